@@ -1,0 +1,40 @@
+# Every target makes its own virtual environment in .venv first; nothing outside this folder changes.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow lint types bench figures clean
+
+demo: .venv/installed
+	$(BIN)/propcal demo
+
+test: .venv/developed
+	$(BIN)/pytest -n auto
+
+test-slow: .venv/developed
+	$(BIN)/pytest -m slow
+
+lint: .venv/developed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/developed
+	$(BIN)/mypy
+
+bench: .venv/developed
+	$(BIN)/python benchmarks/engine.py
+
+figures: .venv/developed
+	$(BIN)/python docs/images/before_after.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+.venv/developed: .venv/installed
+	$(BIN)/pip install --quiet --group dev
+	@touch $@

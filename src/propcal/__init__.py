@@ -1,0 +1,47 @@
+"""propcal: for whom is a risk score wrong, and how is it put right?
+
+Names are loaded when first used, so that ``import propcal`` costs little.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "PMCBoost": "propcal.estimators",
+    "MCBoost": "propcal.estimators",
+    "mc_loss": "propcal.metrics",
+    "pmc_loss": "propcal.metrics",
+    "dc_loss": "propcal.metrics",
+    "Groups": "propcal.core.groups",
+    "Atoms": "propcal.core.atoms",
+    "Correction": "propcal.core.correction",
+}
+
+__all__ = ["Atoms", "Correction", "Groups", "MCBoost", "PMCBoost", "__version__", "bounds", "dc_loss", "mc_loss", "pmc_loss"]
+
+if TYPE_CHECKING:
+    from propcal.core import bounds as bounds
+    from propcal.core.atoms import Atoms as Atoms
+    from propcal.core.correction import Correction as Correction
+    from propcal.core.groups import Groups as Groups
+    from propcal.estimators import MCBoost as MCBoost
+    from propcal.estimators import PMCBoost as PMCBoost
+    from propcal.metrics import dc_loss as dc_loss
+    from propcal.metrics import mc_loss as mc_loss
+    from propcal.metrics import pmc_loss as pmc_loss
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bounds":
+        return import_module("propcal.core.bounds")
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'propcal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The paper: arrays in, arrays out. Knows no frames, files or screens."""

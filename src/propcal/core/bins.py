@@ -1,0 +1,135 @@
+"""Bins: the only place that decides which bin a score is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from propcal.core.grid import (
+    UNIT,
+    FloatArray,
+    IntArray,
+    SumArray,
+    check_choice,
+    check_number,
+    from_grid,
+    to_grid,
+)
+from propcal.errors import InputError
+
+Binning = str | Sequence[float] | FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Intervals that cover [0, 1]: each closed below and open above, the last closed.
+
+    Attributes
+    ----------
+    edges : array of int64, shape (n_bins + 1,)
+        Ascending, from 0 to 2**32, in units of 2**-32.
+    kind : str
+        "uniform", "geometric", "quantile" or "explicit".
+    divisor : int
+        The paper's 1/lambda, by which the size rule divides: the `n_bins` that was asked for, or
+        the number of explicit bins.
+    """
+
+    edges: IntArray
+    kind: str
+    divisor: int
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    def index(self, score: IntArray) -> IntArray:
+        """Bin of each score (in units of the grid).
+
+        >>> uniform(10).index(to_grid(np.array([0.0, 0.0999, 0.1, 0.95, 1.0]))).tolist()
+        [0, 0, 1, 9, 9]
+        """
+        return np.searchsorted(self.edges[1:-1], score, side="right")
+
+    def label(self, bin_index: int) -> str:
+        """Write a bin as an interval, such as "[0.1, 0.2)"."""
+        low, high = from_grid(self.edges[bin_index : bin_index + 2])
+        closing = "]" if bin_index == len(self) - 1 else ")"
+        return f"[{low:.4g}, {high:.4g}{closing}"
+
+    def __repr__(self) -> str:
+        return f"Bins({self.kind}, {len(self)} bins)"
+
+
+def uniform(n_bins: int) -> Bins:
+    """Bins of equal width (the paper's lambda-discretization, lambda = 1/n_bins)."""
+    # whole-number rounding: j / n_bins in floating point is not always the nearest unit
+    edges = [(2 * j * UNIT + n_bins) // (2 * n_bins) for j in range(n_bins + 1)]
+    return Bins(np.array(edges, dtype=np.int64), "uniform", n_bins)
+
+
+def geometric(n_bins: int, rho: float) -> Bins:
+    """Bins of equal ratio above `rho`, and one bin [0, rho) below (Definition of (lambda, rho)).
+
+    >>> [geometric(2, 0.01).label(j) for j in range(3)]
+    ['[0, 0.01)', '[0.01, 0.1)', '[0.1, 1]']
+    """
+    if rho >= 1:
+        raise InputError("geometric bins run from rho to 1: rho must be below 1")
+    powers = np.array([rho ** (1 - j / n_bins) for j in range(n_bins)] + [1.0])
+    edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
+    if np.any(np.diff(edges) <= 0):
+        raise InputError(
+            f"{n_bins} geometric bins between rho={rho:g} and 1 are too narrow to tell apart; "
+            "use fewer bins"
+        )
+    return Bins(edges, "geometric", n_bins)
+
+
+def quantile(n_bins: int, score: IntArray, weight: SumArray) -> Bins:
+    """Bins with equally many people each, as far as ties allow: equal scores share a bin.
+
+    Edge j is the score of the person at rank floor(j * people / n_bins), counted from 0.
+    """
+    order = np.argsort(score, kind="stable")
+    ranked, reached = score[order], np.cumsum(weight[order])
+    total = reached[-1]
+    if reached.dtype.kind == "i":
+        ranks = np.array([j * int(total) // n_bins for j in range(1, n_bins)], dtype=np.int64)
+    else:
+        ranks = np.arange(1, n_bins) * (total / n_bins)
+    inner = ranked[np.minimum(np.searchsorted(reached, ranks, side="right"), len(ranked) - 1)]
+    edges = np.unique(np.concatenate([[0], inner, [UNIT]])).astype(np.int64)
+    return Bins(edges, "quantile", n_bins)
+
+
+def explicit(edges: Sequence[float] | FloatArray) -> Bins:
+    """Bins between the given edges, which must ascend from 0 to 1."""
+    try:
+        values = np.asarray(edges, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"binning must be a name or a list of numbers; got {edges!r}") from None
+    if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
+        raise InputError("binning: a list of edges needs at least two finite numbers, such as [0, 0.5, 1]")
+    if values[0] != 0 or values[-1] != 1:
+        raise InputError(
+            f"binning: the edges must cover [0, 1]; they run from {values[0]:g} to {values[-1]:g}"
+        )
+    units = to_grid(values)
+    if np.any(np.diff(units) <= 0):
+        raise InputError("binning: the edges must ascend, each larger than the one before it")
+    return Bins(units, "explicit", len(units) - 1)
+
+
+def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, weight: SumArray) -> Bins:
+    """Bins by name or from explicit edges; `score` and `weight` matter to "quantile" alone."""
+    if not isinstance(binning, str):
+        return explicit(binning)
+    check_choice("binning", binning, ("uniform", "geometric", "quantile"))
+    check_number("n_bins", n_bins, at_least=1, at_most=1_000_000, whole=True)
+    if binning == "uniform":
+        return uniform(int(n_bins))
+    if binning == "geometric":
+        return geometric(int(n_bins), rho)
+    return quantile(int(n_bins), score, weight)

@@ -1,0 +1,190 @@
+"""Each theorem, claim and corollary of the paper with a number in it, as a function.
+
+MC, PMC and DC here are the paper's continuous definitions: they speak of people with one and the
+same score. They do not hold for binned losses (two perfectly calibrated groups with mean scores
+0.02 and 0.08 in the bin [0, 0.1) have PMC 0 and DC ln 4); for bins there are the `..._binned`
+functions. `docs/paper-to-code.md` lists which statement is which function.
+"""
+
+from __future__ import annotations
+
+import math
+
+from propcal.core.grid import check_choice, check_number
+
+
+def dc_from_pmc(alpha: float) -> float:
+    """DC of a model that satisfies alpha-PMC: ln((1 + alpha) / (1 - alpha)) (Theorem PMC to DC).
+
+    Conditions: every group's outcome rate at each score is positive. From alpha = 1 on there is no
+    bound.
+
+    >>> round(dc_from_pmc(0.1), 4)
+    0.2007
+    """
+    check_number("alpha", alpha, at_least=0)
+    return math.log((1 + alpha) / (1 - alpha)) if alpha < 1 else math.inf
+
+
+def privacy_from_pmc(alpha: float) -> float:
+    """Epsilon of the pufferfish privacy of group membership under alpha-PMC (its Corollary).
+
+    Conditions: as `dc_from_pmc`, whose number it is. The secret is which group of C a person is
+    in; the mechanism reveals the outcome at a score.
+    """
+    return dc_from_pmc(alpha)
+
+
+def mc_from_pmc(alpha: float) -> float:
+    """MC of a model that satisfies alpha-PMC: alpha / (1 - alpha) (Theorem PMC to MC).
+
+    Beyond alpha = 1/2 this says nothing, since no gap exceeds 1.
+
+    >>> round(mc_from_pmc(0.2), 4)
+    0.25
+    """
+    check_number("alpha", alpha, at_least=0)
+    return alpha / (1 - alpha) if alpha < 1 else math.inf
+
+
+def dc_from_mc(alpha: float, r_min: float) -> float:
+    """DC of a model that satisfies alpha-MC: ln((r_min + alpha) / (r_min - alpha)) (Theorem MC to DC).
+
+    Conditions: `r_min` is the smallest score that any group of C receives. At or below alpha there
+    is no bound: low-risk groups may then have the outcome never.
+
+    >>> round(dc_from_mc(0.05, r_min=0.3), 4)
+    0.3365
+    """
+    check_number("alpha", alpha, at_least=0)
+    check_number("r_min", r_min, at_least=0, at_most=1)
+    return math.log((r_min + alpha) / (r_min - alpha)) if r_min > alpha else math.inf
+
+
+def mc_from_dc(epsilon: float, delta: float) -> float:
+    """MC of a model with epsilon-DC that is delta-calibrated overall: 1 - exp(-epsilon) + delta.
+
+    Theorem DC to MC. Conditions: at each score the groups of C together are everybody, and the
+    model is calibrated overall to within `delta` at each score.
+
+    >>> round(mc_from_dc(0.1, delta=0.05), 4)
+    0.1452
+    """
+    check_number("epsilon", epsilon, at_least=0)
+    check_number("delta", delta, at_least=0)
+    return 1 - math.exp(-epsilon) + delta
+
+
+def mc_from_binned(alpha: float, n_bins: int) -> float:
+    """MC of a model that satisfies (alpha, lambda)-MC: alpha + lambda (quoted from Hebert-Johnson et al.).
+
+    Conditions: lambda = 1 / n_bins, uniform bins, for the discretised model, which gives everybody
+    in a bin one score of that bin.
+
+    >>> mc_from_binned(0.1, n_bins=10)
+    0.2
+    """
+    check_number("alpha", alpha, at_least=0)
+    check_number("n_bins", n_bins, at_least=1, whole=True)
+    return alpha + 1 / n_bins
+
+
+def pmc_from_binned(alpha: float, n_bins: int, rho: float, binning: str = "uniform") -> float:
+    """PMC of a model that satisfies (alpha, lambda)-PMC (Claims 1 and 2).
+
+    Uniform bins: alpha + lambda / rho. Geometric bins: (1 + alpha) * rho**(-lambda) - 1.
+    Conditions: lambda = 1 / n_bins; every category has an outcome rate of at least `rho`; for the
+    discretised model, which gives everybody in a bin one score of that bin.
+
+    >>> round(pmc_from_binned(0.1, 10, rho=0.1), 4)
+    1.1
+    >>> round(pmc_from_binned(0.1, 10, rho=0.1, binning="geometric"), 4)
+    0.3848
+    """
+    check_number("alpha", alpha, at_least=0)
+    check_number("n_bins", n_bins, at_least=1, whole=True)
+    check_number("rho", rho, above=0, at_most=1)
+    check_choice("binning", binning, ("uniform", "geometric"))
+    if binning == "uniform":
+        return float(alpha + 1 / (n_bins * rho))
+    return float((1 + alpha) * rho ** (-1 / n_bins) - 1)
+
+
+def dc_from_binned_pmc(alpha: float, n_bins: int, rho: float, binning: str = "uniform") -> float:
+    """DC of a model that satisfies (alpha, lambda)-PMC: Claims 1 and 2, then Theorem PMC to DC.
+
+    Conditions: those of `pmc_from_binned` and `dc_from_pmc`.
+
+    >>> round(dc_from_binned_pmc(0.1, 10, rho=0.1, binning="geometric"), 4)
+    0.8114
+    """
+    return dc_from_pmc(pmc_from_binned(alpha, n_bins, rho, binning))
+
+
+def max_updates(alpha: float, n_bins: int, gamma: float, rho: float = 1.0) -> float:
+    """Updates after which PMCBoost has converged: n_bins / (alpha**3 * rho**2 * gamma) (Proposition).
+
+    Conditions: eta = 1, no resampling, every group's share at least `gamma`, every category's
+    outcome rate at least `rho`. MCBoost: rho = 1. Each update lowers the squared error by at least
+    alpha**3 * rho**2 * lambda * gamma per person, and it starts at 1 or below.
+
+    >>> round(max_updates(0.1, 10, gamma=0.05, rho=0.1))
+    20000000
+    """
+    check_number("alpha", alpha, above=0)
+    check_number("n_bins", n_bins, at_least=1, whole=True)
+    check_number("gamma", gamma, above=0, at_most=1)
+    check_number("rho", rho, above=0, at_most=1)
+    return n_bins / (alpha**3 * rho**2 * gamma)
+
+
+def max_steps(alpha: float, n_bins: int, gamma: float, rho: float = 1.0, *, n_groups: int) -> float:
+    """Category visits after which PMCBoost has converged: |C| / (alpha**3 lambda**2 rho**2 gamma).
+
+    Proposition, under the conditions of `max_updates`: in the worst case each sweep over all
+    categories makes a single update.
+
+    >>> round(max_steps(0.1, 10, 0.05, rho=0.1, n_groups=23) / max_updates(0.1, 10, 0.05, rho=0.1))
+    230
+    """
+    check_number("n_groups", n_groups, at_least=1, whole=True)
+    return max_updates(alpha, n_bins, gamma, rho) * n_groups * n_bins
+
+
+def mc_alpha_for_pmc(alpha: float, rho: float) -> float:
+    """The alpha at which MCBoost also gives alpha-PMC: alpha * rho (section 3.1).
+
+    Conditions: every category's outcome rate is at least `rho`. It costs 1/rho**3 times the steps.
+
+    >>> round(mc_alpha_for_pmc(0.1, rho=0.1), 4)
+    0.01
+    """
+    check_number("alpha", alpha, above=0)
+    check_number("rho", rho, above=0, at_most=1)
+    return alpha * rho
+
+
+def pmc_alpha_for_mc(alpha: float) -> float:
+    """The alpha at which PMCBoost also gives alpha-MC: alpha / (1 + alpha) (section 3.1).
+
+    The inverse of `mc_from_pmc`; it costs (1 + alpha)**3 times the steps.
+
+    >>> round(mc_from_pmc(pmc_alpha_for_mc(0.1)), 4)
+    0.1
+    """
+    check_number("alpha", alpha, above=0)
+    return alpha / (1 + alpha)
+
+
+def generalization_gap(alpha: float) -> float:
+    """How much worse than the best predictor of a class an alpha-PMC model can be: 6 alpha / (1 - alpha).
+
+    Corollary on generalization: the excess of the mean squared distance to the true risk over that
+    of the best h in H. Conditions: C contains the level sets of H (Theorem 5 of Hebert-Johnson et
+    al., with alpha / (1 - alpha) for its alpha).
+
+    >>> round(generalization_gap(0.1), 4)
+    0.6667
+    """
+    check_number("alpha", alpha, at_least=0)
+    return 6 * alpha / (1 - alpha) if alpha < 1 else math.inf

@@ -1,0 +1,125 @@
+"""Categories: atoms x groups x bins -> people, outcomes and scores. The only place with the size rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Bins
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, exact_fraction
+from propcal.core.groups import Collection, membership
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
+    """Share of all people from which a category counts: alpha * lambda * gamma of Algorithm 1.
+
+    The product is taken of the decimals as typed, so that a category at exactly the limit counts.
+
+    >>> from propcal.core.bins import uniform
+    >>> category_min_share(0.1, 0.05, uniform(10)) == 0.0005  # 0.1 * 0.05 / 10 is not
+    True
+    """
+    return float(exact_fraction(alpha) * exact_fraction(gamma) / bins.divisor)
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """One row for each (group, bin), groups in the order of C and bins ascending.
+
+    Arrays have the shape (n_groups, n_bins); sums of outcomes and scores are plain numbers, and
+    means are NaN where a category is empty.
+    """
+
+    collection: Collection
+    bins: Bins
+    people: IntArray
+    weight: SumArray
+    positives: FloatArray
+    score_sum: FloatArray
+    gap: FloatArray
+    share: FloatArray
+    eligible: BoolArray
+
+    @property
+    def outcome_rate(self) -> FloatArray:
+        """Share of each category that had the outcome."""
+        return _ratio(self.positives, self.weight)
+
+    @property
+    def mean_score(self) -> FloatArray:
+        """Mean score of each category."""
+        return _ratio(self.score_sum, self.weight)
+
+    def to_frame(self, *, rho: float = 0.1) -> pd.DataFrame:
+        """List the categories that have people, with their gap as it is and as a share of the rate."""
+        import pandas as pd
+
+        g, b = np.nonzero(self.people)
+        rate = self.outcome_rate[g, b]
+        columns: dict[str, Any] = {
+            "group": [self.collection.kept[i].group.name for i in g],
+            "bin": [self.bins.label(int(j)) for j in b],
+            "people": self.people[g, b],
+            "positives": self.positives[g, b],
+            "outcome_rate": rate,
+            "mean_score": self.mean_score[g, b],
+            "gap": self.gap[g, b],
+            "proportional_gap": self.gap[g, b] / np.maximum(rate, rho),
+            "eligible": self.eligible[g, b],
+        }
+        return pd.DataFrame(columns)
+
+
+def _ratio(top: SumArray, bottom: SumArray) -> FloatArray:
+    return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+
+
+def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
+    """Add up a per-atom column within each (pattern, bin); exact where it is whole.
+
+    Scores ascend within a pattern, so a bucket is a run of atoms: a difference of running sums.
+    """
+    cuts = np.empty((len(atoms.patterns), len(bins) + 1), dtype=np.int64)
+    for pattern, (low, high) in enumerate(zip(atoms.starts[:-1], atoms.starts[1:])):
+        cuts[pattern, 1:-1] = low + np.searchsorted(atoms.score[low:high], bins.edges[1:-1])
+        cuts[pattern, 0], cuts[pattern, -1] = low, high
+    running = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
+    return np.asarray(np.diff(running[cuts], axis=1))
+
+
+def categories(
+    atoms: Atoms, collection: Collection, bins: Bins, *, min_share: float, min_people: int = 1
+) -> Categories:
+    """Tabulate every (group, bin) of a collection.
+
+    A category is eligible if its share of the weight is at least `min_share` and it has at least
+    `min_people` people.
+    """
+    inside = membership(collection.groups, atoms.patterns).astype(np.int64)
+    people, weight, outcome, score = (
+        _over_groups(inside, bucket_sums(atoms, bins, column))
+        for column in (atoms.people, atoms.weight, atoms.outcome_units(), atoms.weight * atoms.score)
+    )
+    share = weight / atoms.weight.sum()
+    return Categories(
+        collection,
+        bins,
+        people,
+        weight,
+        positives=outcome / UNIT,
+        score_sum=score / UNIT,
+        gap=_ratio((outcome - score) / UNIT, weight),
+        share=share,
+        eligible=(people >= max(min_people, 1)) & (share >= min_share),
+    )
+
+
+def _over_groups(inside: IntArray, buckets: SumArray) -> Any:
+    """Sum of the buckets of each group's patterns, exact for whole numbers."""
+    return inside @ buckets

@@ -1,0 +1,242 @@
+"""Correction: per pattern a piecewise-linear map from raw to corrected score, and the updates that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from propcal.core.bins import Bins
+from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid
+from propcal.core.groups import Group, Level, Patterns, membership
+from propcal.errors import UnseenError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Update(NamedTuple):
+    """One change: people of `group` whose score was then in `bin` had `shift` added to it."""
+
+    group: str
+    bin: str
+    shift: float
+
+
+@dataclass(frozen=True, eq=False)
+class PatternMaps:
+    """Maps of several patterns, one after another: pieces ``starts[p]:starts[p + 1]`` are p's.
+
+    The piece that begins at raw score ``begin`` gives ``slope * raw + offset`` (slope 0 or 1), in
+    units of the grid, up to where the next one begins.
+    """
+
+    starts: IntArray
+    begin: IntArray
+    slope: IntArray
+    offset: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """Corrects scores, one person or a billion the same way, alone or in a batch.
+
+    The updates, in order, are its definition; the maps are what they amount to for each pattern.
+
+    Attributes
+    ----------
+    patterns : Patterns
+        The combinations of attributes that were seen in fitting.
+    groups : tuple of Group
+    bins : Bins
+    updates : array of int64, shape (n_updates, 3)
+        Index of the group, index of the bin, shift in units of 2**-32.
+    unseen : "replay", "keep" or "error"
+        What to do for a combination of attributes not seen in fitting: apply the updates of the
+        groups that it does belong to, leave the score as it is, or raise an error.
+    about : dict
+        Method, parameters and the fingerprint of the fitting data.
+    """
+
+    patterns: Patterns
+    groups: tuple[Group, ...]
+    bins: Bins
+    updates: IntArray
+    unseen: str = "replay"
+    about: Mapping[str, Any] = field(default_factory=dict)
+    maps: PatternMaps | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("unseen", self.unseen, ("replay", "keep", "error"))
+        if self.maps is None:
+            object.__setattr__(self, "maps", self.replay(self.patterns))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Columns that scoring reads."""
+        return self.patterns.attributes
+
+    @property
+    def n_updates(self) -> int:
+        """Number of updates."""
+        return len(self.updates)
+
+    @property
+    def n_segments(self) -> int:
+        """Straight pieces of all maps together."""
+        assert self.maps is not None
+        return len(self.maps.begin)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Correction:
+        """Read a correction from a JSON file; runs no code from it and checks everything in it."""
+        from propcal.output.storage import load_correction
+
+        return load_correction(path)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a JSON file (docs/reference/correction-file.md), all or nothing."""
+        from propcal.output.storage import save_correction
+
+        save_correction(self, path)
+
+    def to_json(self) -> str:
+        """The text of the file that `save` writes."""
+        from propcal.output.storage import correction_to_json
+
+        return correction_to_json(self)
+
+    def apply(
+        self, score: Any, sensitive_features: Any = None, *, n_updates: int | None = None,
+        unseen: str | None = None,
+    ) -> FloatArray:
+        """Correct scores.
+
+        Parameters
+        ----------
+        score : array-like of shape (n,)
+            Raw scores in [0, 1].
+        sensitive_features : data frame, series or array with n rows
+            The attributes of each person. A frame may have other columns too, in any order.
+        n_updates : int, optional
+            Apply only the first so many updates.
+        unseen : "replay", "keep" or "error", optional
+            Overrides the policy of the correction.
+
+        Returns
+        -------
+        array of float64
+            A score that no update changes is returned as it came.
+        """
+        from propcal.data.frames import scoring_rows  # a door in; core itself knows no frames
+
+        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
+        return self.apply_to_patterns(values, code, patterns, n_updates=n_updates, unseen=unseen)
+
+    def apply_to_patterns(
+        self, score: FloatArray, code: Any, patterns: Patterns, *, n_updates: int | None = None,
+        unseen: str | None = None,
+    ) -> FloatArray:
+        """Correct checked scores of people whose pattern is row `code` of `patterns`."""
+        from propcal.core import segments as kernel
+
+        policy = self.unseen if unseen is None else unseen
+        check_choice("unseen", policy, ("replay", "keep", "error"))
+        known = self._known(patterns)
+        if policy == "error" and np.any(known < 0):
+            self._refuse(np.bincount(code, minlength=len(patterns)), known)
+        if n_updates is None and not np.any(known < 0):
+            maps, place = self.maps, known
+        else:
+            maps, place = self.replay(patterns, n_updates), np.arange(len(patterns))
+            if policy == "keep":
+                place = np.where(known < 0, -1, place)
+        assert maps is not None
+        return np.asarray(
+            kernel.apply_maps(score, place[code], maps.starts, maps.begin, maps.slope, maps.offset)
+        )
+
+    def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
+        """Maps of any patterns, from the updates of the groups that they belong to."""
+        from propcal.core import segments as kernel
+
+        if n_updates is None:
+            n_updates = self.n_updates
+        check_number("n_updates", n_updates, at_least=0, whole=True)
+        inside = membership(self.groups, patterns)
+        return PatternMaps(*kernel.replay(inside, self.updates[:n_updates], self.bins.edges))
+
+    def _known(self, patterns: Patterns) -> IntArray:
+        """Place of each pattern among those seen in fitting; -1 if it was not."""
+        seen = {self.patterns.key(p): p for p in range(len(self.patterns))}
+        rows = zip(*[self._keys(patterns, a) for a in range(len(self.attributes))])
+        keys = rows if self.attributes else [()]
+        return np.array([seen.get(key, -1) for key in keys], dtype=np.int64)
+
+    @staticmethod
+    def _keys(patterns: Patterns, a: int) -> list[Level | int]:
+        """Levels of one attribute; a number stands for a level that is not in the list."""
+        levels = patterns.levels[a]
+        return [levels[i] if i < len(levels) else -1 for i in patterns.table[:, a]]
+
+    def _refuse(self, people: IntArray, known: IntArray) -> None:
+        count = int(people[known < 0].sum())
+        if count:
+            raise UnseenError(
+                f"this correction knows the attributes {list(self.attributes)}; {count:,} rows have "
+                'combinations it never saw. unseen="replay" applies the updates of the groups that '
+                'they do belong to, unseen="keep" leaves their scores as they are.'
+            )
+
+    def to_frame(self, kind: str = "maps") -> pd.DataFrame:
+        """Show the correction as a table.
+
+        Parameters
+        ----------
+        kind : "maps" or "updates"
+            "maps": for each pattern the pieces of its map, a raw score from `score_from` up to
+            `score_to` becoming ``slope * score + intercept``. "updates": the updates, in order.
+        """
+        import pandas as pd
+
+        check_choice("kind", kind, ("maps", "updates"))
+        if kind == "updates":
+            return pd.DataFrame(self.update_list(), columns=list(Update._fields))
+        assert self.maps is not None
+        maps = self.maps
+        owner = np.repeat(np.arange(len(self.patterns)), np.diff(maps.starts))
+        names = np.array([self.patterns.name(p) for p in range(len(self.patterns))], dtype=object)
+        last = np.append(owner[1:] != owner[:-1], True)
+        end = np.where(last, UNIT, np.append(maps.begin[1:], UNIT))
+        columns: dict[str, Any] = {
+            "pattern": names[owner],
+            "score_from": from_grid(maps.begin),
+            "score_to": from_grid(end),
+            "slope": maps.slope,
+            "intercept": from_grid(maps.offset),
+        }
+        return pd.DataFrame(columns)
+
+    def update_list(self) -> list[Update]:
+        """The updates in words and plain numbers."""
+        names = [group.name for group in self.groups]
+        labels = [self.bins.label(j) for j in range(len(self.bins))]
+        return [Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()]
+
+    def __repr__(self) -> str:
+        about = self.about
+        made = [f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about]
+        of = " x ".join(self.attributes) or "everybody"
+        lines = [
+            f"Correction by {about.get('method', 'hand')} ({', '.join(made)})",
+            f"  reads    {', '.join(self.attributes) or 'no attributes'}",
+            f"  groups   {len(self.groups)} of {of}, {len(self.bins)} {self.bins.kind} bins",
+            f"  updates  {self.n_updates:,}; {self.n_segments:,} segments in {len(self.patterns)} patterns",
+        ]
+        if self.n_updates:
+            most = self.update_list()[int(np.argmax(np.abs(self.updates[:, 2])))]
+            lines.append(f"  largest  {most.group}, scores in {most.bin}: {most.shift:+.4f}")
+        return "\n".join(lines)

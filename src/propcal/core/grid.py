@@ -1,0 +1,75 @@
+"""Exact arithmetic: scores, bin edges and shifts are whole numbers of units of 2**-32.
+
+On this grid every addition, comparison and sum is exact in 64-bit integers, so that a result does
+not depend on the order of rows, on the chunking or on the engine that computed it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from propcal.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+# Sums of weights: integers when every weight is one, floats for survey weights.
+SumArray = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+UNIT = 1 << 32
+# People (or whole weights) whose scores can be added up without overflowing 64 bits.
+MAX_PEOPLE = (1 << 31) - 1
+
+
+def to_grid(values: FloatArray) -> IntArray:
+    """Round to the nearest unit, halves upwards.
+
+    >>> to_grid(np.array([0.0, 0.25, 1.0])).tolist()
+    [0, 1073741824, 4294967296]
+    """
+    units = np.asarray(values, dtype=np.float64) * UNIT
+    units += 0.5
+    np.floor(units, out=units)
+    return units.astype(np.int64)
+
+
+def from_grid(units: IntArray) -> FloatArray:
+    """Convert whole units back to floating point; exact, since 33 bits fit into 53."""
+    return np.asarray(units / UNIT)
+
+
+def exact_fraction(value: float) -> Fraction:
+    """Read a parameter as the decimal that was typed: 0.1 is one tenth, not its binary neighbour."""
+    return Fraction(repr(float(value)))
+
+
+def check_number(
+    name: str, value: Any, *, above: float | None = None, at_least: float | None = None,
+    at_most: float | None = None, whole: bool = False,
+) -> None:
+    """Refuse a parameter outside its range, and say what the range is."""
+    wanted = "a whole number" if whole else "a number"
+    kinds: tuple[type, ...] = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    limits = []
+    if above is not None:
+        limits.append(f"above {above:g}")
+    if at_least is not None:
+        limits.append(f"at least {at_least:g}")
+    if at_most is not None:
+        limits.append(f"at most {at_most:g}")
+    fine = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
+    fine = fine and bool(np.isfinite(value))
+    fine = fine and (above is None or value > above) and (at_least is None or value >= at_least)
+    if not (fine and (at_most is None or value <= at_most)):
+        raise InputError(f"{name} must be {wanted} {' and '.join(limits)}; got {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Refuse a parameter that is none of the choices, and list them."""
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InputError(f"{name} must be one of {listed}; got {value!r}")

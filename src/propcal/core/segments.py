@@ -1,0 +1,314 @@
+"""Segments: a pattern's current scores as a few straight pieces, and the compiled loops over them.
+
+A segment says what has become of the raw scores in [start, end): the corrected score is raw +
+offset (slope 1), or one constant (slope 0; where clipping at 0 or 1 flattened it). A segment lies in
+exactly one bucket (pattern, bin), and each bucket keeps the sums of its people, outcomes and
+scores. To check a category is to add the sums of its group's buckets; to update it is to move the
+segments in them, cut at bin edges and at 0 and 1. The number of people drops out: they are looked
+up by binary search in sorted scores with running sums. Breakpoints lie in score space, not at
+data points, so that the same pieces correct scores that were never seen.
+
+All numbers are units of the grid; sums are int64, or float64 under survey weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from propcal.core.grid import UNIT
+
+# Columns of the segment table. LOW and HIGH: the atoms inside. NEXT: next segment of the bucket.
+START, END, SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7
+# Entries of a bucket's sums. SIZE: weight in the full data. The others: in this sweep's sample.
+SIZE, WEIGHT, OUTCOME, SCORE, N_SUMS = 0, 1, 2, 3, 4
+NONE = -1
+
+
+@njit(cache=True)
+def _first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int:
+    """Position in sorted_values[low:high] of the first entry >= value."""
+    while low < high:
+        middle = (low + high) >> 1
+        if sorted_values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def _nearest(numerator: Any, denominator: Any) -> int:
+    """numerator / denominator rounded to a whole number, halves upwards; exact for integers."""
+    quotient = numerator // denominator
+    remainder = numerator - quotient * denominator
+    return int(quotient) + (1 if 2 * remainder >= denominator else 0)
+
+
+@njit(cache=True)
+def _add_to_bucket(segments: Any, k: int, heads: Any, sums: Any, pattern: int, j: int, size: Any, running: Any) -> None:
+    """Put segment k into bucket (pattern, j) and add its people to the bucket's sums."""
+    segments[k, NEXT] = heads[pattern, j]
+    heads[pattern, j] = k
+    low, high = segments[k, LOW], segments[k, HIGH]
+    if low == high:
+        return
+    weight = running[high, 0] - running[low, 0]
+    sums[pattern, j, SIZE] += size[high] - size[low] if size.size else weight
+    sums[pattern, j, WEIGHT] += weight
+    sums[pattern, j, OUTCOME] += running[high, 1] - running[low, 1]
+    sums[pattern, j, SCORE] += segments[k, OFFSET] * weight
+    if segments[k, SLOPE] == 1:
+        sums[pattern, j, SCORE] += running[high, 2] - running[low, 2]
+
+
+@njit(cache=True)
+def _room(segments: Any, needed: int) -> Any:
+    """The table itself, or a copy with more rows."""
+    if needed <= len(segments):
+        return segments
+    larger = np.empty((max(needed, 2 * len(segments)), N_COLUMNS), np.int64)
+    larger[: len(segments)] = segments
+    return larger
+
+
+@njit(cache=True)
+def _move_bucket(
+    segments: Any, count: int, heads: Any, sums: Any, pattern: int, j: int, shift: int,
+    edges: Any, scores: Any, size: Any, running: Any,
+) -> tuple[Any, int]:
+    """Add `shift` to every score in one bucket, clip to [0, 1], and file the pieces by bin."""
+    n_bins = len(edges) - 1
+    k = heads[pattern, j]
+    heads[pattern, j] = NONE
+    sums[pattern, j, :] = 0
+    while k != NONE:
+        following = segments[k, NEXT]
+        if segments[k, SLOPE] == 0:
+            value = min(max(segments[k, OFFSET] + shift, 0), UNIT)
+            segments[k, OFFSET] = value
+            target = min(_first_not_below(edges, 0, n_bins, value + 1) - 1, n_bins - 1)
+            _add_to_bucket(segments, k, heads, sums, pattern, target, size, running)
+            k = following
+            continue
+        segments = _room(segments, count + n_bins + 2)
+        end, high = segments[k, END], segments[k, HIGH]
+        offset = segments[k, OFFSET] + shift
+        start, low = segments[k, START], segments[k, LOW]
+        slot = k  # the first piece takes the place of the segment
+        target = NONE
+        while start < end:
+            # where does the piece that begins at `start` end, and what is it?
+            slope, constant = 1, 0
+            if start + offset < 0:
+                slope, constant, target = 0, 0, 0
+                stop = min(end, -offset)
+            elif start + offset > UNIT:
+                slope, constant, target = 0, UNIT, n_bins - 1
+                stop = end
+            else:
+                if target == NONE or segments[slot, SLOPE] == 0:
+                    target = min(_first_not_below(edges, 0, n_bins, start + offset + 1) - 1, n_bins - 1)
+                else:
+                    target += 1
+                limit = edges[target + 1] if target < n_bins - 1 else UNIT + 1
+                stop = min(end, limit - offset)
+            if start != segments[k, START]:
+                slot = count
+                count += 1
+            cut = _first_not_below(scores, low, high, stop) if stop < end else high
+            segments[slot, START] = start
+            segments[slot, END] = stop
+            segments[slot, SLOPE] = slope
+            segments[slot, OFFSET] = offset if slope == 1 else constant
+            segments[slot, LOW] = low
+            segments[slot, HIGH] = cut
+            _add_to_bucket(segments, slot, heads, sums, pattern, target, size, running)
+            start, low = stop, cut
+        k = following
+    return segments, count
+
+
+@njit(cache=True)
+def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[Any, Any, Any, Any]:
+    """Size, weight, outcomes and scores of one category: its group's buckets added up."""
+    size, weight, outcome, score = sums[0, 0, 0] * 0, sums[0, 0, 0] * 0, sums[0, 0, 0] * 0, sums[0, 0, 0] * 0
+    for m in range(first, last):
+        bucket = sums[members[m], j]
+        size += bucket[SIZE]
+        weight += bucket[WEIGHT]
+        outcome += bucket[OUTCOME]
+        score += bucket[SCORE]
+    return size, weight, outcome, score
+
+
+@njit(cache=True)
+def _gap_and_cutoff(weight: Any, outcome: Any, score: Any, alpha: float, rho: float) -> tuple[int, float]:
+    """Outcome rate minus mean score, and the gap from which Algorithm 1 updates.
+
+    `rho` is in units; negative selects MCBoost, whose cutoff is alpha whatever the rate.
+    """
+    gap = _nearest(outcome - score, weight)
+    if rho < 0:
+        return gap, alpha * UNIT
+    return gap, alpha * max(float(_nearest(outcome, weight)), rho)
+
+
+@njit(cache=True)
+def sweep(
+    order: Any, group_starts: Any, members: Any, segments: Any, count: int, heads: Any, sums: Any,
+    edges: Any, scores: Any, size: Any, running: Any,
+    alpha: float, rho: float, eta: float, total: float, min_share: float, max_updates: int,
+) -> tuple[Any, int, Any]:
+    """Visit categories in the given order and update those whose gap reaches their cutoff.
+
+    Returns the segment table, its length, and the updates as rows (group, bin, shift).
+    """
+    n_bins = len(edges) - 1
+    updates = np.empty((min(len(order), max_updates), 3), np.int64)
+    n_updates = 0
+    for category in order:
+        if n_updates == max_updates:
+            break
+        group, j = category // n_bins, category % n_bins
+        first, last = group_starts[group], group_starts[group + 1]
+        n, weight, outcome, score = _category(sums, members, first, last, j)
+        if weight <= 0 or n / total < min_share:
+            continue
+        gap, limit = _gap_and_cutoff(weight, outcome, score, alpha, rho)
+        shift = int(np.floor(eta * gap + 0.5))
+        if abs(gap) < limit or shift == 0:
+            continue
+        # All buckets are taken out of the bin before any piece is filed: they are of different
+        # patterns, so that one after the other is the same.
+        for m in range(first, last):
+            segments, count = _move_bucket(
+                segments, count, heads, sums, members[m], j, shift, edges, scores, size, running
+            )
+        updates[n_updates] = group, j, shift
+        n_updates += 1
+    return segments, count, updates[:n_updates]
+
+
+@njit(cache=True)
+def worst_category(
+    group_starts: Any, members: Any, sums: Any, n_bins: int,
+    alpha: float, rho: float, total: float, min_share: float,
+) -> int:
+    """The category whose gap exceeds its cutoff by the largest factor; -1 if none reaches it."""
+    worst, largest = NONE, 1.0
+    for group in range(len(group_starts) - 1):
+        for j in range(n_bins):
+            n, weight, outcome, score = _category(sums, members, group_starts[group], group_starts[group + 1], j)
+            if weight <= 0 or n / total < min_share:
+                continue
+            gap, limit = _gap_and_cutoff(weight, outcome, score, alpha, rho)
+            if abs(gap) / limit >= largest and (worst == NONE or abs(gap) / limit > largest):
+                worst, largest = group * n_bins + j, abs(gap) / limit
+    return worst
+
+
+@njit(cache=True)
+def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> None:
+    """Compute every bucket's sums anew, after the sample has been redrawn."""
+    for pattern in range(len(heads)):
+        for j in range(heads.shape[1]):
+            sums[pattern, j, :] = 0
+            k = heads[pattern, j]
+            heads[pattern, j] = NONE
+            while k != NONE:
+                following = segments[k, NEXT]
+                _add_to_bucket(segments, k, heads, sums, pattern, j, size, running)
+                k = following
+
+
+@njit(cache=True)
+def start_segments(starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, size: Any, running: Any) -> Any:
+    """One segment for each (pattern, bin): nothing has been corrected yet."""
+    n_bins = len(edges) - 1
+    segments = np.empty((len(heads) * n_bins, N_COLUMNS), np.int64)
+    for pattern in range(len(heads)):
+        low = starts[pattern]
+        for j in range(n_bins):
+            k = pattern * n_bins + j
+            end = edges[j + 1] if j < n_bins - 1 else UNIT + 1
+            high = _first_not_below(scores, low, starts[pattern + 1], end)
+            segments[k, START], segments[k, END] = edges[j], end
+            segments[k, SLOPE], segments[k, OFFSET] = 1, 0
+            segments[k, LOW], segments[k, HIGH] = low, high
+            _add_to_bucket(segments, k, heads, sums, pattern, j, size, running)
+            low = high
+    return segments
+
+
+@njit(cache=True)
+def pattern_map(segments: Any, count: int, owner: Any, n_patterns: int) -> tuple[Any, Any, Any, Any]:
+    """Order the segments by pattern and raw score, and join neighbours that do the same."""
+    ranks = np.argsort(owner[:count] * np.int64(4 * UNIT) + segments[:count, START])
+    starts = np.zeros(n_patterns + 1, np.int64)
+    begin, slope, offset = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
+    n, before = 0, NONE
+    for k in ranks:
+        pattern = owner[k]
+        if pattern == before and slope[n - 1] == segments[k, SLOPE] and offset[n - 1] == segments[k, OFFSET]:
+            continue
+        begin[n], slope[n], offset[n] = segments[k, START], segments[k, SLOPE], segments[k, OFFSET]
+        n += 1
+        starts[pattern + 1] = n
+        before = pattern
+    return starts, begin[:n], slope[:n], offset[:n]
+
+
+@njit(cache=True)
+def owners(segments: Any, count: int, heads: Any) -> Any:
+    """Pattern of each segment."""
+    owner = np.empty(count, np.int64)
+    for pattern in range(len(heads)):
+        for j in range(heads.shape[1]):
+            k = heads[pattern, j]
+            while k != NONE:
+                owner[k] = pattern
+                k = segments[k, NEXT]
+    return owner
+
+
+@njit(cache=True)
+def replay(inside: Any, updates: Any, edges: Any) -> tuple[Any, Any, Any, Any]:
+    """The maps of patterns from the updates alone: `inside` says which groups contain them."""
+    n_patterns, n_bins = inside.shape[1], len(edges) - 1
+    nobody, starts = np.empty(0, np.int64), np.zeros(n_patterns + 1, np.int64)
+    running = np.empty((0, 3), np.int64)
+    heads = np.full((n_patterns, n_bins), NONE, np.int64)
+    sums = np.zeros((n_patterns, n_bins, N_SUMS), np.int64)
+    segments = start_segments(starts, edges, nobody, heads, sums, nobody, running)
+    count = len(segments)
+    for u in range(len(updates)):
+        for pattern in range(n_patterns):
+            if inside[updates[u, 0], pattern]:
+                segments, count = _move_bucket(
+                    segments, count, heads, sums, pattern, updates[u, 1], updates[u, 2],
+                    edges, nobody, nobody, running,
+                )
+    return pattern_map(segments, count, owners(segments, count, heads), n_patterns)
+
+
+@njit(cache=True)
+def apply_maps(score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: Any) -> Any:
+    """Correct each score by its pattern's map; a negative code leaves it as it is.
+
+    A score whose place on the grid does not change is returned as it came, to the last bit.
+    """
+    corrected = np.empty(len(score), np.float64)
+    for i in range(len(score)):
+        corrected[i] = score[i]
+        pattern = code[i]
+        if pattern < 0:
+            continue
+        raw = np.int64(np.floor(score[i] * UNIT + 0.5))
+        k = _first_not_below(begin, starts[pattern], starts[pattern + 1], raw + 1) - 1
+        value = slope[k] * raw + offset[k]
+        if value != raw:
+            corrected[i] = value / UNIT
+    return corrected

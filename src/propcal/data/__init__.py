@@ -1,0 +1,1 @@
+"""Doors in: what users hold -> checked arrays and atoms."""

@@ -1,0 +1,240 @@
+"""Frames, series and arrays of any kind -> checked rows -> atoms. The only door for data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from math import log2
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+
+from propcal.core.atoms import Atoms, atoms_of_rows, combinations_present, patterns_of
+from propcal.core.grid import FloatArray
+from propcal.core.groups import Level, Patterns
+from propcal.data.levels import encode, encode_known
+from propcal.data.rows import check_lengths, check_outcomes, check_scores, check_weights
+from propcal.errors import InputError
+
+Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
+
+
+def rows_to_atoms(
+    score: Any, outcome: Any, sensitive_features: Any = None, sample_weight: Any = None,
+    *, names: tuple[str, str, str] = ("score", "y", "sample_weight"), resolution: float | None = None,
+) -> Atoms:
+    """Check arrays or series of people and reduce them to atoms.
+
+    `names` says how errors call the score, the outcome and the weight.
+    """
+    bits = resolution_bits(resolution)
+    values, y = numbers(score, names[0]), numbers(outcome, names[1])
+    weight = None if sample_weight is None else numbers(sample_weight, names[2])
+    columns = attribute_columns(sensitive_features)
+    sizes = {names[0]: len(values), names[1]: len(y)}
+    if weight is not None:
+        sizes[names[2]] = len(weight)
+    check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
+    counts = None if weight is None else check_weights(weight, names[2])
+    if counts is not None and not counts.all():
+        assert weight is not None
+        values, y, weight = values[counts], y[counts], weight[counts]
+    else:
+        counts = None
+    check_scores(values, names[0])
+    check_outcomes(y, names[1])
+    levels: list[tuple[Level, ...]] = []
+    codes = []
+    for name, column in columns.items():
+        found, code = encode(column, name)
+        levels.append(found)
+        codes.append(code if counts is None else code[counts])
+    patterns, code = patterns_of(tuple(columns), tuple(levels), codes, len(values))
+    del codes
+    return atoms_of_rows(patterns, code, values, y, weight, resolution_bits=bits)
+
+
+def atoms_from_frame(
+    frame: Any, *, score: str, outcome: str, groups: Any = (), weight: str | None = None,
+    resolution: float | None = None,
+) -> Atoms:
+    """Reduce the named columns of a data frame to atoms."""
+    groups = [groups] if isinstance(groups, str) else list(groups)
+    wanted = [score, outcome, *groups, *([weight] if weight is not None else [])]
+    columns = pick_columns(frame_columns(frame, "frame"), wanted)
+    features = {name: columns[name] for name in groups} if groups else None
+    return rows_to_atoms(
+        columns[score], columns[outcome], features, None if weight is None else columns[weight],
+        names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"), resolution=resolution,
+    )
+
+
+def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[FloatArray, Patterns, Any]:
+    """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern."""
+    values = numbers(score, "score")
+    columns: Columns = {}
+    if known.attributes:
+        if sensitive_features is None:
+            raise InputError(f"pass sensitive_features: this correction reads {list(known.attributes)}")
+        columns = attribute_columns(sensitive_features)
+        named = not set(columns) <= {f"sensitive_feature_{i}" for i in range(len(columns))}
+        if not named and len(columns) == len(known.attributes):
+            columns = dict(zip(known.attributes, columns.values()))  # an array: by position
+        columns = pick_columns(columns, known.attributes)
+    sizes = {"score": len(values)}
+    check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
+    check_scores(values, "score")
+    codes = [encode_known(columns[name], known.levels[a]) for a, name in enumerate(known.attributes)]
+    table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
+    return values, Patterns(known.attributes, known.levels, table), code
+
+
+def resolution_bits(resolution: float | None) -> int:
+    """How many binary digits of the score a resolution such as 2**-16 keeps."""
+    if resolution is None:
+        return 32
+    bits = -log2(resolution) if 0 < resolution <= 1 else -1.0
+    if bits < 1 or bits > 32 or bits != int(bits):
+        raise InputError(f"resolution must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
+    return int(bits)
+
+
+def pick_columns(columns: Columns, wanted: Any) -> Columns:
+    """The wanted columns; if one is not there, say which come close."""
+    for name in wanted:
+        if name not in columns:
+            near = get_close_matches(str(name), list(columns), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"there is no column {name!r}; the columns are {list(columns)}.{hint}")
+    return {name: columns[name] for name in wanted}
+
+
+def numbers(values: Any, name: str) -> FloatArray:
+    """One column of numbers as float64; missing values become NaN."""
+    if not isinstance(values, np.ndarray):
+        values = _array(values, name)
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        kind = values.type
+        if pa.types.is_null(kind):
+            values = np.full(len(values), np.nan)
+        elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+                  or pa.types.is_decimal(kind)):
+            raise InputError(f"{name} must hold numbers; it holds {kind}")
+        else:
+            if pa.types.is_boolean(kind):
+                values = values.cast(pa.int8())
+            values = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+                                if isinstance(values, pa.Array) else
+                                values.cast(pa.float64(), safe=False).to_numpy())
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}")
+    if values.dtype.kind not in "fiub":
+        if values.dtype.kind != "O":
+            raise InputError(f"{name} must hold numbers; its dtype is {values.dtype}")
+        return numbers(_objects(values, name), name)
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _objects(values: Any, name: str) -> Any:
+    """Python numbers in an object array."""
+    try:
+        column = pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        raise InputError(f"{name} must hold numbers; it holds values of several kinds") from None
+    return column
+
+
+def _array(values: Any, name: str) -> Any:
+    """A list, series or one-column frame as one pyarrow or numpy array."""
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    if isinstance(values, (list, tuple)):
+        array = np.asarray(values)
+        return array if array.dtype.kind in "fiub" else np.array(values, dtype=object)
+    try:
+        native = nw.from_native(values, eager_only=True, allow_series=True)
+    except TypeError:
+        if hasattr(values, "__array__"):
+            return np.asarray(values)
+        raise InputError(
+            f"{name} must be an array, a series or a column of a data frame; got {type(values).__name__}"
+        ) from None
+    if isinstance(native, nw.DataFrame):
+        if len(native.columns) != 1:
+            raise InputError(f"{name} must be one column; got a frame with {len(native.columns)}")
+        native = native[native.columns[0]]
+    return _arrow(native)
+
+
+def _arrow(series: Any) -> Any:
+    """A narwhals series as a pyarrow array; as Python objects where its values are of mixed kinds."""
+    try:
+        return series.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return _mixed(series.to_numpy())
+
+
+def _mixed(values: Any) -> Any:
+    """Objects of several kinds, with every kind of missing value as None."""
+    from propcal.data.levels import level_key
+
+    cleaned = np.empty(len(values), dtype=object)
+    cleaned[:] = [None if level_key(value) is None else value for value in values]
+    return cleaned
+
+
+def attribute_columns(sensitive_features: Any) -> Columns:
+    """The attributes of each person by name, from a frame, series, mapping or array; None: none."""
+    if sensitive_features is None:
+        return {}
+    if isinstance(sensitive_features, Mapping):
+        return {str(name): _attribute(column) for name, column in sensitive_features.items()}
+    if isinstance(sensitive_features, (list, tuple)):
+        sensitive_features = np.array(sensitive_features, dtype=object)
+    if isinstance(sensitive_features, np.ndarray):
+        if sensitive_features.ndim not in (1, 2):
+            raise InputError(
+                f"sensitive_features must have one or two dimensions; it has {sensitive_features.ndim}"
+            )
+        table = sensitive_features.reshape(len(sensitive_features), -1)
+        return {f"sensitive_feature_{i}": _attribute(table[:, i]) for i in range(table.shape[1])}
+    if isinstance(sensitive_features, (pa.Array, pa.ChunkedArray)):
+        return {"sensitive_feature_0": sensitive_features}
+    return frame_columns(sensitive_features, "sensitive_features")
+
+
+def _attribute(values: Any) -> Any:
+    """One attribute as a pyarrow array or as objects of mixed kinds."""
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    if isinstance(values, (list, tuple, np.ndarray)):
+        values = np.array(values, dtype=object) if isinstance(values, (list, tuple)) else values
+        if values.dtype.kind == "f":
+            values = values.astype(np.float64)
+        try:
+            return pa.array(values, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return _mixed(values)
+    return _array(values, "sensitive_features")
+
+
+def frame_columns(frame: Any, name: str) -> Columns:
+    """The columns of a data frame or a series; their names must differ."""
+    labels = [str(label) for label in getattr(frame, "column_names", getattr(frame, "columns", []))]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise InputError(f"{name} has several columns named {twice}; rename them")
+    try:
+        native = nw.from_native(frame, eager_only=True, allow_series=True)
+    except TypeError:
+        raise InputError(
+            f"{name} must be a data frame (pandas, polars, pyarrow), a series, a mapping or an array; "
+            f"got {type(frame).__name__}"
+        ) from None
+    if isinstance(native, nw.Series):
+        return {str(native.name or "sensitive_feature_0"): _arrow(native)}
+    return {str(column): _arrow(native[column]) for column in native.columns}

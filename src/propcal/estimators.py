@@ -1,0 +1,233 @@
+"""PMCBoost and MCBoost as scikit-learn estimators: scores in, corrected scores out."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Binning
+from propcal.core.boost import Settings, boost
+from propcal.core.correction import Correction, Update
+from propcal.core.grid import FloatArray
+from propcal.core.groups import Collection
+from propcal.data.frames import rows_to_atoms
+
+
+class _Boost(BaseEstimator):
+    """What both algorithms share: everything but the cutoff."""
+
+    _proportional: bool
+    correction_: Correction
+    groups_: Collection
+    n_updates_: int
+    n_sweeps_: int
+    converged_: bool
+
+    def __init__(
+        self,
+        alpha: float = 0.05,
+        gamma: float = 0.05,
+        rho: float = 0.1,
+        n_bins: int = 10,
+        binning: Binning = "uniform",
+        eta: float = 1.0,
+        intersections: str | int = "all",
+        max_updates: int = 100_000,
+        order: str = "cyclic",
+        sample: str | None = None,
+        missing: str = "level",
+        unseen: str = "replay",
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.gamma = gamma
+        self.rho = rho
+        self.n_bins = n_bins
+        self.binning = binning
+        self.eta = eta
+        self.intersections = intersections
+        self.max_updates = max_updates
+        self.order = order
+        self.sample = sample
+        self.missing = missing
+        self.unseen = unseen
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, **settings: Any) -> Self:
+        """Algorithm 1 to the letter, whatever the defaults of this class become.
+
+        Any argument of the constructor may be given. The others are the paper's: alpha 0.1, gamma
+        0.05, rho 0.1, ten uniform bins, full steps, categories in order on all the data.
+        """
+        letter = {
+            "alpha": 0.1, "gamma": 0.05, "rho": 0.1, "n_bins": 10, "binning": "uniform", "eta": 1.0,
+            "intersections": "all", "order": "cyclic", "sample": None, "missing": "level",
+        }
+        return cls(**{**letter, **settings})
+
+    def fit(self, score: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a correction.
+
+        Parameters
+        ----------
+        score : array-like of shape (n,)
+            Risk scores in [0, 1], best of people whom the model was not trained on.
+        y : array-like of shape (n,)
+            Outcomes, 0 or 1 (or soft labels between).
+        sensitive_features : data frame, series or array with n rows, optional
+            The attributes that define the groups; None is one group, everybody.
+        sample_weight : array-like of shape (n,), optional
+            Weight 2 counts a row twice, weight 0 not at all.
+        """
+        settings = self._settings()  # a wrong argument is told before the data are read
+        return self._fit(rows_to_atoms(score, y, sensitive_features, sample_weight), settings)
+
+    def fit_atoms(self, atoms: Atoms) -> Self:
+        """Learn a correction from atoms; the same as `fit` on the rows they were made of."""
+        return self._fit(atoms, self._settings())
+
+    def _settings(self) -> Settings:
+        arguments = self.get_params(deep=False)
+        del arguments["random_state"]
+        return Settings(proportional=self._proportional, **arguments)
+
+    def _fit(self, atoms: Atoms, settings: Settings) -> Self:
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        result = boost(atoms, settings, np.random.default_rng(seed))
+        self.correction_ = result.correction
+        self.groups_ = result.collection
+        self.n_updates_ = result.correction.n_updates
+        self.n_sweeps_ = result.n_sweeps
+        self.converged_ = result.converged
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped at max_updates={self.max_updates:,} before every category "
+                "was within its cutoff; raise max_updates or alpha",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    @property
+    def updates_(self) -> list[Update]:
+        """The updates in order, as (group, bin, shift)."""
+        check_is_fitted(self, "correction_")
+        return self.correction_.update_list()
+
+    def predict(self, score: Any, *, sensitive_features: Any = None, n_updates: int | None = None) -> FloatArray:
+        """Correct scores.
+
+        Parameters
+        ----------
+        score : array-like of shape (n,)
+            Raw scores in [0, 1].
+        sensitive_features : data frame, series or array with n rows
+            The attributes of each person, by the names they had in `fit`.
+        n_updates : int, optional
+            Apply only the first so many updates; 0 returns the scores as they came.
+
+        Returns
+        -------
+        array of float64, shape (n,)
+            A person's corrected score does not depend on who else is in the batch.
+        """
+        check_is_fitted(self, "correction_")
+        return self.correction_.apply(score, sensitive_features, n_updates=n_updates)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        tags.target_tags.one_d_labels = True
+        return tags
+
+
+class PMCBoost(_Boost):
+    """Post-process risk scores for proportional multicalibration (Algorithm 1).
+
+    Sweeps over the (group, bin) categories and shifts the scores of those whose gap between
+    outcome rate and mean score is at least ``alpha * max(rate, rho)``, until none is left.
+
+    Parameters
+    ----------
+    alpha : float, default=0.05
+        Tolerance: a category's gap may be this share of its outcome rate.
+    gamma : float, default=0.05
+        Smallest share of people that a group may have. Smaller groups are left out and listed in
+        `groups_`; a category counts if its share is at least ``alpha * gamma / n_bins``.
+    rho : float, default=0.1
+        Floor on the outcome rate: below it the cutoff is ``alpha * rho``.
+    n_bins : int, default=10
+        Number of score bins; 1 asks for calibration on average (multiaccuracy).
+    binning : "uniform", "geometric", "quantile" or list of edges, default="uniform"
+        Geometric bins have equal ratios between `rho` and 1, and one bin below; quantile bins
+        have equally many of the fitting people each.
+    eta : float, default=1.0
+        Step size, in (0, 2]: share of the gap that an update closes.
+    intersections : "all", "marginal" or int, default="all"
+        Groups are single attributes and all their intersections, single attributes alone, or
+        intersections up to a depth.
+    max_updates : int, default=100_000
+        Limit on the number of updates; reaching it gives a ConvergenceWarning.
+    order : "cyclic", "random" or "worst", default="cyclic"
+        How a sweep visits categories: in the order of the groups and bins, shuffled anew each
+        sweep, or only the one that exceeds its cutoff by the largest factor.
+    sample : None or "bootstrap", default=None
+        Measure gaps on all the data, or on a bootstrap sample drawn anew each sweep.
+    missing : "level", "exclude" or "error", default="level"
+        A missing attribute is a level of its own, makes no group, or is refused.
+    unseen : "replay", "keep" or "error", default="replay"
+        For combinations of attributes not seen in fitting: apply the updates of the groups that
+        they do belong to, leave their scores as they are, or raise an error.
+    random_state : int, RandomState or None, default=None
+        Seed for `order` "random" and `sample` "bootstrap".
+
+    Attributes
+    ----------
+    correction_ : Correction
+        What was learned; save it with ``correction_.save("model.json")``.
+    updates_ : list of Update
+    n_updates_, n_sweeps_ : int
+    converged_ : bool
+    groups_ : Collection
+        The groups that counted, and those left out, with their sizes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from propcal import PMCBoost
+    >>> group = np.array(["a"] * 100 + ["b"] * 100)
+    >>> score = np.full(200, 0.3)
+    >>> y = np.r_[np.ones(20), np.zeros(80), np.ones(40), np.zeros(60)]  # 20 % and 40 %
+    >>> cal = PMCBoost(alpha=0.05).fit(score, y, sensitive_features=group)
+    >>> cal.predict([0.3, 0.3], sensitive_features=["a", "b"]).round(4)
+    array([0.2, 0.4])
+    """
+
+    _proportional = True
+
+
+class MCBoost(_Boost):
+    """Post-process risk scores for multicalibration: as PMCBoost, with the cutoff `alpha`.
+
+    Takes the same arguments; `rho` matters to geometric bins and for reporting only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from propcal import MCBoost
+    >>> y = np.r_[np.ones(20), np.zeros(80)]
+    >>> MCBoost(alpha=0.05).fit(np.full(100, 0.3), y).predict([0.3]).round(4)
+    array([0.2])
+    """
+
+    _proportional = False

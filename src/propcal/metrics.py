@@ -1,0 +1,152 @@
+"""MC, PMC and DC loss of scores held in arrays or frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Binning, make_bins
+from propcal.core.categories import Categories, categories, category_min_share
+from propcal.core.grid import check_number
+from propcal.core.groups import Groups
+from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
+from propcal.data.frames import rows_to_atoms
+
+
+def category_table(
+    atoms: Atoms, *, alpha: float = 0.05, gamma: float = 0.05, rho: float = 0.1, n_bins: int = 10,
+    binning: Binning = "uniform", intersections: str | int = "all", missing: str = "level",
+    min_share: float | None = None, min_people: int = 1,
+) -> Categories:
+    """Every category of the groups and bins that these people themselves give."""
+    check_number("alpha", alpha, above=0, at_most=1)
+    check_number("gamma", gamma, above=0, at_most=1)
+    check_number("rho", rho, above=0, at_most=1)
+    check_number("min_people", min_people, at_least=1, whole=True)
+    bins = make_bins(binning, n_bins, rho=rho, score=atoms.score, weight=atoms.weight)
+    if min_share is None:
+        min_share = category_min_share(alpha, gamma, bins)
+    check_number("min_share", min_share, at_least=0, at_most=1)
+    collection = Groups(intersections, missing).collect(
+        atoms.patterns, np.asarray(atoms.pattern_sums(atoms.people)), atoms.pattern_sums(atoms.weight),
+        gamma=gamma,
+    )
+    return categories(atoms, collection, bins, min_share=min_share, min_people=min_people)
+
+
+def mc_of(table: Categories) -> float:
+    """MC loss of a category table."""
+    return largest_gap(table.gap[table.eligible])
+
+
+def pmc_of(table: Categories, rho: float) -> float:
+    """PMC loss of a category table."""
+    chosen = table.eligible
+    return largest_proportional_gap(table.gap[chosen], table.outcome_rate[chosen], rho=rho)
+
+
+def dc_of(table: Categories, rho: float) -> float:
+    """DC loss of a category table."""
+    return largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho)
+
+
+def mc_loss(
+    y: Any, score: Any, *, sensitive_features: Any = None, alpha: float = 0.05, gamma: float = 0.05,
+    rho: float = 0.1, n_bins: int = 10, binning: Binning = "uniform", intersections: str | int = "all",
+    missing: str = "level", min_share: float | None = None, min_people: int = 1, sample_weight: Any = None,
+) -> float:
+    """Largest calibration error |outcome rate - mean score| of any (group, bin) category.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Outcomes, 0 or 1 (or soft labels between).
+    score : array-like of shape (n,)
+        Risk scores in [0, 1].
+    sensitive_features : data frame, series or array with n rows, optional
+        The attributes that define the groups; None is one group, everybody.
+    alpha, gamma : float
+        Groups with a share of at least `gamma` count, and in them categories with a share of at
+        least alpha * gamma / n_bins of all people, unless `min_share` is given.
+    rho : float
+        Floor on outcome rates (and the lowest edge of geometric bins).
+    n_bins, binning : int, and "uniform", "geometric", "quantile" or a list of edges
+    intersections : "all", "marginal" or a depth
+    missing : "level", "exclude" or "error"
+    min_share, min_people : float and int, optional
+        Size from which a category counts.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    float
+        NaN if no category is large enough.
+
+    Examples
+    --------
+    Ten people in one group and bin; four had the outcome, the mean score is 0.45:
+
+    >>> round(mc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
+    0.05
+    """
+    return mc_of(
+        category_table(
+            rows_to_atoms(score, y, sensitive_features, sample_weight), alpha=alpha, gamma=gamma, rho=rho,
+            n_bins=n_bins, binning=binning, intersections=intersections, missing=missing,
+            min_share=min_share, min_people=min_people,
+        )
+    )
+
+
+def pmc_loss(
+    y: Any, score: Any, *, sensitive_features: Any = None, alpha: float = 0.05, gamma: float = 0.05,
+    rho: float = 0.1, n_bins: int = 10, binning: Binning = "uniform", intersections: str | int = "all",
+    missing: str = "level", min_share: float | None = None, min_people: int = 1, sample_weight: Any = None,
+) -> float:
+    """Largest calibration error of any category as a share of its outcome rate.
+
+    Rates below `rho` are taken as `rho`. Parameters as for `mc_loss`.
+
+    Examples
+    --------
+    >>> round(pmc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
+    0.125
+    """
+    return pmc_of(
+        category_table(
+            rows_to_atoms(score, y, sensitive_features, sample_weight), alpha=alpha, gamma=gamma, rho=rho,
+            n_bins=n_bins, binning=binning, intersections=intersections, missing=missing,
+            min_share=min_share, min_people=min_people,
+        ),
+        rho,
+    )
+
+
+def dc_loss(
+    y: Any, score: Any, *, sensitive_features: Any = None, alpha: float = 0.05, gamma: float = 0.05,
+    rho: float = 0.1, n_bins: int = 10, binning: Binning = "uniform", intersections: str | int = "all",
+    missing: str = "level", min_share: float | None = None, min_people: int = 1, sample_weight: Any = None,
+) -> float:
+    """Largest log-ratio of two groups' outcome rates in the same bin, over all pairs of groups.
+
+    Rates below `rho` are taken as `rho`. Parameters as for `mc_loss`. With a DC loss of e, people
+    with a similar score have the outcome up to exp(e) times as often in one group as in another.
+
+    Examples
+    --------
+    Among people scored 0.25, four of ten women and two of ten men had the outcome: twice as often.
+
+    >>> y = [1] * 4 + [0] * 6 + [1] * 2 + [0] * 8
+    >>> round(dc_loss(y, [0.25] * 20, sensitive_features=["F"] * 10 + ["M"] * 10), 4)
+    0.6931
+    """
+    return dc_of(
+        category_table(
+            rows_to_atoms(score, y, sensitive_features, sample_weight), alpha=alpha, gamma=gamma, rho=rho,
+            n_bins=n_bins, binning=binning, intersections=intersections, missing=missing,
+            min_share=min_share, min_people=min_people,
+        ),
+        rho,
+    )

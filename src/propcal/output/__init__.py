@@ -1,0 +1,1 @@
+"""Doors out: files and pictures."""

@@ -1,0 +1,21 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cohort():
+    """3,000 people of 3 x 2 groups (one level missing for some) with a score that is wrong for some."""
+    rng = np.random.default_rng(20230623)
+    n = 3000
+    race = rng.choice(["Asian", "Black", "White", None], n, p=[0.15, 0.25, 0.5, 0.1])
+    gender = rng.choice(["F", "M"], n)
+    score = rng.beta(1.5, 4, n)
+    factor = np.where(gender == "F", 0.7, 1.3) * np.where(race == "Asian", 1.5, 1.0)
+    y = (rng.random(n) < np.clip(score * factor, 0, 1)).astype(int)
+    return pd.DataFrame({"race": race, "gender": gender, "score": score, "y": y})
+
+
+@pytest.fixture
+def features(cohort):
+    return cohort[["race", "gender"]]

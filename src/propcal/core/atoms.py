@@ -141,7 +141,8 @@ class Atoms:
         """Hash that is equal for equal data; lets an audit see that it looks at the fitting data."""
         digest = hashlib.sha256(repr((self.patterns.attributes, self.patterns.levels)).encode())
         for array in (self.patterns.table, self.starts, self.score, self.weight, self.positives):
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+            for begin in range(0, len(array), 1 << 17):
+                digest.update(np.ascontiguousarray(array[begin : begin + (1 << 17)]).view(np.uint8).data)
         return "sha256:" + digest.hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
@@ -237,12 +238,15 @@ def patterns_of(
 
 
 def atoms_of_rows(
-    patterns: Patterns, code: Any, score: FloatArray, outcome: FloatArray, weight: FloatArray | None,
+    patterns: Patterns, code: Any, score: FloatArray, outcome: Any, weight: FloatArray | None,
     *, resolution_bits: int = 32,
 ) -> Atoms:
-    """Reduce checked rows to atoms. Rows of weight 0 must be gone."""
+    """Reduce checked rows to atoms. Rows of weight 0 must be gone.
+
+    `outcome` is of an integer type if every outcome is 0 or 1, and float64 if some are soft labels.
+    """
     units = to_grid(score) if resolution_bits == 32 else _coarse(score, resolution_bits)
-    hard = bool(np.all((outcome == 0) | (outcome == 1)))
+    hard = outcome.dtype.kind == "i"
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
     total = len(score) if weight is None or not whole else float(weight.sum())
     if total > MAX_PEOPLE:
@@ -271,26 +275,28 @@ def _starts(patterns: Patterns, keys: IntArray) -> IntArray:
     return np.searchsorted(keys, np.arange(len(patterns) + 1, dtype=np.int64) << SCORE_BITS)
 
 
-def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: FloatArray) -> Atoms:
+def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: Any) -> Atoms:
     """Count people and 0/1 outcomes: pattern, score and outcome in one number, one plain sort.
 
     Sorting such numbers is several times faster than sorting indices (argsort, lexsort).
     """
     keys = units
     if len(patterns) > 1:
-        keys += code.astype(np.int64) << SCORE_BITS
+        high = code.astype(np.int64)
+        high <<= SCORE_BITS
+        keys += high
+        del high
     keys <<= 1
-    keys += outcome.astype(np.int64)
+    keys += outcome
     keys.sort()
     positive = (keys & 1).astype(np.int8)
     keys >>= 1
     first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    if len(first) == len(keys):
-        people, positives = np.ones(len(keys), dtype=np.int64), positive.astype(np.int64)
-    else:
-        people = np.diff(np.append(first, len(keys)))
-        positives = np.add.reduceat(positive, first, dtype=np.int64)
-        keys = keys[first]
+    positives = np.add.reduceat(positive, first, dtype=np.int64)
+    keys = keys[first]
+    people = np.empty_like(first)
+    np.subtract(first[1:], first[:-1], out=people[:-1])
+    people[-1] = len(positive) - first[-1]
     starts = _starts(patterns, keys)
     keys &= (1 << SCORE_BITS) - 1
     return Atoms(patterns, starts, keys, people, people, people, positives, positives)

@@ -79,10 +79,10 @@ class _Scores:
         self.members = np.nonzero(inside)[1]
         self.total = float(atoms.weight.sum())
         self.running = running_sums(atoms.weight, atoms.outcome_units(), atoms.score)
-        self.size: SumArray = np.empty(0, dtype=self.running.dtype)  # empty: the sample is all
+        self.size: SumArray = np.empty(0, dtype=atoms.weight.dtype)  # empty: the sample is all
         shape = len(atoms.patterns), len(bins)
         self.heads = np.full(shape, kernel.NONE, dtype=np.int64)
-        self.sums = np.zeros((*shape, kernel.N_SUMS), dtype=self.running.dtype)
+        self.sums = np.zeros((*shape, kernel.N_SUMS), dtype=atoms.weight.dtype)
         self.table = kernel.start_segments(
             atoms.starts, self.edges, atoms.score, self.heads, self.sums, self.size, self.running
         )
@@ -91,7 +91,7 @@ class _Scores:
     def resample(self, rng: np.random.Generator) -> None:
         """Draw the people anew, with replacement; the full data still decide which categories count."""
         if not len(self.size):
-            self.size = np.ascontiguousarray(self.running[:, 0])
+            self.size = self.running[0]
         weight, outcome = bootstrap(self.atoms, rng)
         self.running = running_sums(weight, outcome, self.atoms.score)
         kernel.fill_sums(self.table, self.heads, self.sums, self.size, self.running)
@@ -124,11 +124,11 @@ class _Scores:
 
 def running_sums(weight: SumArray, outcome: SumArray, score: IntArray) -> Any:
     """Sums of weight, outcome and score (in units) over all atoms before each one."""
-    dtype = np.int64 if weight.dtype.kind == "i" else np.float64
-    running = np.zeros((len(score) + 1, 3), dtype=dtype)
-    np.cumsum(weight, out=running[1:, 0])
-    np.cumsum(outcome, out=running[1:, 1])
-    np.cumsum(weight * score, out=running[1:, 2])
+    running = tuple(np.zeros(len(score) + 1, dtype=weight.dtype) for _ in range(3))
+    np.cumsum(weight, out=running[0][1:])
+    np.cumsum(outcome, out=running[1][1:])
+    np.multiply(weight, score, out=running[2][1:])
+    np.cumsum(running[2], out=running[2])  # in place: this is where a fit needs most memory
     return running
 
 

@@ -55,13 +55,13 @@ def _add_to_bucket(segments: Any, k: int, heads: Any, sums: Any, pattern: int, j
     low, high = segments[k, LOW], segments[k, HIGH]
     if low == high:
         return
-    weight = running[high, 0] - running[low, 0]
+    weight = running[0][high] - running[0][low]
     sums[pattern, j, SIZE] += size[high] - size[low] if size.size else weight
     sums[pattern, j, WEIGHT] += weight
-    sums[pattern, j, OUTCOME] += running[high, 1] - running[low, 1]
+    sums[pattern, j, OUTCOME] += running[1][high] - running[1][low]
     sums[pattern, j, SCORE] += segments[k, OFFSET] * weight
     if segments[k, SLOPE] == 1:
-        sums[pattern, j, SCORE] += running[high, 2] - running[low, 2]
+        sums[pattern, j, SCORE] += running[2][high] - running[2][low]
 
 
 @njit(cache=True)
@@ -279,7 +279,7 @@ def replay(inside: Any, updates: Any, edges: Any) -> tuple[Any, Any, Any, Any]:
     """The maps of patterns from the updates alone: `inside` says which groups contain them."""
     n_patterns, n_bins = inside.shape[1], len(edges) - 1
     nobody, starts = np.empty(0, np.int64), np.zeros(n_patterns + 1, np.int64)
-    running = np.empty((0, 3), np.int64)
+    running = (nobody, nobody, nobody)
     heads = np.full((n_patterns, n_bins), NONE, np.int64)
     sums = np.zeros((n_patterns, n_bins, N_SUMS), np.int64)
     segments = start_segments(starts, edges, nobody, heads, sums, nobody, running)

@@ -15,7 +15,7 @@ from propcal.core.atoms import Atoms, atoms_of_rows, combinations_present, patte
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Level, Patterns
 from propcal.data.levels import encode, encode_known
-from propcal.data.rows import check_lengths, check_outcomes, check_scores, check_weights
+from propcal.data.rows import check_lengths, compact_outcomes, check_scores, check_weights
 from propcal.errors import InputError
 
 Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
@@ -44,7 +44,8 @@ def rows_to_atoms(
     else:
         counts = None
     check_scores(values, names[0])
-    check_outcomes(y, names[1])
+    outcome = compact_outcomes(y, names[1])
+    del y
     levels: list[tuple[Level, ...]] = []
     codes = []
     for name, column in columns.items():
@@ -53,7 +54,7 @@ def rows_to_atoms(
         codes.append(code if counts is None else code[counts])
     patterns, code = patterns_of(tuple(columns), tuple(levels), codes, len(values))
     del codes
-    return atoms_of_rows(patterns, code, values, y, weight, resolution_bits=bits)
+    return atoms_of_rows(patterns, code, values, outcome, weight, resolution_bits=bits)
 
 
 def atoms_from_frame(

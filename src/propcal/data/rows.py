@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from propcal.core.grid import BoolArray, FloatArray
@@ -41,11 +43,12 @@ def check_scores(score: FloatArray, name: str) -> None:
     )
 
 
-def check_outcomes(outcome: FloatArray, name: str) -> None:
-    """Outcomes must be 0 or 1, or soft labels between."""
+def compact_outcomes(outcome: FloatArray, name: str) -> Any:
+    """Outcomes must be 0 or 1, which a byte each can hold, or soft labels between, which stay floats."""
     low, high = float(outcome.min()), float(outcome.max())
     if 0 <= low and high <= 1:
-        return
+        whole = outcome.astype(np.int8)
+        return whole if np.array_equal(whole, outcome) else outcome
     n = len(outcome)
     missing = int(np.count_nonzero(np.isnan(outcome)))
     if missing:

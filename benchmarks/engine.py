@@ -86,22 +86,33 @@ def grid(sizes: list[int]) -> list[dict]:
         for n in sizes:
             score, y, frame = people(n, shape)
             repeats = 7 if n <= 200_000 else 3 if n <= 1_000_000 else 2
-            baseline = best(lambda: sort_baseline(score, frame), repeats)  # noqa: B023
+            baseline = best(lambda: sort_baseline(score, frame), repeats)
             for alpha in (0.1, 0.01, 0.001):
                 for eta in (1.0, 0.1):
                     model = PMCBoost(alpha=alpha, eta=eta)
                     model.fit(score[:1000], y[:1000], sensitive_features=frame[:1000])  # load the kernel
-                    fit = best(lambda: model.fit(score, y, sensitive_features=frame), repeats)  # noqa: B023
+                    fit = best(lambda: model.fit(score, y, sensitive_features=frame), repeats)
                     row = {
-                        "patterns": n_patterns, "rows": n, "alpha": alpha, "eta": eta, "fit_s": fit,
-                        "encode_lexsort_s": baseline, "fit_ratio": fit / baseline, "updates": model.n_updates_,
-                        "sweeps": model.n_sweeps_, "segments": model.correction_.n_segments,
+                        "patterns": n_patterns,
+                        "rows": n,
+                        "alpha": alpha,
+                        "eta": eta,
+                        "fit_s": fit,
+                        "encode_lexsort_s": baseline,
+                        "fit_ratio": fit / baseline,
+                        "updates": model.n_updates_,
+                        "sweeps": model.n_sweeps_,
+                        "segments": model.correction_.n_segments,
                         "converged": model.converged_,
                     }
                     if alpha == 0.01 and eta == 1.0:
-                        search = best(lambda: search_baseline(score, frame, model.correction_.maps), repeats)  # noqa: B023
-                        predict = best(lambda: model.predict(score, sensitive_features=frame), repeats)  # noqa: B023
-                        row |= {"predict_s": predict, "encode_search_s": search, "predict_ratio": predict / search}
+                        search = best(lambda: search_baseline(score, frame, model.correction_.maps), repeats)
+                        predict = best(lambda: model.predict(score, sensitive_features=frame), repeats)
+                        row |= {
+                            "predict_s": predict,
+                            "encode_search_s": search,
+                            "predict_ratio": predict / search,
+                        }
                     rows.append(row)
                     print(json.dumps(row), flush=True)
     return rows
@@ -130,11 +141,23 @@ def memory(sizes: list[int]) -> list[dict]:
     rows = []
     for n in sizes:
         for categorical in (False, True):
-            code = MEMORY.format(here=str(Path(__file__).parent), n=n, shape=SHAPES[14], categorical=categorical)
-            out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+            code = MEMORY.format(
+                here=str(Path(__file__).parent), n=n, shape=SHAPES[14], categorical=categorical
+            )
+            out = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True
+            ).stdout
             passed, peak = map(int, out.split())
             kind = "categorical" if categorical else "text"
-            rows.append({"rows": n, "columns": kind, "passed_mb": passed / 1e6, "peak_mb": peak / 1e6, "ratio": peak / passed})
+            rows.append(
+                {
+                    "rows": n,
+                    "columns": kind,
+                    "passed_mb": passed / 1e6,
+                    "peak_mb": peak / 1e6,
+                    "ratio": peak / passed,
+                }
+            )
             print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -150,7 +173,12 @@ PMCBoost().fit(score, rng.random(1000) < score, sensitive_features=rng.choice(["
 
 def seconds(code: str, **environment: str) -> float:
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env={**os.environ, **environment})
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        capture_output=True,
+        env={**os.environ, **environment},
+    )
     return time.perf_counter() - began
 
 
@@ -171,27 +199,37 @@ def report(result: dict) -> str:
     lines = ["# Engine benchmark", "", f"Made by `make bench` on {result['machine']}.", ""]
     lines += ["| start-up | seconds |", "|---|---|"]
     lines += [f"| {name} | {value:.2f} |" for name, value in result["start_up"].items()]
-    lines += ["", "| rows | group columns | passed, MB | peak above start, MB | ratio |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| rows | group columns | passed, MB | peak above start, MB | ratio |",
+        "|---|---|---|---|---|",
+    ]
     lines += [
         f"| {r['rows']:,} | {r['columns']} | {r['passed_mb']:.0f} | {r['peak_mb']:.0f} | {r['ratio']:.2f} |"
         for r in result["memory"]
     ]
     lines += [
-        "", "Ratios are to encoding + `np.lexsort` (fit) and encoding + one `searchsorted` a pattern (predict).", "",
-        "| patterns | rows | alpha | eta | fit, s | fit ratio | predict ratio | updates | segments | converged |",
+        "",
+        "Ratios are to encoding + `np.lexsort` (fit) and encoding + one `searchsorted` a pattern (predict).",
+        "",
+        "| patterns | rows | alpha | eta | fit, s | fit ratio | predict ratio | updates | segments |"
+        " converged |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in result["grid"]:
         predict = f"{r['predict_ratio']:.2f}" if "predict_ratio" in r else ""
         lines.append(
-            f"| {r['patterns']} | {r['rows']:,} | {r['alpha']} | {r['eta']} | {r['fit_s']:.4f} | {r['fit_ratio']:.2f} | "
-            f"{predict} | {r['updates']:,} | {r['segments']:,} | {'yes' if r['converged'] else 'no'} |"
+            f"| {r['patterns']} | {r['rows']:,} | {r['alpha']} | {r['eta']} | {r['fit_s']:.4f} | "
+            f"{r['fit_ratio']:.2f} | {predict} | "
+            f"{r['updates']:,} | {r['segments']:,} | {'yes' if r['converged'] else 'no'} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="up to a million rows")
     arguments = parser.parse_args()
     sizes = [n for n in SIZES if n <= 1_000_000] if arguments.quick else SIZES

@@ -72,7 +72,17 @@ def nearest(numerator: int, denominator: int) -> int:
 
 
 def boost(
-    persons: list[Person], *, alpha, gamma, rho, edges, m, eta=1.0, proportional=True, depth=99, max_updates=10**6
+    persons: list[Person],
+    *,
+    alpha,
+    gamma,
+    rho,
+    edges,
+    m,
+    eta=1.0,
+    proportional=True,
+    depth=99,
+    max_updates=10**6,
 ):
     """Run Algorithm 1; changes nothing in `persons`. Returns (updates, scores, groups)."""
     depth = min(depth, len(persons[0].levels))
@@ -87,7 +97,9 @@ def boost(
         for g, group in enumerate(groups):
             for j in range(len(edges) - 1):
                 chosen = [
-                    i for i, p in enumerate(persons) if belongs(p.levels, group) and in_bin(scores[i], edges, j)
+                    i
+                    for i, p in enumerate(persons)
+                    if belongs(p.levels, group) and in_bin(scores[i], edges, j)
                 ]
                 n = sum(persons[i].weight for i in chosen)
                 if n == 0 or Fraction(n, total) < min_share or len(updates) == max_updates:

@@ -3,12 +3,12 @@
 import warnings
 
 import numpy as np
-import oracle
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracle
 from propcal import MCBoost, PMCBoost, dc_loss, mc_loss, pmc_loss
 from propcal.core.grid import UNIT, to_grid
 
@@ -20,7 +20,11 @@ some_score = st.one_of(
     st.floats(0, 1),
 )
 some_person = st.tuples(
-    st.sampled_from(["a", "b", None]), st.sampled_from(["x", "y"]), some_score, st.integers(0, 1), st.integers(0, 3)
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from(["x", "y"]),
+    some_score,
+    st.integers(0, 1),
+    st.integers(0, 3),
 )
 
 
@@ -50,11 +54,19 @@ def same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
     model = fit_quietly(cls(max_updates=300, **kw), score, y, sensitive_features=frame, sample_weight=weights)
     persons = oracle.people(frame.itertuples(index=False), score, y, weights)
     persons = [
-        oracle.Person(tuple(None if v != v else v for v in p.levels), p.score, p.outcome, p.weight) for p in persons
+        oracle.Person(tuple(None if v != v else v for v in p.levels), p.score, p.outcome, p.weight)
+        for p in persons
     ]
     updates, scores, groups = oracle.boost(
-        persons, alpha=kw["alpha"], gamma=kw["gamma"], rho=kw["rho"], edges=oracle.uniform_edges(kw["n_bins"]),
-        m=kw["n_bins"], eta=kw["eta"], proportional=cls is PMCBoost, max_updates=300,
+        persons,
+        alpha=kw["alpha"],
+        gamma=kw["gamma"],
+        rho=kw["rho"],
+        edges=oracle.uniform_edges(kw["n_bins"]),
+        m=kw["n_bins"],
+        eta=kw["eta"],
+        proportional=cls is PMCBoost,
+        max_updates=300,
     )
     assert [tuple(u) for u in model.correction_.updates.tolist()] == updates
     counted = w > 0 if weighted else np.ones(len(w), dtype=bool)
@@ -70,9 +82,13 @@ def same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
 
 @settings(max_examples=150, deadline=None)
 @given(
-    rows=some_people(), cls=st.sampled_from([PMCBoost, MCBoost]), weighted=st.booleans(),
-    alpha=st.sampled_from([0.01, 0.1, 0.3]), gamma=st.sampled_from([0.01, 0.1, 0.3]),
-    rho=st.sampled_from([0.01, 0.1, 0.5]), n_bins=st.sampled_from([1, 2, 3, 10]),
+    rows=some_people(),
+    cls=st.sampled_from([PMCBoost, MCBoost]),
+    weighted=st.booleans(),
+    alpha=st.sampled_from([0.01, 0.1, 0.3]),
+    gamma=st.sampled_from([0.01, 0.1, 0.3]),
+    rho=st.sampled_from([0.01, 0.1, 0.5]),
+    n_bins=st.sampled_from([1, 2, 3, 10]),
     eta=st.sampled_from([1.0, 0.5, 0.1, 1.7]),
 )
 def test_updates_and_scores_equal_the_oracle(rows, cls, weighted, alpha, gamma, rho, n_bins, eta):
@@ -84,13 +100,26 @@ def test_updates_and_scores_equal_the_oracle(rows, cls, weighted, alpha, gamma, 
 def test_soft_labels_equal_the_oracle(rows, labels):
     outcome = np.array(labels.draw(st.lists(st.floats(0, 1), min_size=len(rows), max_size=len(rows))))
     outcome[-2:] = 1, 0
-    same_as_oracle(rows, PMCBoost, weighted=True, outcome=outcome, alpha=0.1, gamma=0.1, rho=0.1, n_bins=5, eta=1.0)
+    same_as_oracle(
+        rows,
+        PMCBoost,
+        weighted=True,
+        outcome=outcome,
+        alpha=0.1,
+        gamma=0.1,
+        rho=0.1,
+        n_bins=5,
+        eta=1.0,
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    rows=some_people(), weighted=st.booleans(), alpha=st.sampled_from([0.1, 0.5]),
-    gamma=st.sampled_from([0.05, 0.3]), n_bins=st.sampled_from([1, 3, 10]),
+    rows=some_people(),
+    weighted=st.booleans(),
+    alpha=st.sampled_from([0.1, 0.5]),
+    gamma=st.sampled_from([0.05, 0.3]),
+    n_bins=st.sampled_from([1, 3, 10]),
 )
 def test_losses_equal_the_oracle(rows, weighted, alpha, gamma, n_bins):
     frame, score, y, w = as_arrays(rows)
@@ -99,7 +128,14 @@ def test_losses_equal_the_oracle(rows, weighted, alpha, gamma, n_bins):
     expected = oracle.losses(
         persons, alpha=alpha, gamma=gamma, rho=0.1, edges=oracle.uniform_edges(n_bins), m=n_bins
     )
-    kw = dict(sensitive_features=frame, sample_weight=weights, alpha=alpha, gamma=gamma, rho=0.1, n_bins=n_bins)
+    kw = {
+        "sensitive_features": frame,
+        "sample_weight": weights,
+        "alpha": alpha,
+        "gamma": gamma,
+        "rho": 0.1,
+        "n_bins": n_bins,
+    }
     found = [loss(y, score, **kw) for loss in (mc_loss, pmc_loss, dc_loss)]
     assert found == pytest.approx(expected, abs=1e-9)
 
@@ -131,8 +167,13 @@ def test_ten_people_worked_by_hand():
     y = [0, 0, 0, 1, 1, 1, 1, 0, 1, 0]
     model = PMCBoost(alpha=0.1, gamma=0.1, rho=0.1, n_bins=2).fit(score, y, sensitive_features={"g": group})
     assert [(u.group, u.bin) for u in model.updates_] == [
-        ("g=a", "[0.5, 1]"), ("g=b", "[0, 0.5)"), ("g=b", "[0.5, 1]"), ("g=b", "[0, 0.5)"), ("g=b", "[0.5, 1]"),
-        ("g=b", "[0, 0.5)"), ("g=b", "[0.5, 1]"),
+        ("g=a", "[0.5, 1]"),
+        ("g=b", "[0, 0.5)"),
+        ("g=b", "[0.5, 1]"),
+        ("g=b", "[0, 0.5)"),
+        ("g=b", "[0.5, 1]"),
+        ("g=b", "[0, 0.5)"),
+        ("g=b", "[0.5, 1]"),
     ]
     expected = [0.3, 0.2, -0.15, 0.15, -0.075, 0.225, -0.16875]
     assert [u.shift for u in model.updates_] == pytest.approx(expected, abs=1e-8)
@@ -148,14 +189,18 @@ def test_plain_floats_agree_on_continuous_scores(cohort, features):
     levels = list(frame.itertuples(index=False, name=None))
     persons = oracle.people(levels, cohort.score, cohort.y)
     groups = oracle.collect(persons, 0.05, 2)
-    plain = oracle.boost_in_floats(levels, cohort.score, cohort.y, groups, alpha=0.05, gamma=0.05, rho=0.1, n_bins=10)
+    plain = oracle.boost_in_floats(
+        levels, cohort.score, cohort.y, groups, alpha=0.05, gamma=0.05, rho=0.1, n_bins=10
+    )
     assert model.predict(cohort.score, sensitive_features=frame) == pytest.approx(plain, abs=1e-7)
 
 
 @pytest.mark.parametrize("cls", [PMCBoost, MCBoost])
 @pytest.mark.parametrize("order", ["cyclic", "random", "worst"])
 @pytest.mark.parametrize("binning", ["uniform", "geometric", "quantile", [0, 0.05, 0.2, 0.6, 1]])
-def test_after_convergence_every_eligible_category_is_within_its_cutoff(cohort, features, cls, order, binning):
+def test_after_convergence_every_eligible_category_is_within_its_cutoff(
+    cohort, features, cls, order, binning
+):
     from propcal.data.frames import rows_to_atoms
     from propcal.metrics import category_table
 
@@ -177,11 +222,15 @@ def test_after_convergence_every_eligible_category_is_within_its_cutoff(cohort, 
 @pytest.mark.parametrize("eta", [0.1, 1.0, 1.9])
 def test_squared_error_never_rises(cohort, features, eta):
     model = fit_quietly(
-        PMCBoost(alpha=0.01, eta=eta, max_updates=400), cohort.score, cohort.y, sensitive_features=features
+        PMCBoost(alpha=0.01, eta=eta, max_updates=400),
+        cohort.score,
+        cohort.y,
+        sensitive_features=features,
     )
     steps = range(0, model.n_updates_ + 1, 7)
     errors = [
-        np.sum((cohort.y - model.predict(cohort.score, sensitive_features=features, n_updates=k)) ** 2) for k in steps
+        np.sum((cohort.y - model.predict(cohort.score, sensitive_features=features, n_updates=k)) ** 2)
+        for k in steps
     ]
     assert errors[-1] < errors[0]
     assert np.all(np.diff(errors) <= 1e-9)
@@ -233,8 +282,11 @@ def test_bootstrap_takes_weights_and_soft_labels(cohort, features, soft):
     rng = np.random.default_rng(3)
     y = rng.random(len(cohort)) if soft else cohort.y
     model = fit_quietly(
-        PMCBoost(sample="bootstrap", max_updates=50, random_state=0), cohort.score, y,
-        sensitive_features=features, sample_weight=rng.random(len(cohort)),
+        PMCBoost(sample="bootstrap", max_updates=50, random_state=0),
+        cohort.score,
+        y,
+        sensitive_features=features,
+        sample_weight=rng.random(len(cohort)),
     )
     assert model.n_updates_ > 0
 
@@ -259,7 +311,10 @@ def test_weight_two_is_a_row_twice_and_weight_zero_no_row(cohort, features):
 def test_survey_weights_that_only_rescale_change_nothing(cohort, features):
     plain = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
     scaled = PMCBoost().fit(
-        cohort.score, cohort.y, sensitive_features=features, sample_weight=np.full(len(cohort), 0.37)
+        cohort.score,
+        cohort.y,
+        sensitive_features=features,
+        sample_weight=np.full(len(cohort), 0.37),
     )
     assert [u[:2] for u in plain.updates_] == [u[:2] for u in scaled.updates_]
     assert [u.shift for u in plain.updates_] == pytest.approx([u.shift for u in scaled.updates_], abs=1e-8)
@@ -272,7 +327,7 @@ def test_fewer_people_of_low_risk_are_protected_by_pmc_where_mc_leaves_them():
     visits = make_ed_visits(60_000, seed=1)
     blind = np.clip(visits.true_risk * 0.5 + 0.12, 0, 1)  # pulled towards the mean
     features = visits[["race", "gender"]]
-    kw = dict(sensitive_features=features, alpha=0.1)
+    kw = {"sensitive_features": features, "alpha": 0.1}
     losses = {}
     for cls in (PMCBoost, MCBoost):
         model = cls.paper(alpha=0.1).fit(blind, visits.admitted, sensitive_features=features)

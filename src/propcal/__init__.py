@@ -21,7 +21,18 @@ _HOME = {
     "Correction": "propcal.core.correction",
 }
 
-__all__ = ["Atoms", "Correction", "Groups", "MCBoost", "PMCBoost", "__version__", "bounds", "dc_loss", "mc_loss", "pmc_loss"]
+__all__ = [
+    "Atoms",
+    "Correction",
+    "Groups",
+    "MCBoost",
+    "PMCBoost",
+    "__version__",
+    "bounds",
+    "dc_loss",
+    "mc_loss",
+    "pmc_loss",
+]
 
 if TYPE_CHECKING:
     from propcal.core import bounds as bounds

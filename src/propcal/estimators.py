@@ -68,8 +68,16 @@ class _Boost(BaseEstimator):
         0.05, rho 0.1, ten uniform bins, full steps, categories in order on all the data.
         """
         letter = {
-            "alpha": 0.1, "gamma": 0.05, "rho": 0.1, "n_bins": 10, "binning": "uniform", "eta": 1.0,
-            "intersections": "all", "order": "cyclic", "sample": None, "missing": "level",
+            "alpha": 0.1,
+            "gamma": 0.05,
+            "rho": 0.1,
+            "n_bins": 10,
+            "binning": "uniform",
+            "eta": 1.0,
+            "intersections": "all",
+            "order": "cyclic",
+            "sample": None,
+            "missing": "level",
         }
         return cls(**{**letter, **settings})
 
@@ -122,7 +130,9 @@ class _Boost(BaseEstimator):
         check_is_fitted(self, "correction_")
         return self.correction_.update_list()
 
-    def predict(self, score: Any, *, sensitive_features: Any = None, n_updates: int | None = None) -> FloatArray:
+    def predict(
+        self, score: Any, *, sensitive_features: Any = None, n_updates: int | None = None
+    ) -> FloatArray:
         """Correct scores.
 
         Parameters

@@ -16,9 +16,17 @@ from propcal.data.frames import rows_to_atoms
 
 
 def category_table(
-    atoms: Atoms, *, alpha: float = 0.05, gamma: float = 0.05, rho: float = 0.1, n_bins: int = 10,
-    binning: Binning = "uniform", intersections: str | int = "all", missing: str = "level",
-    min_share: float | None = None, min_people: int = 1,
+    atoms: Atoms,
+    *,
+    alpha: float = 0.05,
+    gamma: float = 0.05,
+    rho: float = 0.1,
+    n_bins: int = 10,
+    binning: Binning = "uniform",
+    intersections: str | int = "all",
+    missing: str = "level",
+    min_share: float | None = None,
+    min_people: int = 1,
 ) -> Categories:
     """Every category of the groups and bins that these people themselves give."""
     check_number("alpha", alpha, above=0, at_most=1)
@@ -30,7 +38,9 @@ def category_table(
         min_share = category_min_share(alpha, gamma, bins)
     check_number("min_share", min_share, at_least=0, at_most=1)
     collection = Groups(intersections, missing).collect(
-        atoms.patterns, np.asarray(atoms.pattern_sums(atoms.people)), atoms.pattern_sums(atoms.weight),
+        atoms.patterns,
+        np.asarray(atoms.pattern_sums(atoms.people)),
+        atoms.pattern_sums(atoms.weight),
         gamma=gamma,
     )
     return categories(atoms, collection, bins, min_share=min_share, min_people=min_people)
@@ -53,9 +63,20 @@ def dc_of(table: Categories, rho: float) -> float:
 
 
 def mc_loss(
-    y: Any, score: Any, *, sensitive_features: Any = None, alpha: float = 0.05, gamma: float = 0.05,
-    rho: float = 0.1, n_bins: int = 10, binning: Binning = "uniform", intersections: str | int = "all",
-    missing: str = "level", min_share: float | None = None, min_people: int = 1, sample_weight: Any = None,
+    y: Any,
+    score: Any,
+    *,
+    sensitive_features: Any = None,
+    alpha: float = 0.05,
+    gamma: float = 0.05,
+    rho: float = 0.1,
+    n_bins: int = 10,
+    binning: Binning = "uniform",
+    intersections: str | int = "all",
+    missing: str = "level",
+    min_share: float | None = None,
+    min_people: int = 1,
+    sample_weight: Any = None,
 ) -> float:
     """Largest calibration error |outcome rate - mean score| of any (group, bin) category.
 
@@ -93,17 +114,35 @@ def mc_loss(
     """
     return mc_of(
         category_table(
-            rows_to_atoms(score, y, sensitive_features, sample_weight), alpha=alpha, gamma=gamma, rho=rho,
-            n_bins=n_bins, binning=binning, intersections=intersections, missing=missing,
-            min_share=min_share, min_people=min_people,
+            rows_to_atoms(score, y, sensitive_features, sample_weight),
+            alpha=alpha,
+            gamma=gamma,
+            rho=rho,
+            n_bins=n_bins,
+            binning=binning,
+            intersections=intersections,
+            missing=missing,
+            min_share=min_share,
+            min_people=min_people,
         )
     )
 
 
 def pmc_loss(
-    y: Any, score: Any, *, sensitive_features: Any = None, alpha: float = 0.05, gamma: float = 0.05,
-    rho: float = 0.1, n_bins: int = 10, binning: Binning = "uniform", intersections: str | int = "all",
-    missing: str = "level", min_share: float | None = None, min_people: int = 1, sample_weight: Any = None,
+    y: Any,
+    score: Any,
+    *,
+    sensitive_features: Any = None,
+    alpha: float = 0.05,
+    gamma: float = 0.05,
+    rho: float = 0.1,
+    n_bins: int = 10,
+    binning: Binning = "uniform",
+    intersections: str | int = "all",
+    missing: str = "level",
+    min_share: float | None = None,
+    min_people: int = 1,
+    sample_weight: Any = None,
 ) -> float:
     """Largest calibration error of any category as a share of its outcome rate.
 
@@ -116,18 +155,36 @@ def pmc_loss(
     """
     return pmc_of(
         category_table(
-            rows_to_atoms(score, y, sensitive_features, sample_weight), alpha=alpha, gamma=gamma, rho=rho,
-            n_bins=n_bins, binning=binning, intersections=intersections, missing=missing,
-            min_share=min_share, min_people=min_people,
+            rows_to_atoms(score, y, sensitive_features, sample_weight),
+            alpha=alpha,
+            gamma=gamma,
+            rho=rho,
+            n_bins=n_bins,
+            binning=binning,
+            intersections=intersections,
+            missing=missing,
+            min_share=min_share,
+            min_people=min_people,
         ),
         rho,
     )
 
 
 def dc_loss(
-    y: Any, score: Any, *, sensitive_features: Any = None, alpha: float = 0.05, gamma: float = 0.05,
-    rho: float = 0.1, n_bins: int = 10, binning: Binning = "uniform", intersections: str | int = "all",
-    missing: str = "level", min_share: float | None = None, min_people: int = 1, sample_weight: Any = None,
+    y: Any,
+    score: Any,
+    *,
+    sensitive_features: Any = None,
+    alpha: float = 0.05,
+    gamma: float = 0.05,
+    rho: float = 0.1,
+    n_bins: int = 10,
+    binning: Binning = "uniform",
+    intersections: str | int = "all",
+    missing: str = "level",
+    min_share: float | None = None,
+    min_people: int = 1,
+    sample_weight: Any = None,
 ) -> float:
     """Largest log-ratio of two groups' outcome rates in the same bin, over all pairs of groups.
 
@@ -144,9 +201,16 @@ def dc_loss(
     """
     return dc_of(
         category_table(
-            rows_to_atoms(score, y, sensitive_features, sample_weight), alpha=alpha, gamma=gamma, rho=rho,
-            n_bins=n_bins, binning=binning, intersections=intersections, missing=missing,
-            min_share=min_share, min_people=min_people,
+            rows_to_atoms(score, y, sensitive_features, sample_weight),
+            alpha=alpha,
+            gamma=gamma,
+            rho=rho,
+            n_bins=n_bins,
+            binning=binning,
+            intersections=intersections,
+            missing=missing,
+            min_share=min_share,
+            min_people=min_people,
         ),
         rho,
     )

@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = ["race", "gender"]
 FEATURES = [
-    "age", "acuity", "temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain",
-    "n_previous_visits", "n_previous_admissions",
+    "age",
+    "acuity",
+    "temperature",
+    "heartrate",
+    "resprate",
+    "o2sat",
+    "sbp",
+    "dbp",
+    "pain",
+    "n_previous_visits",
+    "n_previous_admissions",
 ]
 
 
@@ -55,27 +64,42 @@ def demo(
         raw = score(held_out)
         scores = {"base model": raw}
         corrections: dict[str, Correction] = {}
+        left_out: list[str] = []
         for method in (MCBoost(alpha=alpha), PMCBoost(alpha=alpha)):
             name = type(method).__name__
             status.update(f"Correcting with {name} (the first fit on a machine compiles for some seconds)...")
             method.fit(score(adjust), adjust["admitted"], sensitive_features=adjust[ATTRIBUTES])
             scores[name] = method.predict(raw, sensitive_features=held_out[ATTRIBUTES])
             corrections[name] = method.correction_
+            left_out = [size.group.name for size in method.groups_.left_out]
         path = output / "correction.json"
         corrections["PMCBoost"].save(path)
 
     console.print(
-        f"{people:,} generated emergency-department visits: {len(learn):,} to train a logistic regression that "
-        f"is not told race or gender, {len(adjust):,} to correct its scores, {len(held_out):,} held out.\n"
+        f"{people:,} generated emergency-department visits: {len(learn):,} to train a logistic "
+        f"regression that is not told race or gender, {len(adjust):,} to correct its scores, {len(held_out):,} held out.\n"
     )
     console.print(comparison(held_out, scores, alpha))
     console.print(most_improved(held_out, raw, scores["PMCBoost"]))
     console.print(
-        "\nMC: largest gap between outcome rate and mean score of any group in any tenth of the scale; PMC: the "
-        "same as a share of the rate; DC: largest log-ratio of two groups' rates in a tenth. Lower is better.\n"
+        "\nMC: largest gap between outcome rate and mean score of any group in any tenth of the scale; "
+        "PMC: the same as a share of the rate; DC: largest log-ratio of two groups' rates in a tenth. Lower is better."
     )
-    console.print(f"PMCBoost made {corrections['PMCBoost'].n_updates} updates; the correction is in {path}")
-    console.print("Use it:  from propcal import Correction; Correction.load(...).apply(score, frame)")
+    console.print(
+        f"{len(left_out)} groups with less than 5 % of the people were left out, such as {left_out[0]}; "
+        "gamma sets that share.\n"
+        if left_out
+        else ""
+    )
+    console.print(
+        f"PMCBoost made {corrections['PMCBoost'].n_updates} updates. The correction is in {path}",
+        soft_wrap=True,
+    )
+    console.print(
+        f'To use it:  propcal.Correction.load("{path}").apply(score, frame)',
+        soft_wrap=True,
+        highlight=False,
+    )
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
 
 
@@ -131,7 +155,13 @@ def most_improved(held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray
     gained = before["gap"].abs() - (before["outcome_rate"] - after["outcome_rate"]).abs()
     table = Table(title=f"The {n} categories that improved most", title_justify="left")
     for heading in ("group", "raw score", "people", "admitted", "score said", "corrected"):
-        table.add_column(heading, justify="left" if heading in ("group", "raw score") else "right")
+        left = heading in ("group", "raw score")
+        table.add_column(
+            heading,
+            justify="left" if left else "right",
+            overflow="fold",
+            no_wrap=heading == "raw score",
+        )
     for i in gained[before["eligible"]].nlargest(n).index:
         row = before.loc[i]
         percents = [row["outcome_rate"], row["mean_score"], after.loc[i, "outcome_rate"]]

@@ -58,6 +58,14 @@ class Atoms:
     positives: SumArray
     positives_sq: SumArray
 
+    def __post_init__(self) -> None:
+        total = float(np.sum(self.weight, dtype=np.float64))
+        if self.frequencies and total > MAX_PEOPLE:
+            raise InputError(
+                f"{total:,.0f} people are more than can be added up exactly ({MAX_PEOPLE:,}); "
+                "divide the weights, or use weights that are not whole"
+            )
+
     @classmethod
     def from_frame(
         cls,
@@ -133,7 +141,7 @@ class Atoms:
         """`positives` in units of the grid, like the sums of scores that they are compared with."""
         if self.positives.dtype.kind == "i":
             return np.asarray(self.positives * np.int64(UNIT))
-        units = self.positives * float(UNIT)
+        units: FloatArray = self.positives * np.float64(UNIT)
         # soft labels are on the grid, so with whole weights this is a whole number
         return np.rint(units).astype(np.int64) if self.frequencies else units
 
@@ -176,16 +184,13 @@ class Atoms:
             for name in ("people", "weight", "weight_sq", "positives", "positives_sq")
         }
         score = np.concatenate([self.score, other.score])
-        patterns, code = patterns_of(
-            mine.attributes, levels, list(np.concatenate(tables).T), len(score)
-        )
+        patterns, code = patterns_of(mine.attributes, levels, list(np.concatenate(tables).T), len(score))
         return _collapse(patterns, code, score, sums)
 
     def __repr__(self) -> str:
         of = " x ".join(self.patterns.attributes) or "everybody"
         return (
-            f"Atoms({len(self):,} atoms of {self.n_people:,} people; "
-            f"{len(self.patterns)} patterns of {of})"
+            f"Atoms({len(self):,} atoms of {self.n_people:,} people; {len(self.patterns)} patterns of {of})"
         )
 
 
@@ -222,7 +227,10 @@ def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tup
 
 
 def patterns_of(
-    attributes: tuple[str, ...], levels: tuple[tuple[Level, ...], ...], codes: list[Any], n_rows: int
+    attributes: tuple[str, ...],
+    levels: tuple[tuple[Level, ...], ...],
+    codes: list[Any],
+    n_rows: int,
 ) -> tuple[Patterns, Any]:
     """Find the patterns that occur, and the pattern of each row.
 
@@ -238,8 +246,13 @@ def patterns_of(
 
 
 def atoms_of_rows(
-    patterns: Patterns, code: Any, score: FloatArray, outcome: Any, weight: FloatArray | None,
-    *, resolution_bits: int = 32,
+    patterns: Patterns,
+    code: Any,
+    score: FloatArray,
+    outcome: Any,
+    weight: FloatArray | None,
+    *,
+    resolution_bits: int = 32,
 ) -> Atoms:
     """Reduce checked rows to atoms. Rows of weight 0 must be gone.
 
@@ -248,9 +261,6 @@ def atoms_of_rows(
     units = to_grid(score) if resolution_bits == 32 else _coarse(score, resolution_bits)
     hard = outcome.dtype.kind == "i"
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    total = len(score) if weight is None or not whole else float(weight.sum())
-    if total > MAX_PEOPLE:
-        raise InputError(f"{total:,.0f} people are more than one fit can add up exactly ({MAX_PEOPLE:,})")
     if hard and weight is None:
         return _collapse_counts(patterns, code, units, outcome)
     y: SumArray = outcome.astype(np.int64) if hard else from_grid(to_grid(outcome))
@@ -261,8 +271,11 @@ def atoms_of_rows(
         assert weight is not None
         squares = weight * weight
         sums = {
-            "people": np.ones(len(units), dtype=np.int64), "weight": weight, "weight_sq": squares,
-            "positives": weight * y, "positives_sq": squares * y,
+            "people": np.ones(len(units), dtype=np.int64),
+            "weight": weight,
+            "weight_sq": squares,
+            "positives": weight * y,
+            "positives_sq": squares * y,
         }
     return _collapse(patterns, code, units, sums)
 

@@ -81,8 +81,7 @@ def geometric(n_bins: int, rho: float) -> Bins:
     edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
     if np.any(np.diff(edges) <= 0):
         raise InputError(
-            f"{n_bins} geometric bins between rho={rho:g} and 1 are too narrow to tell apart; "
-            "use fewer bins"
+            f"{n_bins} geometric bins between rho={rho:g} and 1 are too narrow to tell apart; use fewer bins"
         )
     return Bins(edges, "geometric", n_bins)
 

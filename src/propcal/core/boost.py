@@ -76,10 +76,10 @@ class _Scores:
         self.atoms, self.edges = atoms, bins.edges
         inside = membership(collection.groups, atoms.patterns)
         self.group_starts = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
-        self.members = np.nonzero(inside)[1]
+        self.members = np.ascontiguousarray(np.nonzero(inside)[1])
         self.total = float(atoms.weight.sum())
         self.running = running_sums(atoms.weight, atoms.outcome_units(), atoms.score)
-        self.size: SumArray = np.empty(0, dtype=atoms.weight.dtype)  # empty: the sample is all
+        self.size: Any = np.empty(0, dtype=atoms.weight.dtype)  # empty: the sample is all
         shape = len(atoms.patterns), len(bins)
         self.heads = np.full(shape, kernel.NONE, dtype=np.int64)
         self.sums = np.zeros((*shape, kernel.N_SUMS), dtype=atoms.weight.dtype)
@@ -101,8 +101,14 @@ class _Scores:
         alpha, rho, min_share = rule
         return int(
             kernel.worst_category(
-                self.group_starts, self.members, self.sums, len(self.edges) - 1,
-                alpha, rho, self.total, min_share,
+                self.group_starts,
+                self.members,
+                self.sums,
+                len(self.edges) - 1,
+                alpha,
+                rho,
+                self.total,
+                min_share,
             )
         )
 
@@ -110,16 +116,29 @@ class _Scores:
         """Visit the categories once and return the updates made."""
         alpha, rho, min_share = rule
         self.table, self.count, updates = kernel.sweep(
-            order, self.group_starts, self.members, self.table, self.count, self.heads, self.sums,
-            self.edges, self.atoms.score, self.size, self.running,
-            alpha, rho, eta, self.total, min_share, most,
+            order,
+            self.group_starts,
+            self.members,
+            self.table,
+            self.count,
+            self.heads,
+            self.sums,
+            self.edges,
+            self.atoms.score,
+            self.size,
+            self.running,
+            alpha,
+            rho,
+            eta,
+            self.total,
+            min_share,
+            most,
         )
         return np.asarray(updates)
 
     def maps(self) -> PatternMaps:
         """Each pattern's map from raw to corrected score."""
-        owner = kernel.owners(self.table, self.count, self.heads)
-        return PatternMaps(*kernel.pattern_map(self.table, self.count, owner, len(self.heads)))
+        return PatternMaps.from_segments(self.table[: self.count], len(self.heads))
 
 
 def running_sums(weight: SumArray, outcome: SumArray, score: IntArray) -> Any:
@@ -203,7 +222,10 @@ def _sweeps(
 
 
 def _orders(
-    scores: _Scores, settings: Settings, n_categories: int, rule: tuple[float, float, float],
+    scores: _Scores,
+    settings: Settings,
+    n_categories: int,
+    rule: tuple[float, float, float],
     rng: np.random.Generator,
 ) -> Iterator[IntArray]:
     """The categories that each sweep visits, in order; the sample is redrawn where asked for."""
@@ -245,4 +267,6 @@ def _say_if_compiling() -> None:
     source = Path(kernel.__file__)
     written = [f.stat().st_mtime for f in Path(folder).glob("segments.sweep-*.nbi")] if folder else []
     if not written or max(written) < source.stat().st_mtime:
-        logger.warning("propcal compiles its kernel, once for this machine; this takes about ten seconds")
+        logger.warning(
+            "propcal compiles its kernel, once for this machine; this takes some five to ten seconds"
+        )

@@ -48,7 +48,7 @@ def mc_from_pmc(alpha: float) -> float:
 
 
 def dc_from_mc(alpha: float, r_min: float) -> float:
-    """DC of a model that satisfies alpha-MC: ln((r_min + alpha) / (r_min - alpha)) (Theorem MC to DC).
+    """DC under alpha-MC: ln((r_min + alpha) / (r_min - alpha)) (Theorem MC to DC).
 
     Conditions: `r_min` is the smallest score that any group of C receives. At or below alpha there
     is no bound: low-risk groups may then have the outcome never.

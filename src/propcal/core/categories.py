@@ -77,7 +77,7 @@ class Categories:
 
 
 def _ratio(top: SumArray, bottom: SumArray) -> FloatArray:
-    return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
 
 def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
@@ -104,7 +104,12 @@ def categories(
     inside = membership(collection.groups, atoms.patterns).astype(np.int64)
     people, weight, outcome, score = (
         _over_groups(inside, bucket_sums(atoms, bins, column))
-        for column in (atoms.people, atoms.weight, atoms.outcome_units(), atoms.weight * atoms.score)
+        for column in (
+            atoms.people,
+            atoms.weight,
+            atoms.outcome_units(),
+            atoms.weight * atoms.score,
+        )
     )
     share = weight / atoms.weight.sum()
     return Categories(

@@ -1,4 +1,4 @@
-"""Correction: per pattern a piecewise-linear map from raw to corrected score, and the updates that made it."""
+"""Correction: per pattern a piecewise-linear map of scores, and the updates that made it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from propcal.core import segments as kernel
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid
 from propcal.core.groups import Group, Level, Patterns, membership
@@ -38,6 +39,16 @@ class PatternMaps:
     begin: IntArray
     slope: IntArray
     offset: IntArray
+
+    @classmethod
+    def from_segments(cls, segments: IntArray, n_patterns: int) -> PatternMaps:
+        """Order segments by pattern and raw score, and join neighbours that do the same."""
+        columns = segments[:, [kernel.OWNER, kernel.START, kernel.SLOPE, kernel.OFFSET]].T
+        owner, begin, slope, offset = columns[:, np.lexsort((columns[1], columns[0]))]
+        differs = (np.diff(owner) != 0) | (np.diff(slope) != 0) | (np.diff(offset) != 0)
+        first = np.flatnonzero(np.concatenate([[True], differs]))
+        starts = np.searchsorted(owner[first], np.arange(n_patterns + 1))
+        return cls(starts, begin[first], slope[first], offset[first])
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +121,11 @@ class Correction:
         return correction_to_json(self)
 
     def apply(
-        self, score: Any, sensitive_features: Any = None, *, n_updates: int | None = None,
+        self,
+        score: Any,
+        sensitive_features: Any = None,
+        *,
+        n_updates: int | None = None,
         unseen: str | None = None,
     ) -> FloatArray:
         """Correct scores.
@@ -137,12 +152,15 @@ class Correction:
         return self.apply_to_patterns(values, code, patterns, n_updates=n_updates, unseen=unseen)
 
     def apply_to_patterns(
-        self, score: FloatArray, code: Any, patterns: Patterns, *, n_updates: int | None = None,
+        self,
+        score: FloatArray,
+        code: Any,
+        patterns: Patterns,
+        *,
+        n_updates: int | None = None,
         unseen: str | None = None,
     ) -> FloatArray:
         """Correct checked scores of people whose pattern is row `code` of `patterns`."""
-        from propcal.core import segments as kernel
-
         policy = self.unseen if unseen is None else unseen
         check_choice("unseen", policy, ("replay", "keep", "error"))
         known = self._known(patterns)
@@ -161,13 +179,12 @@ class Correction:
 
     def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
         """Maps of any patterns, from the updates of the groups that they belong to."""
-        from propcal.core import segments as kernel
-
         if n_updates is None:
             n_updates = self.n_updates
         check_number("n_updates", n_updates, at_least=0, whole=True)
         inside = membership(self.groups, patterns)
-        return PatternMaps(*kernel.replay(inside, self.updates[:n_updates], self.bins.edges))
+        segments = kernel.replay(inside, self.updates[:n_updates], self.bins.edges)
+        return PatternMaps.from_segments(segments, len(patterns))
 
     def _known(self, patterns: Patterns) -> IntArray:
         """Place of each pattern among those seen in fitting; -1 if it was not."""

@@ -48,8 +48,13 @@ def exact_fraction(value: float) -> Fraction:
 
 
 def check_number(
-    name: str, value: Any, *, above: float | None = None, at_least: float | None = None,
-    at_most: float | None = None, whole: bool = False,
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    whole: bool = False,
 ) -> None:
     """Refuse a parameter outside its range, and say what the range is."""
     wanted = "a whole number" if whole else "a number"

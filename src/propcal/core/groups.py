@@ -133,7 +133,9 @@ class Collection:
     def __repr__(self) -> str:
         names = [size.group.name for size in self.kept[:4]]
         more = f", and {len(self.kept) - 4} more" if len(self.kept) > 4 else ""
-        return f"Collection of {len(self.kept)} groups ({', '.join(names)}{more}); {len(self.left_out)} left out"
+        return (
+            f"Collection of {len(self.kept)} groups ({', '.join(names)}{more}); {len(self.left_out)} left out"
+        )
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,12 @@ class Groups:
                 )
 
     def _sizes(
-        self, patterns: Patterns, columns: tuple[int, ...], people: IntArray, weight: SumArray, gamma: float
+        self,
+        patterns: Patterns,
+        columns: tuple[int, ...],
+        people: IntArray,
+        weight: SumArray,
+        gamma: float,
     ) -> Iterator[GroupSize]:
         """Every level combination of some attributes, sorted, with its size."""
         present, inverse = np.unique(patterns.table[:, columns], axis=0, return_inverse=True)

@@ -21,7 +21,7 @@ from numba import njit
 from propcal.core.grid import UNIT
 
 # Columns of the segment table. LOW and HIGH: the atoms inside. NEXT: next segment of the bucket.
-START, END, SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7
+OWNER, START, END, SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 # Entries of a bucket's sums. SIZE: weight in the full data. The others: in this sweep's sample.
 SIZE, WEIGHT, OUTCOME, SCORE, N_SUMS = 0, 1, 2, 3, 4
 NONE = -1
@@ -41,14 +41,16 @@ def _first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int
 
 @njit(cache=True)
 def _nearest(numerator: Any, denominator: Any) -> int:
-    """numerator / denominator rounded to a whole number, halves upwards; exact for integers."""
+    """Numerator / denominator rounded to a whole number, halves upwards; exact for integers."""
     quotient = numerator // denominator
     remainder = numerator - quotient * denominator
     return int(quotient) + (1 if 2 * remainder >= denominator else 0)
 
 
 @njit(cache=True)
-def _add_to_bucket(segments: Any, k: int, heads: Any, sums: Any, pattern: int, j: int, size: Any, running: Any) -> None:
+def _add_to_bucket(
+    segments: Any, k: int, heads: Any, sums: Any, pattern: int, j: int, size: Any, running: Any
+) -> None:
     """Put segment k into bucket (pattern, j) and add its people to the bucket's sums."""
     segments[k, NEXT] = heads[pattern, j]
     heads[pattern, j] = k
@@ -70,20 +72,32 @@ def _room(segments: Any, needed: int) -> Any:
     if needed <= len(segments):
         return segments
     larger = np.empty((max(needed, 2 * len(segments)), N_COLUMNS), np.int64)
-    larger[: len(segments)] = segments
+    for k in range(len(segments)):  # a slice assignment would take four seconds more to compile
+        for column in range(N_COLUMNS):
+            larger[k, column] = segments[k, column]
     return larger
 
 
 @njit(cache=True)
 def _move_bucket(
-    segments: Any, count: int, heads: Any, sums: Any, pattern: int, j: int, shift: int,
-    edges: Any, scores: Any, size: Any, running: Any,
+    segments: Any,
+    count: int,
+    heads: Any,
+    sums: Any,
+    pattern: int,
+    j: int,
+    shift: int,
+    edges: Any,
+    scores: Any,
+    size: Any,
+    running: Any,
 ) -> tuple[Any, int]:
     """Add `shift` to every score in one bucket, clip to [0, 1], and file the pieces by bin."""
     n_bins = len(edges) - 1
     k = heads[pattern, j]
     heads[pattern, j] = NONE
-    sums[pattern, j, :] = 0
+    for entry in range(N_SUMS):
+        sums[pattern, j, entry] = 0
     while k != NONE:
         following = segments[k, NEXT]
         if segments[k, SLOPE] == 0:
@@ -119,6 +133,7 @@ def _move_bucket(
                 slot = count
                 count += 1
             cut = _first_not_below(scores, low, high, stop) if stop < end else high
+            segments[slot, OWNER] = pattern
             segments[slot, START] = start
             segments[slot, END] = stop
             segments[slot, SLOPE] = slope
@@ -134,13 +149,19 @@ def _move_bucket(
 @njit(cache=True)
 def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[Any, Any, Any, Any]:
     """Size, weight, outcomes and scores of one category: its group's buckets added up."""
-    size, weight, outcome, score = sums[0, 0, 0] * 0, sums[0, 0, 0] * 0, sums[0, 0, 0] * 0, sums[0, 0, 0] * 0
-    for m in range(first, last):
-        bucket = sums[members[m], j]
-        size += bucket[SIZE]
-        weight += bucket[WEIGHT]
-        outcome += bucket[OUTCOME]
-        score += bucket[SCORE]
+    p = members[first]  # no group is empty
+    size, weight, outcome, score = (
+        sums[p, j, SIZE],
+        sums[p, j, WEIGHT],
+        sums[p, j, OUTCOME],
+        sums[p, j, SCORE],
+    )
+    for m in range(first + 1, last):
+        p = members[m]
+        size += sums[p, j, SIZE]
+        weight += sums[p, j, WEIGHT]
+        outcome += sums[p, j, OUTCOME]
+        score += sums[p, j, SCORE]
     return size, weight, outcome, score
 
 
@@ -158,9 +179,23 @@ def _gap_and_cutoff(weight: Any, outcome: Any, score: Any, alpha: float, rho: fl
 
 @njit(cache=True)
 def sweep(
-    order: Any, group_starts: Any, members: Any, segments: Any, count: int, heads: Any, sums: Any,
-    edges: Any, scores: Any, size: Any, running: Any,
-    alpha: float, rho: float, eta: float, total: float, min_share: float, max_updates: int,
+    order: Any,
+    group_starts: Any,
+    members: Any,
+    segments: Any,
+    count: int,
+    heads: Any,
+    sums: Any,
+    edges: Any,
+    scores: Any,
+    size: Any,
+    running: Any,
+    alpha: float,
+    rho: float,
+    eta: float,
+    total: float,
+    min_share: float,
+    max_updates: int,
 ) -> tuple[Any, int, Any]:
     """Visit categories in the given order and update those whose gap reaches their cutoff.
 
@@ -187,21 +222,29 @@ def sweep(
             segments, count = _move_bucket(
                 segments, count, heads, sums, members[m], j, shift, edges, scores, size, running
             )
-        updates[n_updates] = group, j, shift
+        updates[n_updates, 0], updates[n_updates, 1], updates[n_updates, 2] = group, j, shift
         n_updates += 1
     return segments, count, updates[:n_updates]
 
 
 @njit(cache=True)
 def worst_category(
-    group_starts: Any, members: Any, sums: Any, n_bins: int,
-    alpha: float, rho: float, total: float, min_share: float,
+    group_starts: Any,
+    members: Any,
+    sums: Any,
+    n_bins: int,
+    alpha: float,
+    rho: float,
+    total: float,
+    min_share: float,
 ) -> int:
     """The category whose gap exceeds its cutoff by the largest factor; -1 if none reaches it."""
     worst, largest = NONE, 1.0
     for group in range(len(group_starts) - 1):
         for j in range(n_bins):
-            n, weight, outcome, score = _category(sums, members, group_starts[group], group_starts[group + 1], j)
+            n, weight, outcome, score = _category(
+                sums, members, group_starts[group], group_starts[group + 1], j
+            )
             if weight <= 0 or n / total < min_share:
                 continue
             gap, limit = _gap_and_cutoff(weight, outcome, score, alpha, rho)
@@ -215,7 +258,8 @@ def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> 
     """Compute every bucket's sums anew, after the sample has been redrawn."""
     for pattern in range(len(heads)):
         for j in range(heads.shape[1]):
-            sums[pattern, j, :] = 0
+            for entry in range(N_SUMS):
+                sums[pattern, j, entry] = 0
             k = heads[pattern, j]
             heads[pattern, j] = NONE
             while k != NONE:
@@ -225,7 +269,9 @@ def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> 
 
 
 @njit(cache=True)
-def start_segments(starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, size: Any, running: Any) -> Any:
+def start_segments(
+    starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, size: Any, running: Any
+) -> Any:
     """One segment for each (pattern, bin): nothing has been corrected yet."""
     n_bins = len(edges) - 1
     segments = np.empty((len(heads) * n_bins, N_COLUMNS), np.int64)
@@ -235,6 +281,7 @@ def start_segments(starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, 
             k = pattern * n_bins + j
             end = edges[j + 1] if j < n_bins - 1 else UNIT + 1
             high = _first_not_below(scores, low, starts[pattern + 1], end)
+            segments[k, OWNER] = pattern
             segments[k, START], segments[k, END] = edges[j], end
             segments[k, SLOPE], segments[k, OFFSET] = 1, 0
             segments[k, LOW], segments[k, HIGH] = low, high
@@ -244,39 +291,8 @@ def start_segments(starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, 
 
 
 @njit(cache=True)
-def pattern_map(segments: Any, count: int, owner: Any, n_patterns: int) -> tuple[Any, Any, Any, Any]:
-    """Order the segments by pattern and raw score, and join neighbours that do the same."""
-    ranks = np.argsort(owner[:count] * np.int64(4 * UNIT) + segments[:count, START])
-    starts = np.zeros(n_patterns + 1, np.int64)
-    begin, slope, offset = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
-    n, before = 0, NONE
-    for k in ranks:
-        pattern = owner[k]
-        if pattern == before and slope[n - 1] == segments[k, SLOPE] and offset[n - 1] == segments[k, OFFSET]:
-            continue
-        begin[n], slope[n], offset[n] = segments[k, START], segments[k, SLOPE], segments[k, OFFSET]
-        n += 1
-        starts[pattern + 1] = n
-        before = pattern
-    return starts, begin[:n], slope[:n], offset[:n]
-
-
-@njit(cache=True)
-def owners(segments: Any, count: int, heads: Any) -> Any:
-    """Pattern of each segment."""
-    owner = np.empty(count, np.int64)
-    for pattern in range(len(heads)):
-        for j in range(heads.shape[1]):
-            k = heads[pattern, j]
-            while k != NONE:
-                owner[k] = pattern
-                k = segments[k, NEXT]
-    return owner
-
-
-@njit(cache=True)
-def replay(inside: Any, updates: Any, edges: Any) -> tuple[Any, Any, Any, Any]:
-    """The maps of patterns from the updates alone: `inside` says which groups contain them."""
+def replay(inside: Any, updates: Any, edges: Any) -> Any:
+    """The segments of patterns from the updates alone: `inside` says which groups contain them."""
     n_patterns, n_bins = inside.shape[1], len(edges) - 1
     nobody, starts = np.empty(0, np.int64), np.zeros(n_patterns + 1, np.int64)
     running = (nobody, nobody, nobody)
@@ -288,10 +304,19 @@ def replay(inside: Any, updates: Any, edges: Any) -> tuple[Any, Any, Any, Any]:
         for pattern in range(n_patterns):
             if inside[updates[u, 0], pattern]:
                 segments, count = _move_bucket(
-                    segments, count, heads, sums, pattern, updates[u, 1], updates[u, 2],
-                    edges, nobody, nobody, running,
+                    segments,
+                    count,
+                    heads,
+                    sums,
+                    pattern,
+                    updates[u, 1],
+                    updates[u, 2],
+                    edges,
+                    nobody,
+                    nobody,
+                    running,
                 )
-    return pattern_map(segments, count, owners(segments, count, heads), n_patterns)
+    return segments[:count]
 
 
 @njit(cache=True)
@@ -306,7 +331,7 @@ def apply_maps(score: Any, code: Any, starts: Any, begin: Any, slope: Any, offse
         pattern = code[i]
         if pattern < 0:
             continue
-        raw = np.int64(np.floor(score[i] * UNIT + 0.5))
+        raw = int(np.floor(score[i] * UNIT + 0.5))
         k = _first_not_below(begin, starts[pattern], starts[pattern + 1], raw + 1) - 1
         value = slope[k] * raw + offset[k]
         if value != raw:

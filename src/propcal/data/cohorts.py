@@ -25,18 +25,40 @@ N_VISITS = sum(visits for cell in TABLE_1.values() for visits, _ in cell)
 
 # Share of visits insured by Medicaid below the age of 65, by group; invented, ordered as is usual.
 MEDICAID = {
-    "American Indian/Alaska Native": 0.35, "Asian": 0.2, "Black/African American": 0.4,
-    "Hispanic/Latino": 0.45, "Other": 0.3, "Unknown/Unable to Obtain": 0.25, "White": 0.15,
+    "American Indian/Alaska Native": 0.35,
+    "Asian": 0.2,
+    "Black/African American": 0.4,
+    "Hispanic/Latino": 0.45,
+    "Other": 0.3,
+    "Unknown/Unable to Obtain": 0.25,
+    "White": 0.15,
 }
-# How steeply true risk rises with how ill a person looks at triage; differs, so that one score for all is wrong.
+# How steeply true risk rises with illness; differs by group, so that one score for all is wrong.
 STEEPNESS = {
-    "American Indian/Alaska Native": 1.1, "Asian": 1.4, "Black/African American": 1.0,
-    "Hispanic/Latino": 1.5, "Other": 1.2, "Unknown/Unable to Obtain": 0.7, "White": 1.3,
+    "American Indian/Alaska Native": 1.1,
+    "Asian": 1.4,
+    "Black/African American": 1.0,
+    "Hispanic/Latino": 1.5,
+    "Other": 1.2,
+    "Unknown/Unable to Obtain": 0.7,
+    "White": 1.3,
 }
 COMPLAINTS = {
-    "abdominal pain": 0.1, "chest pain": 0.2, "shortness of breath": 0.8, "fever": 0.5, "headache": -0.7,
-    "back pain": -0.8, "fall": 0.1, "dizziness": 0.0, "weakness": 0.9, "laceration": -1.4,
-    "altered mental status": 1.3, "vomiting": 0.2, "ankle injury": -1.6, "cough": -0.3, "alcohol": -1.0,
+    "abdominal pain": 0.1,
+    "chest pain": 0.2,
+    "shortness of breath": 0.8,
+    "fever": 0.5,
+    "headache": -0.7,
+    "back pain": -0.8,
+    "fall": 0.1,
+    "dizziness": 0.0,
+    "weakness": 0.9,
+    "laceration": -1.4,
+    "altered mental status": 1.3,
+    "vomiting": 0.2,
+    "ankle injury": -1.6,
+    "cough": -0.3,
+    "alcohol": -1.0,
 }
 
 
@@ -44,7 +66,7 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     """Generate emergency-department visits with a known true risk of admission.
 
     Group and gender occur as often as in the paper's Table 1, and their mean true risk is the
-    published admission rate. Everything else is invented and labelled nowhere as real.
+    published admission rate. Everything else is invented.
 
     Parameters
     ----------
@@ -82,7 +104,7 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
 
 
 def _shares(n: int, counts: list[int]) -> IntArray:
-    """n divided in proportion to counts, by largest remainder."""
+    """N divided in proportion to counts, by largest remainder."""
     exact = np.array(counts) * (n / sum(counts))
     whole = np.floor(exact).astype(np.int64)
     whole[np.argsort(whole - exact, kind="stable")[: n - int(whole.sum())]] += 1
@@ -94,13 +116,17 @@ def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
     older = np.where(race == "White", 8.0, 0.0)
     age = np.clip(rng.normal(50 + older, 19), 18, 95).astype(np.int64)
     medicaid = rng.random(n) < np.array([MEDICAID[r] for r in MEDICAID])[_index(race, MEDICAID)]
-    insurance = np.where((age >= 65) & (rng.random(n) < 0.85), "Medicare", np.where(medicaid, "Medicaid", "Other"))
+    insurance = np.where(
+        (age >= 65) & (rng.random(n) < 0.85), "Medicare", np.where(medicaid, "Medicaid", "Other")
+    )
     english = np.where(race == "Hispanic/Latino", 0.6, np.where(race == "Asian", 0.65, 0.95))
     n_visits = rng.negative_binomial(0.8, 0.3, n)
     return {
         "age": age,
         "insurance": insurance,
-        "marital_status": rng.choice(["MARRIED", "SINGLE", "DIVORCED", "WIDOWED"], n, p=[0.4, 0.43, 0.08, 0.09]),
+        "marital_status": rng.choice(
+            ["MARRIED", "SINGLE", "DIVORCED", "WIDOWED"], n, p=[0.4, 0.43, 0.08, 0.09]
+        ),
         "language": np.where(rng.random(n) < english, "ENGLISH", "?"),
         "n_previous_visits": n_visits,
         "n_previous_admissions": rng.binomial(n_visits, 0.3),
@@ -125,7 +151,11 @@ def _triage(rng: np.random.Generator, illness: FloatArray, age: IntArray) -> dic
 
 
 def _true_risk(
-    race: Any, cell: IntArray, cells: list[tuple[str, str, int, int]], illness: FloatArray, visits: dict[str, Any]
+    race: Any,
+    cell: IntArray,
+    cells: list[tuple[str, str, int, int]],
+    illness: FloatArray,
+    visits: dict[str, Any],
 ) -> FloatArray:
     """Risk from illness, age, history and complaint; each cell's mean is the published rate."""
     steepness = np.array(list(STEEPNESS.values()))[_index(race, STEEPNESS)]
@@ -163,7 +193,7 @@ def _expit(log_odds: FloatArray) -> FloatArray:
 def _index(values: Any, table: dict[str, float]) -> IntArray:
     names = np.array(sorted(table), dtype=object)
     order = np.array([list(table).index(name) for name in names])
-    return order[np.searchsorted(names, values)]
+    return np.asarray(order[np.searchsorted(names, values)])
 
 
 def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str, Any]:

@@ -15,15 +15,20 @@ from propcal.core.atoms import Atoms, atoms_of_rows, combinations_present, patte
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Level, Patterns
 from propcal.data.levels import encode, encode_known
-from propcal.data.rows import check_lengths, compact_outcomes, check_scores, check_weights
+from propcal.data.rows import check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.errors import InputError
 
 Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
 
 
 def rows_to_atoms(
-    score: Any, outcome: Any, sensitive_features: Any = None, sample_weight: Any = None,
-    *, names: tuple[str, str, str] = ("score", "y", "sample_weight"), resolution: float | None = None,
+    score: Any,
+    outcome: Any,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    *,
+    names: tuple[str, str, str] = ("score", "y", "sample_weight"),
+    resolution: float | None = None,
 ) -> Atoms:
     """Check arrays or series of people and reduce them to atoms.
 
@@ -58,7 +63,12 @@ def rows_to_atoms(
 
 
 def atoms_from_frame(
-    frame: Any, *, score: str, outcome: str, groups: Any = (), weight: str | None = None,
+    frame: Any,
+    *,
+    score: str,
+    outcome: str,
+    groups: Any = (),
+    weight: str | None = None,
     resolution: float | None = None,
 ) -> Atoms:
     """Reduce the named columns of a data frame to atoms."""
@@ -67,8 +77,12 @@ def atoms_from_frame(
     columns = pick_columns(frame_columns(frame, "frame"), wanted)
     features = {name: columns[name] for name in groups} if groups else None
     return rows_to_atoms(
-        columns[score], columns[outcome], features, None if weight is None else columns[weight],
-        names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"), resolution=resolution,
+        columns[score],
+        columns[outcome],
+        features,
+        None if weight is None else columns[weight],
+        names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
+        resolution=resolution,
     )
 
 
@@ -120,15 +134,21 @@ def numbers(values: Any, name: str) -> FloatArray:
         kind = values.type
         if pa.types.is_null(kind):
             values = np.full(len(values), np.nan)
-        elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-                  or pa.types.is_decimal(kind)):
+        elif not (
+            pa.types.is_floating(kind)
+            or pa.types.is_integer(kind)
+            or pa.types.is_boolean(kind)
+            or pa.types.is_decimal(kind)
+        ):
             raise InputError(f"{name} must hold numbers; it holds {kind}")
         else:
             if pa.types.is_boolean(kind):
                 values = values.cast(pa.int8())
-            values = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-                                if isinstance(values, pa.Array) else
-                                values.cast(pa.float64(), safe=False).to_numpy())
+            values = np.asarray(
+                values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+                if isinstance(values, pa.Array)
+                else values.cast(pa.float64(), safe=False).to_numpy()
+            )
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -201,7 +221,7 @@ def attribute_columns(sensitive_features: Any) -> Columns:
             raise InputError(
                 f"sensitive_features must have one or two dimensions; it has {sensitive_features.ndim}"
             )
-        table = sensitive_features.reshape(len(sensitive_features), -1)
+        table = sensitive_features if sensitive_features.ndim == 2 else sensitive_features[:, None]
         return {f"sensitive_feature_{i}": _attribute(table[:, i]) for i in range(table.shape[1])}
     if isinstance(sensitive_features, (pa.Array, pa.ChunkedArray)):
         return {"sensitive_feature_0": sensitive_features}

@@ -62,7 +62,8 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
             values = pa.chunked_array(values.chunks).cast(pa.large_string()).combine_chunks()
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    indices = values.indices.fill_null(-1) if values.indices.null_count else values.indices
+    indices = values.indices.cast(pa.int32())  # they may be unsigned
+    indices = indices.fill_null(-1) if indices.null_count else indices
     return values.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
 
 

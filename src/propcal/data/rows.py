@@ -22,7 +22,7 @@ def check_lengths(sizes: dict[str, int]) -> None:
 def check_scores(score: FloatArray, name: str) -> None:
     """Scores must be probabilities."""
     low, high = float(score.min()), float(score.max())  # NaN spreads to both
-    if 0 <= low and high <= 1:
+    if low >= 0 and high <= 1:
         return
     n = len(score)
     missing = int(np.count_nonzero(np.isnan(score)))
@@ -33,7 +33,9 @@ def check_scores(score: FloatArray, name: str) -> None:
         )
     endless = int(np.count_nonzero(np.isinf(score)))
     if endless:
-        raise InputError(f"{name} must hold probabilities in [0, 1]; {endless:,} of {n:,} values are infinite")
+        raise InputError(
+            f"{name} must hold probabilities in [0, 1]; {endless:,} of {n:,} values are infinite"
+        )
     outside = int(np.count_nonzero((score < 0) | (score > 1)))
     hint = "Log-odds? Take 1 / (1 + exp(-score))." if low < 0 else ""
     if low >= 0 and 1 < high <= 100:
@@ -46,7 +48,7 @@ def check_scores(score: FloatArray, name: str) -> None:
 def compact_outcomes(outcome: FloatArray, name: str) -> Any:
     """Outcomes must be 0 or 1, which a byte each can hold, or soft labels between, which stay floats."""
     low, high = float(outcome.min()), float(outcome.max())
-    if 0 <= low and high <= 1:
+    if low >= 0 and high <= 1:
         whole = outcome.astype(np.int8)
         return whole if np.array_equal(whole, outcome) else outcome
     n = len(outcome)
@@ -67,7 +69,9 @@ def check_weights(weight: FloatArray, name: str) -> BoolArray:
     """Weights must be finite and not negative. Returns which rows count: a weight of 0 is no row."""
     n = len(weight)
     for trouble, found in (
-        ("missing (NaN)", np.isnan(weight)), ("infinite", np.isinf(weight)), ("negative", weight < 0)
+        ("missing (NaN)", np.isnan(weight)),
+        ("infinite", np.isinf(weight)),
+        ("negative", weight < 0),
     ):
         count = int(np.count_nonzero(found))
         if count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
@@ -27,6 +28,8 @@ ATOMS_FORMAT, ATOMS_VERSION = "propcal-atoms", 1
 def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> None:
     """Let `write` fill a new file beside `path`, then put it in place: all of it or nothing."""
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     part = Path(name)
@@ -51,7 +54,11 @@ def correction_to_json(correction: Correction) -> str:
         "unit": "2**-32",
         "about": dict(correction.about),
         "attributes": list(patterns.attributes),
-        "bins": {"kind": correction.bins.kind, "divisor": correction.bins.divisor, "edges": correction.bins.edges.tolist()},
+        "bins": {
+            "kind": correction.bins.kind,
+            "divisor": correction.bins.divisor,
+            "edges": correction.bins.edges.tolist(),
+        },
         "groups": [[list(condition) for condition in group.conditions] for group in correction.groups],
         "patterns": [list(patterns.key(p)) for p in range(len(patterns))],
         "unseen": correction.unseen,
@@ -70,7 +77,11 @@ def correction_to_json(correction: Correction) -> str:
 def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
     """Write a correction as JSON."""
     text = correction_to_json(correction)
-    write_whole(path, lambda part: part.write_text(text, encoding="utf-8") and None)
+
+    def write(part: Path) -> None:
+        part.write_text(text, encoding="utf-8")
+
+    write_whole(path, write)
 
 
 def load_correction(path: str | PathLike[str]) -> Correction:
@@ -78,7 +89,9 @@ def load_correction(path: str | PathLike[str]) -> Correction:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"{path} is not a correction file: it is no complete JSON text. Is it cut off?") from error
+        raise FileFormatError(
+            f"{path} is not a correction file: it is no complete JSON text. Is it cut off?"
+        ) from error
     if not isinstance(content, dict) or content.get("format") != CORRECTION_FORMAT:
         raise FileFormatError(f'{path} is not a correction file: its "format" is not "{CORRECTION_FORMAT}"')
     version = content.get("version")
@@ -105,7 +118,10 @@ def _whole(value: Any, low: int, high: int) -> bool:
 
 def _rows(content: dict[str, Any], key: str, width: int | None) -> list[list[Any]]:
     rows = content.get(key)
-    _need(isinstance(rows, list) and all(isinstance(row, list) for row in rows), f'"{key}" must be a list of lists')
+    _need(
+        isinstance(rows, list) and all(isinstance(row, list) for row in rows),
+        f'"{key}" must be a list of lists',
+    )
     assert isinstance(rows, list)
     if width is not None:
         _need(all(len(row) == width for row in rows), f'each of "{key}" must have {width} entries')
@@ -114,16 +130,33 @@ def _rows(content: dict[str, Any], key: str, width: int | None) -> list[list[Any
 
 def _correction(content: dict[str, Any]) -> Correction:
     """Rebuild a correction from the checked content of a file."""
-    expected = {"format", "version", "unit", "about", "attributes", "bins", "groups", "patterns", "unseen", "updates"}
+    expected = {
+        "format",
+        "version",
+        "unit",
+        "about",
+        "attributes",
+        "bins",
+        "groups",
+        "patterns",
+        "unseen",
+        "updates",
+    }
     _need(set(content) == expected, f"its entries must be {sorted(expected)}")
     _need(content["unit"] == "2**-32", '"unit" must be "2**-32"')
     about = content["about"]
     numeric = ("alpha", "gamma", "rho", "eta")
     _need(isinstance(about, dict), '"about" must be an object')
-    _need(all(isinstance(about.get(key, 0.0), (int, float)) for key in numeric), '"about" has a number that is none')
+    _need(
+        all(isinstance(about.get(key, 0.0), (int, float)) for key in numeric),
+        '"about" has a number that is none',
+    )
     _need(content["unseen"] in ("replay", "keep", "error"), '"unseen" must be replay, keep or error')
     attributes = content["attributes"]
-    _need(isinstance(attributes, list) and all(isinstance(a, str) for a in attributes), '"attributes" must be texts')
+    _need(
+        isinstance(attributes, list) and all(isinstance(a, str) for a in attributes),
+        '"attributes" must be texts',
+    )
     _need(len(set(attributes)) == len(attributes), '"attributes" must differ')
     bins = _bins(content["bins"])
     groups = tuple(_group(row, attributes) for row in _rows(content, "groups", None))
@@ -147,13 +180,22 @@ def _correction(content: dict[str, Any]) -> Correction:
 
 
 def _bins(content: Any) -> Bins:
-    _need(isinstance(content, dict) and set(content) == {"kind", "divisor", "edges"}, '"bins" must have kind, divisor, edges')
+    _need(
+        isinstance(content, dict) and set(content) == {"kind", "divisor", "edges"},
+        '"bins" must have kind, divisor, edges',
+    )
     edges = content["edges"]
-    _need(content["kind"] in ("uniform", "geometric", "quantile", "explicit"), "the kind of bins is unknown")
+    _need(
+        content["kind"] in ("uniform", "geometric", "quantile", "explicit"),
+        "the kind of bins is unknown",
+    )
     _need(_whole(content["divisor"], 1, UNIT), "the divisor of bins must be a whole number")
-    _need(isinstance(edges, list) and len(edges) > 1 and all(_whole(e, 0, UNIT) for e in edges), "edges must be whole numbers")
+    _need(
+        isinstance(edges, list) and len(edges) > 1 and all(_whole(e, 0, UNIT) for e in edges),
+        "edges must be whole numbers",
+    )
     _need(edges[0] == 0 and edges[-1] == UNIT, "edges must run from 0 to 2**32")
-    _need(all(a < b for a, b in zip(edges, edges[1:])), "edges must ascend")
+    _need(all(a < b for a, b in itertools.pairwise(edges)), "edges must ascend")
     return Bins(np.array(edges, dtype=np.int64), content["kind"], content["divisor"])
 
 
@@ -162,15 +204,24 @@ def _level(value: Any) -> bool:
 
 
 def _group(row: list[Any], attributes: list[str]) -> Group:
-    _need(all(isinstance(c, list) and len(c) == 2 for c in row), "a group must be a list of [attribute, level]")
-    _need(all(c[0] in attributes and _level(c[1]) for c in row), "a group has an unknown attribute or level")
+    _need(
+        all(isinstance(c, list) and len(c) == 2 for c in row),
+        "a group must be a list of [attribute, level]",
+    )
+    _need(
+        all(c[0] in attributes and _level(c[1]) for c in row),
+        "a group has an unknown attribute or level",
+    )
     _need(len({c[0] for c in row}) == len(row), "a group names an attribute twice")
     return Group(tuple((c[0], c[1]) for c in row))
 
 
 def _patterns(attributes: list[str], rows: list[list[Any]]) -> Patterns:
     _need(all(_level(value) for row in rows for value in row), "a pattern has a level that is no text")
-    _need(len(rows) > 0 and len({tuple(row) for row in rows}) == len(rows), '"patterns" must be some, all different')
+    _need(
+        len(rows) > 0 and len({tuple(row) for row in rows}) == len(rows),
+        '"patterns" must be some, all different',
+    )
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(len(attributes)))
     table = [[level.index(value) for level, value in zip(levels, row)] for row in rows]
     return Patterns(tuple(attributes), levels, np.array(sorted(table), dtype=np.int64).reshape(len(rows), -1))
@@ -192,8 +243,15 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
     for name in ("score", "people", "weight", "weight_sq", "positives", "positives_sq"):
         columns.append(pa.array(getattr(atoms, name)))
         names.append(name)
-    header = {"format": ATOMS_FORMAT, "version": ATOMS_VERSION, "personal_data": True, "unit": "2**-32"}
-    table = pa.Table.from_arrays(columns, names=names).replace_schema_metadata({"propcal": json.dumps(header)})
+    header = {
+        "format": ATOMS_FORMAT,
+        "version": ATOMS_VERSION,
+        "personal_data": True,
+        "unit": "2**-32",
+    }
+    table = pa.Table.from_arrays(columns, names=names).replace_schema_metadata(
+        {"propcal": json.dumps(header)}
+    )
     write_whole(path, lambda part: pq.write_table(table, part, compression="zstd"))
 
 
@@ -216,7 +274,8 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
         raise FileFormatError(f"{path} is not an atoms file: write one with Atoms.save")
     if type(header.get("version")) is not int or header["version"] > ATOMS_VERSION:
         raise FileFormatError(
-            f"{path} has version {header.get('version')}, this propcal reads up to {ATOMS_VERSION}; upgrade propcal"
+            f"{path} has version {header.get('version')}, this propcal reads up to {ATOMS_VERSION}; "
+            "upgrade propcal"
         )
     try:
         return _atoms(table)
@@ -235,13 +294,28 @@ def _atoms(table: Any) -> Atoms:
         name: table[name].to_numpy()
         for name in ("score", "people", "weight", "weight_sq", "positives", "positives_sq")
     }
-    _need(all(len(column) > 0 and column.dtype.kind in "if" for column in sums.values()), "it has no rows or no numbers")
+    _need(
+        all(len(column) > 0 and column.dtype.kind in "if" for column in sums.values()),
+        "it has no rows or no numbers",
+    )
     score, people = sums["score"], sums["people"]
-    _need(score.dtype.kind == "i" and people.dtype.kind == "i", "scores and people must be whole numbers")
-    _need(bool(score.min() >= 0 and score.max() <= UNIT and people.min() >= 1), "a score or a count is out of range")
-    _need(bool(np.all(np.isfinite(sums["weight"])) and sums["weight"].min() > 0), "a weight is out of range")
+    _need(
+        score.dtype.kind == "i" and people.dtype.kind == "i",
+        "scores and people must be whole numbers",
+    )
+    _need(
+        bool(score.min() >= 0 and score.max() <= UNIT and people.min() >= 1),
+        "a score or a count is out of range",
+    )
+    _need(
+        bool(np.all(np.isfinite(sums["weight"])) and sums["weight"].min() > 0),
+        "a weight is out of range",
+    )
     excess = sums["positives"] - sums["weight"]
-    _need(bool(sums["positives"].min() >= 0 and np.all(excess <= 1e-9 * sums["weight"])), "positives exceed people")
+    _need(
+        bool(sums["positives"].min() >= 0 and np.all(excess <= 1e-9 * sums["weight"])),
+        "positives exceed people",
+    )
     names = tuple(name.removeprefix("attribute:") for name in attributes)
     patterns, code = patterns_of(
         names, tuple(levels for levels, _ in encoded), [codes for _, codes in encoded], len(score)

@@ -1,0 +1,196 @@
+"""Atoms: reduction, adding up, files."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from propcal import Atoms
+from propcal.core.grid import UNIT
+from propcal.errors import FileFormatError, InputError
+
+COLUMNS = ("score", "people", "weight", "weight_sq", "positives", "positives_sq")
+
+
+def make(frame, **kw):
+    return Atoms.from_frame(frame, score="score", outcome="y", groups=["race", "gender"], **kw)
+
+
+def same(a, b, exact=True):
+    assert a.patterns.equals(b.patterns)
+    assert np.array_equal(a.starts, b.starts)
+    for name in COLUMNS:
+        if exact:
+            assert np.array_equal(getattr(a, name), getattr(b, name)), name
+        else:
+            assert getattr(a, name) == pytest.approx(getattr(b, name), rel=1e-12)
+
+
+def test_people_of_one_pattern_and_score_are_one_atom():
+    frame = pd.DataFrame(
+        {
+            "race": list("aabb"),
+            "gender": list("xxxx"),
+            "score": [0.5, 0.5, 0.5, 0.25],
+            "y": [1, 0, 1, 1],
+        }
+    )
+    table = make(frame).to_frame()
+    assert table[["race", "score", "people", "positives"]].values.tolist() == [
+        ["a", 0.5, 2, 1],
+        ["b", 0.25, 1, 1],
+        ["b", 0.5, 1, 1],
+    ]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(1, 20),
+    st.sampled_from(["none", "whole", "survey"]),
+    st.booleans(),
+)
+def test_two_halves_merge_into_the_same_atoms_as_the_whole(random, cut, weights, soft):
+    rows = [
+        {
+            "race": random.choice(["a", "b", None]),
+            "gender": random.choice(["F", "M"]),
+            "score": random.choice([0.0, 1.0, 0.1, random.random()]),
+            "y": random.random() if soft else random.randint(0, 1),
+            "w": random.randint(0, 3) if weights == "whole" else random.random(),
+        }
+        for _ in range(21)
+    ]
+    rows[0]["w"] = rows[20]["w"] = 1  # no half is without weight
+    frame = pd.DataFrame(rows)
+    kw = {} if weights == "none" else {"weight": "w"}
+    whole, halves = make(frame, **kw), make(frame[:cut], **kw) + make(frame[cut:], **kw)
+    same(whole, halves, exact=weights != "survey")
+    shuffled = make(frame.sample(frac=1, random_state=1), **kw)
+    same(whole, shuffled, exact=weights != "survey")
+    if weights != "survey":
+        assert whole.fingerprint() == halves.fingerprint() == shuffled.fingerprint()
+
+
+def test_whole_weights_are_frequencies_and_others_survey_weights(cohort):
+    frame = cohort.assign(w=2.0)
+    twice = make(pd.concat([cohort, cohort]))
+    same(make(frame, weight="w"), twice)
+    survey = make(cohort.assign(w=1.5), weight="w")
+    assert survey.n_people == 3000
+    assert survey.weight.sum() == pytest.approx(4500)
+    assert survey.weight_sq.sum() == pytest.approx(1.5**2 * 3000)
+    assert survey.positives_sq.sum() == pytest.approx(1.5**2 * cohort.y.sum())
+
+
+def test_rows_of_weight_zero_leave_no_trace(cohort):
+    frame = cohort.assign(w=1)
+    extra = pd.DataFrame({"race": ["ghost"], "gender": ["F"], "score": [np.nan], "y": [7], "w": [0]})
+    same(make(pd.concat([frame, extra]), weight="w"), make(frame))
+
+
+def test_a_coarser_resolution_rounds_scores(cohort):
+    atoms = make(cohort, resolution=2**-4)
+    assert set(np.unique(atoms.score)) <= {k * UNIT // 16 for k in range(17)}
+    assert atoms.n_people == 3000
+    with pytest.raises(InputError, match="resolution"):
+        make(cohort, resolution=0.01)
+
+
+def test_adding_atoms_of_other_attributes_is_refused(cohort):
+    with pytest.raises(InputError, match="different attributes"):
+        make(cohort) + Atoms.from_frame(cohort, score="score", outcome="y", groups="race")
+    with pytest.raises(TypeError):
+        make(cohort) + 1
+
+
+def test_unused_categories_leave_no_trace(cohort):
+    frame = cohort.assign(race=pd.Categorical(cohort.race, ["White", "Black", "Asian", "nobody"]))
+    same(make(frame), make(cohort))
+
+
+def test_a_mistyped_column_is_told_with_the_nearest_name(cohort):
+    with pytest.raises(InputError, match=r"no column 'scores'.*Did you mean 'score'"):
+        Atoms.from_frame(cohort, score="scores", outcome="y")
+
+
+def test_files_round_trip(tmp_path, cohort):
+    rng = np.random.default_rng(0)
+    for i, frame in enumerate((cohort, cohort.assign(w=rng.random(3000)), cohort.assign(y=rng.random(3000)))):
+        atoms = make(frame, **({"weight": "w"} if "w" in frame else {}))
+        atoms.save(tmp_path / f"{i}.atoms")
+        same(atoms, Atoms.load(tmp_path / f"{i}.atoms"))
+    alone = Atoms.from_frame(cohort, score="score", outcome="y")
+    alone.save(tmp_path / "alone")
+    same(alone, Atoms.load(tmp_path / "alone"))
+    assert json.loads(pq.read_schema(tmp_path / "alone").metadata[b"propcal"])["personal_data"] is True
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["0.atoms", "1.atoms", "2.atoms", "alone"]
+
+
+def test_level_names_that_look_like_columns_or_numbers_survive(tmp_path):
+    frame = pd.DataFrame({"people": ["1", "true", None], "score": [0.1, 0.2, 0.3], "y": [0, 1, 1]})
+    atoms = Atoms.from_frame(frame, score="score", outcome="y", groups=["people"])
+    atoms.save(tmp_path / "a")
+    same(atoms, Atoms.load(tmp_path / "a"))
+
+
+def test_files_that_are_no_atoms_are_refused(tmp_path, cohort):
+    path = tmp_path / "x.atoms"
+    make(cohort).save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FileFormatError, match="no complete Parquet"):
+        Atoms.load(path)
+    pq.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(FileFormatError, match="not an atoms file"):
+        Atoms.load(path)
+    with pytest.raises(FileNotFoundError):
+        Atoms.load(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("score", -1, "out of range"),
+        ("people", 0, "out of range"),
+        ("positives", 10**6, "exceed"),
+        ("weight", -1, "weight"),
+    ],
+)
+def test_atoms_edited_into_nonsense_are_refused(tmp_path, cohort, column, value, message):
+    path = tmp_path / "x.atoms"
+    make(cohort).save(path)
+    table = pq.read_table(path)
+    edited = table[column].to_numpy().copy()
+    edited[5] = value
+    table = table.set_column(table.column_names.index(column), column, pa.array(edited))
+    pq.write_table(table, path)
+    with pytest.raises(FileFormatError, match=message):
+        Atoms.load(path)
+
+
+def test_unsorted_or_newer_atoms_are_refused(tmp_path, cohort):
+    path = tmp_path / "x.atoms"
+    make(cohort).save(path)
+    table = pq.read_table(path)
+    pq.write_table(table.take(list(range(len(table)))[::-1]), path)
+    with pytest.raises(FileFormatError, match="not sorted"):
+        Atoms.load(path)
+    header = json.dumps({"format": "propcal-atoms", "version": 99})
+    pq.write_table(table.replace_schema_metadata({"propcal": header}), path)
+    with pytest.raises(FileFormatError, match=r"version 99.*upgrade"):
+        Atoms.load(path)
+
+
+def test_more_people_than_can_be_added_exactly_are_refused():
+    frame = pd.DataFrame({"score": [0.5, 0.4], "y": [1, 0], "w": [2**31, 1]})
+    with pytest.raises(InputError, match="more than can be added up"):
+        Atoms.from_frame(frame, score="score", outcome="y", weight="w")
+    half = Atoms.from_frame(frame.assign(w=2**30 - 1), score="score", outcome="y", weight="w")
+    with pytest.raises(InputError, match="more than can be added up"):
+        half + half

@@ -1,0 +1,177 @@
+"""Each theorem, on simulated people with known risk, under its conditions.
+
+The theorems speak of one score value: a predictor here has one value per (group, bin), and the
+people's risks are known, so that MC, PMC and DC are exact and not estimates.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from propcal import MCBoost, PMCBoost, bounds
+from propcal.errors import InputError
+
+some_risks = st.lists(st.floats(0.01, 0.99), min_size=2, max_size=6)
+
+
+def exact_losses(risk, score):
+    """MC, PMC and DC at one score value: `risk` of each group among people scored `score`."""
+    risk = np.asarray(risk)
+    gap = np.abs(risk - score)
+    return gap.max(), (gap / risk).max(), np.log(risk.max() / risk.min())
+
+
+@given(some_risks, st.floats(0.01, 0.99))
+def test_pmc_bounds_dc_and_mc_at_one_score(risk, score):
+    mc, pmc, dc = exact_losses(risk, score)
+    assert dc <= bounds.dc_from_pmc(pmc) + 1e-9
+    assert mc <= bounds.mc_from_pmc(pmc) + 1e-9
+    assert bounds.privacy_from_pmc(pmc) == bounds.dc_from_pmc(pmc)
+
+
+@given(some_risks, st.floats(0.01, 0.99))
+def test_mc_bounds_dc_by_the_lowest_score(risk, score):
+    mc, _, dc = exact_losses(risk, score)
+    assert dc <= bounds.dc_from_mc(mc, score) + 1e-9
+
+
+@given(some_risks, st.floats(0.01, 0.99), st.data())
+def test_dc_and_calibration_overall_bound_mc(risk, score, data):
+    share = np.array(data.draw(st.lists(st.floats(0.1, 1), min_size=len(risk), max_size=len(risk))))
+    overall = np.average(risk, weights=share)
+    mc, _, dc = exact_losses(risk, score)
+    assert mc <= bounds.mc_from_dc(dc, abs(overall - score)) + 1e-9
+
+
+def test_the_bounds_are_reached():
+    alpha = 0.2
+    score = 0.3
+    risk = [score / (1 + alpha), score / (1 - alpha)]
+    _, pmc, dc = exact_losses(risk, score)
+    assert pmc == pytest.approx(alpha)
+    assert dc == pytest.approx(bounds.dc_from_pmc(alpha))
+    mc, pmc, _ = exact_losses([1.0], 0.8)
+    assert (mc, pmc) == (pytest.approx(0.2), pytest.approx(0.2))
+    _, _, dc = exact_losses([0.25, 0.35], 0.3)
+    assert dc == pytest.approx(bounds.dc_from_mc(0.05, 0.3))
+
+
+def test_binned_losses_do_not_obey_the_theorems():
+    """Two perfectly calibrated groups with mean scores .02 and .08 in one bin: PMC 0, DC ln 4."""
+    from propcal import dc_loss, pmc_loss
+
+    score = np.r_[np.full(100, 0.02), np.full(100, 0.08)]
+    y = np.r_[np.ones(2), np.zeros(98), np.ones(8), np.zeros(92)]
+    kw = {"sensitive_features": ["a"] * 100 + ["b"] * 100, "rho": 0.01}
+    assert pmc_loss(y, score, **kw) == pytest.approx(0, abs=1e-8)
+    assert dc_loss(y, score, **kw) == pytest.approx(math.log(4))
+
+
+@pytest.mark.parametrize("binning", ["uniform", "geometric"])
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_binned_pmc_bounds_pmc_of_the_discretised_predictor(binning, data):
+    """Claims 1 and 2: everybody in a bin is given some one score of it."""
+    from propcal.core import bins as b
+
+    rho, n_bins = data.draw(st.sampled_from([(0.1, 10), (0.01, 5), (0.3, 20)]))
+    bins = b.uniform(n_bins) if binning == "uniform" else b.geometric(n_bins, rho)
+    edges = bins.edges / 2**32
+    j = data.draw(st.integers(1 if binning == "geometric" else 0, len(bins) - 1))
+    mean = data.draw(st.floats(edges[j], edges[j + 1]))
+    risk = np.array(data.draw(st.lists(st.floats(rho, 1), min_size=1, max_size=5)))
+    alpha = (np.abs(risk - mean) / risk).max()
+    one_score = data.draw(st.floats(edges[j], edges[j + 1]))
+    after = (np.abs(risk - one_score) / risk).max()
+    assert after <= bounds.pmc_from_binned(alpha, n_bins, rho, binning) + 1e-9
+    assert np.abs(risk - one_score).max() <= bounds.mc_from_binned(
+        np.abs(risk - mean).max(), n_bins
+    ) + 1e-9 or (
+        binning == "geometric"  # alpha + lambda is for uniform bins
+    )
+    dc = np.log(risk.max() / risk.min())
+    assert dc <= bounds.dc_from_binned_pmc(alpha, n_bins, rho, binning) + 1e-9
+
+
+def test_boosting_ends_within_the_bound_on_updates(cohort, features):
+    for cls, rho in ((PMCBoost, 0.1), (MCBoost, 1.0)):
+        for alpha in (0.2, 0.05):
+            model = cls(alpha=alpha, rho=0.1).fit(cohort.score, cohort.y, sensitive_features=features)
+            assert model.n_updates_ <= bounds.max_updates(alpha, 10, 0.05, rho)
+            steps = model.n_sweeps_ * len(model.groups_) * 10
+            assert steps <= bounds.max_steps(alpha, 10, 0.05, rho, n_groups=len(model.groups_))
+
+
+def test_mcboost_at_alpha_rho_gives_pmc_and_pmcboost_at_its_alpha_gives_mc(cohort, features):
+    """Section 3.1, on the fitting data: conditions are rates of at least rho."""
+    from propcal import mc_loss, pmc_loss
+
+    kw = {"sensitive_features": features, "alpha": 0.1, "min_share": 0.002}
+    rho = 0.1
+    small = bounds.mc_alpha_for_pmc(0.1, rho)
+    model = MCBoost(alpha=small, rho=rho).fit(cohort.score, cohort.y, sensitive_features=features)
+    corrected = model.predict(cohort.score, sensitive_features=features)
+    assert pmc_loss(cohort.y, corrected, rho=rho, **kw) <= 0.1 + 1e-8
+    alpha = bounds.pmc_alpha_for_mc(0.1)
+    model = PMCBoost(alpha=alpha, rho=rho).fit(cohort.score, cohort.y, sensitive_features=features)
+    corrected = model.predict(cohort.score, sensitive_features=features)
+    assert mc_loss(cohort.y, corrected, **kw) <= 0.1 + 1e-8
+    assert bounds.mc_from_pmc(alpha) == pytest.approx(0.1)
+
+
+def test_a_calibrated_model_is_close_to_the_best_of_a_class():
+    """Corollary: with the level sets of H as groups, alpha-PMC is within 6a/(1-a) of the best h."""
+    rng = np.random.default_rng(0)
+    risk = rng.uniform(0.05, 0.9, 40)
+    for alpha in (0.05, 0.1, 0.3):
+        score = risk * rng.uniform(1 - alpha, 1 + alpha, 40)
+        best = 0.0  # H contains the true risk of each group
+        assert np.mean((score - risk) ** 2) - best < bounds.generalization_gap(alpha)
+
+
+def test_intersections_protect_their_marginals():
+    """Theorem on intersections: alpha-MC on race x gender gives alpha-MC on race and on gender."""
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        share, risk = rng.dirichlet(np.ones(6)).reshape(3, 2), rng.random((3, 2))
+        score = rng.random()
+        alpha = np.abs(risk - score).max()
+        by_race = (share * risk).sum(axis=1) / share.sum(axis=1)
+        by_gender = (share * risk).sum(axis=0) / share.sum(axis=0)
+        assert max(np.abs(by_race - score).max(), np.abs(by_gender - score).max()) <= alpha + 1e-12
+
+
+def test_where_there_is_no_bound_it_is_infinite():
+    assert bounds.dc_from_pmc(1.0) == bounds.mc_from_pmc(1.5) == bounds.generalization_gap(1.0) == math.inf
+    assert bounds.dc_from_mc(0.3, r_min=0.3) == math.inf
+    assert bounds.dc_from_pmc(0) == bounds.mc_from_dc(0, 0) == 0
+
+
+def test_the_papers_examples():
+    assert pytest.approx(0.06, abs=0.002) == 0.05 / 0.85  # 6 % at a score of .9
+    ratio = bounds.max_steps(0.01, 10, 0.05, 1, n_groups=1) / bounds.max_steps(0.1, 10, 0.05, 1, n_groups=1)
+    assert ratio == pytest.approx(1000)  # MCBoost at alpha * rho
+    more = bounds.max_updates(0.1, 10, 0.05, 0.1) / bounds.max_updates(0.1, 10, 0.05)
+    assert ratio / more == pytest.approx(10)  # "10x more steps than PMCBoost"
+    alpha = bounds.pmc_alpha_for_mc(0.1)
+    assert (0.1 / alpha) ** 3 == pytest.approx(1.331)  # "about 1.3x more steps"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: bounds.dc_from_pmc(-0.1),
+        lambda: bounds.dc_from_mc(0.1, 1.5),
+        lambda: bounds.max_updates(0, 10, 0.05),
+        lambda: bounds.pmc_from_binned(0.1, 10, 0),
+        lambda: bounds.pmc_from_binned(0.1, 10, 0.1, "quantile"),
+        lambda: bounds.mc_from_binned(0.1, 0),
+        lambda: bounds.generalization_gap(float("nan")),
+    ],
+)
+def test_numbers_out_of_range_are_refused(call):
+    with pytest.raises(InputError, match="must be"):
+        call()

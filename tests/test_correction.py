@@ -74,13 +74,6 @@ def test_any_list_of_updates_compiles_to_its_replay(updates, edges):
     check_against_replay(correction, [("x", "u"), ("x", None), ("y", None), ("y", "u")])
 
 
-def test_maps_built_while_boosting_equal_maps_built_from_the_updates(fitted):
-    correction = fitted.correction_
-    again = correction.replay(correction.patterns)
-    for name in ("starts", "begin", "slope", "offset"):
-        assert np.array_equal(getattr(again, name), getattr(correction.maps, name))
-
-
 def test_policies_for_unseen_combinations(fitted, cohort):
     score, frame = (
         [0.05, 0.05, 0.3],

@@ -17,7 +17,6 @@ from propcal.data.frames import rows_to_atoms
 
 def category_table(
     atoms: Atoms,
-    *,
     alpha: float = 0.05,
     gamma: float = 0.05,
     rho: float = 0.1,
@@ -112,20 +111,8 @@ def mc_loss(
     >>> round(mc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.05
     """
-    return mc_of(
-        category_table(
-            rows_to_atoms(score, y, sensitive_features, sample_weight),
-            alpha=alpha,
-            gamma=gamma,
-            rho=rho,
-            n_bins=n_bins,
-            binning=binning,
-            intersections=intersections,
-            missing=missing,
-            min_share=min_share,
-            min_people=min_people,
-        )
-    )
+    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, min_share, min_people
+    return mc_of(category_table(rows_to_atoms(score, y, sensitive_features, sample_weight), *rule))
 
 
 def pmc_loss(
@@ -153,21 +140,8 @@ def pmc_loss(
     >>> round(pmc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.125
     """
-    return pmc_of(
-        category_table(
-            rows_to_atoms(score, y, sensitive_features, sample_weight),
-            alpha=alpha,
-            gamma=gamma,
-            rho=rho,
-            n_bins=n_bins,
-            binning=binning,
-            intersections=intersections,
-            missing=missing,
-            min_share=min_share,
-            min_people=min_people,
-        ),
-        rho,
-    )
+    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, min_share, min_people
+    return pmc_of(category_table(rows_to_atoms(score, y, sensitive_features, sample_weight), *rule), rho)
 
 
 def dc_loss(
@@ -199,18 +173,5 @@ def dc_loss(
     >>> round(dc_loss(y, [0.25] * 20, sensitive_features=["F"] * 10 + ["M"] * 10), 4)
     0.6931
     """
-    return dc_of(
-        category_table(
-            rows_to_atoms(score, y, sensitive_features, sample_weight),
-            alpha=alpha,
-            gamma=gamma,
-            rho=rho,
-            n_bins=n_bins,
-            binning=binning,
-            intersections=intersections,
-            missing=missing,
-            min_share=min_share,
-            min_people=min_people,
-        ),
-        rho,
-    )
+    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, min_share, min_people
+    return dc_of(category_table(rows_to_atoms(score, y, sensitive_features, sample_weight), *rule), rho)

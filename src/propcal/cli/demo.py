@@ -14,7 +14,6 @@ from rich.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.correction import Correction
     from propcal.core.grid import FloatArray
 
 ATTRIBUTES = ["race", "gender"]
@@ -31,6 +30,12 @@ FEATURES = [
     "n_previous_visits",
     "n_previous_admissions",
 ]
+EXPLANATION = """
+MC: largest gap between outcome rate and mean score of any group in any tenth.
+PMC: the same, as a share of the outcome rate.
+DC: largest log-ratio of two groups' outcome rates in the same tenth.
+Of these and of Brier (mean squared error) lower is better; of AUROC, higher.
+"""
 
 
 def demo(
@@ -57,50 +62,41 @@ def demo(
     output.mkdir(parents=True, exist_ok=True)  # before the work: no result without a place for it
     with console.status("Generating visits...") as status:
         visits = make_ed_visits(people, seed=seed)
-        learn, rest = visits.iloc[: people // 2], visits.iloc[people // 2 :]
-        adjust, held_out = rest.iloc[: len(rest) // 2], rest.iloc[len(rest) // 2 :]
+        learn, adjust, held_out = (visits.iloc[part] for part in _parts(people))
         status.update("Fitting the base model...")
         score = base_model(learn)
-        raw = score(held_out)
-        scores = {"base model": raw}
-        corrections: dict[str, Correction] = {}
-        left_out: list[str] = []
-        for method in (MCBoost(alpha=alpha), PMCBoost(alpha=alpha)):
-            name = type(method).__name__
+        methods = {"MCBoost": MCBoost(alpha=alpha), "PMCBoost": PMCBoost(alpha=alpha)}
+        scores = {"base model": score(held_out)}
+        for name, method in methods.items():
             status.update(f"Correcting with {name} (the first fit on a machine compiles for some seconds)...")
             method.fit(score(adjust), adjust["admitted"], sensitive_features=adjust[ATTRIBUTES])
-            scores[name] = method.predict(raw, sensitive_features=held_out[ATTRIBUTES])
-            corrections[name] = method.correction_
-            left_out = [size.group.name for size in method.groups_.left_out]
+            scores[name] = method.predict(scores["base model"], sensitive_features=held_out[ATTRIBUTES])
         path = output / "correction.json"
-        corrections["PMCBoost"].save(path)
+        methods["PMCBoost"].correction_.save(path)
 
     console.print(
-        f"{people:,} generated emergency-department visits: {len(learn):,} to train a logistic "
-        f"regression that is not told race or gender, {len(adjust):,} to correct its scores, {len(held_out):,} held out.\n"
+        f"{people:,} generated emergency-department visits: {len(learn):,} to train a logistic regression "
+        f"that is not told race or gender, {len(adjust):,} to correct its scores, "
+        f"{len(held_out):,} held out.\n"
     )
     console.print(comparison(held_out, scores, alpha))
-    console.print(most_improved(held_out, raw, scores["PMCBoost"]))
+    console.print(EXPLANATION)
+    console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"]))
+    left_out = [size.group.name for size in methods["PMCBoost"].groups_.left_out]
+    if left_out:
+        listed = "; ".join(left_out)
+        console.print(f"{len(left_out)} groups with less than 5 % of the people are left out: {listed}")
     console.print(
-        "\nMC: largest gap between outcome rate and mean score of any group in any tenth of the scale; "
-        "PMC: the same as a share of the rate; DC: largest log-ratio of two groups' rates in a tenth. Lower is better."
-    )
-    console.print(
-        f"{len(left_out)} groups with less than 5 % of the people were left out, such as {left_out[0]}; "
-        "gamma sets that share.\n"
-        if left_out
-        else ""
-    )
-    console.print(
-        f"PMCBoost made {corrections['PMCBoost'].n_updates} updates. The correction is in {path}",
+        f"\nPMCBoost made {methods['PMCBoost'].n_updates_} updates. The correction is in {path}",
         soft_wrap=True,
     )
-    console.print(
-        f'To use it:  propcal.Correction.load("{path}").apply(score, frame)',
-        soft_wrap=True,
-        highlight=False,
-    )
+    console.print(f'To use it:  propcal.Correction.load("{path}").apply(score, frame)', soft_wrap=True)
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
+
+
+def _parts(n: int) -> tuple[slice, slice, slice]:
+    """One half, and two quarters."""
+    return slice(0, n // 2), slice(n // 2, n // 2 + n // 4), slice(n // 2 + n // 4, n)
 
 
 def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], FloatArray]:

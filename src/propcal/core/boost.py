@@ -15,7 +15,7 @@ from propcal.core import segments as kernel
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import category_min_share
-from propcal.core.correction import Correction, PatternMaps
+from propcal.core.correction import Correction
 from propcal.core.grid import UNIT, IntArray, SumArray, check_choice, check_number
 from propcal.core.groups import Collection, Groups, membership
 from propcal.errors import InputError
@@ -83,10 +83,9 @@ class _Scores:
         shape = len(atoms.patterns), len(bins)
         self.heads = np.full(shape, kernel.NONE, dtype=np.int64)
         self.sums = np.zeros((*shape, kernel.N_SUMS), dtype=atoms.weight.dtype)
-        self.table = kernel.start_segments(
+        self.table, self.count = kernel.start_segments(
             atoms.starts, self.edges, atoms.score, self.heads, self.sums, self.size, self.running
         )
-        self.count = len(self.table)
 
     def resample(self, rng: np.random.Generator) -> None:
         """Draw the people anew, with replacement; the full data still decide which categories count."""
@@ -135,10 +134,6 @@ class _Scores:
             most,
         )
         return np.asarray(updates)
-
-    def maps(self) -> PatternMaps:
-        """Each pattern's map from raw to corrected score."""
-        return PatternMaps.from_segments(self.table[: self.count], len(self.heads))
 
 
 def running_sums(weight: SumArray, outcome: SumArray, score: IntArray) -> Any:
@@ -196,7 +191,6 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         updates=updates,
         unseen=settings.unseen,
         about=_about(settings, atoms),
-        maps=scores.maps(),
     )
     sweeps = np.repeat(np.arange(1, len(batches) + 1), [len(batch) for batch in batches])
     return BoostResult(correction, collection, sweeps, len(batches), converged)

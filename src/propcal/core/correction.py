@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propcal.core import segments as kernel
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid
 from propcal.core.groups import Group, Level, Patterns, membership
+from propcal.core.maps import PatternMaps
 from propcal.errors import UnseenError
 
 if TYPE_CHECKING:
@@ -25,30 +26,6 @@ class Update(NamedTuple):
     group: str
     bin: str
     shift: float
-
-
-@dataclass(frozen=True, eq=False)
-class PatternMaps:
-    """Maps of several patterns, one after another: pieces ``starts[p]:starts[p + 1]`` are p's.
-
-    The piece that begins at raw score ``begin`` gives ``slope * raw + offset`` (slope 0 or 1), in
-    units of the grid, up to where the next one begins.
-    """
-
-    starts: IntArray
-    begin: IntArray
-    slope: IntArray
-    offset: IntArray
-
-    @classmethod
-    def from_segments(cls, segments: IntArray, n_patterns: int) -> PatternMaps:
-        """Order segments by pattern and raw score, and join neighbours that do the same."""
-        columns = segments[:, [kernel.OWNER, kernel.START, kernel.SLOPE, kernel.OFFSET]].T
-        owner, begin, slope, offset = columns[:, np.lexsort((columns[1], columns[0]))]
-        differs = (np.diff(owner) != 0) | (np.diff(slope) != 0) | (np.diff(offset) != 0)
-        first = np.flatnonzero(np.concatenate([[True], differs]))
-        starts = np.searchsorted(owner[first], np.arange(n_patterns + 1))
-        return cls(starts, begin[first], slope[first], offset[first])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +55,14 @@ class Correction:
     updates: IntArray
     unseen: str = "replay"
     about: Mapping[str, Any] = field(default_factory=dict)
-    maps: PatternMaps | None = None
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
-        if self.maps is None:
-            object.__setattr__(self, "maps", self.replay(self.patterns))
+
+    @cached_property
+    def maps(self) -> PatternMaps:
+        """The map of each pattern that was seen in fitting."""
+        return self.replay(self.patterns)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -98,7 +77,6 @@ class Correction:
     @property
     def n_segments(self) -> int:
         """Straight pieces of all maps together."""
-        assert self.maps is not None
         return len(self.maps.begin)
 
     @classmethod
@@ -172,10 +150,7 @@ class Correction:
             maps, place = self.replay(patterns, n_updates), np.arange(len(patterns))
             if policy == "keep":
                 place = np.where(known < 0, -1, place)
-        assert maps is not None
-        return np.asarray(
-            kernel.apply_maps(score, place[code], maps.starts, maps.begin, maps.slope, maps.offset)
-        )
+        return np.asarray(maps.apply(score, place[code]))
 
     def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
         """Maps of any patterns, from the updates of the groups that they belong to."""
@@ -183,8 +158,7 @@ class Correction:
             n_updates = self.n_updates
         check_number("n_updates", n_updates, at_least=0, whole=True)
         inside = membership(self.groups, patterns)
-        segments = kernel.replay(inside, self.updates[:n_updates], self.bins.edges)
-        return PatternMaps.from_segments(segments, len(patterns))
+        return PatternMaps.of_updates(inside, self.updates[:n_updates], self.bins.edges)
 
     def _known(self, patterns: Patterns) -> IntArray:
         """Place of each pattern among those seen in fitting; -1 if it was not."""
@@ -222,7 +196,6 @@ class Correction:
         check_choice("kind", kind, ("maps", "updates"))
         if kind == "updates":
             return pd.DataFrame(self.update_list(), columns=list(Update._fields))
-        assert self.maps is not None
         maps = self.maps
         owner = np.repeat(np.arange(len(self.patterns)), np.diff(maps.starts))
         names = np.array([self.patterns.name(p) for p in range(len(self.patterns))], dtype=object)

@@ -1,12 +1,11 @@
-"""Segments: a pattern's current scores as a few straight pieces, and the compiled loops over them.
+"""Segments: the fitting people's current scores as a few straight pieces, and the compiled sweep over them.
 
-A segment says what has become of the raw scores in [start, end): the corrected score is raw +
-offset (slope 1), or one constant (slope 0; where clipping at 0 or 1 flattened it). A segment lies in
-exactly one bucket (pattern, bin), and each bucket keeps the sums of its people, outcomes and
-scores. To check a category is to add the sums of its group's buckets; to update it is to move the
-segments in them, cut at bin edges and at 0 and 1. The number of people drops out: they are looked
-up by binary search in sorted scores with running sums. Breakpoints lie in score space, not at
-data points, so that the same pieces correct scores that were never seen.
+A segment is a run of one pattern's atoms, sorted by raw score, that have fared alike: their score
+is now raw + offset (slope 1), or one constant (slope 0; where clipping at 0 or 1 flattened it). A
+segment lies in exactly one bucket (pattern, bin), and each bucket keeps the sums of its people,
+outcomes and scores. To check a category is to add the sums of its group's buckets; to update it is
+to move the segments in them, cut at bin edges and at 0 and 1. The number of people drops out: a
+cut is a binary search in the sorted scores, and running sums say how many are on either side.
 
 All numbers are units of the grid; sums are int64, or float64 under survey weights.
 """
@@ -20,15 +19,15 @@ from numba import njit
 
 from propcal.core.grid import UNIT
 
-# Columns of the segment table. LOW and HIGH: the atoms inside. NEXT: next segment of the bucket.
-OWNER, START, END, SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# Columns of the segment table: atoms LOW:HIGH are inside; NEXT is the next segment of the bucket.
+SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5
 # Entries of a bucket's sums. SIZE: weight in the full data. The others: in this sweep's sample.
 SIZE, WEIGHT, OUTCOME, SCORE, N_SUMS = 0, 1, 2, 3, 4
 NONE = -1
 
 
 @njit(cache=True)
-def _first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int:
+def first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int:
     """Position in sorted_values[low:high] of the first entry >= value."""
     while low < high:
         middle = (low + high) >> 1
@@ -37,6 +36,18 @@ def _first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int
         else:
             high = middle
     return low
+
+
+@njit(cache=True)
+def bin_of(value: int, edges: Any) -> int:
+    """Bin of one score, as `Bins.index` has it."""
+    return first_not_below(edges, 1, len(edges) - 1, value + 1) - 1
+
+
+@njit(cache=True)
+def bin_end(j: int, edges: Any) -> int:
+    """First value above a bin; the last bin is closed."""
+    return edges[j + 1] if j < len(edges) - 2 else UNIT + 1
 
 
 @njit(cache=True)
@@ -55,8 +66,6 @@ def _add_to_bucket(
     segments[k, NEXT] = heads[pattern, j]
     heads[pattern, j] = k
     low, high = segments[k, LOW], segments[k, HIGH]
-    if low == high:
-        return
     weight = running[0][high] - running[0][low]
     sums[pattern, j, SIZE] += size[high] - size[low] if size.size else weight
     sums[pattern, j, WEIGHT] += weight
@@ -93,7 +102,6 @@ def _move_bucket(
     running: Any,
 ) -> tuple[Any, int]:
     """Add `shift` to every score in one bucket, clip to [0, 1], and file the pieces by bin."""
-    n_bins = len(edges) - 1
     k = heads[pattern, j]
     heads[pattern, j] = NONE
     for entry in range(N_SUMS):
@@ -103,45 +111,34 @@ def _move_bucket(
         if segments[k, SLOPE] == 0:
             value = min(max(segments[k, OFFSET] + shift, 0), UNIT)
             segments[k, OFFSET] = value
-            target = min(_first_not_below(edges, 0, n_bins, value + 1) - 1, n_bins - 1)
-            _add_to_bucket(segments, k, heads, sums, pattern, target, size, running)
+            _add_to_bucket(segments, k, heads, sums, pattern, bin_of(value, edges), size, running)
             k = following
             continue
-        segments = _room(segments, count + n_bins + 2)
-        end, high = segments[k, END], segments[k, HIGH]
+        segments = _room(segments, count + len(edges) + 1)
+        low, high = segments[k, LOW], segments[k, HIGH]
         offset = segments[k, OFFSET] + shift
-        start, low = segments[k, START], segments[k, LOW]
         slot = k  # the first piece takes the place of the segment
-        target = NONE
-        while start < end:
-            # where does the piece that begins at `start` end, and what is it?
-            slope, constant = 1, 0
-            if start + offset < 0:
-                slope, constant, target = 0, 0, 0
-                stop = min(end, -offset)
-            elif start + offset > UNIT:
-                slope, constant, target = 0, UNIT, n_bins - 1
-                stop = end
+        while low < high:
+            value = scores[low] + offset
+            slope, new_offset, cut = 0, 0, high
+            if value < 0:
+                target = 0
+                cut = first_not_below(scores, low, high, -offset)
+            elif value > UNIT:
+                target, new_offset = len(edges) - 2, UNIT
             else:
-                if target == NONE or segments[slot, SLOPE] == 0:
-                    target = min(_first_not_below(edges, 0, n_bins, start + offset + 1) - 1, n_bins - 1)
-                else:
-                    target += 1
-                limit = edges[target + 1] if target < n_bins - 1 else UNIT + 1
-                stop = min(end, limit - offset)
-            if start != segments[k, START]:
+                slope, new_offset = 1, offset
+                target = j if edges[j] <= value and value < bin_end(j, edges) else bin_of(value, edges)
+                end = bin_end(target, edges) - offset
+                if scores[high - 1] >= end:
+                    cut = first_not_below(scores, low, high, end)
+            if slot == NONE:
                 slot = count
                 count += 1
-            cut = _first_not_below(scores, low, high, stop) if stop < end else high
-            segments[slot, OWNER] = pattern
-            segments[slot, START] = start
-            segments[slot, END] = stop
-            segments[slot, SLOPE] = slope
-            segments[slot, OFFSET] = offset if slope == 1 else constant
-            segments[slot, LOW] = low
-            segments[slot, HIGH] = cut
+            segments[slot, SLOPE], segments[slot, OFFSET] = slope, new_offset
+            segments[slot, LOW], segments[slot, HIGH] = low, cut
             _add_to_bucket(segments, slot, heads, sums, pattern, target, size, running)
-            start, low = stop, cut
+            low, slot = cut, NONE
         k = following
     return segments, count
 
@@ -271,69 +268,18 @@ def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> 
 @njit(cache=True)
 def start_segments(
     starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, size: Any, running: Any
-) -> Any:
-    """One segment for each (pattern, bin): nothing has been corrected yet."""
-    n_bins = len(edges) - 1
-    segments = np.empty((len(heads) * n_bins, N_COLUMNS), np.int64)
+) -> tuple[Any, int]:
+    """One segment for each (pattern, bin) that has people: nothing has been corrected yet."""
+    segments = np.empty((len(heads) * heads.shape[1], N_COLUMNS), np.int64)
+    count = 0
     for pattern in range(len(heads)):
         low = starts[pattern]
-        for j in range(n_bins):
-            k = pattern * n_bins + j
-            end = edges[j + 1] if j < n_bins - 1 else UNIT + 1
-            high = _first_not_below(scores, low, starts[pattern + 1], end)
-            segments[k, OWNER] = pattern
-            segments[k, START], segments[k, END] = edges[j], end
-            segments[k, SLOPE], segments[k, OFFSET] = 1, 0
-            segments[k, LOW], segments[k, HIGH] = low, high
-            _add_to_bucket(segments, k, heads, sums, pattern, j, size, running)
+        for j in range(heads.shape[1]):
+            high = first_not_below(scores, low, starts[pattern + 1], bin_end(j, edges))
+            if low < high:
+                segments[count, SLOPE], segments[count, OFFSET] = 1, 0
+                segments[count, LOW], segments[count, HIGH] = low, high
+                _add_to_bucket(segments, count, heads, sums, pattern, j, size, running)
+                count += 1
             low = high
-    return segments
-
-
-@njit(cache=True)
-def replay(inside: Any, updates: Any, edges: Any) -> Any:
-    """The segments of patterns from the updates alone: `inside` says which groups contain them."""
-    n_patterns, n_bins = inside.shape[1], len(edges) - 1
-    nobody, starts = np.empty(0, np.int64), np.zeros(n_patterns + 1, np.int64)
-    running = (nobody, nobody, nobody)
-    heads = np.full((n_patterns, n_bins), NONE, np.int64)
-    sums = np.zeros((n_patterns, n_bins, N_SUMS), np.int64)
-    segments = start_segments(starts, edges, nobody, heads, sums, nobody, running)
-    count = len(segments)
-    for u in range(len(updates)):
-        for pattern in range(n_patterns):
-            if inside[updates[u, 0], pattern]:
-                segments, count = _move_bucket(
-                    segments,
-                    count,
-                    heads,
-                    sums,
-                    pattern,
-                    updates[u, 1],
-                    updates[u, 2],
-                    edges,
-                    nobody,
-                    nobody,
-                    running,
-                )
-    return segments[:count]
-
-
-@njit(cache=True)
-def apply_maps(score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: Any) -> Any:
-    """Correct each score by its pattern's map; a negative code leaves it as it is.
-
-    A score whose place on the grid does not change is returned as it came, to the last bit.
-    """
-    corrected = np.empty(len(score), np.float64)
-    for i in range(len(score)):
-        corrected[i] = score[i]
-        pattern = code[i]
-        if pattern < 0:
-            continue
-        raw = int(np.floor(score[i] * UNIT + 0.5))
-        k = _first_not_below(begin, starts[pattern], starts[pattern + 1], raw + 1) - 1
-        value = slope[k] * raw + offset[k]
-        if value != raw:
-            corrected[i] = value / UNIT
-    return corrected
+    return segments, count

@@ -334,3 +334,39 @@ def test_fewer_people_of_low_risk_are_protected_by_pmc_where_mc_leaves_them():
         losses[cls] = pmc_loss(visits.admitted, model.predict(blind, sensitive_features=features), **kw)
     assert losses[PMCBoost] <= 0.1 + 1e-8
     assert losses[MCBoost] > 3 * losses[PMCBoost]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cls", [PMCBoost, MCBoost])
+@settings(max_examples=1500, deadline=None)
+@given(
+    rows=st.lists(some_person, min_size=20, max_size=150),
+    alpha=st.floats(0.001, 0.5),
+    gamma=st.floats(0.005, 0.3),
+    rho=st.floats(0.001, 1.0),
+    n_bins=st.integers(1, 25),
+    eta=st.floats(0.05, 2.0),
+)
+def test_updates_and_scores_equal_the_oracle_at_any_setting(cls, rows, alpha, gamma, rho, n_bins, eta):
+    rows = [*rows, ("a", "x", 0.4, 1, 1), ("b", "y", 0.4, 0, 1)]
+    same_as_oracle(rows, cls, weighted=True, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta)
+
+
+@pytest.mark.slow
+def test_held_out_proportional_error_falls_on_a_large_cohort():
+    """With enough people the correction learned on one half holds on the other, against the true risk."""
+    from propcal.data.cohorts import make_ed_visits
+
+    visits = make_ed_visits(seed=7)
+    score = visits.groupby(["acuity", visits.age // 10], dropna=False).admitted.transform("mean")
+    half = len(visits) // 2
+    groups = ["race", "gender"]
+    model = PMCBoost.paper().fit(
+        score[:half], visits.admitted[:half], sensitive_features=visits[groups][:half]
+    )
+    rest = visits[half:]
+    corrected = model.predict(score[half:], sensitive_features=rest[groups])
+    # true risks are soft labels: no noise of drawn outcomes in the loss
+    kw = {"sensitive_features": rest[groups], "min_people": 200}
+    before, after = pmc_loss(rest.true_risk, score[half:], **kw), pmc_loss(rest.true_risk, corrected, **kw)
+    assert after < 0.3 < 1 < before

@@ -126,7 +126,7 @@ def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, wei
     if not isinstance(binning, str):
         return explicit(binning)
     check_choice("binning", binning, ("uniform", "geometric", "quantile"))
-    check_number("n_bins", n_bins, at_least=1, at_most=1_000_000, whole=True)
+    check_number("n_bins", n_bins, at_least=1, at_most=10_000, whole=True)
     if binning == "uniform":
         return uniform(int(n_bins))
     if binning == "geometric":

@@ -1,4 +1,4 @@
-"""MCBoost and PMCBoost (Algorithm 1): atoms -> updates and corrected segments."""
+"""MCBoost and PMCBoost (Algorithm 1): atoms -> correction."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ class BoostResult:
 
     correction: Correction
     collection: Collection
-    sweeps: IntArray
     n_sweeps: int
     converged: bool
 
@@ -192,8 +191,7 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         unseen=settings.unseen,
         about=_about(settings, atoms),
     )
-    sweeps = np.repeat(np.arange(1, len(batches) + 1), [len(batch) for batch in batches])
-    return BoostResult(correction, collection, sweeps, len(batches), converged)
+    return BoostResult(correction, collection, len(batches), converged)
 
 
 def _sweeps(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from math import log2
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 from propcal.core.atoms import Atoms, atoms_of_rows, combinations_present, patterns_of
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Level, Patterns
-from propcal.data.levels import encode, encode_known
+from propcal.data.levels import encode, encode_known, level_key
 from propcal.data.rows import check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.errors import InputError
 
@@ -74,7 +74,7 @@ def atoms_from_frame(
     """Reduce the named columns of a data frame to atoms."""
     groups = [groups] if isinstance(groups, str) else list(groups)
     wanted = [score, outcome, *groups, *([weight] if weight is not None else [])]
-    columns = pick_columns(frame_columns(frame, "frame"), wanted)
+    columns = frame_columns(frame, "frame", wanted)
     features = {name: columns[name] for name in groups} if groups else None
     return rows_to_atoms(
         columns[score],
@@ -93,11 +93,7 @@ def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[
     if known.attributes:
         if sensitive_features is None:
             raise InputError(f"pass sensitive_features: this correction reads {list(known.attributes)}")
-        columns = attribute_columns(sensitive_features)
-        named = not set(columns) <= {f"sensitive_feature_{i}" for i in range(len(columns))}
-        if not named and len(columns) == len(known.attributes):
-            columns = dict(zip(known.attributes, columns.values()))  # an array: by position
-        columns = pick_columns(columns, known.attributes)
+        columns = attribute_columns(sensitive_features, known.attributes)
     sizes = {"score": len(values)}
     check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
     check_scores(values, "score")
@@ -116,57 +112,54 @@ def resolution_bits(resolution: float | None) -> int:
     return int(bits)
 
 
-def pick_columns(columns: Columns, wanted: Any) -> Columns:
-    """The wanted columns; if one is not there, say which come close."""
+def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
+    """Every wanted column must be there; if one is not, say which comes close."""
     for name in wanted:
         if name not in columns:
-            near = get_close_matches(str(name), list(columns), n=1)
+            near = get_close_matches(str(name), columns, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(f"there is no column {name!r}; the columns are {list(columns)}.{hint}")
-    return {name: columns[name] for name in wanted}
 
 
 def numbers(values: Any, name: str) -> FloatArray:
     """One column of numbers as float64; missing values become NaN."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
     if not isinstance(values, np.ndarray):
         values = _array(values, name)
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        kind = values.type
-        if pa.types.is_null(kind):
-            values = np.full(len(values), np.nan)
-        elif not (
-            pa.types.is_floating(kind)
-            or pa.types.is_integer(kind)
-            or pa.types.is_boolean(kind)
-            or pa.types.is_decimal(kind)
-        ):
-            raise InputError(f"{name} must hold numbers; it holds {kind}")
-        else:
-            if pa.types.is_boolean(kind):
-                values = values.cast(pa.int8())
-            values = np.asarray(
-                values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-                if isinstance(values, pa.Array)
-                else values.cast(pa.float64(), safe=False).to_numpy()
-            )
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        values = _objects(values, name)
+    if not isinstance(values, np.ndarray):
+        values = _floats(values, name)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
         raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}")
     if values.dtype.kind not in "fiub":
-        if values.dtype.kind != "O":
-            raise InputError(f"{name} must hold numbers; its dtype is {values.dtype}")
-        return numbers(_objects(values, name), name)
+        raise InputError(f"{name} must hold numbers; its dtype is {values.dtype}")
     return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _floats(column: Any, name: str) -> FloatArray:
+    """A pyarrow column of any kind of number as float64."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+        raise InputError(f"{name} must hold numbers; it holds {kind}")
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def _objects(values: Any, name: str) -> Any:
     """Python numbers in an object array."""
+    if values.ndim != 1:
+        raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}")
     try:
-        column = pa.array(values, from_pandas=True)
+        return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise InputError(f"{name} must hold numbers; it holds values of several kinds") from None
-    return column
 
 
 def _array(values: Any, name: str) -> Any:
@@ -201,31 +194,43 @@ def _arrow(series: Any) -> Any:
 
 def _mixed(values: Any) -> Any:
     """Objects of several kinds, with every kind of missing value as None."""
-    from propcal.data.levels import level_key
-
     cleaned = np.empty(len(values), dtype=object)
     cleaned[:] = [None if level_key(value) is None else value for value in values]
     return cleaned
 
 
-def attribute_columns(sensitive_features: Any) -> Columns:
-    """The attributes of each person by name, from a frame, series, mapping or array; None: none."""
+def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = None) -> Columns:
+    """The attributes of each person by name, from a frame, series, mapping or array; None: none.
+
+    With `wanted`, those columns alone; the columns of an array have no names and are taken by position.
+    """
     if sensitive_features is None:
         return {}
     if isinstance(sensitive_features, Mapping):
-        return {str(name): _attribute(column) for name, column in sensitive_features.items()}
-    if isinstance(sensitive_features, (list, tuple)):
-        sensitive_features = np.array(sensitive_features, dtype=object)
-    if isinstance(sensitive_features, np.ndarray):
-        if sensitive_features.ndim not in (1, 2):
-            raise InputError(
-                f"sensitive_features must have one or two dimensions; it has {sensitive_features.ndim}"
-            )
-        table = sensitive_features if sensitive_features.ndim == 2 else sensitive_features[:, None]
-        return {f"sensitive_feature_{i}": _attribute(table[:, i]) for i in range(table.shape[1])}
+        if wanted is not None:
+            require([str(name) for name in sensitive_features], wanted)
+        chosen = {str(name): column for name, column in sensitive_features.items()}
+        return {name: _attribute(chosen[name]) for name in (chosen if wanted is None else wanted)}
     if isinstance(sensitive_features, (pa.Array, pa.ChunkedArray)):
-        return {"sensitive_feature_0": sensitive_features}
-    return frame_columns(sensitive_features, "sensitive_features")
+        unnamed = [sensitive_features]
+    elif isinstance(sensitive_features, (list, tuple, np.ndarray)):
+        unnamed = [_attribute(column) for column in _array_columns(sensitive_features)]
+    else:
+        return frame_columns(sensitive_features, "sensitive_features", wanted)
+    names = [f"sensitive_feature_{i}" for i in range(len(unnamed))] if wanted is None else wanted
+    if len(names) != len(unnamed):
+        raise InputError(
+            f"sensitive_features must have {len(names)} columns, {list(names)}; got {len(unnamed)}"
+        )
+    return dict(zip(names, unnamed))
+
+
+def _array_columns(table: Any) -> list[Any]:
+    """The columns of a one- or two-dimensional array or list."""
+    array = table if isinstance(table, np.ndarray) else np.array(table, dtype=object)
+    if array.ndim not in (1, 2):
+        raise InputError(f"sensitive_features must have one or two dimensions; it has {array.ndim}")
+    return [array] if array.ndim == 1 else list(array.T)
 
 
 def _attribute(values: Any) -> Any:
@@ -243,8 +248,8 @@ def _attribute(values: Any) -> Any:
     return _array(values, "sensitive_features")
 
 
-def frame_columns(frame: Any, name: str) -> Columns:
-    """The columns of a data frame or a series; their names must differ."""
+def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Columns:
+    """The columns of a data frame or a series, or the wanted ones alone; their names must differ."""
     labels = [str(label) for label in getattr(frame, "column_names", getattr(frame, "columns", []))]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
@@ -257,5 +262,9 @@ def frame_columns(frame: Any, name: str) -> Columns:
             f"got {type(frame).__name__}"
         ) from None
     if isinstance(native, nw.Series):
-        return {str(native.name or "sensitive_feature_0"): _arrow(native)}
-    return {str(column): _arrow(native[column]) for column in native.columns}
+        only = list(wanted) if wanted is not None and len(wanted) == 1 and not native.name else None
+        native = native.alias(only[0] if only else str(native.name or "sensitive_feature_0")).to_frame()
+    columns = {str(column): column for column in native.columns}
+    if wanted is not None:
+        require(list(columns), wanted)
+    return {label: _arrow(native[columns[label]]) for label in (columns if wanted is None else wanted)}

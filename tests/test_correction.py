@@ -14,7 +14,8 @@ import oracle
 from propcal import Correction, MCBoost, PMCBoost
 from propcal.core.bins import explicit, uniform
 from propcal.core.grid import UNIT, from_grid, to_grid
-from propcal.core.groups import Group, Patterns
+from propcal.core.groups import Group, pattern_name
+from propcal.core.patterns import Patterns
 from propcal.errors import InputError, UnseenError
 
 
@@ -125,7 +126,7 @@ def test_a_score_that_no_update_touches_is_returned_as_it_came():
 
 def test_the_table_of_maps_says_what_apply_does(fitted):
     table = fitted.correction_.to_frame()
-    names = [fitted.correction_.patterns.name(p) for p in range(len(fitted.correction_.patterns))]
+    names = [pattern_name(fitted.correction_.patterns, p) for p in range(len(fitted.correction_.patterns))]
     for key, name in zip([fitted.correction_.patterns.key(p) for p in range(len(names))], names):
         part = table[table.pattern == name]
         assert part.score_from.iloc[0] == 0

@@ -88,7 +88,7 @@ def put(values, what, places=3):
         (lambda d: {"w": np.zeros(200)}, r"all 200 weights are 0"),
         (
             lambda d: {"g": np.arange(200)},
-            r"'sensitive_feature_0' holds 200 different numbers; up to 20 .* Cut it into ranges",
+            r"'sensitive_feature_0' holds 200 different numbers; up to 20 .* Give cut points",
         ),
         (
             lambda d: {"g": np.random.default_rng(0).normal(size=200)},

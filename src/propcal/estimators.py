@@ -16,7 +16,7 @@ from propcal.core.bins import Binning
 from propcal.core.boost import Settings, boost
 from propcal.core.correction import Correction, Update
 from propcal.core.grid import FloatArray
-from propcal.core.groups import Collection
+from propcal.core.groups import Collection, Groups
 from propcal.data.frames import rows_to_atoms
 
 
@@ -38,12 +38,13 @@ class _Boost(BaseEstimator):
         n_bins: int = 10,
         binning: Binning = "uniform",
         eta: float = 1.0,
-        intersections: str | int = "all",
+        intersections: Any = "all",
         max_updates: int = 100_000,
         order: str = "cyclic",
         sample: str | None = None,
         missing: str = "level",
         unseen: str = "replay",
+        groups: Groups | None = None,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -58,6 +59,7 @@ class _Boost(BaseEstimator):
         self.sample = sample
         self.missing = missing
         self.unseen = unseen
+        self.groups = groups
         self.random_state = random_state
 
     @classmethod
@@ -96,7 +98,8 @@ class _Boost(BaseEstimator):
             Weight 2 counts a row twice, weight 0 not at all.
         """
         settings = self._settings()  # a wrong argument is told before the data are read
-        return self._fit(rows_to_atoms(score, y, sensitive_features, sample_weight), settings)
+        atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, groups=settings.definition())
+        return self._fit(atoms, settings)
 
     def fit_atoms(self, atoms: Atoms) -> Self:
         """Learn a correction from atoms; the same as `fit` on the rows they were made of."""
@@ -198,6 +201,9 @@ class PMCBoost(_Boost):
     unseen : "replay", "keep" or "error", default="replay"
         For combinations of attributes not seen in fitting: apply the updates of the groups that
         they do belong to, leave their scores as they are, or raise an error.
+    groups : Groups, optional
+        Groups in your words: cut points, named conditions, chosen intersections. It says
+        `intersections` and `missing` itself.
     random_state : int, RandomState or None, default=None
         Seed for `order` "random" and `sample` "bootstrap".
 

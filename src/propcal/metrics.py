@@ -22,8 +22,9 @@ def category_table(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: str | int = "all",
+    intersections: Any = "all",
     missing: str = "level",
+    groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
 ) -> Categories:
@@ -36,13 +37,18 @@ def category_table(
     if min_share is None:
         min_share = category_min_share(alpha, gamma, bins)
     check_number("min_share", min_share, at_least=0, at_most=1)
-    collection = Groups(intersections, missing).collect(
+    definition = Groups(intersections=intersections, missing=missing) if groups is None else groups
+    collection = definition.collect(
         atoms.patterns,
         np.asarray(atoms.pattern_sums(atoms.people)),
         atoms.pattern_sums(atoms.weight),
         gamma=gamma,
     )
     return categories(atoms, collection, bins, min_share=min_share, min_people=min_people)
+
+
+def _atoms(y: Any, score: Any, features: Any, weight: Any, groups: Groups | None) -> Atoms:
+    return rows_to_atoms(score, y, features, weight, groups=Groups() if groups is None else groups)
 
 
 def mc_of(table: Categories) -> float:
@@ -71,8 +77,9 @@ def mc_loss(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: str | int = "all",
+    intersections: Any = "all",
     missing: str = "level",
+    groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
     sample_weight: Any = None,
@@ -95,6 +102,8 @@ def mc_loss(
     n_bins, binning : int, and "uniform", "geometric", "quantile" or a list of edges
     intersections : "all", "marginal" or a depth
     missing : "level", "exclude" or "error"
+    groups : Groups, optional
+        Groups in your words; it says `intersections` and `missing` itself.
     min_share, min_people : float and int, optional
         Size from which a category counts.
     sample_weight : array-like of shape (n,), optional
@@ -111,8 +120,8 @@ def mc_loss(
     >>> round(mc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.05
     """
-    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, min_share, min_people
-    return mc_of(category_table(rows_to_atoms(score, y, sensitive_features, sample_weight), *rule))
+    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
+    return mc_of(category_table(_atoms(y, score, sensitive_features, sample_weight, groups), *rule))
 
 
 def pmc_loss(
@@ -125,8 +134,9 @@ def pmc_loss(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: str | int = "all",
+    intersections: Any = "all",
     missing: str = "level",
+    groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
     sample_weight: Any = None,
@@ -140,8 +150,8 @@ def pmc_loss(
     >>> round(pmc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.125
     """
-    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, min_share, min_people
-    return pmc_of(category_table(rows_to_atoms(score, y, sensitive_features, sample_weight), *rule), rho)
+    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
+    return pmc_of(category_table(_atoms(y, score, sensitive_features, sample_weight, groups), *rule), rho)
 
 
 def dc_loss(
@@ -154,8 +164,9 @@ def dc_loss(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: str | int = "all",
+    intersections: Any = "all",
     missing: str = "level",
+    groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
     sample_weight: Any = None,
@@ -173,5 +184,5 @@ def dc_loss(
     >>> round(dc_loss(y, [0.25] * 20, sensitive_features=["F"] * 10 + ["M"] * 10), 4)
     0.6931
     """
-    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, min_share, min_people
-    return dc_of(category_table(rows_to_atoms(score, y, sensitive_features, sample_weight), *rule), rho)
+    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
+    return dc_of(category_table(_atoms(y, score, sensitive_features, sample_weight, groups), *rule), rho)

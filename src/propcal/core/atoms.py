@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,14 @@ from propcal.core.grid import (
     from_grid,
     to_grid,
 )
-from propcal.core.groups import Level, Patterns, sort_levels
+from propcal.core.patterns import Level, Patterns, sort_levels
+from propcal.core.recipes import Recipe
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from propcal.core.groups import Groups
 
 SCORE_BITS = 33  # a score is at most 2**32
 
@@ -73,7 +77,7 @@ class Atoms:
         *,
         score: str,
         outcome: str,
-        groups: list[str] | tuple[str, ...] | str = (),
+        groups: list[str] | tuple[str, ...] | str | Groups = (),
         weight: str | None = None,
         resolution: float | None = None,
     ) -> Atoms:
@@ -84,8 +88,8 @@ class Atoms:
         frame : pandas, polars or pyarrow data frame
         score, outcome : str
             Columns with the risk score in [0, 1] and the outcome (0/1, or a soft label between).
-        groups : list of str
-            Columns that define groups.
+        groups : list of str, or Groups
+            Columns that define groups, or groups in your words; their `columns` must be named.
         weight : str, optional
             Column with weights; whole numbers are frequencies.
         resolution : float, optional
@@ -147,7 +151,8 @@ class Atoms:
 
     def fingerprint(self) -> str:
         """Hash that is equal for equal data; lets an audit see that it looks at the fitting data."""
-        digest = hashlib.sha256(repr((self.patterns.attributes, self.patterns.levels)).encode())
+        derived = sorted((name, str(recipe.to_json())) for name, recipe in self.patterns.derived.items())
+        digest = hashlib.sha256(repr((self.patterns.attributes, self.patterns.levels, derived)).encode())
         for array in (self.patterns.table, self.starts, self.score, self.weight, self.positives):
             for begin in range(0, len(array), 1 << 17):
                 digest.update(np.ascontiguousarray(array[begin : begin + (1 << 17)]).view(np.uint8).data)
@@ -172,10 +177,10 @@ class Atoms:
         if not isinstance(other, Atoms):
             return NotImplemented
         mine, theirs = self.patterns, other.patterns
-        if mine.attributes != theirs.attributes:
+        if not mine.same_attributes(theirs):
             raise InputError(
                 f"atoms of different attributes cannot be added: {list(mine.attributes)} and "
-                f"{list(theirs.attributes)}"
+                f"{list(theirs.attributes)}, or they are derived in different ways"
             )
         levels = tuple(sort_levels([*{*a, *b}]) for a, b in zip(mine.levels, theirs.levels))
         tables = [_translate(p, levels)[a.pattern_index()] for p, a in ((mine, self), (theirs, other))]
@@ -184,7 +189,9 @@ class Atoms:
             for name in ("people", "weight", "weight_sq", "positives", "positives_sq")
         }
         score = np.concatenate([self.score, other.score])
-        patterns, code = patterns_of(mine.attributes, levels, list(np.concatenate(tables).T), len(score))
+        patterns, code = patterns_of(
+            mine.attributes, levels, list(np.concatenate(tables).T), len(score), mine.derived
+        )
         return _collapse(patterns, code, score, sums)
 
     def __repr__(self) -> str:
@@ -231,6 +238,7 @@ def patterns_of(
     levels: tuple[tuple[Level, ...], ...],
     codes: list[Any],
     n_rows: int,
+    derived: Mapping[str, Recipe],
 ) -> tuple[Patterns, Any]:
     """Find the patterns that occur, and the pattern of each row.
 
@@ -242,7 +250,7 @@ def patterns_of(
     kept = tuple(tuple(level[i] for i in u) for level, u in zip(levels, used))
     for a, u in enumerate(used):
         table[:, a] = np.searchsorted(u, table[:, a])
-    return Patterns(attributes, kept, table), code
+    return Patterns(attributes, kept, table, derived), code
 
 
 def atoms_of_rows(

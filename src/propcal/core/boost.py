@@ -34,12 +34,13 @@ class Settings:
     n_bins: int = 10
     binning: Binning = "uniform"
     eta: float = 1.0
-    intersections: str | int = "all"
+    intersections: Any = "all"
     max_updates: int = 100_000
     order: str = "cyclic"
     sample: str | None = None
     missing: str = "level"
     unseen: str = "replay"
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, above=0, at_most=1)
@@ -50,7 +51,18 @@ class Settings:
         check_choice("order", self.order, ("cyclic", "random", "worst"))
         check_choice("sample", self.sample, (None, "bootstrap"))
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
-        Groups(self.intersections, self.missing)  # checks its own arguments
+        self.definition()  # checks its own arguments
+
+    def definition(self) -> Groups:
+        """How people are divided; the two short arguments are another way to say it."""
+        short = Groups(intersections=self.intersections, missing=self.missing)
+        if self.groups is None:
+            return short
+        if not isinstance(self.groups, Groups):
+            raise InputError(f"groups must be a propcal.Groups; got {type(self.groups).__name__}")
+        if short != Groups():
+            raise InputError("intersections and missing are given twice: say them in Groups(...) alone")
+        return self.groups
 
     @property
     def method(self) -> str:
@@ -177,7 +189,7 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
     )
     people, weight = atoms.pattern_sums(atoms.people), atoms.pattern_sums(atoms.weight)
-    groups = Groups(settings.intersections, settings.missing)
+    groups = settings.definition()
     collection = groups.collect(atoms.patterns, np.asarray(people), weight, gamma=settings.gamma)
     _say_if_compiling()
     scores = _Scores(atoms, bins, collection)
@@ -244,12 +256,19 @@ def _about(settings: Settings, atoms: Atoms) -> dict[str, Any]:
         "rho": float(settings.rho),
         "eta": float(settings.eta),
         "binning": binning,
-        "intersections": settings.intersections,
+        "intersections": _plain(settings.definition().intersections),
         "order": settings.order,
         "sample": settings.sample,
-        "missing": settings.missing,
+        "missing": settings.definition().missing,
         "fingerprint": atoms.fingerprint(),
     }
+
+
+def _plain(intersections: Any) -> Any:
+    """As JSON has it."""
+    return (
+        intersections if isinstance(intersections, (str, int)) else [list(names) for names in intersections]
+    )
 
 
 @cache

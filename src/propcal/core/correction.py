@@ -12,8 +12,9 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid
-from propcal.core.groups import Group, Level, Patterns, membership
+from propcal.core.groups import Group, membership, pattern_name
 from propcal.core.maps import PatternMaps
+from propcal.core.patterns import Level, Patterns
 from propcal.errors import UnseenError
 
 if TYPE_CHECKING:
@@ -66,8 +67,13 @@ class Correction:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Columns that scoring reads."""
+        """What groups are made of: columns, ranges of columns, named conditions."""
         return self.patterns.attributes
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that scoring reads."""
+        return self.patterns.reads
 
     @property
     def n_updates(self) -> int:
@@ -198,7 +204,7 @@ class Correction:
             return pd.DataFrame(self.update_list(), columns=list(Update._fields))
         maps = self.maps
         owner = np.repeat(np.arange(len(self.patterns)), np.diff(maps.starts))
-        names = np.array([self.patterns.name(p) for p in range(len(self.patterns))], dtype=object)
+        names = np.array([pattern_name(self.patterns, p) for p in range(len(self.patterns))], dtype=object)
         last = np.append(owner[1:] != owner[:-1], True)
         end = np.where(last, UNIT, np.append(maps.begin[1:], UNIT))
         columns: dict[str, Any] = {
@@ -222,7 +228,7 @@ class Correction:
         of = " x ".join(self.attributes) or "everybody"
         lines = [
             f"Correction by {about.get('method', 'hand')} ({', '.join(made)})",
-            f"  reads    {', '.join(self.attributes) or 'no attributes'}",
+            f"  reads    {', '.join(self.reads) or 'no columns'}",
             f"  groups   {len(self.groups)} of {of}, {len(self.bins)} {self.bins.kind} bins",
             f"  updates  {self.n_updates:,}; {self.n_segments:,} segments in {len(self.patterns)} patterns",
         ]

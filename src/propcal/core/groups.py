@@ -2,67 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.core.conditions import parse
 from propcal.core.grid import BoolArray, IntArray, SumArray, check_choice, check_number
+from propcal.core.patterns import Level, Patterns
+from propcal.core.recipes import Recipe, Where, make_ranges
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Level = str | None  # None: the value is missing, a level of its own
-
-
-@dataclass(frozen=True, eq=False)
-class Patterns:
-    """The combinations of attribute values that occur; each fixes which groups a person is in.
-
-    Attributes
-    ----------
-    attributes : tuple of str
-    levels : for each attribute its levels as canonical text, sorted, a missing value (None) last
-    table : array of int64, shape (n_patterns, n_attributes)
-        Index into `levels`; rows ascend. The index len(levels[a]) stands for a level that is not
-        in the list (it can occur when scoring, never when fitting).
-    """
-
-    attributes: tuple[str, ...]
-    levels: tuple[tuple[Level, ...], ...]
-    table: IntArray
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def key(self, pattern: int) -> tuple[Level, ...]:
-        """Level of each attribute in one pattern."""
-        return tuple(levels[i] for levels, i in zip(self.levels, self.table[pattern]))
-
-    def name(self, pattern: int) -> str:
-        """Write one pattern as "race=Asian & gender=F"."""
-        return Group(tuple(zip(self.attributes, self.key(pattern)))).name
-
-    def equals(self, other: Patterns) -> bool:
-        """Whether both have the same attributes, levels and combinations."""
-        return (
-            self.attributes == other.attributes
-            and self.levels == other.levels
-            and np.array_equal(self.table, other.table)
-        )
-
-
-def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Sort as text, the missing value last.
-
-    >>> sort_levels(["b", None, "a"])
-    ('a', 'b', None)
-    """
-    texts = sorted(level for level in levels if level is not None)
-    return (*texts, None) if None in levels else tuple(texts)
 
 
 @dataclass(frozen=True)
@@ -71,6 +25,8 @@ class Group:
 
     >>> Group((("race", "Asian"), ("gender", "F"))).name
     'race=Asian & gender=F'
+    >>> Group((("elderly", "true"), ("race", None))).name
+    'elderly & race missing'
     """
 
     conditions: tuple[tuple[str, Level], ...]
@@ -80,7 +36,7 @@ class Group:
         """The group in words."""
         if not self.conditions:
             return "everybody"
-        return " & ".join(f"{a} missing" if v is None else f"{a}={v}" for a, v in self.conditions)
+        return " & ".join(_condition_name(attribute, level) for attribute, level in self.conditions)
 
     def contains(self, patterns: Patterns) -> BoolArray:
         """Which of the patterns belong to the group."""
@@ -138,36 +94,115 @@ class Collection:
         )
 
 
+def _condition_name(attribute: str, level: Level) -> str:
+    if level is None:
+        return f"{attribute} missing"
+    plain = {"true": attribute, "false": f"not {attribute}"}
+    return plain.get(level, f"{attribute}={level}")
+
+
 @dataclass(frozen=True)
 class Groups:
-    """How people are divided into groups.
+    """How people are divided into groups, in your words.
 
     Parameters
     ----------
-    intersections : "all", "marginal" or int, default="all"
-        How many attributes a group may combine: every number of them, one, or up to a depth.
+    columns : list of str, optional
+        Columns whose values are groups; None takes every column that is passed.
+    cuts : dict, optional
+        Cut points of numeric columns: ``{"age": [18, 40, 65]}`` makes the four groups under 18, 18
+        to under 40, 40 to under 65, and 65 or over.
+    where : dict, optional
+        Named groups by a condition on columns: ``{"elderly Medicare": "age >= 75 and insurance =
+        Medicare"}``. A mask is a column of truth values: ``{"intensive care": "icu"}``. The language
+        is described in `propcal.core.conditions`.
+    intersections : "all", "marginal", int or list of lists, default="all"
+        How many attributes a group may combine: every number of them, one, or up to a depth; or
+        the combinations themselves, such as ``[["race"], ["race", "gender"]]``.
+    depth : dict, optional
+        Limits for single attributes: ``{"insurance": 1}`` takes insurance alone, never crossed.
     missing : "level", "exclude" or "error", default="level"
         A missing value is a level of its own; or makes no group (its people remain in the other
         attributes' groups); or is refused.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"sex": ["F", "M", "F", "F"], "age": [80, 30, 76, 50]})
+    >>> groups = Groups(columns=["sex"], cuts={"age": [65]}, where={"old women": "age > 75 and sex = F"})
+    >>> print(groups.preview(people)[["group", "people"]].head(5))
+              group  people
+    0         sex=F       3
+    1         sex=M       1
+    2  age=under 65       2
+    3  age=65 or over     2
+    4     old women       2
     """
 
-    intersections: str | int = "all"
+    columns: Sequence[str] | None = None
+    cuts: Mapping[str, Sequence[float]] | None = None
+    where: Mapping[str, str] | None = None
+    intersections: str | int | Sequence[Sequence[str]] = "all"
+    depth: Mapping[str, int] | None = None
     missing: str = "level"
 
     def __post_init__(self) -> None:
+        if isinstance(self.columns, str):
+            raise InputError(f"columns must be a list of names; got the text {self.columns!r}")
         if isinstance(self.intersections, str):
             check_choice("intersections", self.intersections, ("all", "marginal"))
+        elif isinstance(self.intersections, Sequence):
+            lists = [
+                isinstance(c, Sequence) and not isinstance(c, str) and len(c) for c in self.intersections
+            ]
+            if not lists or not all(lists):
+                raise InputError('intersections: a list must hold lists of attributes, such as [["race"]]')
         else:
             check_number("intersections", self.intersections, at_least=1, whole=True)
+        for attribute, limit in (self.depth or {}).items():
+            check_number(f"depth of {attribute!r}", limit, at_least=1, whole=True)
         check_choice("missing", self.missing, ("level", "exclude", "error"))
+        self.recipes()  # checks cuts and conditions
 
-    def depth(self, n_attributes: int) -> int:
-        """Largest number of attributes that a group combines."""
-        if self.intersections == "marginal":
-            return 1
-        if self.intersections == "all":
-            return n_attributes
-        return min(int(self.intersections), n_attributes)
+    def recipes(self) -> dict[str, Recipe]:
+        """How the attributes that are no columns are made."""
+        made: dict[str, Recipe] = {}
+        for column, points in (self.cuts or {}).items():
+            made[column] = make_ranges(column, points)
+        for name, text in (self.where or {}).items():
+            if name in made:
+                raise InputError(f"the name {name!r} is used for cuts and for a condition")
+            made[name] = Where(parse(text))
+        return made
+
+    def attributes(self, passed: Sequence[str]) -> tuple[str, ...]:
+        """The attributes in order: columns (those cut in their place), other cuts, conditions."""
+        own = list(passed) if self.columns is None else list(self.columns)
+        names = dict.fromkeys([*own, *(self.cuts or {}), *(self.where or {})])
+        for name in self.where or {}:
+            if name in own:
+                raise InputError(f"the name {name!r} is used for a column and for a condition")
+        return tuple(names)
+
+    def combinations(self, attributes: Sequence[str]) -> Iterator[tuple[int, ...]]:
+        """Which attributes are crossed, by their index: by depth, then in the given order."""
+        named = () if isinstance(self.intersections, (str, int, np.integer)) else self.intersections
+        for name in [*(self.depth or {}), *(name for names in named for name in names)]:
+            if name not in attributes:
+                raise InputError(f"there is no attribute {name!r} to cross; there are {list(attributes)}")
+        if named:
+            yield from (tuple(sorted(attributes.index(name) for name in set(names))) for names in named)
+            return
+        most = len(attributes)
+        if not isinstance(self.intersections, str):
+            most = min(int(self.intersections), most)  # type: ignore[arg-type]  # a depth by now
+        elif self.intersections == "marginal":
+            most = 1
+        limits = [(self.depth or {}).get(name, most) for name in attributes]
+        for size in range(1, most + 1):
+            for columns in combinations(range(len(attributes)), size):
+                if all(limits[column] >= size for column in columns):
+                    yield columns
 
     def collect(self, patterns: Patterns, people: IntArray, weight: SumArray, *, gamma: float) -> Collection:
         """Build the collection C: groups whose share of the weight is at least `gamma`.
@@ -179,13 +214,7 @@ class Groups:
         gamma : float
             Smallest share of people that a group may have.
         """
-        self.refuse_missing(patterns, people)
-        if not patterns.attributes:
-            return Collection((GroupSize(Group(()), int(people.sum()), 1.0),), ())
-        sizes: list[GroupSize] = []
-        for depth in range(1, self.depth(len(patterns.attributes)) + 1):
-            for columns in combinations(range(len(patterns.attributes)), depth):
-                sizes.extend(self._sizes(patterns, columns, people, weight, gamma))
+        sizes = self.sizes(patterns, people, weight, gamma=gamma)
         kept = tuple(size for size in sizes if not size.left_out)
         if not kept:
             largest = max(sizes, key=lambda size: size.share)
@@ -194,6 +223,37 @@ class Groups:
                 f"{largest.group.name} with {largest.share:.3g}. Lower gamma."
             )
         return Collection(kept, tuple(size for size in sizes if size.left_out))
+
+    def sizes(
+        self, patterns: Patterns, people: IntArray, weight: SumArray, *, gamma: float
+    ) -> list[GroupSize]:
+        """Every group in the order of C, kept or not."""
+        self.refuse_missing(patterns, people)
+        if not patterns.attributes:
+            return [GroupSize(Group(()), int(people.sum()), 1.0)]
+        return [
+            size
+            for columns in self.combinations(patterns.attributes)
+            for size in self._sizes(patterns, columns, people, weight, gamma)
+        ]
+
+    def preview(
+        self, frame: Any, outcome: Any = None, *, gamma: float = 0.05, sample_weight: Any = None
+    ) -> pd.DataFrame:
+        """Every group with its people, share and outcome rate, kept or left out and why.
+
+        Parameters
+        ----------
+        frame : data frame, or whatever `fit` takes as sensitive_features
+        outcome : column name or array-like, optional
+            Without it there are no outcome rates.
+        gamma : float, default=0.05
+        sample_weight : array-like, optional
+        """
+        from propcal.data.frames import preview  # a door in; core itself knows no frames
+
+        table: pd.DataFrame = preview(self, frame, outcome, gamma=gamma, sample_weight=sample_weight)
+        return table
 
     def refuse_missing(self, patterns: Patterns, people: IntArray) -> None:
         """Count and refuse missing values where the setting asks for it."""
@@ -224,6 +284,8 @@ class Groups:
             conditions = tuple(
                 (patterns.attributes[c], patterns.levels[c][i]) for c, i in zip(columns, levels)
             )
+            if any(level != "true" for a, level in conditions if isinstance(patterns.derived.get(a), Where)):
+                continue  # people for whom a named condition does not hold are no group
             reason = ""
             if self.missing == "exclude" and any(level is None for _, level in conditions):
                 reason = "missing value"
@@ -236,3 +298,8 @@ def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
     """Which groups (rows) contain which patterns (columns)."""
     inside: Any = [group.contains(patterns) for group in groups]
     return np.array(inside, dtype=np.bool_).reshape(len(groups), len(patterns))
+
+
+def pattern_name(patterns: Patterns, pattern: int) -> str:
+    """Write one pattern as "race=Asian & gender=F"."""
+    return Group(tuple(zip(patterns.attributes, patterns.key(pattern)))).name

@@ -13,12 +13,15 @@ import pyarrow as pa
 
 from propcal.core.atoms import Atoms, atoms_of_rows, combinations_present, patterns_of
 from propcal.core.grid import FloatArray
-from propcal.core.groups import Level, Patterns
+from propcal.core.groups import Groups, membership
+from propcal.core.patterns import Level, Patterns
+from propcal.data.derive import Columns, attribute_values, floats
 from propcal.data.levels import encode, encode_known, level_key
 from propcal.data.rows import check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.errors import InputError
 
-Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
+EVERY_COLUMN = Groups()
+_PREVIEW = ("frame", "outcome", "sample_weight")  # names in errors
 
 
 def rows_to_atoms(
@@ -27,6 +30,7 @@ def rows_to_atoms(
     sensitive_features: Any = None,
     sample_weight: Any = None,
     *,
+    groups: Groups = EVERY_COLUMN,
     names: tuple[str, str, str] = ("score", "y", "sample_weight"),
     resolution: float | None = None,
 ) -> Atoms:
@@ -37,7 +41,7 @@ def rows_to_atoms(
     bits = resolution_bits(resolution)
     values, y = numbers(score, names[0]), numbers(outcome, names[1])
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
-    columns = attribute_columns(sensitive_features)
+    columns = attribute_columns(sensitive_features, wanted_columns(groups))
     sizes = {names[0]: len(values), names[1]: len(y)}
     if weight is not None:
         sizes[names[2]] = len(weight)
@@ -51,15 +55,26 @@ def rows_to_atoms(
     check_scores(values, names[0])
     outcome = compact_outcomes(y, names[1])
     del y
+    recipes = groups.recipes()
+    attributes = groups.attributes(list(columns))
     levels: list[tuple[Level, ...]] = []
     codes = []
-    for name, column in columns.items():
-        found, code = encode(column, name)
+    for name in attributes:
+        found, code = encode(*attribute_values(name, recipes.get(name), columns, fitting=True))
         levels.append(found)
         codes.append(code if counts is None else code[counts])
-    patterns, code = patterns_of(tuple(columns), tuple(levels), codes, len(values))
+    patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
     del codes
     return atoms_of_rows(patterns, code, values, outcome, weight, resolution_bits=bits)
+
+
+def wanted_columns(groups: Groups) -> list[str] | None:
+    """The columns that groups are made of; None: all that are passed."""
+    if groups.columns is None:
+        return None
+    recipes = groups.recipes()
+    plain = [name for name in groups.columns if name not in recipes]
+    return list(dict.fromkeys([*plain, *(c for recipe in recipes.values() for c in recipe.columns)]))
 
 
 def atoms_from_frame(
@@ -72,15 +87,18 @@ def atoms_from_frame(
     resolution: float | None = None,
 ) -> Atoms:
     """Reduce the named columns of a data frame to atoms."""
-    groups = [groups] if isinstance(groups, str) else list(groups)
-    wanted = [score, outcome, *groups, *([weight] if weight is not None else [])]
-    columns = frame_columns(frame, "frame", wanted)
-    features = {name: columns[name] for name in groups} if groups else None
+    if not isinstance(groups, Groups):
+        groups = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
+    wanted = wanted_columns(groups)
+    if wanted is None:
+        raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
+    columns = frame_columns(frame, "frame", [score, outcome, *wanted, *([] if weight is None else [weight])])
     return rows_to_atoms(
         columns[score],
         columns[outcome],
-        features,
+        {name: columns[name] for name in wanted},
         None if weight is None else columns[weight],
+        groups=groups,
         names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
         resolution=resolution,
     )
@@ -92,14 +110,45 @@ def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[
     columns: Columns = {}
     if known.attributes:
         if sensitive_features is None:
-            raise InputError(f"pass sensitive_features: this correction reads {list(known.attributes)}")
-        columns = attribute_columns(sensitive_features, known.attributes)
+            raise InputError(f"pass sensitive_features: this correction reads {list(known.reads)}")
+        columns = attribute_columns(sensitive_features, known.reads)
     sizes = {"score": len(values)}
     check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
     check_scores(values, "score")
-    codes = [encode_known(columns[name], known.levels[a]) for a, name in enumerate(known.attributes)]
+    codes = []
+    for name, levels in zip(known.attributes, known.levels):
+        found = attribute_values(name, known.derived.get(name), columns, fitting=False)
+        codes.append(encode_known(*found, levels))
     table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
-    return values, Patterns(known.attributes, known.levels, table), code
+    return values, Patterns(known.attributes, known.levels, table, known.derived), code
+
+
+def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:
+    """The table of `Groups.preview`."""
+    import pandas as pd
+
+    columns = attribute_columns(frame)
+    y = columns.pop(outcome) if isinstance(outcome, str) and outcome in columns else outcome
+    if isinstance(y, str):
+        require(list(columns), [y])
+    n = len(next(iter(columns.values()))) if columns else 0
+    known = np.zeros(n) if y is None else y
+    atoms = rows_to_atoms(np.zeros(n), known, columns, sample_weight, groups=groups, names=_PREVIEW)
+    people: Any = atoms.pattern_sums(atoms.people)
+    weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
+    sizes = groups.sizes(atoms.patterns, people, weight, gamma=gamma)
+    inside = membership([size.group for size in sizes], atoms.patterns)
+    rates = (inside @ positives) / (inside @ weight)
+    return pd.DataFrame(
+        {
+            "group": [size.group.name for size in sizes],
+            "people": [size.people for size in sizes],
+            "share": [size.share for size in sizes],
+            "outcome_rate": rates if y is not None else np.nan,
+            "kept": [not size.left_out for size in sizes],
+            "reason": [size.left_out for size in sizes],
+        }
+    )
 
 
 def resolution_bits(resolution: float | None) -> int:
@@ -130,7 +179,7 @@ def numbers(values: Any, name: str) -> FloatArray:
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         values = _objects(values, name)
     if not isinstance(values, np.ndarray):
-        values = _floats(values, name)
+        values = floats(values, name)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -138,18 +187,6 @@ def numbers(values: Any, name: str) -> FloatArray:
     if values.dtype.kind not in "fiub":
         raise InputError(f"{name} must hold numbers; its dtype is {values.dtype}")
     return np.ascontiguousarray(values, dtype=np.float64)
-
-
-def _floats(column: Any, name: str) -> FloatArray:
-    """A pyarrow column of any kind of number as float64."""
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        raise InputError(f"{name} must hold numbers; it holds {kind}")
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def _objects(values: Any, name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.groups import Level, sort_levels
+from propcal.core.patterns import Level, sort_levels
 from propcal.errors import InputError
 
 MAX_LEVELS = 200
@@ -67,20 +67,16 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
     return values.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
 
 
-def encode(values: Any, name: str) -> tuple[tuple[Level, ...], Any]:
-    """Sorted levels of an attribute, and the level of each row; refuse what is no attribute."""
-    refuse_dates(values, name)
-    found, codes = distinct(values)
-    refuse_many(found, name)
+def encode(found: list[Any], codes: Any) -> tuple[tuple[Level, ...], Any]:
+    """Sorted levels of an attribute, and the level of each row, from its `distinct` values."""
     keys = [level_key(value) for value in found]
     # missing values have code -1, the last entry of the lookup
     levels = sort_levels([*{*keys, None}] if np.any(codes < 0) else [*set(keys)])
     return levels, _lookup(keys, levels, absent=0)[codes]
 
 
-def encode_known(values: Any, levels: tuple[Level, ...]) -> Any:
+def encode_known(found: list[Any], codes: Any, levels: tuple[Level, ...]) -> Any:
     """Place of each row's level among known ones; len(levels) for any other."""
-    found, codes = distinct(values)
     keys = [level_key(value) for value in found]
     return _lookup(keys, levels, absent=len(levels))[codes]
 
@@ -106,13 +102,13 @@ def refuse_many(found: list[Any], name: str) -> None:
         if any(value % 1 != 0 for value in numbers):
             raise InputError(
                 f"attribute {name!r} holds {len(numbers):,} different numbers, not all of them whole; "
-                "cut it into ranges first, for example with pandas.cut"
+                f"give cut points, Groups(cuts={{{name!r}: [...]}})"
             )
         if len(numbers) > MAX_NUMERIC_LEVELS:
             raise InputError(
                 f"attribute {name!r} holds {len(numbers):,} different numbers; up to "
-                f"{MAX_NUMERIC_LEVELS} are taken as levels. Cut it into ranges first, for example "
-                "with pandas.cut; if it is an identifier, leave it out"
+                f"{MAX_NUMERIC_LEVELS} are taken as levels. Give cut points, "
+                f"Groups(cuts={{{name!r}: [...]}}); if it is an identifier, leave it out"
             )
     if len(found) > MAX_LEVELS:
         raise InputError(

@@ -18,8 +18,10 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.correction import Correction
 from propcal.core.grid import UNIT
-from propcal.core.groups import Group, Patterns, sort_levels
-from propcal.errors import FileFormatError
+from propcal.core.groups import Group
+from propcal.core.patterns import Patterns, sort_levels
+from propcal.core.recipes import Recipe, recipe_from_json
+from propcal.errors import FileFormatError, InputError
 
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 1
 ATOMS_FORMAT, ATOMS_VERSION = "propcal-atoms", 1
@@ -54,6 +56,7 @@ def correction_to_json(correction: Correction) -> str:
         "unit": "2**-32",
         "about": dict(correction.about),
         "attributes": list(patterns.attributes),
+        "derived": _recipes(patterns),
         "bins": {
             "kind": correction.bins.kind,
             "divisor": correction.bins.divisor,
@@ -136,6 +139,7 @@ def _correction(content: dict[str, Any]) -> Correction:
         "unit",
         "about",
         "attributes",
+        "derived",
         "bins",
         "groups",
         "patterns",
@@ -170,7 +174,9 @@ def _correction(content: dict[str, Any]) -> Correction:
         '"updates" must hold whole numbers: a group, a bin, and a shift between -2**32 and 2**32',
     )
     return Correction(
-        patterns=_patterns(attributes, _rows(content, "patterns", len(attributes))),
+        patterns=_patterns(
+            attributes, _rows(content, "patterns", len(attributes)), _derived(content["derived"], attributes)
+        ),
         groups=groups,
         bins=bins,
         updates=np.array(updates, dtype=np.int64).reshape(-1, 3),
@@ -216,7 +222,19 @@ def _group(row: list[Any], attributes: list[str]) -> Group:
     return Group(tuple((c[0], c[1]) for c in row))
 
 
-def _patterns(attributes: list[str], rows: list[list[Any]]) -> Patterns:
+def _recipes(patterns: Patterns) -> dict[str, Any]:
+    return {name: recipe.to_json() for name, recipe in patterns.derived.items()}
+
+
+def _derived(content: Any, attributes: list[str]) -> dict[str, Recipe]:
+    _need(isinstance(content, dict) and set(content) <= set(attributes), '"derived" must be of attributes')
+    try:
+        return {name: recipe_from_json(recipe) for name, recipe in content.items()}
+    except InputError as error:
+        raise FileFormatError(f'"derived": {error}') from None
+
+
+def _patterns(attributes: list[str], rows: list[list[Any]], derived: dict[str, Recipe]) -> Patterns:
     _need(all(_level(value) for row in rows for value in row), "a pattern has a level that is no text")
     _need(
         len(rows) > 0 and len({tuple(row) for row in rows}) == len(rows),
@@ -224,7 +242,8 @@ def _patterns(attributes: list[str], rows: list[list[Any]]) -> Patterns:
     )
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(len(attributes)))
     table = [[level.index(value) for level, value in zip(levels, row)] for row in rows]
-    return Patterns(tuple(attributes), levels, np.array(sorted(table), dtype=np.int64).reshape(len(rows), -1))
+    sorted_table = np.array(sorted(table), dtype=np.int64).reshape(len(rows), -1)
+    return Patterns(tuple(attributes), levels, sorted_table, derived)
 
 
 def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
@@ -248,6 +267,7 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
         "version": ATOMS_VERSION,
         "personal_data": True,
         "unit": "2**-32",
+        "derived": _recipes(atoms.patterns),
     }
     table = pa.Table.from_arrays(columns, names=names).replace_schema_metadata(
         {"propcal": json.dumps(header)}
@@ -278,18 +298,18 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
             "upgrade propcal"
         )
     try:
-        return _atoms(table)
+        return _atoms(table, header.get("derived"))
     except (FileFormatError, KeyError, pa.ArrowInvalid) as error:
         raise FileFormatError(f"{path} is damaged: {error}. Save the atoms again") from None
 
 
-def _atoms(table: Any) -> Atoms:
+def _atoms(table: Any, derived: Any) -> Atoms:
     """Rebuild atoms from the table of a file; rows must be sorted and sums possible."""
     from propcal.core.atoms import patterns_of
-    from propcal.data.levels import encode
+    from propcal.data.levels import distinct, encode
 
     attributes = [name for name in table.column_names if name.startswith("attribute:")]
-    encoded = [encode(table[name], name) for name in attributes]
+    encoded = [encode(*distinct(table[name])) for name in attributes]
     sums = {
         name: table[name].to_numpy()
         for name in ("score", "people", "weight", "weight_sq", "positives", "positives_sq")
@@ -317,9 +337,8 @@ def _atoms(table: Any) -> Atoms:
         "positives exceed people",
     )
     names = tuple(name.removeprefix("attribute:") for name in attributes)
-    patterns, code = patterns_of(
-        names, tuple(levels for levels, _ in encoded), [codes for _, codes in encoded], len(score)
-    )
+    levels, codes = [found for found, _ in encoded], [code for _, code in encoded]
+    patterns, code = patterns_of(names, tuple(levels), codes, len(score), _derived(derived, list(names)))
     key = code.astype(np.int64) * (2 * UNIT) + score
     _need(bool(np.all(np.diff(key) > 0)), "rows are not sorted by pattern and score")
     starts = np.searchsorted(code, np.arange(len(patterns) + 1))

@@ -1,0 +1,68 @@
+"""Patterns: the combinations of attribute values that occur."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from propcal.core.grid import IntArray
+from propcal.core.recipes import Recipe, level_order
+
+Level = str | None  # None: the value is missing, a level of its own
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """The combinations of attribute values that occur; each fixes which groups a person is in.
+
+    Attributes
+    ----------
+    attributes : tuple of str
+    levels : for each attribute its levels as canonical text, sorted, a missing value (None) last
+    table : array of int64, shape (n_patterns, n_attributes)
+        Index into `levels`; rows ascend. The index len(levels[a]) stands for a level that is not
+        in the list (it can occur when scoring, never when fitting).
+    derived : dict
+        How attributes that are no columns are made from columns.
+    """
+
+    attributes: tuple[str, ...]
+    levels: tuple[tuple[Level, ...], ...]
+    table: IntArray
+    derived: Mapping[str, Recipe] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns from which the attributes are read, each once."""
+        names = [self.derived[a].columns if a in self.derived else [a] for a in self.attributes]
+        return tuple(dict.fromkeys(column for columns in names for column in columns))
+
+    def key(self, pattern: int) -> tuple[Level, ...]:
+        """Level of each attribute in one pattern."""
+        return tuple(levels[i] for levels, i in zip(self.levels, self.table[pattern]))
+
+    def same_attributes(self, other: Patterns) -> bool:
+        """Whether both have the same attributes, made in the same way."""
+        return self.attributes == other.attributes and dict(self.derived) == dict(other.derived)
+
+    def equals(self, other: Patterns) -> bool:
+        """Whether both have the same attributes, levels and combinations."""
+        same = self.same_attributes(other) and self.levels == other.levels
+        return same and np.array_equal(self.table, other.table)
+
+
+def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """Sort as text, ranges of numbers by where they begin, the missing value last.
+
+    >>> sort_levels(["b", None, "a"])
+    ('a', 'b', None)
+    >>> sort_levels(["65 or over", "9 to under 65", "under 9"])
+    ('under 9', '9 to under 65', '65 or over')
+    """
+    texts = sorted((level for level in levels if level is not None), key=level_order)
+    return (*texts, None) if None in levels else tuple(texts)

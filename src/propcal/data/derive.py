@@ -1,0 +1,88 @@
+"""Attributes from columns: as they are, cut into ranges, or by a condition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from propcal.core.conditions import Condition, Not, Test
+from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.recipes import Ranges, Recipe
+from propcal.data.levels import distinct, level_key, refuse_dates, refuse_many
+from propcal.errors import InputError
+
+Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
+COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+def attribute_values(
+    name: str, recipe: Recipe | None, columns: Columns, *, fitting: bool
+) -> tuple[list[Any], Any]:
+    """The different values of an attribute, and for each row which it has (-1: missing).
+
+    When fitting, columns that are no attributes (dates, identifiers, measurements) are refused; when
+    scoring, what is not known is simply another value.
+    """
+    if recipe is None:
+        if fitting:
+            refuse_dates(columns[name], name)
+        found, codes = distinct(columns[name])
+        if fitting:
+            refuse_many(found, name)
+        return found, codes
+    if isinstance(recipe, Ranges):
+        values = floats(columns[recipe.column], f"cuts: column {recipe.column!r}")
+        codes = np.searchsorted(recipe.points, values, side="right").astype(np.int32)
+        codes[np.isnan(values)] = -1
+        return recipe.labels, codes
+    return [False, True], evaluate(recipe.condition, columns, name).astype(np.int8)
+
+
+def floats(column: Any, name: str) -> FloatArray:
+    """A column of any kind of number as float64; missing values become NaN."""
+    if isinstance(column, np.ndarray):
+        raise InputError(f"{name} must hold numbers; it holds values of several kinds")
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+        raise InputError(f"{name} must hold numbers; it holds {kind}")
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
+    """Who meets a condition. A missing value passes no test but "is missing"."""
+    if isinstance(condition, Test):
+        return _test(condition, columns, f"condition {title!r}: column {condition.column!r}")
+    if isinstance(condition, Not):
+        return ~evaluate(condition.part, columns, title)
+    parts = [evaluate(part, columns, title) for part in condition.parts]
+    return np.asarray(np.all(parts, axis=0) if condition.op == "and" else np.any(parts, axis=0))
+
+
+def _test(test: Test, columns: Columns, name: str) -> BoolArray:
+    column = columns[test.column]
+    if test.op in COMPARE:
+        if not isinstance(test.values[0], float):
+            raise InputError(f"{name} is compared by {test.op} with {test.values[0]!r}, which is no number")
+        found = COMPARE[test.op](floats(column, name), test.values[0])
+        return np.asarray(found, dtype=np.bool_)
+    values, codes = distinct(column)
+    keys = [level_key(value) for value in values]
+    wanted = {level_key(value) for value in test.values}
+    if test.op == "holds":
+        if not {*keys} <= {"true", "false", None}:
+            raise InputError(f"{name} alone must hold truth values; compare it with something")
+        wanted = {"true"}
+    if test.op == "!=":
+        passes = [key is not None and key not in wanted for key in keys]
+    elif test.op == "missing":
+        passes = [key is None for key in keys]
+    else:
+        passes = [key in wanted for key in keys]
+    lookup = np.array([*passes, test.op == "missing"])  # code -1, a missing value, finds the last entry
+    return np.asarray(lookup[codes])

@@ -158,7 +158,7 @@ def test_files_that_are_no_atoms_are_refused(tmp_path, cohort):
     [
         ("score", -1, "out of range"),
         ("people", 0, "out of range"),
-        ("positives", 10**6, "exceed"),
+        ("positives", 10**6, "disagree"),
         ("weight", -1, "weight"),
     ],
 )
@@ -194,3 +194,58 @@ def test_more_people_than_can_be_added_exactly_are_refused():
     half = Atoms.from_frame(frame.assign(w=2**30 - 1), score="score", outcome="y", weight="w")
     with pytest.raises(InputError, match="more than can be added up"):
         half + half
+
+
+def test_a_changed_file_is_noticed(tmp_path, cohort):
+    path = tmp_path / "x.atoms"
+    make(cohort).save(path)
+    table = pq.read_table(path)
+    scores = table["score"].to_numpy().copy()
+    scores[7] += 1
+    pq.write_table(table.set_column(2, "score", pa.array(scores)), path)
+    with pytest.raises(FileFormatError, match="its content was changed"):
+        Atoms.load(path)
+    pq.write_table(table.append_column("note", pa.array(["x"] * len(table))), path)
+    with pytest.raises(FileFormatError, match="its columns are not those of atoms"):
+        Atoms.load(path)
+
+
+def test_many_levels_of_several_sites_round_trip(tmp_path):
+    def site(name):
+        frame = pd.DataFrame({"g": [f"{name}{i % 150}" for i in range(600)], "score": 0.5, "y": [0, 1] * 300})
+        return Atoms.from_frame(frame, score="score", outcome="y", groups="g")
+
+    both = site("a") + site("b")
+    both.save(tmp_path / "a")
+    same(both, Atoms.load(tmp_path / "a"))
+    same(both, sum([site("a"), site("b")]))
+
+
+def test_the_kind_of_weights_can_be_said(cohort):
+    survey = [
+        make(cohort[:50].assign(w=2), weight="w", weight_kind="survey"),
+        make(cohort[50:].assign(w=0.5), weight="w"),
+    ]
+    whole = make(cohort.assign(w=[2] * 50 + [0.5] * 2950), weight="w")
+    same(survey[0] + survey[1], whole, exact=False)
+    with pytest.raises(InputError, match="frequencies must be whole"):
+        make(cohort.assign(w=0.5), weight="w", weight_kind="frequency")
+
+
+@pytest.mark.parametrize("weight", [1e14, 1e19, 1e300])
+def test_weights_too_large_to_add_are_refused(cohort, weight):
+    with pytest.raises(InputError, match=r"cannot be added up|more than can be added up"):
+        make(cohort.assign(w=weight), weight="w")
+
+
+def test_an_attribute_called_score_is_not_overwritten():
+    frame = pd.DataFrame({"s": [0.1, 0.2], "y": [0, 1], "score": ["a", "b"]})
+    table = Atoms.from_frame(frame, score="s", outcome="y", groups="score").to_frame()
+    assert table["attribute:score"].tolist() == ["a", "b"]
+    assert table["score"].round(6).tolist() == [0.1, 0.2]
+
+
+@pytest.mark.parametrize("wrong", [{"score": [0.1]}, {"outcome": 5}, {"resolution": "a"}, {"weight": 3}])
+def test_arguments_of_the_wrong_kind_are_told(cohort, wrong):
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        Atoms.from_frame(cohort, **{"score": "score", "outcome": "y", **wrong})

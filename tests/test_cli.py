@@ -71,7 +71,7 @@ def test_help_and_version():
 
 
 def test_wrong_use_ends_with_2_and_one_line(tmp_path):
-    wrong = run("demo", "--alpha", "3", "--people", "2000", "-o", str(tmp_path / "x"))
+    wrong = run("demo", "--alpha", "3", "--people", "6000", "-o", str(tmp_path / "x"))
     assert wrong.returncode == 2
     assert wrong.stderr.strip() == "propcal: alpha must be a number above 0 and at most 1; got 3.0"
     assert "Traceback" not in wrong.stderr

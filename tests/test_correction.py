@@ -55,6 +55,7 @@ def test_compiled_map_is_the_replay_at_each_breakpoint_and_one_unit_either_side(
     )
 
 
+@pytest.mark.filterwarnings("ignore:none of the")
 def test_unseen_patterns_get_the_updates_of_the_groups_they_belong_to(fitted):
     # an unseen level belongs to no group of its attribute; the other attributes' groups still apply
     check_against_replay(fitted.correction_, [("Martian", "F"), ("White", "X"), ("Martian", None)])

@@ -63,9 +63,9 @@ def put(values, what, places=3):
         (lambda d: {"y": np.where(d["y"] == 1, "yes", "no")}, r"y must hold numbers"),
         (
             lambda d: {"y": np.zeros(200)},
-            r"outcome: none of the 200 people had it; both outcomes must occur",
+            r"none of the 200 people had it; both classes must occur",
         ),
-        (lambda d: {"y": np.ones(200)}, r"outcome: all of the 200 people had it"),
+        (lambda d: {"y": np.ones(200)}, r"all of the 200 people had it"),
         (lambda d: {"y": d["y"][:150]}, r"same number of rows: score has 200, y has 150"),
         (
             lambda d: {"g": d["g"][:150]},
@@ -263,3 +263,124 @@ def test_no_message_warning_or_file_shows_a_row(data, tmp_path):
     shown = (tmp_path / "m.json").read_text() + repr(model) + repr(model.correction_) + repr(model.groups_)
     assert CANARY not in shown + "".join(str(w.message) for w in seen)
     assert CANARY.encode() not in __import__("pickle").dumps(model)
+
+
+def test_pandas_intervals_are_levels_by_what_they_cover(data):
+    age = np.random.default_rng(0).integers(1, 99, 200)
+    model = fit(data, g=pd.DataFrame({"age": pd.cut(age, [0, 40, 65, 100])}))
+    assert {size.group.name for size in model.groups_} == {"age=(0, 40]", "age=(40, 65]", "age=(65, 100]"}
+    floats = pd.DataFrame({"age": pd.cut(age, [0.0, 40.0, 65.0, 100.0])})
+    ints = pd.DataFrame({"age": pd.cut(age, [0, 40, 65, 100])})
+    assert np.array_equal(
+        model.predict(data["score"], sensitive_features=floats),
+        model.predict(data["score"], sensitive_features=ints),
+    )
+    left = pd.DataFrame({"age": pd.cut(age, [0, 40, 65, 100], right=False)})
+    with pytest.warns(UserWarning, match="none of the 200 values of 'age' occurred in fitting"):
+        model.predict(data["score"], sensitive_features=left)
+
+
+def test_pandas_periods_are_levels(data):
+    quarter = pd.Series(pd.period_range("2020Q1", periods=4, freq="Q")).repeat(50)
+    assert "q=2020Q1" in {size.group.name for size in fit(data, g=pd.DataFrame({"q": quarter})).groups_}
+
+
+def test_column_names_may_be_numbers(data):
+    frame = pd.DataFrame({0: data["g"], 1: data["g"]})
+    model = fit(data, g=frame)
+    assert model.correction_.attributes == ("0", "1")
+    assert model.predict(data["score"][:1], sensitive_features=frame[:1]).shape == (1,)
+
+
+@pytest.mark.parametrize("values", [[[1, 2]] * 200, [{"a": 1}] * 200, [{1}] * 200])
+def test_lists_and_records_are_no_attributes(data, values):
+    column = np.empty(200, dtype=object)
+    column[:] = values
+    with pytest.raises(InputError, match="lists or records"):
+        fit(data, g={"g": column})
+    if not isinstance(values[0], set):
+        with pytest.raises(InputError, match="lists or records"):
+            fit(data, g=pl.DataFrame({"g": values}))
+
+
+def test_categories_and_rows_that_do_not_occur_do_not_count(data):
+    frame = pd.DataFrame({"g": pd.Categorical(data["g"], [*"ab", *map(str, range(300))])})
+    assert fit(data, g=frame).updates_ == fit(data, g=pd.DataFrame({"g": data["g"]})).updates_
+    ghosts = np.r_[data["g"].astype(object), [f"ghost {i}" for i in range(300)]]
+    weights = np.r_[np.ones(200), np.zeros(300)]
+    model = fit(
+        data,
+        score=np.r_[data["score"], np.zeros(300)],
+        y=np.r_[data["y"], np.zeros(300)],
+        g=ghosts,
+        w=weights,
+    )
+    assert model.updates_ == fit(data).updates_
+
+
+def test_float_noise_is_no_percentage(data):
+    score = data["score"].copy()
+    score[:2] = 1.0000001
+    with pytest.raises(InputError, match=r"2 of 200 values lie outside. Rounding\? Clip"):
+        fit(data, score=score)
+
+
+def test_messages_do_not_show_arrays_in_the_wrong_place(data):
+    with pytest.raises(InputError, match="alpha must be a number above 0 and at most 1; got a ndarray"):
+        PMCBoost(alpha=data["score"]).fit(data["score"], data["y"])
+    with pytest.raises(InputError, match="max_updates"):
+        PMCBoost(max_updates=0.1).fit(data["score"], data["y"])
+    with pytest.raises(InputError, match="fit_atoms takes Atoms"):
+        PMCBoost().fit_atoms(data["score"])
+    with pytest.raises(InputError, match="one-dimensional"):
+        fit(data, score=[[0.1], [0.2, 0.3]])
+    with pytest.raises(InputError, match="several columns of one name"):
+        fit(data, g={1: data["g"], "1": data["g"]})
+
+
+def test_far_too_many_intersections_are_refused_with_advice(data):
+    frame = pd.DataFrame({f"a{i}": data["g"] for i in range(20)})
+    with pytest.raises(
+        InputError, match="20 attributes can be crossed in more than 5,000 ways; intersections=2"
+    ):
+        fit(data, g=frame)
+    many = pd.DataFrame({f"a{i}": data["g"] for i in range(1100)})
+    model = PMCBoost(intersections="marginal").fit(data["score"], data["y"], sensitive_features=many)
+    assert len(model.groups_) == 2200
+
+
+def test_a_generator_is_a_random_state(data):
+    model = PMCBoost(order="random", random_state=np.random.default_rng(0))
+    assert model.fit(data["score"], data["y"], sensitive_features=data["g"]).converged_
+    state = np.random.get_state()[1].copy()
+    PMCBoost().fit(data["score"], data["y"], sensitive_features=data["g"])
+    assert np.array_equal(np.random.get_state()[1], state)  # nothing is drawn where nothing is random
+
+
+def test_steps_too_small_to_move_anything_do_not_converge(data):
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning, match="after 0 updates"):
+        model = PMCBoost(eta=1e-12).fit(data["score"], data["y"] * 0 + (data["score"] > 0.9))
+    assert not model.converged_
+
+
+def test_the_fitted_bins_serve_a_loss(cohort, features):
+    model = PMCBoost(alpha=0.1, binning="quantile").fit(cohort.score, cohort.y, sensitive_features=features)
+    corrected = model.predict(cohort.score, sensitive_features=features)
+    kw = {"sensitive_features": features, "alpha": 0.1}
+    assert pmc_loss(cohort.y, corrected, binning=model.correction_.bins, **kw) <= 0.1 + 1e-8
+
+
+def test_without_a_place_for_compiled_code_it_still_runs(monkeypatch):
+    import numba
+
+    from propcal.core import compiled
+
+    def no_place(*args, cache=False, **kw):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return numba.njit(*args, **kw) if args else numba.njit(**kw)
+
+    monkeypatch.setattr(compiled, "njit", no_place)
+    assert compiled.compiled(lambda x: x + 1)(1) == 2

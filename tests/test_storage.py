@@ -104,7 +104,7 @@ def test_a_newer_version_is_refused_with_advice(path):
 NONSENSE = {
     "a group that is not there": lambda c: c["updates"].__setitem__(0, [999, 0, 5]),
     "a bin that is not there": lambda c: c["updates"].__setitem__(0, [0, 10, 5]),
-    "a shift beyond 1": lambda c: c["updates"].__setitem__(0, [0, 0, 2**33]),
+    "a shift beyond 2": lambda c: c["updates"].__setitem__(0, [0, 0, 2**34]),
     "a shift that is no whole number": lambda c: c["updates"].__setitem__(0, [0, 0, 0.5]),
     "a truth value for a number": lambda c: c["updates"].__setitem__(0, [True, 0, 5]),
     "an update with an entry too many": lambda c: c["updates"].__setitem__(0, [0, 0, 5, 5]),
@@ -126,6 +126,10 @@ NONSENSE = {
     "a missing entry": lambda c: c.pop("patterns"),
     "an entry too many": lambda c: c.__setitem__("code", "import os"),
     "a version of text": lambda c: c.__setitem__("version", "1"),
+    "a group with a level that nobody had": lambda c: c["groups"].__setitem__(0, [["race", "Martian"]]),
+    "attributes swapped": lambda c: c["attributes"].reverse(),
+    "an alpha out of range": lambda c: c["about"].__setitem__("alpha", 10**400),
+    "a method that is no text": lambda c: c["about"].__setitem__("method", [1]),
     "an alpha of text": lambda c: c["about"].__setitem__("alpha", "low"),
 }
 
@@ -137,6 +141,37 @@ def test_a_file_edited_into_nonsense_is_refused(path, what):
     path.write_text(json.dumps(content))
     with pytest.raises(FileFormatError, match=r"model\.json"):
         Correction.load(path)
+
+
+@pytest.mark.parametrize(
+    "text", ['"version": 1, "version": 1,', '"version": NaN,', f'"version": {"9" * 5000},']
+)
+def test_json_that_is_not_quite_json_is_refused(path, text):
+    path.write_text(path.read_text().replace('"version": 1,', text))
+    with pytest.raises(FileFormatError, match=r"model\.json"):
+        Correction.load(path)
+
+
+def test_a_mark_at_the_beginning_is_no_harm(path, correction):
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())  # some editors add it
+    assert Correction.load(path).to_json() == correction.to_json()
+
+
+def test_large_steps_round_trip(tmp_path):
+    score, y = np.full(100, 0.01), np.r_[np.ones(90), np.zeros(10)]
+    model = PMCBoost(alpha=0.1, eta=1.5).fit(score, y)
+    model.correction_.save(tmp_path / "m.json")
+    assert Correction.load(tmp_path / "m.json").to_json() == model.correction_.to_json()
+
+
+def test_saving_writes_through_a_link_and_not_over_a_folder(correction, tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    correction.save(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "real.json").read_text() == correction.to_json()
+    with pytest.raises(IsADirectoryError, match="it is a folder"):
+        correction.save(tmp_path)
+    correction.save(tmp_path / ("x" * 250))
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(path):

@@ -13,6 +13,8 @@ __version__ = "0.1.0"
 _HOME = {
     "PMCBoost": "propcal.estimators",
     "MCBoost": "propcal.estimators",
+    "MulticalibratedClassifier": "propcal.classifier",
+    "loss_scorer": "propcal.metrics",
     "mc_loss": "propcal.metrics",
     "pmc_loss": "propcal.metrics",
     "dc_loss": "propcal.metrics",
@@ -26,15 +28,18 @@ __all__ = [
     "Correction",
     "Groups",
     "MCBoost",
+    "MulticalibratedClassifier",
     "PMCBoost",
     "__version__",
     "bounds",
     "dc_loss",
+    "loss_scorer",
     "mc_loss",
     "pmc_loss",
 ]
 
 if TYPE_CHECKING:
+    from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms
     from propcal.core.correction import Correction as Correction
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from propcal.estimators import MCBoost as MCBoost
     from propcal.estimators import PMCBoost as PMCBoost
     from propcal.metrics import dc_loss as dc_loss
+    from propcal.metrics import loss_scorer as loss_scorer
     from propcal.metrics import mc_loss as mc_loss
     from propcal.metrics import pmc_loss as pmc_loss
 

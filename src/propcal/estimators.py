@@ -18,6 +18,7 @@ from propcal.core.correction import Correction, Update
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Collection, Groups
 from propcal.data.frames import rows_to_atoms
+from propcal.errors import InputError
 
 
 class _Boost(BaseEstimator):
@@ -103,7 +104,17 @@ class _Boost(BaseEstimator):
 
     def fit_atoms(self, atoms: Atoms) -> Self:
         """Learn a correction from atoms; the same as `fit` on the rows they were made of."""
+        if not isinstance(atoms, Atoms):
+            raise InputError(f"fit_atoms takes Atoms, as from Atoms.from_frame; got {type(atoms).__name__}")
         return self._fit(atoms, self._settings())
+
+    def _random(self, settings: Settings) -> np.random.Generator:
+        """A source of random numbers, seeded where any are drawn."""
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        if settings.order != "random" and settings.sample is None:
+            return np.random.default_rng(0)
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _settings(self) -> Settings:
         arguments = self.get_params(deep=False)
@@ -111,8 +122,7 @@ class _Boost(BaseEstimator):
         return Settings(proportional=self._proportional, **arguments)
 
     def _fit(self, atoms: Atoms, settings: Settings) -> Self:
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        result = boost(atoms, settings, np.random.default_rng(seed))
+        result = boost(atoms, settings, self._random(settings))
         self.correction_ = result.correction
         self.groups_ = result.collection
         self.n_updates_ = result.correction.n_updates
@@ -120,8 +130,9 @@ class _Boost(BaseEstimator):
         self.converged_ = result.converged
         if not result.converged:
             warnings.warn(
-                f"{type(self).__name__} stopped at max_updates={self.max_updates:,} before every category "
-                "was within its cutoff; raise max_updates or alpha",
+                f"{type(self).__name__} stopped after {self.n_updates_:,} updates "
+                f"(max_updates={self.max_updates:,}) before every category "
+                "was within its cutoff; raise max_updates or alpha, or bring eta closer to 1",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -185,7 +196,8 @@ class PMCBoost(_Boost):
         Geometric bins have equal ratios between `rho` and 1, and one bin below; quantile bins
         have equally many of the fitting people each.
     eta : float, default=1.0
-        Step size, in (0, 2]: share of the gap that an update closes.
+        Step size, in (0, 2]: share of the gap that an update closes. At 2 a gap is mirrored, not
+        closed.
     intersections : "all", "marginal" or int, default="all"
         Groups are single attributes and all their intersections, single attributes alone, or
         intersections up to a depth.
@@ -204,7 +216,7 @@ class PMCBoost(_Boost):
     groups : Groups, optional
         Groups in your words: cut points, named conditions, chosen intersections. It says
         `intersections` and `missing` itself.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed for `order` "random" and `sample` "bootstrap".
 
     Attributes
@@ -214,6 +226,7 @@ class PMCBoost(_Boost):
     updates_ : list of Update
     n_updates_, n_sweeps_ : int
     converged_ : bool
+        Whether every category that counts is within its cutoff (under `sample`, on the last draw).
     groups_ : Collection
         The groups that counted, and those left out, with their sizes.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from propcal.core.categories import Categories, categories, category_min_share
 from propcal.core.grid import check_number
 from propcal.core.groups import Groups
 from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
-from propcal.data.frames import rows_to_atoms
+from propcal.data.frames import columns_of_x, rows_to_atoms
 
 
 def category_table(
@@ -186,3 +187,33 @@ def dc_loss(
     """
     rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
     return dc_of(category_table(_atoms(y, score, sensitive_features, sample_weight, groups), *rule), rho)
+
+
+def loss_scorer(
+    loss: Callable[..., float], *, sensitive_features: Any, **settings: Any
+) -> Callable[..., float]:
+    """A scorer for grid search and cross-validation that reads the groups from columns of X.
+
+    Parameters
+    ----------
+    loss : mc_loss, pmc_loss or dc_loss
+    sensitive_features : list of column names (or numbers) of X
+    **settings
+        Further arguments of the loss.
+
+    Returns
+    -------
+    callable (estimator, X, y) -> float
+        Minus the loss of the estimator's probability of the second class: larger is better. With
+        metadata routing, ``make_scorer(pmc_loss, response_method="predict_proba",
+        greater_is_better=False).set_score_request(sensitive_features=True)`` does the same for 0/1
+        outcomes.
+    """
+    names = [sensitive_features] if isinstance(sensitive_features, (str, int)) else list(sensitive_features)
+
+    def scorer(estimator: Any, X: Any, y: Any) -> float:
+        outcome = np.asarray(y) == estimator.classes_[1]
+        score = estimator.predict_proba(X)[:, 1]
+        return -loss(outcome, score, sensitive_features=columns_of_x(X, names), **settings)
+
+    return scorer

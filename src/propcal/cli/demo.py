@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from propcal.errors import InputError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -42,9 +44,9 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the correction that is written.")
     ] = Path("propcal-demo"),
-    people: Annotated[int, typer.Option(min=1000, help="Visits to generate.")] = 173_561,
+    people: Annotated[int, typer.Option(min=5000, help="Visits to generate.")] = 173_561,
     alpha: Annotated[float, typer.Option(help="Tolerance of MCBoost and PMCBoost.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seed of the generated visits.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated visits.")] = 0,
 ) -> None:
     """Correct a risk score on generated emergency-department visits.
 
@@ -59,6 +61,8 @@ def demo(
 
     console = Console()
     began = perf_counter()
+    if output.exists() and not output.is_dir():
+        raise InputError(f"--output {output} is a file; name a folder")
     output.mkdir(parents=True, exist_ok=True)  # before the work: no result without a place for it
     with console.status("Generating visits...") as status:
         visits = make_ed_visits(people, seed=seed)
@@ -83,14 +87,19 @@ def demo(
     console.print(EXPLANATION)
     console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"]))
     left_out = [size.group.name for size in methods["PMCBoost"].groups_.left_out]
+    if people < 50_000:
+        console.print("With so few people a correction follows noise too: compare with --people 173561.")
     if left_out:
         listed = "; ".join(left_out)
         console.print(f"{len(left_out)} groups with less than 5 % of the people are left out: {listed}")
     console.print(
         f"\nPMCBoost made {methods['PMCBoost'].n_updates_} updates. The correction is in {path}",
         soft_wrap=True,
+        markup=False,
     )
-    console.print(f'To use it:  propcal.Correction.load("{path}").apply(score, frame)', soft_wrap=True)
+    console.print(
+        f'To use it:  propcal.Correction.load("{path}").apply(score, frame)', soft_wrap=True, markup=False
+    )
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
 
 

@@ -16,10 +16,11 @@ from propcal.core.grid import (
     FloatArray,
     IntArray,
     SumArray,
+    check_choice,
     from_grid,
     to_grid,
 )
-from propcal.core.patterns import Level, Patterns, sort_levels
+from propcal.core.patterns import Level, Patterns, combinations_present, sort_levels
 from propcal.core.recipes import Recipe
 from propcal.errors import InputError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from propcal.core.groups import Groups
 
+SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 SCORE_BITS = 33  # a score is at most 2**32
 
 
@@ -63,12 +65,8 @@ class Atoms:
     positives_sq: SumArray
 
     def __post_init__(self) -> None:
-        total = float(np.sum(self.weight, dtype=np.float64))
-        if self.frequencies and total > MAX_PEOPLE:
-            raise InputError(
-                f"{total:,.0f} people are more than can be added up exactly ({MAX_PEOPLE:,}); "
-                "divide the weights, or use weights that are not whole"
-            )
+        if self.frequencies:
+            refuse_too_many(float(np.sum(self.weight, dtype=np.float64)))
 
     @classmethod
     def from_frame(
@@ -80,6 +78,7 @@ class Atoms:
         groups: list[str] | tuple[str, ...] | str | Groups = (),
         weight: str | None = None,
         resolution: float | None = None,
+        weight_kind: str = "auto",
     ) -> Atoms:
         """Reduce a data frame (any that narwhals knows) to atoms.
 
@@ -91,14 +90,23 @@ class Atoms:
         groups : list of str, or Groups
             Columns that define groups, or groups in your words; their `columns` must be named.
         weight : str, optional
-            Column with weights; whole numbers are frequencies.
+            Column with weights.
         resolution : float, optional
             Round scores to this grid, such as 2**-16; None keeps them to 2**-32.
+        weight_kind : "auto", "frequency" or "survey", default="auto"
+            Weights that are all whole are taken as frequencies, others as survey weights. Say which
+            they are where chunks are added up: the weights of one chunk may be whole by chance.
         """
         from propcal.data.frames import atoms_from_frame  # a door in; core itself knows no frames
 
         return atoms_from_frame(
-            frame, score=score, outcome=outcome, groups=groups, weight=weight, resolution=resolution
+            frame,
+            score=score,
+            outcome=outcome,
+            groups=groups,
+            weight=weight,
+            resolution=resolution,
+            weight_kind=weight_kind,
         )
 
     @classmethod
@@ -150,10 +158,15 @@ class Atoms:
         return np.rint(units).astype(np.int64) if self.frequencies else units
 
     def fingerprint(self) -> str:
-        """Hash that is equal for equal data; lets an audit see that it looks at the fitting data."""
+        """Hash that is equal for equal data; lets an audit see that it looks at the fitting data.
+
+        Survey weights are added in floating point: there the order of rows shows in the last digit.
+        """
         derived = sorted((name, str(recipe.to_json())) for name, recipe in self.patterns.derived.items())
         digest = hashlib.sha256(repr((self.patterns.attributes, self.patterns.levels, derived)).encode())
-        for array in (self.patterns.table, self.starts, self.score, self.weight, self.positives):
+        # under frequencies the other sums are the same numbers
+        sums = ("weight", "positives") if self.frequencies else SUMS
+        for array in (self.patterns.table, self.starts, self.score, *(getattr(self, name) for name in sums)):
             for begin in range(0, len(array), 1 << 17):
                 digest.update(np.ascontiguousarray(array[begin : begin + (1 << 17)]).view(np.uint8).data)
         return "sha256:" + digest.hexdigest()
@@ -166,11 +179,16 @@ class Atoms:
         columns: dict[str, Any] = {}
         for a, attribute in enumerate(self.patterns.attributes):
             levels = np.array(self.patterns.levels[a], dtype=object)
-            columns[attribute] = levels[self.patterns.table[index, a]]
+            clash = attribute in ("score", *SUMS)
+            columns[f"attribute:{attribute}" if clash else attribute] = levels[self.patterns.table[index, a]]
         columns["score"] = from_grid(self.score)
-        for name in ("people", "weight", "weight_sq", "positives", "positives_sq"):
+        for name in SUMS:
             columns[name] = getattr(self, name)
         return pd.DataFrame(columns)
+
+    def __radd__(self, other: object) -> Atoms:
+        """Let ``sum`` start from 0."""
+        return self if other == 0 else NotImplemented
 
     def __add__(self, other: object) -> Atoms:
         """Atoms of both sets of people together; the attributes must be the same."""
@@ -184,10 +202,7 @@ class Atoms:
             )
         levels = tuple(sort_levels([*{*a, *b}]) for a, b in zip(mine.levels, theirs.levels))
         tables = [_translate(p, levels)[a.pattern_index()] for p, a in ((mine, self), (theirs, other))]
-        sums = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in ("people", "weight", "weight_sq", "positives", "positives_sq")
-        }
+        sums = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in SUMS}
         score = np.concatenate([self.score, other.score])
         patterns, code = patterns_of(
             mine.attributes, levels, list(np.concatenate(tables).T), len(score), mine.derived
@@ -201,6 +216,15 @@ class Atoms:
         )
 
 
+def refuse_too_many(total: float) -> None:
+    """Whole numbers of people are added up exactly in 64 bits, up to a limit."""
+    if total > MAX_PEOPLE:
+        raise InputError(
+            f"{total:,.0f} people are more than can be added up exactly ({MAX_PEOPLE:,}); "
+            "divide the weights, or use weights that are not whole"
+        )
+
+
 def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> IntArray:
     """The pattern table in terms of other (more) levels."""
     table = patterns.table.copy()
@@ -208,29 +232,6 @@ def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> Int
         position = np.array([wanted.index(level) for level in patterns.levels[a]], dtype=np.int64)
         table[:, a] = position[table[:, a]]
     return table
-
-
-def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tuple[IntArray, Any]:
-    """The combinations of codes that occur, ascending, and which of them each row has.
-
-    `codes` holds for each attribute a number below its `radix` for each row.
-    """
-    if not codes:
-        return np.zeros((1, 0), dtype=np.int64), np.zeros(n_rows, dtype=np.int32)
-    space = int(np.prod([float(base) for base in radix]))
-    combined = codes[0].astype(np.int32 if space < 1 << 31 else np.int64)
-    for code, base in zip(codes[1:], radix[1:]):
-        if space >= 1 << 62:  # too many for one number: number those present so far anew
-            combined = np.unique(combined, return_inverse=True)[1].reshape(-1)
-        combined *= base
-        combined += code.astype(combined.dtype, copy=False)
-    if space <= max(1 << 16, n_rows):
-        occurs = np.bincount(combined, minlength=space) > 0
-        table = np.stack(np.unravel_index(np.flatnonzero(occurs), radix), axis=1)
-        return table.astype(np.int64), (np.cumsum(occurs, dtype=np.int32) - np.int32(1))[combined]
-    _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
-    table = np.stack([code[first] for code in codes], axis=1)
-    return table.astype(np.int64), combined.reshape(-1).astype(np.int32)
 
 
 def patterns_of(
@@ -261,14 +262,20 @@ def atoms_of_rows(
     weight: FloatArray | None,
     *,
     resolution_bits: int = 32,
+    weight_kind: str = "auto",
 ) -> Atoms:
     """Reduce checked rows to atoms. Rows of weight 0 must be gone.
 
     `outcome` is of an integer type if every outcome is 0 or 1, and float64 if some are soft labels.
     """
+    check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     units = to_grid(score) if resolution_bits == 32 else _coarse(score, resolution_bits)
     hard = outcome.dtype.kind == "i"
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
+    if weight is not None and weight_kind == "frequency" and not whole:
+        raise InputError("weights that are frequencies must be whole numbers; these are not")
+    whole = whole and not (weight is not None and weight_kind == "survey")
+    refuse_too_many(len(units) if weight is None or not whole else float(weight.sum()))
     if hard and weight is None:
         return _collapse_counts(patterns, code, units, outcome)
     y: SumArray = outcome.astype(np.int64) if hard else from_grid(to_grid(outcome))

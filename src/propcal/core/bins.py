@@ -19,8 +19,6 @@ from propcal.core.grid import (
 )
 from propcal.errors import InputError
 
-Binning = str | Sequence[float] | FloatArray
-
 
 @dataclass(frozen=True, eq=False)
 class Bins:
@@ -60,6 +58,9 @@ class Bins:
 
     def __repr__(self) -> str:
         return f"Bins({self.kind}, {len(self)} bins)"
+
+
+Binning = str | Sequence[float] | FloatArray | Bins
 
 
 def uniform(n_bins: int) -> Bins:
@@ -122,7 +123,9 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
 
 
 def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, weight: SumArray) -> Bins:
-    """Bins by name or from explicit edges; `score` and `weight` matter to "quantile" alone."""
+    """Bins by name, from explicit edges, or as they are; `score` and `weight` matter to "quantile" alone."""
+    if isinstance(binning, Bins):
+        return binning
     if not isinstance(binning, str):
         return explicit(binning)
     check_choice("binning", binning, ("uniform", "geometric", "quantile"))

@@ -182,8 +182,8 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     if not 0 < float(atoms.positives.sum()) < float(atoms.weight.sum()):
         every = "none" if float(atoms.positives.sum()) <= 0 else "all"
         raise InputError(
-            f"outcome: {every} of the {atoms.n_people:,} people had it; "
-            "both outcomes must occur for a score to be corrected"
+            f"outcome (y): {every} of the {atoms.n_people:,} people had it; "
+            "both classes must occur for a score to be corrected"
         )
     bins = make_bins(
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
@@ -220,8 +220,8 @@ def _sweeps(
         updates = scores.sweep(order, rule, float(settings.eta), left)
         batches.append(updates)
         left -= len(updates)
-        if not len(updates):
-            return batches, True
+        if not len(updates):  # unless eta is so small that a step rounds to nothing
+            return batches, scores.worst(rule) < 0
     raise AssertionError("unreachable: the orders never end")
 
 

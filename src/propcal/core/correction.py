@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propcal.core.bins import Bins
+from propcal.core.explain import Explanation, trace
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid
 from propcal.core.groups import Group, membership, pattern_name
 from propcal.core.maps import PatternMaps
@@ -157,6 +158,39 @@ class Correction:
             if policy == "keep":
                 place = np.where(known < 0, -1, place)
         return np.asarray(maps.apply(score, place[code]))
+
+    def explain(self, score: Any, sensitive_features: Any = None) -> Explanation:
+        """Say which updates move these people's scores, in order; parameters as for `apply`."""
+        from propcal.data.frames import scoring_rows
+
+        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
+        known = self._known(patterns)
+        inside = membership(self.groups, patterns)
+        if self.unseen == "error":
+            self._refuse(np.bincount(code, minlength=len(patterns)), known)
+        elif self.unseen == "keep":
+            inside &= known >= 0
+        corrected, steps = trace(values, code, inside, self.updates, self.bins.edges)
+        told = self.update_list()
+        return Explanation(values, corrected, steps, tuple(u.group for u in told), tuple(u.bin for u in told))
+
+    def plot(self, patterns: Any = None, *, ax: Any = None) -> Any:
+        """Draw raw against corrected score for each pattern; returns the matplotlib axes.
+
+        Parameters
+        ----------
+        patterns : list of str, optional
+            Names of patterns, as in `to_frame`; otherwise the eight that change most.
+        ax : matplotlib axes, optional
+        """
+        from propcal.output.plots import plot_correction
+
+        return plot_correction(self, patterns, ax=ax)
+
+    def _repr_html_(self) -> str:
+        from propcal.output.notebook import correction_html
+
+        return correction_html(self)
 
     def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
         """Maps of any patterns, from the updates of the groups that they belong to."""

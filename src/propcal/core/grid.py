@@ -6,6 +6,7 @@ not depend on the order of rows, on the chunking or on the engine that computed 
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -57,24 +58,25 @@ def check_number(
     whole: bool = False,
 ) -> None:
     """Refuse a parameter outside its range, and say what the range is."""
-    wanted = "a whole number" if whole else "a number"
     kinds: tuple[type, ...] = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    limits = []
-    if above is not None:
-        limits.append(f"above {above:g}")
-    if at_least is not None:
-        limits.append(f"at least {at_least:g}")
-    if at_most is not None:
-        limits.append(f"at most {at_most:g}")
+    limits = [
+        f"{word} {limit:g}"
+        for word, limit in (("above", above), ("at least", at_least), ("at most", at_most))
+        if limit is not None
+    ]
     fine = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
-    fine = fine and bool(np.isfinite(value))
+    fine = fine and -math.inf < value < math.inf  # NaN is not between
     fine = fine and (above is None or value > above) and (at_least is None or value >= at_least)
     if not (fine and (at_most is None or value <= at_most)):
-        raise InputError(f"{name} must be {wanted} {' and '.join(limits)}; got {value!r}")
+        wanted = "a whole number" if whole else "a number"
+        # a single value may be shown; anything larger could be people's data in the wrong place
+        shown = repr(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
+        raise InputError(f"{name} must be {wanted} {' and '.join(limits)}; got {shown}")
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Refuse a parameter that is none of the choices, and list them."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
-        raise InputError(f"{name} must be one of {listed}; got {value!r}")
+        shown = repr(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
+        raise InputError(f"{name} must be one of {listed}; got {shown}")

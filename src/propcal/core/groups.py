@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from propcal.core.conditions import parse
 from propcal.core.grid import BoolArray, IntArray, SumArray, check_choice, check_number
-from propcal.core.patterns import Level, Patterns
+from propcal.core.patterns import Level, Patterns, combinations_present
 from propcal.core.recipes import Recipe, Where, make_ranges
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MISSING = "missing value"
+MOST_COMBINATIONS = 5_000
 
 
 @dataclass(frozen=True)
@@ -149,6 +153,8 @@ class Groups:
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
             raise InputError(f"columns must be a list of names; got the text {self.columns!r}")
+        if self.columns is not None and len(set(self.columns)) < len(self.columns):
+            raise InputError(f"columns names some twice: {list(self.columns)}")
         if isinstance(self.intersections, str):
             check_choice("intersections", self.intersections, ("all", "marginal"))
         elif isinstance(self.intersections, Sequence):
@@ -198,6 +204,11 @@ class Groups:
             most = min(int(self.intersections), most)  # type: ignore[arg-type]  # a depth by now
         elif self.intersections == "marginal":
             most = 1
+        if sum(comb(len(attributes), size) for size in range(1, most + 1)) > MOST_COMBINATIONS:
+            raise InputError(
+                f"{len(attributes)} attributes can be crossed in more than {MOST_COMBINATIONS:,} ways; "
+                "intersections=2 takes single attributes and pairs"
+            )
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
             for columns in combinations(range(len(attributes)), size):
@@ -217,6 +228,8 @@ class Groups:
         sizes = self.sizes(patterns, people, weight, gamma=gamma)
         kept = tuple(size for size in sizes if not size.left_out)
         if not kept:
+            if all(size.left_out == MISSING for size in sizes):
+                raise InputError('no group is left: every value is missing, and missing="exclude"')
             largest = max(sizes, key=lambda size: size.share)
             raise InputError(
                 f"all {len(sizes)} groups have a share below gamma={gamma:g}; the largest is "
@@ -276,8 +289,9 @@ class Groups:
         gamma: float,
     ) -> Iterator[GroupSize]:
         """Every level combination of some attributes, sorted, with its size."""
-        present, inverse = np.unique(patterns.table[:, columns], axis=0, return_inverse=True)
-        inverse = inverse.reshape(-1)
+        codes = [patterns.table[:, column] for column in columns]
+        radix = [len(patterns.levels[column]) for column in columns]
+        present, inverse = combinations_present(codes, radix, len(patterns))
         n_people = np.bincount(inverse, weights=people).astype(np.int64)
         shares = np.bincount(inverse, weights=weight) / weight.sum()
         for levels, count, share in zip(present, n_people, shares):
@@ -288,7 +302,7 @@ class Groups:
                 continue  # people for whom a named condition does not hold are no group
             reason = ""
             if self.missing == "exclude" and any(level is None for _, level in conditions):
-                reason = "missing value"
+                reason = MISSING
             elif share < gamma:
                 reason = f"share below gamma={gamma:g}"
             yield GroupSize(Group(conditions), int(count), float(share), reason)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from propcal.core.compiled import compiled
 from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.core.segments import bin_end, bin_of, first_not_below
 
@@ -48,7 +48,7 @@ class PatternMaps:
         return _apply(score, code, self.starts, self.begin, self.slope, self.offset)
 
 
-@njit(cache=True)
+@compiled
 def _compose(updates: Any, edges: Any) -> Any:
     """Pieces of the map that applies rows (bin, shift) in order.
 
@@ -76,7 +76,7 @@ def _compose(updates: Any, edges: Any) -> Any:
     return pieces[:n].copy()
 
 
-@njit(cache=True)
+@compiled
 def _compact(pool: Any, place: Any, size: Any, in_use: int) -> Any:
     """A pool with the pieces in use, in order, and room for several times as many."""
     larger = np.empty((4 * in_use + 64, N_COLUMNS), np.int64)
@@ -90,7 +90,7 @@ def _compact(pool: Any, place: Any, size: Any, in_use: int) -> Any:
     return larger
 
 
-@njit(cache=True)
+@compiled
 def _append(pool: Any, first: int, end: int, begin: int, slope: int, offset: int) -> int:
     """Add a piece after pool[first:end] unless the last of them goes on; the new end."""
     if end > first and pool[end - 1, SLOPE] == slope and pool[end - 1, OFFSET] == offset:
@@ -99,7 +99,7 @@ def _append(pool: Any, first: int, end: int, begin: int, slope: int, offset: int
     return end + 1
 
 
-@njit(cache=True)
+@compiled
 def _put_in_front(pool: Any, place: Any, size: Any, top: int, edges: Any, j: int, shift: int) -> int:
     """Append the pieces over bin j of: add `shift`, clip, then the map so far. Returns their number."""
     begin, end, new = edges[j], bin_end(j, edges), top
@@ -126,7 +126,7 @@ def _put_in_front(pool: Any, place: Any, size: Any, top: int, edges: Any, j: int
     return new - top
 
 
-@njit(cache=True)
+@compiled
 def _apply(score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: Any) -> Any:
     """Look every score up in its pattern's map.
 

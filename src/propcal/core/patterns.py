@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -66,3 +68,26 @@ def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
     """
     texts = sorted((level for level in levels if level is not None), key=level_order)
     return (*texts, None) if None in levels else tuple(texts)
+
+
+def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tuple[IntArray, Any]:
+    """The combinations of codes that occur, ascending, and which of them each row has.
+
+    `codes` holds for each attribute a number below its `radix` for each row.
+    """
+    if not codes:
+        return np.zeros((1, 0), dtype=np.int64), np.zeros(n_rows, dtype=np.int32)
+    space = math.prod(radix)
+    combined = codes[0].astype(np.int32 if space < 1 << 31 else np.int64)
+    for code, base in zip(codes[1:], radix[1:]):
+        if space >= 1 << 62:  # too many for one number: number those present so far anew
+            combined = np.unique(combined, return_inverse=True)[1].reshape(-1)
+        combined *= base
+        combined += code.astype(combined.dtype, copy=False)
+    if space <= max(1 << 16, n_rows):
+        occurs = np.bincount(combined, minlength=space) > 0
+        table = np.stack(np.unravel_index(np.flatnonzero(occurs), radix), axis=1)
+        return table.astype(np.int64), (np.cumsum(occurs, dtype=np.int32) - np.int32(1))[combined]
+    _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
+    table = np.stack([code[first] for code in codes], axis=1)
+    return table.astype(np.int64), combined.reshape(-1).astype(np.int32)

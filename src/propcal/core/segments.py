@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from propcal.core.compiled import compiled
 from propcal.core.grid import UNIT
 
 # Columns of the segment table: atoms LOW:HIGH are inside; NEXT is the next segment of the bucket.
@@ -26,7 +26,7 @@ SIZE, WEIGHT, OUTCOME, SCORE, N_SUMS = 0, 1, 2, 3, 4
 NONE = -1
 
 
-@njit(cache=True)
+@compiled
 def first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int:
     """Position in sorted_values[low:high] of the first entry >= value."""
     while low < high:
@@ -38,19 +38,20 @@ def first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int:
     return low
 
 
-@njit(cache=True)
+@compiled
 def bin_of(value: int, edges: Any) -> int:
     """Bin of one score, as `Bins.index` has it."""
-    return first_not_below(edges, 1, len(edges) - 1, value + 1) - 1
+    j: int = first_not_below(edges, 1, len(edges) - 1, value + 1) - 1
+    return j
 
 
-@njit(cache=True)
+@compiled
 def bin_end(j: int, edges: Any) -> int:
     """First value above a bin; the last bin is closed."""
     return edges[j + 1] if j < len(edges) - 2 else UNIT + 1
 
 
-@njit(cache=True)
+@compiled
 def _nearest(numerator: Any, denominator: Any) -> int:
     """Numerator / denominator rounded to a whole number, halves upwards; exact for integers."""
     quotient = numerator // denominator
@@ -58,7 +59,7 @@ def _nearest(numerator: Any, denominator: Any) -> int:
     return int(quotient) + (1 if 2 * remainder >= denominator else 0)
 
 
-@njit(cache=True)
+@compiled
 def _add_to_bucket(
     segments: Any, k: int, heads: Any, sums: Any, pattern: int, j: int, size: Any, running: Any
 ) -> None:
@@ -75,7 +76,7 @@ def _add_to_bucket(
         sums[pattern, j, SCORE] += running[2][high] - running[2][low]
 
 
-@njit(cache=True)
+@compiled
 def _room(segments: Any, needed: int) -> Any:
     """The table itself, or a copy with more rows."""
     if needed <= len(segments):
@@ -87,7 +88,7 @@ def _room(segments: Any, needed: int) -> Any:
     return larger
 
 
-@njit(cache=True)
+@compiled
 def _move_bucket(
     segments: Any,
     count: int,
@@ -143,7 +144,7 @@ def _move_bucket(
     return segments, count
 
 
-@njit(cache=True)
+@compiled
 def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[Any, Any, Any, Any]:
     """Size, weight, outcomes and scores of one category: its group's buckets added up."""
     p = members[first]  # no group is empty
@@ -162,7 +163,7 @@ def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[A
     return size, weight, outcome, score
 
 
-@njit(cache=True)
+@compiled
 def _gap_and_cutoff(weight: Any, outcome: Any, score: Any, alpha: float, rho: float) -> tuple[int, float]:
     """Outcome rate minus mean score, and the gap from which Algorithm 1 updates.
 
@@ -174,7 +175,7 @@ def _gap_and_cutoff(weight: Any, outcome: Any, score: Any, alpha: float, rho: fl
     return gap, alpha * max(float(_nearest(outcome, weight)), rho)
 
 
-@njit(cache=True)
+@compiled
 def sweep(
     order: Any,
     group_starts: Any,
@@ -224,7 +225,7 @@ def sweep(
     return segments, count, updates[:n_updates]
 
 
-@njit(cache=True)
+@compiled
 def worst_category(
     group_starts: Any,
     members: Any,
@@ -250,7 +251,7 @@ def worst_category(
     return worst
 
 
-@njit(cache=True)
+@compiled
 def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> None:
     """Compute every bucket's sums anew, after the sample has been redrawn."""
     for pattern in range(len(heads)):
@@ -265,7 +266,7 @@ def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> 
                 k = following
 
 
-@njit(cache=True)
+@compiled
 def start_segments(
     starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, size: Any, running: Any
 ) -> tuple[Any, int]:

@@ -10,28 +10,34 @@ import pyarrow as pa
 from propcal.core.conditions import Condition, Not, Test
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.recipes import Ranges, Recipe
-from propcal.data.levels import distinct, level_key, refuse_dates, refuse_many
+from propcal.data.levels import MAX_NUMERIC_LEVELS, distinct, level_key, refuse_dates, refuse_many
 from propcal.errors import InputError
 
 Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
+RECODE = "An outcome is recoded by (y == 'its label'), a score by astype(float)"
 COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
-def attribute_values(
-    name: str, recipe: Recipe | None, columns: Columns, *, fitting: bool
+def fitting_values(
+    name: str, recipe: Recipe | None, columns: Columns, counted: BoolArray | None
 ) -> tuple[list[Any], Any]:
-    """The different values of an attribute, and for each row which it has (-1: missing).
-
-    When fitting, columns that are no attributes (dates, identifiers, measurements) are refused; when
-    scoring, what is not known is simply another value.
-    """
+    """As `attribute_values`, of the rows that count; refuses dates, identifiers and measurements."""
     if recipe is None:
-        if fitting:
-            refuse_dates(columns[name], name)
-        found, codes = distinct(columns[name])
-        if fitting:
-            refuse_many(found, name)
-        return found, codes
+        refuse_dates(columns[name], name)
+    found, codes = attribute_values(name, recipe, columns)
+    codes = codes if counted is None else codes[counted]
+    if recipe is None and len(found) > MAX_NUMERIC_LEVELS:
+        present = np.bincount(codes + 1, minlength=len(found) + 1)[1:] > 0
+        refuse_many([value for value, occurs in zip(found, present) if occurs], name)
+    elif recipe is None:
+        refuse_many(found, name)
+    return found, codes
+
+
+def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tuple[list[Any], Any]:
+    """The different values of an attribute, and for each row which it has (-1: missing)."""
+    if recipe is None:
+        return distinct(columns[name])
     if isinstance(recipe, Ranges):
         values = floats(columns[recipe.column], f"cuts: column {recipe.column!r}")
         codes = np.searchsorted(recipe.points, values, side="right").astype(np.int32)
@@ -50,7 +56,8 @@ def floats(column: Any, name: str) -> FloatArray:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        raise InputError(f"{name} must hold numbers; it holds {kind}")
+        what = "text" if "string" in str(kind) else str(kind)
+        raise InputError(f"{name} must hold numbers; all {len(column):,} values are {what}. {RECODE}")
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from math import log2
@@ -11,11 +12,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.atoms import Atoms, atoms_of_rows, combinations_present, patterns_of
-from propcal.core.grid import FloatArray
+from propcal.core.atoms import Atoms, atoms_of_rows, patterns_of
+from propcal.core.grid import FloatArray, check_number
 from propcal.core.groups import Groups, membership
-from propcal.core.patterns import Level, Patterns
-from propcal.data.derive import Columns, attribute_values, floats
+from propcal.core.patterns import Level, Patterns, combinations_present
+from propcal.data.derive import RECODE, Columns, attribute_values, fitting_values, floats
 from propcal.data.levels import encode, encode_known, level_key
 from propcal.data.rows import check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.errors import InputError
@@ -33,6 +34,7 @@ def rows_to_atoms(
     groups: Groups = EVERY_COLUMN,
     names: tuple[str, str, str] = ("score", "y", "sample_weight"),
     resolution: float | None = None,
+    weight_kind: str = "auto",
 ) -> Atoms:
     """Check arrays or series of people and reduce them to atoms.
 
@@ -60,12 +62,14 @@ def rows_to_atoms(
     levels: list[tuple[Level, ...]] = []
     codes = []
     for name in attributes:
-        found, code = encode(*attribute_values(name, recipes.get(name), columns, fitting=True))
+        found, code = encode(*fitting_values(name, recipes.get(name), columns, counts))
         levels.append(found)
-        codes.append(code if counts is None else code[counts])
+        codes.append(code)
     patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
     del codes
-    return atoms_of_rows(patterns, code, values, outcome, weight, resolution_bits=bits)
+    return atoms_of_rows(
+        patterns, code, values, outcome, weight, resolution_bits=bits, weight_kind=weight_kind
+    )
 
 
 def wanted_columns(groups: Groups) -> list[str] | None:
@@ -85,8 +89,12 @@ def atoms_from_frame(
     groups: Any = (),
     weight: str | None = None,
     resolution: float | None = None,
+    weight_kind: str = "auto",
 ) -> Atoms:
     """Reduce the named columns of a data frame to atoms."""
+    for argument, name in (("score", score), ("outcome", outcome), ("weight", weight)):
+        if not (isinstance(name, str) or (name is None and argument == "weight")):
+            raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
     if not isinstance(groups, Groups):
         groups = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
     wanted = wanted_columns(groups)
@@ -101,6 +109,7 @@ def atoms_from_frame(
         groups=groups,
         names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
         resolution=resolution,
+        weight_kind=weight_kind,
     )
 
 
@@ -117,10 +126,20 @@ def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[
     check_scores(values, "score")
     codes = []
     for name, levels in zip(known.attributes, known.levels):
-        found = attribute_values(name, known.derived.get(name), columns, fitting=False)
-        codes.append(encode_known(*found, levels))
+        codes.append(encode_known(*attribute_values(name, known.derived.get(name), columns), levels))
+        _warn_of_other_codes(codes[-1], len(levels), name)
     table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
     return values, Patterns(known.attributes, known.levels, table, known.derived), code
+
+
+def _warn_of_other_codes(codes: Any, n_levels: int, name: str) -> None:
+    """Many rows and not one known level: the column is probably coded in another way than in fitting."""
+    if len(codes) >= 20 and codes.min() >= n_levels:
+        warnings.warn(
+            f"none of the {len(codes):,} values of {name!r} occurred in fitting; is it coded differently?",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:
@@ -155,6 +174,7 @@ def resolution_bits(resolution: float | None) -> int:
     """How many binary digits of the score a resolution such as 2**-16 keeps."""
     if resolution is None:
         return 32
+    check_number("resolution", resolution, above=0, at_most=1)
     bits = -log2(resolution) if 0 < resolution <= 1 else -1.0
     if bits < 1 or bits > 32 or bits != int(bits):
         raise InputError(f"resolution must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
@@ -185,7 +205,8 @@ def numbers(values: Any, name: str) -> FloatArray:
     if values.ndim != 1:
         raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}")
     if values.dtype.kind not in "fiub":
-        raise InputError(f"{name} must hold numbers; its dtype is {values.dtype}")
+        what = "text" if values.dtype.kind in "UST" else str(values.dtype)
+        raise InputError(f"{name} must hold numbers; all {len(values):,} values are {what}. {RECODE}")
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
@@ -204,7 +225,12 @@ def _array(values: Any, name: str) -> Any:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if isinstance(values, (list, tuple)):
-        array = np.asarray(values)
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            raise InputError(
+                f"{name} must be one-dimensional; it is a list of lists of different lengths"
+            ) from None
         return array if array.dtype.kind in "fiub" else np.array(values, dtype=object)
     try:
         native = nw.from_native(values, eager_only=True, allow_series=True)
@@ -224,9 +250,13 @@ def _array(values: Any, name: str) -> Any:
 def _arrow(series: Any) -> Any:
     """A narwhals series as a pyarrow array; as Python objects where its values are of mixed kinds."""
     try:
-        return series.to_arrow()
+        column = series.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return _mixed(series.to_numpy())
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):  # intervals, periods, records
+        return _mixed(series.to_numpy())
+    return column
 
 
 def _mixed(values: Any) -> Any:
@@ -244,9 +274,11 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
     if sensitive_features is None:
         return {}
     if isinstance(sensitive_features, Mapping):
-        if wanted is not None:
-            require([str(name) for name in sensitive_features], wanted)
         chosen = {str(name): column for name, column in sensitive_features.items()}
+        if len(chosen) < len(sensitive_features):
+            raise InputError("sensitive_features has several columns of one name; rename them")
+        if wanted is not None:
+            require(list(chosen), wanted)
         return {name: _attribute(chosen[name]) for name in (chosen if wanted is None else wanted)}
     if isinstance(sensitive_features, (pa.Array, pa.ChunkedArray)):
         unnamed = [sensitive_features]
@@ -279,9 +311,10 @@ def _attribute(values: Any) -> Any:
         if values.dtype.kind == "f":
             values = values.astype(np.float64)
         try:
-            return pa.array(values, from_pandas=True)
+            column = pa.array(values, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return _mixed(values)
+        return _mixed(values) if pa.types.is_nested(column.type) else column
     return _array(values, "sensitive_features")
 
 
@@ -291,6 +324,8 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
         raise InputError(f"{name} has several columns named {twice}; rename them")
+    if hasattr(frame, "set_axis") and labels and any(not isinstance(label, str) for label in frame.columns):
+        frame = frame.set_axis(labels, axis=1)  # pandas: columns may be called by numbers, or anything
     try:
         native = nw.from_native(frame, eager_only=True, allow_series=True)
     except TypeError:
@@ -301,7 +336,21 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
     if isinstance(native, nw.Series):
         only = list(wanted) if wanted is not None and len(wanted) == 1 and not native.name else None
         native = native.alias(only[0] if only else str(native.name or "sensitive_feature_0")).to_frame()
-    columns = {str(column): column for column in native.columns}
     if wanted is not None:
-        require(list(columns), wanted)
-    return {label: _arrow(native[columns[label]]) for label in (columns if wanted is None else wanted)}
+        require(native.columns, wanted)
+    return {label: _arrow(native[label]) for label in (native.columns if wanted is None else wanted)}
+
+
+def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
+    """The named columns of a feature matrix; numbers count the columns of one without names."""
+    if not (isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "toarray")):
+        return frame_columns(X, "X", [str(name) for name in names])
+    matrix: Any = X if hasattr(X, "toarray") else np.asarray(X)
+    if not all(isinstance(name, (int, np.integer)) for name in names):
+        raise InputError(
+            f"X has no column names, and sensitive_features is {list(names)}; pass X as a data frame"
+        )
+    if any(not 0 <= name < matrix.shape[1] for name in names):
+        raise InputError(f"sensitive_features is {list(names)}; X has {matrix.shape[1]} columns")
+    dense = (matrix[:, [i]].toarray()[:, 0] if hasattr(X, "toarray") else matrix[:, i] for i in names)
+    return {f"column {i}": _attribute(column) for i, column in zip(names, dense)}

@@ -37,6 +37,9 @@ def level_key(value: Any) -> Level:
         return format(value.normalize(), "f") if isinstance(value, Decimal) else str(value)
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own missing values
         return None
+    if type(value).__name__ == "Interval":  # of pandas.cut
+        left, right = ("[" if value.closed_left else "("), ("]" if value.closed_right else ")")
+        return f"{left}{level_key(value.left)}, {level_key(value.right)}{right}"
     return str(value)
 
 
@@ -51,6 +54,10 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
     `values` is a pyarrow array, or a numpy array of Python objects of mixed kinds.
     """
     if isinstance(values, np.ndarray):
+        if any(isinstance(value, (list, dict, set, tuple, np.ndarray)) for value in values):
+            raise InputError(
+                "sensitive_features holds lists or records; a group is one value for each person"
+            )
         places: dict[tuple[type, Any], int] = {}
         codes = [-1 if v is None else places.setdefault((type(v), v), len(places)) for v in values]
         return [value for _, value in places], np.array(codes, dtype=np.int32)

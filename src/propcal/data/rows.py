@@ -9,6 +9,8 @@ import numpy as np
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.errors import InputError
 
+LARGEST_WEIGHT = 1e15
+
 
 def check_lengths(sizes: dict[str, int]) -> None:
     """All columns must have the same number of rows, at least one."""
@@ -37,9 +39,9 @@ def check_scores(score: FloatArray, name: str) -> None:
             f"{name} must hold probabilities in [0, 1]; {endless:,} of {n:,} values are infinite"
         )
     outside = int(np.count_nonzero((score < 0) | (score > 1)))
-    hint = "Log-odds? Take 1 / (1 + exp(-score))." if low < 0 else ""
-    if low >= 0 and 1 < high <= 100:
-        hint = "Percentages? Divide by 100."
+    hint = "Log-odds? Take 1 / (1 + exp(-score))." if low < -0.01 else "Rounding? Clip them to [0, 1]."
+    if low >= 0 and high > 1.01:
+        hint = "Percentages? Divide by 100." if high <= 100 and outside > n / 10 else ""
     raise InputError(
         f"{name} must hold probabilities in [0, 1]; {outside:,} of {n:,} values lie outside. {hint}".rstrip()
     )
@@ -76,6 +78,8 @@ def check_weights(weight: FloatArray, name: str) -> BoolArray:
         count = int(np.count_nonzero(found))
         if count:
             raise InputError(f"{name} must be 0 or more; {count:,} of {n:,} values are {trouble}")
+    if float(weight.max()) > LARGEST_WEIGHT:
+        raise InputError(f"{name}: weights above {LARGEST_WEIGHT:g} cannot be added up; divide them all")
     counts = weight > 0
     if not counts.any():
         raise InputError(f"{name}: all {n:,} weights are 0, so there are no rows")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.atoms import Atoms
+from propcal.core.atoms import SUMS, Atoms
 from propcal.core.bins import Bins
 from propcal.core.correction import Correction
 from propcal.core.grid import UNIT
@@ -29,10 +29,12 @@ ATOMS_FORMAT, ATOMS_VERSION = "propcal-atoms", 1
 
 def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> None:
     """Let `write` fill a new file beside `path`, then put it in place: all of it or nothing."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # through a link, not over it
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a folder")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".propcal-", suffix=".part")
     os.close(handle)
     part = Path(name)
     try:
@@ -90,8 +92,9 @@ def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
 def load_correction(path: str | PathLike[str]) -> Correction:
     """Read a correction, refusing whatever is not exactly one."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = Path(path).read_text(encoding="utf-8-sig")
+        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(
             f"{path} is not a correction file: it is no complete JSON text. Is it cut off?"
         ) from error
@@ -108,6 +111,16 @@ def load_correction(path: str | PathLike[str]) -> Correction:
         return _correction(content)
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: {error}. Save the correction again") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("an entry stands twice")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
 
 
 def _need(condition: bool, text: str) -> None:
@@ -149,12 +162,10 @@ def _correction(content: dict[str, Any]) -> Correction:
     _need(set(content) == expected, f"its entries must be {sorted(expected)}")
     _need(content["unit"] == "2**-32", '"unit" must be "2**-32"')
     about = content["about"]
-    numeric = ("alpha", "gamma", "rho", "eta")
-    _need(isinstance(about, dict), '"about" must be an object')
-    _need(
-        all(isinstance(about.get(key, 0.0), (int, float)) for key in numeric),
-        '"about" has a number that is none',
-    )
+    _need(isinstance(about, dict) and isinstance(about.get("method", ""), str), '"about" must name a method')
+    for key in ("alpha", "gamma", "rho", "eta"):
+        known = about.get(key, 1.0)
+        _need(type(known) in (int, float) and 0 < known <= 2, f'"{key}" of "about" is out of range')
     _need(content["unseen"] in ("replay", "keep", "error"), '"unseen" must be replay, keep or error')
     attributes = content["attributes"]
     _need(
@@ -168,15 +179,21 @@ def _correction(content: dict[str, Any]) -> Correction:
     updates = _rows(content, "updates", 3)
     _need(
         all(
-            _whole(g, 0, len(groups) - 1) and _whole(b, 0, len(bins) - 1) and _whole(s, -UNIT, UNIT)
+            _whole(g, 0, len(groups) - 1) and _whole(b, 0, len(bins) - 1) and _whole(s, -2 * UNIT, 2 * UNIT)
             for g, b, s in updates
         ),
-        '"updates" must hold whole numbers: a group, a bin, and a shift between -2**32 and 2**32',
+        '"updates" must hold whole numbers: a group, a bin, and a shift between -2**33 and 2**33',
+    )
+    patterns = _patterns(
+        attributes, _rows(content, "patterns", len(attributes)), _derived(content["derived"], attributes)
+    )
+    levels = dict(zip(patterns.attributes, patterns.levels))
+    _need(
+        all(level in levels[name] for group in groups for name, level in group.conditions),
+        "a group has a level that no pattern has",
     )
     return Correction(
-        patterns=_patterns(
-            attributes, _rows(content, "patterns", len(attributes)), _derived(content["derived"], attributes)
-        ),
+        patterns=patterns,
         groups=groups,
         bins=bins,
         updates=np.array(updates, dtype=np.int64).reshape(-1, 3),
@@ -259,7 +276,7 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
         indices = pa.array(codes.astype(np.int32), mask=codes >= len(texts))
         columns.append(pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string())))
     names = [f"attribute:{name}" for name in atoms.patterns.attributes]
-    for name in ("score", "people", "weight", "weight_sq", "positives", "positives_sq"):
+    for name in ("score", *SUMS):
         columns.append(pa.array(getattr(atoms, name)))
         names.append(name)
     header = {
@@ -268,6 +285,7 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
         "personal_data": True,
         "unit": "2**-32",
         "derived": _recipes(atoms.patterns),
+        "fingerprint": atoms.fingerprint(),
     }
     table = pa.Table.from_arrays(columns, names=names).replace_schema_metadata(
         {"propcal": json.dumps(header)}
@@ -284,7 +302,7 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
         pass
     try:
         table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise FileFormatError(f"{path} is not an atoms file: it is no complete Parquet file") from error
     try:
         header = json.loads((table.schema.metadata or {}).get(b"propcal", b"{}"))
@@ -298,9 +316,11 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
             "upgrade propcal"
         )
     try:
-        return _atoms(table, header.get("derived"))
-    except (FileFormatError, KeyError, pa.ArrowInvalid) as error:
+        atoms = _atoms(table, header.get("derived"))
+        _need(atoms.fingerprint() == header.get("fingerprint"), "its content was changed")
+    except (FileFormatError, InputError, pa.ArrowException) as error:
         raise FileFormatError(f"{path} is damaged: {error}. Save the atoms again") from None
+    return atoms
 
 
 def _atoms(table: Any, derived: Any) -> Atoms:
@@ -309,11 +329,9 @@ def _atoms(table: Any, derived: Any) -> Atoms:
     from propcal.data.levels import distinct, encode
 
     attributes = [name for name in table.column_names if name.startswith("attribute:")]
+    _need(table.column_names == [*attributes, "score", *SUMS], "its columns are not those of atoms")
     encoded = [encode(*distinct(table[name])) for name in attributes]
-    sums = {
-        name: table[name].to_numpy()
-        for name in ("score", "people", "weight", "weight_sq", "positives", "positives_sq")
-    }
+    sums = {name: table[name].to_numpy() for name in ("score", *SUMS)}
     _need(
         all(len(column) > 0 and column.dtype.kind in "if" for column in sums.values()),
         "it has no rows or no numbers",
@@ -331,6 +349,9 @@ def _atoms(table: Any, derived: Any) -> Atoms:
         bool(np.all(np.isfinite(sums["weight"])) and sums["weight"].min() > 0),
         "a weight is out of range",
     )
+    if sums["weight"].dtype.kind == "i":
+        same = np.array_equal(people, sums["weight"]) and np.array_equal(people, sums["weight_sq"])
+        _need(same and np.array_equal(sums["positives"], sums["positives_sq"]), "its weights disagree")
     excess = sums["positives"] - sums["weight"]
     _need(
         bool(sums["positives"].min() >= 0 and np.all(excess <= 1e-9 * sums["weight"])),

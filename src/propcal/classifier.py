@@ -1,0 +1,286 @@
+"""MulticalibratedClassifier: any classifier, with its probabilities put right for groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from inspect import signature
+from typing import Any, Self
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import check_cv, cross_val_predict
+from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from propcal.core.correction import Correction
+from propcal.core.grid import FloatArray
+from propcal.data.frames import columns_of_x, wanted_columns
+from propcal.errors import InputError
+from propcal.estimators import MCBoost, PMCBoost
+
+ONLY_BINARY = "Only binary classification is supported. The type of the target is {}."  # scikit-learn's words
+
+
+class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Wrap a classifier so that its probabilities are right for groups.
+
+    The correction is learned on out-of-fold scores, each person scored by a model that has not seen
+    that person, and applied to one model refitted on everybody (as scikit-learn's
+    ``CalibratedClassifierCV(ensemble=False)`` does). A ``FrozenEstimator`` is not refitted: give
+    `fit` people on whom it was not trained.
+
+    Parameters
+    ----------
+    estimator : classifier with `predict_proba` or `decision_function`
+        Decision values become probabilities by a logistic regression on them.
+    calibrator : PMCBoost or MCBoost, default=PMCBoost()
+    sensitive_features : list of column names (or numbers) of X, optional
+        The columns that define the groups; they stay in X for the estimator. Alternatively pass
+        the data themselves to `fit` and `predict_proba`.
+    cv : int, splitter or iterable of splits, default=5
+        Each row must be in exactly one test fold. Where people recur, use ``GroupKFold`` and pass
+        `groups` to `fit`.
+    n_jobs : int, optional
+        Folds to fit at the same time.
+
+    Attributes
+    ----------
+    classes_ : array of shape (2,)
+        The second one is the outcome.
+    estimator_ : the classifier refitted on everybody
+    calibrator_ : the fitted calibrator
+    correction_ : Correction
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from propcal import MulticalibratedClassifier, PMCBoost
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> visits = make_ed_visits(20_000, seed=0)
+    >>> X = visits[["age", "n_previous_visits"]].assign(woman=visits.gender == "F")
+    >>> model = MulticalibratedClassifier(
+    ...     LogisticRegression(), PMCBoost(alpha=0.1), sensitive_features=["woman"]
+    ... ).fit(X, visits.admitted)
+    >>> model.predict_proba(X[:2]).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        calibrator: PMCBoost | MCBoost | None = None,
+        *,
+        sensitive_features: Any = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.sensitive_features = sensitive_features
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, **params: Any
+    ) -> Self:
+        """Fit the classifier on everybody and the correction on out-of-fold scores.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, n_features)
+        y : array-like of shape (n,)
+            Two different labels; the larger (second when sorted) is the outcome.
+        sensitive_features : data frame, series or array with n rows, optional
+            Unless the constructor names columns of X.
+        sample_weight : array-like of shape (n,), optional
+            Used by the correction, and by the classifier if it takes weights.
+        **params
+            `groups` for the splitter; everything else for the classifier's `fit`, or as metadata
+            routing has it.
+        """
+        outcome, y = self._outcome(y)
+        X, y = indexable(X, y)
+        response = self._response()
+        features = self._features(X, sensitive_features)
+        routed = self._route(sample_weight, params)
+        weights = routed.estimator.fit
+        if isinstance(self.estimator, FrozenEstimator):
+            self.estimator_ = self.estimator
+            raw = getattr(self.estimator, response)(X)
+        else:
+            folds = self._folds(X, y, outcome, routed.splitter.split)
+            raw = cross_val_predict(
+                clone(self.estimator), X, y, cv=folds, method=response, n_jobs=self.n_jobs, params=weights
+            )
+            self.estimator_ = clone(self.estimator).fit(X, y, **weights)
+        self._scale = _probability_scale(raw, outcome, sample_weight)
+        calibrator = PMCBoost() if self.calibrator is None else clone(self.calibrator)
+        self.calibrator_ = calibrator.fit(
+            self._scale(raw), outcome, sensitive_features=features, sample_weight=sample_weight
+        )
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    @property
+    def correction_(self) -> Correction:
+        """The correction that was learned."""
+        check_is_fitted(self, "calibrator_")
+        return self.calibrator_.correction_
+
+    def raw_score(self, X: Any) -> FloatArray:
+        """The classifier's own probability of the outcome, before the correction."""
+        check_is_fitted(self, "calibrator_")
+        return self._scale(getattr(self.estimator_, self._response())(X))
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+        """Corrected probabilities of both classes, shape (n, 2)."""
+        check_is_fitted(self, "calibrator_")
+        raw = self.raw_score(X)  # the classifier checks X
+        corrected = self.calibrator_.predict(raw, sensitive_features=self._features(X, sensitive_features))
+        return np.column_stack([1 - corrected, corrected])
+
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> Any:
+        """The class with the higher corrected probability."""
+        probability = self.predict_proba(X, sensitive_features=sensitive_features)
+        return self.classes_[np.argmax(probability, axis=1)]
+
+    def explain(self, X: Any, *, sensitive_features: Any = None) -> Any:
+        """Why the scores of some people moved; see `Correction.explain`."""
+        return self.correction_.explain(self.raw_score(X), self._features(X, sensitive_features))
+
+    def _outcome(self, y: Any) -> tuple[Any, Any]:
+        """Labels as 0 and 1, and as a flat array."""
+        labels = column_or_1d(y, warn=True)
+        if not len(labels):
+            raise InputError("y is empty: there are no rows")
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+        check_classification_targets(y)
+        if type_of_target(y) not in ("binary", "multiclass"):
+            raise ValueError(ONLY_BINARY.format(type_of_target(y)))
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) == 1:
+            raise ValueError("y has only one class; both must occur for a score to be corrected")
+        if len(self.classes_) > 2:
+            raise ValueError(ONLY_BINARY.format(type_of_target(y)))
+        return (labels == self.classes_[1]).astype(np.int64), labels
+
+    def _response(self) -> str:
+        """How the classifier gives scores."""
+        for method in ("predict_proba", "decision_function"):
+            if hasattr(self.estimator, method):
+                return method
+        raise InputError(
+            f"{type(self.estimator).__name__} gives no probabilities: "
+            "it needs predict_proba or decision_function"
+        )
+
+    def _features(self, X: Any, passed: Any) -> Any:
+        """The group-defining data: columns of X, or what was passed."""
+        names = self.sensitive_features
+        definition = getattr(self.calibrator, "groups", None)
+        if names is None and passed is None and definition is not None:
+            names = wanted_columns(definition)
+        elif names is not None and passed is not None:
+            raise InputError(
+                "groups are given twice: sensitive_features names columns of X in the constructor, "
+                "and data are passed too. Leave one of them out"
+            )
+        return (
+            passed if names is None else columns_of_x(X, [names] if isinstance(names, (str, int)) else names)
+        )
+
+    def _folds(self, X: Any, y: Any, outcome: Any, split: dict[str, Any]) -> list[tuple[Any, Any]]:
+        """The splits, checked: every row tested once, and never by a model that knows its person."""
+        folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **split))
+        tested = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
+        if not np.all(tested == 1):
+            raise InputError(
+                f"cv must put each row into exactly one test fold; {np.count_nonzero(tested == 0):,} rows "
+                f"are in none and {np.count_nonzero(tested > 1):,} in several. KFold and its kin do that"
+            )
+        groups = split.get("groups")
+        for number, (train, test) in enumerate(folds, start=1):
+            if len(np.unique(outcome[train])) < 2:
+                raise InputError(
+                    f"cv: fold {number} has only one class among its {len(train):,} training rows; "
+                    "use fewer folds or StratifiedKFold"
+                )
+            if np.intersect1d(train, test).size:
+                raise InputError(f"cv: fold {number} trains and tests on the same rows")
+            if groups is not None:
+                both = np.intersect1d(np.asarray(groups)[train], np.asarray(groups)[test]).size
+                if both:
+                    raise InputError(
+                        f"cv: in fold {number} {both:,} of the groups are both trained and tested on; "
+                        "GroupKFold keeps them apart"
+                    )
+        return folds
+
+    def _route(self, sample_weight: Any, params: dict[str, Any]) -> Bunch:
+        """Who gets which metadata, with scikit-learn's routing on or off."""
+        if get_config()["enable_metadata_routing"]:
+            if sample_weight is not None:
+                params = {**params, "sample_weight": sample_weight}
+            return process_routing(self, "fit", **params)
+        params = dict(params)
+        split = {"groups": params.pop("groups")} if params.get("groups") is not None else {}
+        params.pop("groups", None)
+        if sample_weight is not None:
+            if "sample_weight" in signature(self.estimator.fit).parameters:
+                params["sample_weight"] = sample_weight
+            else:
+                warnings.warn(
+                    f"{type(self.estimator).__name__} takes no sample_weight; only the correction uses it",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split=split))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where metadata go: to this object, to the classifier, and to the splitter."""
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+            .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        base = get_tags(self.estimator).input_tags
+        tags.input_tags.sparse = base.sparse
+        tags.input_tags.allow_nan = base.allow_nan
+        return tags
+
+
+def _probability_scale(raw: Any, outcome: Any, sample_weight: Any) -> Callable[[Any], FloatArray]:
+    """How to read the outcome's probability off the classifier's response."""
+    if np.ndim(raw) == 2:
+        return _second_column
+    platt = LogisticRegression(C=1e6).fit(np.reshape(raw, (-1, 1)), outcome, sample_weight=sample_weight)
+    return _Platt(float(platt.coef_[0, 0]), float(platt.intercept_[0]))
+
+
+def _second_column(probability: Any) -> FloatArray:
+    return np.asarray(probability, dtype=np.float64)[:, 1]
+
+
+class _Platt:
+    """Decision values as probabilities."""
+
+    def __init__(self, slope: float, intercept: float) -> None:
+        self.slope, self.intercept = slope, intercept
+
+    def __call__(self, decision: Any) -> FloatArray:
+        log_odds = self.slope * np.asarray(decision, dtype=np.float64) + self.intercept
+        return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -700, 700))))

@@ -1,0 +1,120 @@
+"""Pictures with matplotlib; each draws a result that can also be printed as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from propcal.core.correction import Correction
+from propcal.core.explain import Explanation
+from propcal.core.grid import UNIT, from_grid
+from propcal.core.groups import pattern_name
+from propcal.errors import InputError
+
+# Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", "-.", ":")
+UP, DOWN = "#D55E00", "#0072B2"
+MOST_PATTERNS = 8
+
+
+def _axes(ax: Any, width: float, height: float) -> Any:
+    """The given axes, or those of a new figure."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError('plots need matplotlib: pip install "propcal[plots]"') from None
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+
+        return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    except ImportError:  # no display toolkit at all
+        return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def plot_correction(correction: Correction, patterns: Any = None, *, ax: Any = None) -> Any:
+    """Raw against corrected score for each pattern, with the identity line and the bins shaded."""
+    chosen = _chosen(correction, patterns)
+    ax = _axes(ax, 6.4, 5.2)
+    edges = from_grid(correction.bins.edges)
+    for low, high in zip(edges[::2], edges[1::2]):
+        ax.axvspan(low, high, color="0.94", lw=0, zorder=0)
+    ax.plot([0, 1], [0, 1], color="0.55", lw=1, zorder=1, label="no change")
+    for i, pattern in enumerate(chosen):
+        x, y = _path(correction, pattern)
+        look = {"color": COLORS[i % len(COLORS)], "ls": STYLES[i // len(COLORS) % len(STYLES)]}
+        ax.plot(x, y, lw=1.5, label=pattern_name(correction.patterns, pattern), **look)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="raw score", ylabel="corrected score")
+    ax.set_aspect("equal")
+    left = len(correction.patterns) - len(chosen)
+    title = (
+        f"the {len(chosen)} patterns that change most, of {len(correction.patterns)}"
+        if left
+        else "all patterns"
+    )
+    ax.legend(
+        fontsize=7,
+        loc="upper left",
+        frameon=False,
+        title=title if patterns is None else None,
+        title_fontsize=7,
+    )
+    return ax
+
+
+def _chosen(correction: Correction, patterns: Any) -> list[int]:
+    """Patterns by name, or those that change most."""
+    names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
+    if patterns is not None:
+        for name in patterns:
+            if name not in names:
+                raise InputError(f"there is no pattern {name!r}; there are {names}")
+        return [names.index(name) for name in patterns]
+    grid = np.linspace(0, 1, 201)
+    change = [np.abs(correction.maps.apply(grid, np.full(201, p)) - grid).mean() for p in range(len(names))]
+    return sorted(np.argsort(change)[::-1][:MOST_PATTERNS].tolist())
+
+
+def _path(correction: Correction, pattern: int) -> tuple[Any, Any]:
+    """Corners of one map, with a gap where it jumps."""
+    maps = correction.maps
+    low, high = maps.starts[pattern], maps.starts[pattern + 1]
+    begin, slope, offset = maps.begin[low:high], maps.slope[low:high], maps.offset[low:high]
+    end = np.append(begin[1:], UNIT)
+    x = np.column_stack([begin, end, end]) / UNIT
+    y = np.column_stack([slope * begin + offset, slope * end + offset, np.full(len(end), np.nan)]) / UNIT
+    return x.ravel(), y.ravel()
+
+
+def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = None) -> Any:
+    """A waterfall: the raw score, each update that moved it, the corrected score."""
+    steps = explanation.steps_of(person)
+    ax = _axes(ax, 6.4, 1.1 + 0.42 * (len(steps) + 2))
+    labels = [
+        "raw score",
+        *(f"{_short(group)}\nscores in {label}" for group, label, _ in steps),
+        "corrected score",
+    ]
+    raw, corrected = float(explanation.score[person]), float(explanation.corrected[person])
+    place = np.cumsum([raw, *(shift for *_, shift in steps)])
+    ax.barh(0, raw, color="0.75", height=0.6)
+    for row, (*_, shift) in enumerate(steps, start=1):
+        ax.barh(row, shift, left=place[row - 1], color=UP if shift > 0 else DOWN, height=0.6)
+        ax.text(max(place[row - 1 : row + 1]), row, f" {shift:+.3f}", va="center", fontsize=8)
+        ax.plot([place[row - 1]] * 2, [row - 1 + 0.3, row + 0.3], color="0.5", lw=0.8)
+    ax.barh(len(steps) + 1, corrected, color="0.45", height=0.6)
+    for row, value in ((0, raw), (len(steps) + 1, corrected)):
+        ax.text(value, row, f" {value:.3f}", va="center", fontsize=8)
+    ax.set_yticks(range(len(labels)), labels, fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xlim(0, min(1.0, 1.25 * max(place.max(), corrected, 0.05)))
+    ax.set_xlabel("risk score")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _short(name: str, most: int = 48) -> str:
+    return name if len(name) <= most else name[: most - 3] + "..."

@@ -22,6 +22,7 @@ types: .venv/developed
 
 bench: .venv/developed
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/classifier.py
 
 figures: .venv/developed
 	$(BIN)/python docs/images/before_after.py

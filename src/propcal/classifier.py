@@ -163,14 +163,12 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise InputError("y is empty: there are no rows")
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
-        check_classification_targets(y)
-        if type_of_target(y) not in ("binary", "multiclass"):
-            raise ValueError(ONLY_BINARY.format(type_of_target(y)))
         self.classes_ = np.unique(labels)
+        if len(self.classes_) > 2:
+            check_classification_targets(y)
+            raise ValueError(ONLY_BINARY.format(type_of_target(y)))
         if len(self.classes_) == 1:
             raise ValueError("y has only one class; both must occur for a score to be corrected")
-        if len(self.classes_) > 2:
-            raise ValueError(ONLY_BINARY.format(type_of_target(y)))
         return (labels == self.classes_[1]).astype(np.int64), labels
 
     def _response(self) -> str:
@@ -209,12 +207,15 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             )
         groups = split.get("groups")
         for number, (train, test) in enumerate(folds, start=1):
-            if len(np.unique(outcome[train])) < 2:
+            trained = outcome[train]
+            if trained.min() == trained.max():
                 raise InputError(
                     f"cv: fold {number} has only one class among its {len(train):,} training rows; "
                     "use fewer folds or StratifiedKFold"
                 )
-            if np.intersect1d(train, test).size:
+            tests = np.zeros(len(y), dtype=np.bool_)
+            tests[test] = True
+            if tests[train].any():
                 raise InputError(f"cv: fold {number} trains and tests on the same rows")
             if groups is not None:
                 both = np.intersect1d(np.asarray(groups)[train], np.asarray(groups)[test]).size

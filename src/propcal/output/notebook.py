@@ -14,7 +14,7 @@ from propcal.core.explain import Explanation
 MOST_ROWS = 10
 STYLE = (
     "<style>.propcal-card{font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:60em}"
-    ".propcal-card table{border-collapse:collapse;margin:.4em 0}"
+    ".propcal-card table{border-collapse:collapse;margin:.4em 0;font-size:inherit}"
     ".propcal-card th,.propcal-card td{padding:.15em .8em .15em 0;text-align:left;vertical-align:top}"
     ".propcal-card th{font-weight:600;border-bottom:1px solid currentColor}"
     ".propcal-card .propcal-number{text-align:right;font-variant-numeric:tabular-nums}</style>"

@@ -38,44 +38,44 @@ def _axes(ax: Any, width: float, height: float) -> Any:
 def plot_correction(correction: Correction, patterns: Any = None, *, ax: Any = None) -> Any:
     """Raw against corrected score for each pattern, with the identity line and the bins shaded."""
     chosen = _chosen(correction, patterns)
-    ax = _axes(ax, 6.4, 5.2)
+    ax = _axes(ax, 9, 5)
     edges = from_grid(correction.bins.edges)
     for low, high in zip(edges[::2], edges[1::2]):
         ax.axvspan(low, high, color="0.94", lw=0, zorder=0)
     ax.plot([0, 1], [0, 1], color="0.55", lw=1, zorder=1, label="no change")
-    for i, pattern in enumerate(chosen):
+    for i, (pattern, label) in enumerate(chosen):
         x, y = _path(correction, pattern)
         look = {"color": COLORS[i % len(COLORS)], "ls": STYLES[i // len(COLORS) % len(STYLES)]}
-        ax.plot(x, y, lw=1.5, label=pattern_name(correction.patterns, pattern), **look)
+        ax.plot(x, y, lw=1.7, label=label, **look)
+        ax.plot(x[~np.isnan(y)], y[~np.isnan(y)], lw=0.5, alpha=0.45, label="_jumps", **look)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="raw score", ylabel="corrected score")
-    ax.set_aspect("equal")
-    left = len(correction.patterns) - len(chosen)
+    ax.set_box_aspect(1)
     title = (
-        f"the {len(chosen)} patterns that change most, of {len(correction.patterns)}"
-        if left
-        else "all patterns"
+        None if patterns is not None else f"of {len(correction.patterns)} patterns, those that change most"
     )
     ax.legend(
-        fontsize=7,
-        loc="upper left",
-        frameon=False,
-        title=title if patterns is None else None,
-        title_fontsize=7,
+        fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, title=title, title_fontsize=7
     )
     return ax
 
 
-def _chosen(correction: Correction, patterns: Any) -> list[int]:
-    """Patterns by name, or those that change most."""
+def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
+    """Patterns by name, or those that change most; patterns with one and the same map are one line."""
     names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
     if patterns is not None:
         for name in patterns:
             if name not in names:
                 raise InputError(f"there is no pattern {name!r}; there are {names}")
-        return [names.index(name) for name in patterns]
-    grid = np.linspace(0, 1, 201)
-    change = [np.abs(correction.maps.apply(grid, np.full(201, p)) - grid).mean() for p in range(len(names))]
-    return sorted(np.argsort(change)[::-1][:MOST_PATTERNS].tolist())
+        return [(names.index(name), name) for name in patterns]
+    grid = np.linspace(0, 1, 501)
+    curves = [correction.maps.apply(grid, np.full(len(grid), p)) for p in range(len(names))]
+    alike: dict[bytes, list[int]] = {}
+    for p, curve in enumerate(curves):
+        alike.setdefault(curve.tobytes(), []).append(p)
+    change = {same[0]: float(np.abs(curves[same[0]] - grid).mean()) for same in alike.values()}
+    most = sorted(change, key=lambda p: -change[p])[:MOST_PATTERNS]
+    also = {same[0]: len(same) - 1 for same in alike.values()}
+    return [(p, _short(names[p], 44) + (f" (and {also[p]} more)" if also[p] else "")) for p in sorted(most)]
 
 
 def _path(correction: Correction, pattern: int) -> tuple[Any, Any]:

@@ -1,0 +1,21 @@
+"""The examples run, and say what their pages promise."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+SAYS = {
+    "vendor_score": "elderly Medicare",
+    "pipeline": "corrected: AUROC",
+    "repeated_patients": "the same with metadata routing: True",
+    "grid_search_alpha": "best alpha:",
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:sklego")  # theirs
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path, capsys):
+    runpy.run_path(str(path), run_name="__main__")
+    assert SAYS[path.stem] in capsys.readouterr().out

@@ -21,7 +21,7 @@ def make(frame, **kw):
     return Atoms.from_frame(frame, score="score", outcome="y", groups=["race", "gender"], **kw)
 
 
-def same(a, b, exact=True):
+def assert_same(a, b, exact=True):
     assert a.patterns.equals(b.patterns)
     assert np.array_equal(a.starts, b.starts)
     for name in COLUMNS:
@@ -70,9 +70,9 @@ def test_two_halves_merge_into_the_same_atoms_as_the_whole(random, cut, weights,
     frame = pd.DataFrame(rows)
     kw = {} if weights == "none" else {"weight": "w"}
     whole, halves = make(frame, **kw), make(frame[:cut], **kw) + make(frame[cut:], **kw)
-    same(whole, halves, exact=weights != "survey")
+    assert_same(whole, halves, exact=weights != "survey")
     shuffled = make(frame.sample(frac=1, random_state=1), **kw)
-    same(whole, shuffled, exact=weights != "survey")
+    assert_same(whole, shuffled, exact=weights != "survey")
     if weights != "survey":
         assert whole.fingerprint() == halves.fingerprint() == shuffled.fingerprint()
 
@@ -80,7 +80,7 @@ def test_two_halves_merge_into_the_same_atoms_as_the_whole(random, cut, weights,
 def test_whole_weights_are_frequencies_and_others_survey_weights(cohort):
     frame = cohort.assign(w=2.0)
     twice = make(pd.concat([cohort, cohort]))
-    same(make(frame, weight="w"), twice)
+    assert_same(make(frame, weight="w"), twice)
     survey = make(cohort.assign(w=1.5), weight="w")
     assert survey.n_people == 3000
     assert survey.weight.sum() == pytest.approx(4500)
@@ -91,7 +91,7 @@ def test_whole_weights_are_frequencies_and_others_survey_weights(cohort):
 def test_rows_of_weight_zero_leave_no_trace(cohort):
     frame = cohort.assign(w=1)
     extra = pd.DataFrame({"race": ["ghost"], "gender": ["F"], "score": [np.nan], "y": [7], "w": [0]})
-    same(make(pd.concat([frame, extra]), weight="w"), make(frame))
+    assert_same(make(pd.concat([frame, extra]), weight="w"), make(frame))
 
 
 def test_a_coarser_resolution_rounds_scores(cohort):
@@ -111,7 +111,7 @@ def test_adding_atoms_of_other_attributes_is_refused(cohort):
 
 def test_unused_categories_leave_no_trace(cohort):
     frame = cohort.assign(race=pd.Categorical(cohort.race, ["White", "Black", "Asian", "nobody"]))
-    same(make(frame), make(cohort))
+    assert_same(make(frame), make(cohort))
 
 
 def test_a_mistyped_column_is_told_with_the_nearest_name(cohort):
@@ -124,10 +124,10 @@ def test_files_round_trip(tmp_path, cohort):
     for i, frame in enumerate((cohort, cohort.assign(w=rng.random(3000)), cohort.assign(y=rng.random(3000)))):
         atoms = make(frame, **({"weight": "w"} if "w" in frame else {}))
         atoms.save(tmp_path / f"{i}.atoms")
-        same(atoms, Atoms.load(tmp_path / f"{i}.atoms"))
+        assert_same(atoms, Atoms.load(tmp_path / f"{i}.atoms"))
     alone = Atoms.from_frame(cohort, score="score", outcome="y")
     alone.save(tmp_path / "alone")
-    same(alone, Atoms.load(tmp_path / "alone"))
+    assert_same(alone, Atoms.load(tmp_path / "alone"))
     assert json.loads(pq.read_schema(tmp_path / "alone").metadata[b"propcal"])["personal_data"] is True
     assert sorted(p.name for p in tmp_path.iterdir()) == ["0.atoms", "1.atoms", "2.atoms", "alone"]
 
@@ -136,7 +136,7 @@ def test_level_names_that_look_like_columns_or_numbers_survive(tmp_path):
     frame = pd.DataFrame({"people": ["1", "true", None], "score": [0.1, 0.2, 0.3], "y": [0, 1, 1]})
     atoms = Atoms.from_frame(frame, score="score", outcome="y", groups=["people"])
     atoms.save(tmp_path / "a")
-    same(atoms, Atoms.load(tmp_path / "a"))
+    assert_same(atoms, Atoms.load(tmp_path / "a"))
 
 
 def test_files_that_are_no_atoms_are_refused(tmp_path, cohort):
@@ -217,8 +217,8 @@ def test_many_levels_of_several_sites_round_trip(tmp_path):
 
     both = site("a") + site("b")
     both.save(tmp_path / "a")
-    same(both, Atoms.load(tmp_path / "a"))
-    same(both, sum([site("a"), site("b")]))
+    assert_same(both, Atoms.load(tmp_path / "a"))
+    assert_same(both, sum([site("a"), site("b")]))
 
 
 def test_the_kind_of_weights_can_be_said(cohort):
@@ -227,7 +227,7 @@ def test_the_kind_of_weights_can_be_said(cohort):
         make(cohort[50:].assign(w=0.5), weight="w"),
     ]
     whole = make(cohort.assign(w=[2] * 50 + [0.5] * 2950), weight="w")
-    same(survey[0] + survey[1], whole, exact=False)
+    assert_same(survey[0] + survey[1], whole, exact=False)
     with pytest.raises(InputError, match="frequencies must be whole"):
         make(cohort.assign(w=0.5), weight="w", weight_kind="frequency")
 

@@ -47,7 +47,7 @@ def fit_quietly(estimator, *args, **kwargs):
         return estimator.fit(*args, **kwargs)
 
 
-def same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
+def check_same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
     frame, score, y, w = as_arrays(rows)
     y = y if outcome is None else outcome
     weights = w if weighted else None
@@ -92,7 +92,9 @@ def same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
     eta=st.sampled_from([1.0, 0.5, 0.1, 1.7]),
 )
 def test_updates_and_scores_equal_the_oracle(rows, cls, weighted, alpha, gamma, rho, n_bins, eta):
-    same_as_oracle(rows, cls, weighted=weighted, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta)
+    check_same_as_oracle(
+        rows, cls, weighted=weighted, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,7 +102,7 @@ def test_updates_and_scores_equal_the_oracle(rows, cls, weighted, alpha, gamma, 
 def test_soft_labels_equal_the_oracle(rows, labels):
     outcome = np.array(labels.draw(st.lists(st.floats(0, 1), min_size=len(rows), max_size=len(rows))))
     outcome[-2:] = 1, 0
-    same_as_oracle(
+    check_same_as_oracle(
         rows,
         PMCBoost,
         weighted=True,
@@ -201,7 +203,7 @@ def test_plain_floats_agree_on_continuous_scores(cohort, features):
 def test_after_convergence_every_eligible_category_is_within_its_cutoff(
     cohort, features, cls, order, binning
 ):
-    from propcal.data.frames import rows_to_atoms
+    from propcal.data.people import rows_to_atoms
     from propcal.metrics import category_table
 
     model = cls(alpha=0.03, order=order, binning=binning, random_state=1)
@@ -265,7 +267,7 @@ def test_bootstrap_is_seeded_and_uses_the_full_data_for_the_size_rule(cohort, fe
     assert first.updates_ != other.updates_
     # a bootstrap sample is as large as the data, and drawn anew
     from propcal.core.boost import bootstrap
-    from propcal.data.frames import rows_to_atoms
+    from propcal.data.people import rows_to_atoms
 
     atoms = rows_to_atoms(cohort.score, cohort.y, features)
     rng = np.random.default_rng(0)
@@ -349,7 +351,7 @@ def test_fewer_people_of_low_risk_are_protected_by_pmc_where_mc_leaves_them():
 )
 def test_updates_and_scores_equal_the_oracle_at_any_setting(cls, rows, alpha, gamma, rho, n_bins, eta):
     rows = [*rows, ("a", "x", 0.4, 1, 1), ("b", "y", 0.4, 0, 1)]
-    same_as_oracle(rows, cls, weighted=True, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta)
+    check_same_as_oracle(rows, cls, weighted=True, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta)
 
 
 @pytest.mark.slow

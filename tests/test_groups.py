@@ -6,7 +6,7 @@ import pytest
 
 from propcal import Groups, PMCBoost
 from propcal.core.groups import Group
-from propcal.data.frames import rows_to_atoms
+from propcal.data.people import rows_to_atoms
 from propcal.errors import InputError
 
 

@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from propcal.core.correction import Correction
 from propcal.core.grid import FloatArray
-from propcal.data.frames import columns_of_x, wanted_columns
+from propcal.data.frames import columns_of_x
+from propcal.data.people import wanted_columns
 from propcal.errors import InputError
 from propcal.estimators import MCBoost, PMCBoost
 

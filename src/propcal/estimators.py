@@ -17,7 +17,7 @@ from propcal.core.boost import Settings, boost
 from propcal.core.correction import Correction, Update
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Collection, Groups
-from propcal.data.frames import rows_to_atoms
+from propcal.data.people import rows_to_atoms
 from propcal.errors import InputError
 
 

@@ -13,7 +13,8 @@ from propcal.core.categories import Categories, categories, category_min_share
 from propcal.core.grid import check_number
 from propcal.core.groups import Groups
 from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
-from propcal.data.frames import columns_of_x, rows_to_atoms
+from propcal.data.frames import columns_of_x
+from propcal.data.people import rows_to_atoms
 
 
 def category_table(

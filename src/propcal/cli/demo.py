@@ -129,7 +129,7 @@ def comparison(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: flo
     """The losses of each score on held-out people."""
     from sklearn.metrics import brier_score_loss, roc_auc_score
 
-    from propcal.data.frames import rows_to_atoms
+    from propcal.data.people import rows_to_atoms
     from propcal.metrics import category_table, dc_of, mc_of, pmc_of
 
     table = Table(title="Held-out people", title_justify="left")
@@ -149,7 +149,7 @@ def most_improved(held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray
 
     With the corrected score in the place of the outcome, a category's rate is its mean corrected score.
     """
-    from propcal.data.frames import rows_to_atoms
+    from propcal.data.people import rows_to_atoms
     from propcal.metrics import category_table
 
     def rates(outcome: Any) -> pd.DataFrame:

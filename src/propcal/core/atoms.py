@@ -97,7 +97,7 @@ class Atoms:
             Weights that are all whole are taken as frequencies, others as survey weights. Say which
             they are where chunks are added up: the weights of one chunk may be whole by chance.
         """
-        from propcal.data.frames import atoms_from_frame  # a door in; core itself knows no frames
+        from propcal.data.people import atoms_from_frame  # a door in; core itself knows no frames
 
         return atoms_from_frame(
             frame,
@@ -112,13 +112,13 @@ class Atoms:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Atoms:
         """Read atoms from a file that `save` wrote."""
-        from propcal.output.storage import load_atoms
+        from propcal.output.atoms_file import load_atoms
 
         return load_atoms(path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Parquet file, marked as personal data. An existing file is replaced."""
-        from propcal.output.storage import save_atoms
+        from propcal.output.atoms_file import save_atoms
 
         save_atoms(self, path)
 

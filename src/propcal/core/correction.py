@@ -131,7 +131,7 @@ class Correction:
         array of float64
             A score that no update changes is returned as it came.
         """
-        from propcal.data.frames import scoring_rows  # a door in; core itself knows no frames
+        from propcal.data.people import scoring_rows  # a door in; core itself knows no frames
 
         values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
         return self.apply_to_patterns(values, code, patterns, n_updates=n_updates, unseen=unseen)
@@ -161,7 +161,7 @@ class Correction:
 
     def explain(self, score: Any, sensitive_features: Any = None) -> Explanation:
         """Say which updates move these people's scores, in order; parameters as for `apply`."""
-        from propcal.data.frames import scoring_rows
+        from propcal.data.people import scoring_rows
 
         values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
         known = self._known(patterns)

@@ -263,7 +263,7 @@ class Groups:
         gamma : float, default=0.05
         sample_weight : array-like, optional
         """
-        from propcal.data.frames import preview  # a door in; core itself knows no frames
+        from propcal.data.people import preview  # a door in; core itself knows no frames
 
         table: pd.DataFrame = preview(self, frame, outcome, gamma=gamma, sample_weight=sample_weight)
         return table

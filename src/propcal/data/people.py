@@ -1,0 +1,178 @@
+"""People: checked rows -> atoms, and rows to be scored -> their patterns."""
+
+from __future__ import annotations
+
+import warnings
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms, atoms_of_rows, patterns_of
+from propcal.core.grid import FloatArray, check_number
+from propcal.core.groups import Groups, membership
+from propcal.core.patterns import Level, Patterns, combinations_present
+from propcal.data.derive import Columns, attribute_values, fitting_values
+from propcal.data.frames import attribute_columns, frame_columns, numbers, require
+from propcal.data.levels import encode, encode_known
+from propcal.data.rows import check_lengths, check_scores, check_weights, compact_outcomes
+from propcal.errors import InputError
+
+EVERY_COLUMN = Groups()
+_PREVIEW = ("frame", "outcome", "sample_weight")  # names in errors
+
+
+def rows_to_atoms(
+    score: Any,
+    outcome: Any,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    *,
+    groups: Groups = EVERY_COLUMN,
+    names: tuple[str, str, str] = ("score", "y", "sample_weight"),
+    resolution: float | None = None,
+    weight_kind: str = "auto",
+) -> Atoms:
+    """Check arrays or series of people and reduce them to atoms.
+
+    `names` says how errors call the score, the outcome and the weight.
+    """
+    bits = resolution_bits(resolution)
+    values, y = numbers(score, names[0]), numbers(outcome, names[1])
+    weight = None if sample_weight is None else numbers(sample_weight, names[2])
+    columns = attribute_columns(sensitive_features, wanted_columns(groups))
+    sizes = {names[0]: len(values), names[1]: len(y)}
+    if weight is not None:
+        sizes[names[2]] = len(weight)
+    check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
+    counts = None if weight is None else check_weights(weight, names[2])
+    if counts is not None and not counts.all():
+        assert weight is not None
+        values, y, weight = values[counts], y[counts], weight[counts]
+    else:
+        counts = None
+    check_scores(values, names[0])
+    outcome = compact_outcomes(y, names[1])
+    del y
+    recipes = groups.recipes()
+    attributes = groups.attributes(list(columns))
+    levels: list[tuple[Level, ...]] = []
+    codes = []
+    for name in attributes:
+        found, code = encode(*fitting_values(name, recipes.get(name), columns, counts))
+        levels.append(found)
+        codes.append(code)
+    patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
+    del codes
+    return atoms_of_rows(
+        patterns, code, values, outcome, weight, resolution_bits=bits, weight_kind=weight_kind
+    )
+
+
+def wanted_columns(groups: Groups) -> list[str] | None:
+    """The columns that groups are made of; None: all that are passed."""
+    if groups.columns is None:
+        return None
+    recipes = groups.recipes()
+    plain = [name for name in groups.columns if name not in recipes]
+    return list(dict.fromkeys([*plain, *(c for recipe in recipes.values() for c in recipe.columns)]))
+
+
+def atoms_from_frame(
+    frame: Any,
+    *,
+    score: str,
+    outcome: str,
+    groups: Any = (),
+    weight: str | None = None,
+    resolution: float | None = None,
+    weight_kind: str = "auto",
+) -> Atoms:
+    """Reduce the named columns of a data frame to atoms."""
+    for argument, name in (("score", score), ("outcome", outcome), ("weight", weight)):
+        if not (isinstance(name, str) or (name is None and argument == "weight")):
+            raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
+    if not isinstance(groups, Groups):
+        groups = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
+    wanted = wanted_columns(groups)
+    if wanted is None:
+        raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
+    columns = frame_columns(frame, "frame", [score, outcome, *wanted, *([] if weight is None else [weight])])
+    return rows_to_atoms(
+        columns[score],
+        columns[outcome],
+        {name: columns[name] for name in wanted},
+        None if weight is None else columns[weight],
+        groups=groups,
+        names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
+        resolution=resolution,
+        weight_kind=weight_kind,
+    )
+
+
+def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[FloatArray, Patterns, Any]:
+    """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern."""
+    values = numbers(score, "score")
+    columns: Columns = {}
+    if known.attributes:
+        if sensitive_features is None:
+            raise InputError(f"pass sensitive_features: this correction reads {list(known.reads)}")
+        columns = attribute_columns(sensitive_features, known.reads)
+    sizes = {"score": len(values)}
+    check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
+    check_scores(values, "score")
+    codes = []
+    for name, levels in zip(known.attributes, known.levels):
+        codes.append(encode_known(*attribute_values(name, known.derived.get(name), columns), levels))
+        _warn_of_other_codes(codes[-1], len(levels), name)
+    table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
+    return values, Patterns(known.attributes, known.levels, table, known.derived), code
+
+
+def _warn_of_other_codes(codes: Any, n_levels: int, name: str) -> None:
+    """Many rows and not one known level: the column is probably coded in another way than in fitting."""
+    if len(codes) >= 20 and codes.min() >= n_levels:
+        warnings.warn(
+            f"none of the {len(codes):,} values of {name!r} occurred in fitting; is it coded differently?",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:
+    """The table of `Groups.preview`."""
+    import pandas as pd
+
+    columns = attribute_columns(frame)
+    y = columns.pop(outcome) if isinstance(outcome, str) and outcome in columns else outcome
+    if isinstance(y, str):
+        require(list(columns), [y])
+    n = len(next(iter(columns.values()))) if columns else 0
+    known = np.zeros(n) if y is None else y
+    atoms = rows_to_atoms(np.zeros(n), known, columns, sample_weight, groups=groups, names=_PREVIEW)
+    people: Any = atoms.pattern_sums(atoms.people)
+    weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
+    sizes = groups.sizes(atoms.patterns, people, weight, gamma=gamma)
+    inside = membership([size.group for size in sizes], atoms.patterns)
+    rates = (inside @ positives) / (inside @ weight)
+    return pd.DataFrame(
+        {
+            "group": [size.group.name for size in sizes],
+            "people": [size.people for size in sizes],
+            "share": [size.share for size in sizes],
+            "outcome_rate": rates if y is not None else np.nan,
+            "kept": [not size.left_out for size in sizes],
+            "reason": [size.left_out for size in sizes],
+        }
+    )
+
+
+def resolution_bits(resolution: float | None) -> int:
+    """How many binary digits of the score a resolution such as 2**-16 keeps."""
+    if resolution is None:
+        return 32
+    check_number("resolution", resolution, above=0, at_most=1)
+    bits = -log2(resolution) if 0 < resolution <= 1 else -1.0
+    if bits < 1 or bits > 32 or bits != int(bits):
+        raise InputError(f"resolution must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
+    return int(bits)

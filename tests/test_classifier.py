@@ -42,12 +42,6 @@ from propcal.errors import InputError
 
 NUMBERS = ["age", "acuity", "heartrate", "o2sat", "n_previous_visits", "n_previous_admissions"]
 GROUPS = ["race", "gender"]
-# Cross-validation splits rows: a row of weight 2 is in one fold, two equal rows may be in two, and
-# a row of weight 0 still takes its place in a fold. scikit-learn's own CalibratedClassifierCV has this too.
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "folds are made of rows, not of weights",
-    "check_sample_weight_equivalence_on_sparse_data": "folds are made of rows, not of weights",
-}
 
 
 def checks():
@@ -56,13 +50,6 @@ def checks():
         MulticalibratedClassifier(LinearSVC(), MCBoost(), cv=3),
     ]
     return [pair for model in models for pair in estimator_checks_generator(model)]
-
-
-def run_check(estimator, check):
-    name = getattr(check, "func", check).__name__
-    if name in EXPECTED_FAILURES:
-        pytest.xfail(EXPECTED_FAILURES[name])
-    check(estimator)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # tiny data sets of the checks
@@ -74,7 +61,7 @@ def test_scikit_learn_checks(estimator, check, routing):
             estimator = clone(estimator)
             estimator.estimator.set_fit_request(sample_weight=True)
             estimator.set_fit_request(sample_weight=True)
-        run_check(estimator, check)
+        check(estimator)
 
 
 @pytest.fixture(scope="module")

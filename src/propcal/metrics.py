@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -210,11 +211,22 @@ def loss_scorer(
         greater_is_better=False).set_score_request(sensitive_features=True)`` does the same for 0/1
         outcomes.
     """
-    names = [sensitive_features] if isinstance(sensitive_features, (str, int)) else list(sensitive_features)
+    one = isinstance(sensitive_features, (str, int, np.integer))
+    return _LossScorer(loss, (sensitive_features,) if one else tuple(sensitive_features), settings)
 
-    def scorer(estimator: Any, X: Any, y: Any) -> float:
+
+@dataclass(frozen=True)
+class _LossScorer:
+    """What `loss_scorer` returns; a class, so that a search that holds it can be saved."""
+
+    loss: Callable[..., float]
+    sensitive_features: tuple[Any, ...]
+    settings: dict[str, Any]
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         outcome = np.asarray(y) == estimator.classes_[1]
         score = estimator.predict_proba(X)[:, 1]
-        return -loss(outcome, score, sensitive_features=columns_of_x(X, names), **settings)
-
-    return scorer
+        features = columns_of_x(X, self.sensitive_features)
+        return -self.loss(
+            outcome, score, sensitive_features=features, sample_weight=sample_weight, **self.settings
+        )

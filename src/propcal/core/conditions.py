@@ -9,16 +9,17 @@ passes no test but ``is missing``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from propcal.errors import InputError
 
-Literal = str | float
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
+    rf"""\s*(?:
+      (?P<number>{_NUMBER}(?![\w.]))
     | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | `(?P<name>[^`]+)`
     | (?P<op><=|>=|!=|==|=|<|>)
@@ -36,11 +37,11 @@ class Test:
 
     column: str
     op: str
-    values: tuple[Literal, ...] = ()
+    values: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        name = self.column if re.fullmatch(r"[^\W\d]\w*", self.column) else f"`{self.column}`"
-        name = f"`{self.column}`" if self.column in _WORDS else name
+        plain = re.fullmatch(r"[^\W\d]\w*", self.column) and self.column.lower() not in _WORDS
+        name = self.column if plain else f"`{self.column}`"
         if self.op == "holds":
             return name
         if self.op == "missing":
@@ -92,12 +93,20 @@ def parse(text: str) -> Condition:
     """
     if not isinstance(text, str):
         raise InputError(f'a condition must be a text such as "age >= 75"; got {type(text).__name__}')
-    return _Parser(text).read()
+    try:
+        return _Parser(text).read()
+    except RecursionError:
+        raise InputError("a condition is nested too deeply; make several named conditions of it") from None
 
 
-def _write(value: Literal) -> str:
-    if isinstance(value, float):
-        return f"{value:.17g}"
+def is_numeric(value: str) -> bool:
+    """Whether a value can be compared as a number."""
+    return re.fullmatch(_NUMBER, value) is not None and math.isfinite(float(value))
+
+
+def _write(value: str) -> str:
+    if is_numeric(value):
+        return value
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -175,7 +184,10 @@ class _Parser:
         kind, op = self._peek()
         if kind == "op":
             self.at += 1
-            return Test(column, "=" if op == "==" else op, (self._literal(),))
+            value = self._literal()
+            if op in ("<", "<=", ">", ">=") and not is_numeric(value):
+                raise self._wrong(f"{column!r} is compared by {op} with {value!r}, which is no number")
+            return Test(column, "=" if op == "==" else op, (value,))
         if self._take("is"):
             negated = self._take("not")
             self._need("missing")
@@ -188,7 +200,7 @@ class _Parser:
             return Test(column, "in", self._list())
         return Test(column, "holds")
 
-    def _list(self) -> tuple[Literal, ...]:
+    def _list(self) -> tuple[str, ...]:
         self._need("[")
         values = [self._literal()]
         while self._take(","):
@@ -196,11 +208,13 @@ class _Parser:
         self._need("]")
         return tuple(values)
 
-    def _literal(self) -> Literal:
+    def _literal(self) -> str:
         kind, value = self._peek()
         if kind not in ("number", "text", "word"):
             raise self._wrong(f"expected a value, found {value!r}")
+        if kind == "word" and value.lower() in ("missing", "none", "null", "nan", "na"):
+            raise self._wrong(f"a missing value is asked for by \"is missing\", a text by quotes: '{value}'")
         self.at += 1
-        if kind == "number":
-            return float(value)
-        return re.sub(r"\\(.)", r"\1", value[1:-1]) if kind == "text" else value
+        if kind == "word" and value.lower() in ("true", "false"):
+            return value.lower()
+        return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if kind == "text" else value

@@ -172,7 +172,14 @@ class Correction:
             inside &= known >= 0
         corrected, steps = trace(values, code, inside, self.updates, self.bins.edges)
         told = self.update_list()
-        return Explanation(values, corrected, steps, tuple(u.group for u in told), tuple(u.bin for u in told))
+        return Explanation(
+            values,
+            corrected,
+            steps,
+            groups=tuple(u.group for u in told),
+            bins=tuple(u.bin for u in told),
+            unseen=(known < 0)[code],
+        )
 
     def plot(self, patterns: Any = None, *, ax: Any = None) -> Any:
         """Draw raw against corrected score for each pattern; returns the matplotlib axes.

@@ -28,6 +28,8 @@ class Explanation:
     steps : array of int64, shape (n_steps, 4)
         Person, index of the update, and the score before and after it in units of 2**-32.
     groups, bins : for each update of the correction its group and its bin in words
+    unseen : array of bool, shape (n_people,)
+        Whose combination of attributes was not seen in fitting.
     """
 
     score: FloatArray
@@ -35,6 +37,7 @@ class Explanation:
     steps: IntArray
     groups: tuple[str, ...]
     bins: tuple[str, ...]
+    unseen: BoolArray
 
     def __len__(self) -> int:
         return len(self.score)
@@ -68,14 +71,17 @@ class Explanation:
         """What happened to one person's score, for a reader who does not know the algorithm."""
         steps = self.steps_of(person)
         raw, corrected = self.score[person], self.corrected[person]
+        new = " This combination of attributes was not seen in fitting." if self.unseen[person] else ""
         if not steps:
-            return f"The score of {raw:.3f} stays as it is: no update applies to it."
+            return f"The score of {raw:.3f} stays as it is: no update applies to it.{new}"
         told = sorted(range(len(steps)), key=lambda i: -abs(steps[i][2]))[:MOST_IN_A_SENTENCE]
         parts = [_reason(*steps[i]) for i in sorted(told)]
         rest = sum(step[2] for i, step in enumerate(steps) if i not in told)
+        story = "; then ".join(parts)
         if len(steps) > len(told):
-            parts.append(f"{len(steps) - len(told)} smaller changes add up to {rest:+.3f}")
-        return f"The score of {raw:.3f} becomes {corrected:.3f}. It is {'; then '.join(parts)}."
+            many = len(steps) - len(told)
+            story += f"; {many} smaller change{'s' if many > 1 else ''} between them made {rest:+.3f}"
+        return f"The score of {raw:.3f} becomes {corrected:.3f}. It is {story}.{new}"
 
     def sentences(self) -> list[str]:
         """The sentence of each person."""

@@ -165,6 +165,11 @@ class Groups:
                 raise InputError('intersections: a list must hold lists of attributes, such as [["race"]]')
         else:
             check_number("intersections", self.intersections, at_least=1, whole=True)
+        for name, value in (("cuts", self.cuts), ("where", self.where), ("depth", self.depth)):
+            if value is not None and not isinstance(value, Mapping):
+                raise InputError(f"{name} must be a dict; got a {type(value).__name__}")
+        if self.depth and not isinstance(self.intersections, (str, int, np.integer)):
+            raise InputError("depth and a list of intersections exclude each other")
         for attribute, limit in (self.depth or {}).items():
             check_number(f"depth of {attribute!r}", limit, at_least=1, whole=True)
         check_choice("missing", self.missing, ("level", "exclude", "error"))
@@ -176,6 +181,8 @@ class Groups:
         for column, points in (self.cuts or {}).items():
             made[column] = make_ranges(column, points)
         for name, text in (self.where or {}).items():
+            if not isinstance(name, str) or not name.strip():
+                raise InputError(f"a condition must have a name; got {name!r}")
             if name in made:
                 raise InputError(f"the name {name!r} is used for cuts and for a condition")
             made[name] = Where(parse(text))
@@ -197,7 +204,10 @@ class Groups:
             if name not in attributes:
                 raise InputError(f"there is no attribute {name!r} to cross; there are {list(attributes)}")
         if named:
-            yield from (tuple(sorted(attributes.index(name) for name in set(names))) for names in named)
+            chosen = [tuple(sorted(attributes.index(name) for name in set(names))) for names in named]
+            if len(set(chosen)) < len(chosen):
+                raise InputError("intersections lists a combination twice")
+            yield from chosen
             return
         most = len(attributes)
         if not isinstance(self.intersections, str):
@@ -244,11 +254,15 @@ class Groups:
         self.refuse_missing(patterns, people)
         if not patterns.attributes:
             return [GroupSize(Group(()), int(people.sum()), 1.0)]
-        return [
+        found = [
             size
             for columns in self.combinations(patterns.attributes)
             for size in self._sizes(patterns, columns, people, weight, gamma)
         ]
+        for name, levels in zip(patterns.attributes, patterns.levels):
+            if isinstance(patterns.derived.get(name), Where) and "true" not in levels:
+                found.append(GroupSize(Group(((name, "true"),)), 0, 0.0, "nobody meets the condition"))
+        return found
 
     def preview(
         self, frame: Any, outcome: Any = None, *, gamma: float = 0.05, sample_weight: Any = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -41,6 +40,8 @@ class Ranges:
         ['under 18', '18 to under 65', '65 or over']
         """
         points = [f"{point:.12g}" for point in self.points]
+        if len(set(points)) < len(points):  # told apart by more digits only
+            points = [repr(point) for point in self.points]
         middle = [f"{low} to under {high}" for low, high in pairwise(points)]
         return [f"under {points[0]}", *middle, f"{points[-1]} or over"]
 
@@ -79,8 +80,10 @@ def recipe_from_json(content: Any) -> Recipe:
     raise InputError("a derived attribute must have a column with cuts, or a condition")
 
 
-def make_ranges(column: str, points: Sequence[float]) -> Ranges:
+def make_ranges(column: str, points: Any) -> Ranges:
     """Ranges from what a user gives."""
+    if isinstance(points, str):
+        raise InputError(f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]")
     try:
         return Ranges(column, tuple(float(point) for point in points))
     except (TypeError, ValueError) as error:

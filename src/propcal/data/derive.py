@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.conditions import Condition, Not, Test
+from propcal.core.conditions import Condition, Not, Test, is_numeric
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.recipes import Ranges, Recipe
 from propcal.data.levels import MAX_NUMERIC_LEVELS, distinct, level_key, refuse_dates, refuse_many
@@ -46,10 +46,12 @@ def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tupl
     return [False, True], evaluate(recipe.condition, columns, name).astype(np.int8)
 
 
-def floats(column: Any, name: str) -> FloatArray:
+def floats(column: Any, name: str, hint: str = "") -> FloatArray:
     """A column of any kind of number as float64; missing values become NaN."""
     if isinstance(column, np.ndarray):
         raise InputError(f"{name} must hold numbers; it holds values of several kinds")
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -57,7 +59,7 @@ def floats(column: Any, name: str) -> FloatArray:
         column = column.cast(pa.int8())
     elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         what = "text" if "string" in str(kind) else str(kind)
-        raise InputError(f"{name} must hold numbers; all {len(column):,} values are {what}. {RECODE}")
+        raise InputError(f"{name} must hold numbers; all {len(column):,} values are {what}. {hint}".rstrip())
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
@@ -74,13 +76,13 @@ def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
 def _test(test: Test, columns: Columns, name: str) -> BoolArray:
     column = columns[test.column]
     if test.op in COMPARE:
-        if not isinstance(test.values[0], float):
-            raise InputError(f"{name} is compared by {test.op} with {test.values[0]!r}, which is no number")
-        found = COMPARE[test.op](floats(column, name), test.values[0])
+        found = COMPARE[test.op](floats(column, name), float(test.values[0]))
         return np.asarray(found, dtype=np.bool_)
+    if test.op != "missing":
+        refuse_dates(column, test.column)
     values, codes = distinct(column)
     keys = [level_key(value) for value in values]
-    wanted = {level_key(value) for value in test.values}
+    wanted = _wanted(test, column, truths={*keys} <= {"true", "false", None})
     if test.op == "holds":
         if not {*keys} <= {"true", "false", None}:
             raise InputError(f"{name} alone must hold truth values; compare it with something")
@@ -93,3 +95,20 @@ def _test(test: Test, columns: Columns, name: str) -> BoolArray:
         passes = [key in wanted for key in keys]
     lookup = np.array([*passes, test.op == "missing"])  # code -1, a missing value, finds the last entry
     return np.asarray(lookup[codes])
+
+
+def _wanted(test: Test, column: Any, *, truths: bool) -> set[str | None]:
+    """Keys of the values of a test: as text, and as numbers in the column's own precision."""
+    kind = None if isinstance(column, np.ndarray) else column.type
+    kind = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
+    single = kind is not None and pa.types.is_float32(kind)
+    wanted: set[str | None] = set(test.values)
+    if kind is not None and "string" in str(kind) and not truths:
+        return wanted  # among texts, 02139 is not 2139
+    for value in filter(is_numeric, test.values):
+        whole = value.lstrip("-").isdigit()
+        number = int(value) if whole else float(np.float32(value)) if single else float(value)
+        wanted.add(level_key(number))
+        if truths and number in (0, 1):
+            wanted.add("true" if number else "false")
+    return wanted

@@ -34,7 +34,7 @@ def numbers(values: Any, name: str) -> FloatArray:
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         values = _objects(values, name)
     if not isinstance(values, np.ndarray):
-        values = floats(values, name)
+        values = floats(values, name, RECODE)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -179,7 +179,11 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
 def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
     """The named columns of a feature matrix; numbers count the columns of one without names."""
     if not (isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "toarray")):
-        return frame_columns(X, "X", [str(name) for name in names])
+        labels = [str(label) for label in getattr(X, "column_names", getattr(X, "columns", []))]
+        by_place = all(isinstance(name, (int, np.integer)) and str(name) not in labels for name in names)
+        if by_place and any(not 0 <= name < len(labels) for name in names):
+            raise InputError(f"sensitive_features is {list(names)}; X has {len(labels)} columns")
+        return frame_columns(X, "X", [labels[name] if by_place else str(name) for name in names])
     matrix: Any = X if hasattr(X, "toarray") else np.asarray(X)
     if not all(isinstance(name, (int, np.integer)) for name in names):
         raise InputError(

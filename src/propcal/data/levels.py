@@ -115,7 +115,8 @@ def refuse_many(found: list[Any], name: str) -> None:
             raise InputError(
                 f"attribute {name!r} holds {len(numbers):,} different numbers; up to "
                 f"{MAX_NUMERIC_LEVELS} are taken as levels. Give cut points, "
-                f"Groups(cuts={{{name!r}: [...]}}); if it is an identifier, leave it out"
+                f"Groups(cuts={{{name!r}: [...]}}), or name the columns that are groups, "
+                f"Groups(columns=[...]); if it is an identifier, leave it out"
             )
     if len(found) > MAX_LEVELS:
         raise InputError(

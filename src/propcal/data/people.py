@@ -55,6 +55,7 @@ def rows_to_atoms(
     outcome = compact_outcomes(y, names[1])
     del y
     recipes = groups.recipes()
+    require(list(columns), [column for recipe in recipes.values() for column in recipe.columns])
     attributes = groups.attributes(list(columns))
     levels: list[tuple[Level, ...]] = []
     codes = []
@@ -154,7 +155,8 @@ def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_we
     weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
     sizes = groups.sizes(atoms.patterns, people, weight, gamma=gamma)
     inside = membership([size.group for size in sizes], atoms.patterns)
-    rates = (inside @ positives) / (inside @ weight)
+    with np.errstate(invalid="ignore"):  # a condition that nobody meets has no rate
+        rates = (inside @ positives) / (inside @ weight)
     return pd.DataFrame(
         {
             "group": [size.group.name for size in sizes],

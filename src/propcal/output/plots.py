@@ -66,7 +66,7 @@ def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
         for name in patterns:
             if name not in names:
                 raise InputError(f"there is no pattern {name!r}; there are {names}")
-        return [(names.index(name), name) for name in patterns]
+        return [(names.index(name), _short(name)) for name in patterns]
     grid = np.linspace(0, 1, 501)
     curves = [correction.maps.apply(grid, np.full(len(grid), p)) for p in range(len(names))]
     alike: dict[bytes, list[int]] = {}
@@ -117,4 +117,7 @@ def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = Non
 
 
 def _short(name: str, most: int = 48) -> str:
-    return name if len(name) <= most else name[: most - 3] + "..."
+    """A name as matplotlib shows it letter by letter: no formulas, and no label hidden by an underscore."""
+    name = name if len(name) <= most else name[: most - 3] + "..."
+    name = name.replace("$", r"\$")
+    return f" {name}" if name.startswith("_") else name

@@ -220,8 +220,10 @@ def _sweeps(
         updates = scores.sweep(order, rule, float(settings.eta), left)
         batches.append(updates)
         left -= len(updates)
-        if not len(updates):  # unless eta is so small that a step rounds to nothing
-            return batches, scores.worst(rule) < 0
+        if not len(updates):
+            smallest = settings.eta * settings.alpha * (rho if settings.proportional else UNIT)
+            # a step that rounds to nothing is no update, and no proof either
+            return batches, smallest >= 1 or scores.worst(rule) < 0
     raise AssertionError("unreachable: the orders never end")
 
 

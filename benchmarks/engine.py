@@ -1,6 +1,6 @@
 """Time and memory of fit and predict, as ratios to encoding the columns and np.lexsort of the same data.
 
-    python benchmarks/engine.py            # everything, about six minutes on 2 cores
+    python benchmarks/engine.py            # everything, about four minutes on 2 cores
     python benchmarks/engine.py --quick    # up to 10^6 rows
 
 Writes benchmarks/results/engine.json and engine.md.

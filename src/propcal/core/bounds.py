@@ -138,7 +138,7 @@ def max_updates(alpha: float, n_bins: int, gamma: float, rho: float = 1.0) -> fl
     return n_bins / (alpha**3 * rho**2 * gamma)
 
 
-def max_steps(alpha: float, n_bins: int, gamma: float, rho: float = 1.0, *, n_groups: int) -> float:
+def max_steps(alpha: float, n_bins: int, gamma: float, rho: float, n_groups: int) -> float:
     """Category visits after which PMCBoost has converged: |C| / (alpha**3 lambda**2 rho**2 gamma).
 
     Proposition, under the conditions of `max_updates`: in the worst case each sweep over all

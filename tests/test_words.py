@@ -319,6 +319,10 @@ def test_words_edited_into_nonsense_are_refused(patients, tmp_path, nonsense):
 def test_groups_given_twice_are_told(patients):
     with pytest.raises(InputError, match="given twice"):
         PMCBoost(groups=GROUPS, intersections=1).fit(patients.score, patients.y, sensitive_features=patients)
+    with pytest.raises(InputError, match="given twice"):
+        pmc_loss(patients.y, patients.score, sensitive_features=patients, groups=GROUPS, missing="exclude")
+    with pytest.raises(InputError, match=r"groups must be a propcal\.Groups"):
+        pmc_loss(patients.y, patients.score, sensitive_features=patients, groups=["race"])
     with pytest.raises(InputError, match=r"groups must be a propcal\.Groups"):
         PMCBoost(groups=["race"]).fit(patients.score, patients.y, sensitive_features=patients)
 

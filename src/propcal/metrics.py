@@ -12,7 +12,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, make_bins
 from propcal.core.categories import Categories, categories, category_min_share
 from propcal.core.grid import check_number
-from propcal.core.groups import Groups
+from propcal.core.groups import Groups, definition
 from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
 from propcal.data.frames import columns_of_x
 from propcal.data.people import rows_to_atoms
@@ -40,18 +40,12 @@ def category_table(
     if min_share is None:
         min_share = category_min_share(alpha, gamma, bins)
     check_number("min_share", min_share, at_least=0, at_most=1)
-    definition = Groups(intersections=intersections, missing=missing) if groups is None else groups
-    collection = definition.collect(
-        atoms.patterns,
-        np.asarray(atoms.pattern_sums(atoms.people)),
-        atoms.pattern_sums(atoms.weight),
-        gamma=gamma,
-    )
+    collection = atoms.collection(definition(groups, intersections, missing), gamma=gamma)
     return categories(atoms, collection, bins, min_share=min_share, min_people=min_people)
 
 
 def _atoms(y: Any, score: Any, features: Any, weight: Any, groups: Groups | None) -> Atoms:
-    return rows_to_atoms(score, y, features, weight, groups=Groups() if groups is None else groups)
+    return rows_to_atoms(score, y, features, weight, groups=definition(groups, "all", "level"))
 
 
 def mc_of(table: Categories) -> float:

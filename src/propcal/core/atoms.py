@@ -27,7 +27,7 @@ from propcal.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.groups import Groups
+    from propcal.core.groups import Collection, Groups
 
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 SCORE_BITS = 33  # a score is at most 2**32
@@ -148,6 +148,11 @@ class Atoms:
         """Add up a per-atom column within each pattern, exactly where it is whole."""
         running = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
         return np.asarray(np.diff(running[self.starts]))
+
+    def collection(self, groups: Groups, *, gamma: float) -> Collection:
+        """The collection C of these people."""
+        people: Any = self.pattern_sums(self.people)
+        return groups.collect(self.patterns, people, self.pattern_sums(self.weight), gamma=gamma)
 
     def outcome_units(self) -> SumArray:
         """`positives` in units of the grid, like the sums of scores that they are compared with."""

@@ -17,7 +17,7 @@ from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import category_min_share
 from propcal.core.correction import Correction
 from propcal.core.grid import UNIT, IntArray, SumArray, check_choice, check_number
-from propcal.core.groups import Collection, Groups, membership
+from propcal.core.groups import Collection, Groups, definition, membership
 from propcal.errors import InputError
 
 logger = logging.getLogger("propcal")
@@ -55,14 +55,7 @@ class Settings:
 
     def definition(self) -> Groups:
         """How people are divided; the two short arguments are another way to say it."""
-        short = Groups(intersections=self.intersections, missing=self.missing)
-        if self.groups is None:
-            return short
-        if not isinstance(self.groups, Groups):
-            raise InputError(f"groups must be a propcal.Groups; got {type(self.groups).__name__}")
-        if short != Groups():
-            raise InputError("intersections and missing are given twice: say them in Groups(...) alone")
-        return self.groups
+        return definition(self.groups, self.intersections, self.missing)
 
     @property
     def method(self) -> str:
@@ -188,9 +181,7 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     bins = make_bins(
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
     )
-    people, weight = atoms.pattern_sums(atoms.people), atoms.pattern_sums(atoms.weight)
-    groups = settings.definition()
-    collection = groups.collect(atoms.patterns, np.asarray(people), weight, gamma=settings.gamma)
+    collection = atoms.collection(settings.definition(), gamma=settings.gamma)
     _say_if_compiling()
     scores = _Scores(atoms, bins, collection)
     batches, converged = _sweeps(scores, settings, bins, len(collection), rng)

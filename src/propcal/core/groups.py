@@ -322,6 +322,18 @@ class Groups:
             yield GroupSize(Group(conditions), int(count), float(share), reason)
 
 
+def definition(groups: Any, intersections: Any, missing: str) -> Groups:
+    """One definition of the groups, from `groups` or from the two short arguments, never from both."""
+    short = Groups(intersections=intersections, missing=missing)
+    if groups is None:
+        return short
+    if not isinstance(groups, Groups):
+        raise InputError(f"groups must be a propcal.Groups; got {type(groups).__name__}")
+    if short != Groups():
+        raise InputError("intersections and missing are given twice: say them in Groups(...) alone")
+    return groups
+
+
 def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
     """Which groups (rows) contain which patterns (columns)."""
     inside: Any = [group.contains(patterns) for group in groups]

@@ -7,11 +7,6 @@ import numpy as np
 from propcal.core.grid import FloatArray
 
 
-def cutoff(outcome_rate: FloatArray, *, alpha: float, rho: float) -> FloatArray:
-    """Smallest gap that triggers an update of PMCBoost (Algorithm 1, both branches)."""
-    return alpha * np.maximum(outcome_rate, rho)
-
-
 def largest_gap(gap: FloatArray) -> float:
     """MC loss: the largest |outcome rate - mean score| of any category; NaN if there is none.
 

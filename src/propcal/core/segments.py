@@ -214,8 +214,7 @@ def sweep(
         shift = int(np.floor(eta * gap + 0.5))
         if abs(gap) < limit or shift == 0:
             continue
-        # All buckets are taken out of the bin before any piece is filed: they are of different
-        # patterns, so that one after the other is the same.
+        # the buckets are of different patterns: moving one leaves the others as they are
         for m in range(first, last):
             segments, count = _move_bucket(
                 segments, count, heads, sums, members[m], j, shift, edges, scores, size, running

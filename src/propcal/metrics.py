@@ -10,16 +10,18 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, make_bins
-from propcal.core.categories import Categories, categories, category_min_share
-from propcal.core.grid import check_number
+from propcal.core.categories import Buckets, Categories, categories, category_min_share
+from propcal.core.grid import IntArray, check_number
 from propcal.core.groups import Groups, definition
 from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
 from propcal.data.frames import columns_of_x
-from propcal.data.people import rows_to_atoms
+from propcal.data.people import Rows, checked_rows
+
+_NONE: IntArray = np.empty(0, dtype=np.int64)  # scores, where bins do not depend on them
 
 
 def category_table(
-    atoms: Atoms,
+    people: Atoms | Rows,
     alpha: float = 0.05,
     gamma: float = 0.05,
     rho: float = 0.1,
@@ -36,32 +38,39 @@ def category_table(
     check_number("gamma", gamma, above=0, at_most=1)
     check_number("rho", rho, above=0, at_most=1)
     check_number("min_people", min_people, at_least=1, whole=True)
-    bins = make_bins(binning, n_bins, rho=rho, score=atoms.score, weight=atoms.weight)
+    plain = isinstance(people, Rows) and people.plain and binning != "quantile"
+    atoms = people.atoms() if isinstance(people, Rows) and not plain else people
+    scores, weights = (_NONE, _NONE) if isinstance(atoms, Rows) else (atoms.score, atoms.weight)
+    bins = make_bins(binning, n_bins, rho=rho, score=scores, weight=weights)
     if min_share is None:
         min_share = category_min_share(alpha, gamma, bins)
     check_number("min_share", min_share, at_least=0, at_most=1)
-    collection = atoms.collection(definition(groups, intersections, missing), gamma=gamma)
-    return categories(atoms, collection, bins, min_share=min_share, min_people=min_people)
+    buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else Buckets.of_atoms(atoms, bins)
+    n_people, weight = buckets.people.sum(axis=1), buckets.weight.sum(axis=1)
+    collection = definition(groups, intersections, missing).collect(
+        atoms.patterns, n_people, weight, gamma=gamma
+    )
+    return categories(buckets, atoms.patterns, collection, bins, min_share=min_share, min_people=min_people)
 
 
-def _atoms(y: Any, score: Any, features: Any, weight: Any, groups: Groups | None) -> Atoms:
-    return rows_to_atoms(score, y, features, weight, groups=definition(groups, "all", "level"))
+def _rows(y: Any, score: Any, features: Any, weight: Any, groups: Groups | None) -> Rows:
+    return checked_rows(score, y, features, weight, groups=definition(groups, "all", "level"))
 
 
 def mc_of(table: Categories) -> float:
     """MC loss of a category table."""
-    return largest_gap(table.gap[table.eligible])
+    return float(largest_gap(table.gap[table.eligible]))
 
 
 def pmc_of(table: Categories, rho: float) -> float:
     """PMC loss of a category table."""
     chosen = table.eligible
-    return largest_proportional_gap(table.gap[chosen], table.outcome_rate[chosen], rho=rho)
+    return float(largest_proportional_gap(table.gap[chosen], table.outcome_rate[chosen], rho=rho))
 
 
 def dc_of(table: Categories, rho: float) -> float:
     """DC loss of a category table."""
-    return largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho)
+    return float(largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho))
 
 
 def mc_loss(
@@ -118,7 +127,7 @@ def mc_loss(
     0.05
     """
     rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    return mc_of(category_table(_atoms(y, score, sensitive_features, sample_weight, groups), *rule))
+    return mc_of(category_table(_rows(y, score, sensitive_features, sample_weight, groups), *rule))
 
 
 def pmc_loss(
@@ -148,7 +157,7 @@ def pmc_loss(
     0.125
     """
     rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    return pmc_of(category_table(_atoms(y, score, sensitive_features, sample_weight, groups), *rule), rho)
+    return pmc_of(category_table(_rows(y, score, sensitive_features, sample_weight, groups), *rule), rho)
 
 
 def dc_loss(
@@ -182,7 +191,7 @@ def dc_loss(
     0.6931
     """
     rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    return dc_of(category_table(_atoms(y, score, sensitive_features, sample_weight, groups), *rule), rho)
+    return dc_of(category_table(_rows(y, score, sensitive_features, sample_weight, groups), *rule), rho)
 
 
 def loss_scorer(

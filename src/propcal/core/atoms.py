@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import (
-    MAX_PEOPLE,
-    UNIT,
-    FloatArray,
-    IntArray,
-    SumArray,
-    check_choice,
-    from_grid,
-    to_grid,
-)
-from propcal.core.patterns import Level, Patterns, combinations_present, sort_levels
-from propcal.core.recipes import Recipe
+from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid
+from propcal.core.patterns import Patterns
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +19,6 @@ if TYPE_CHECKING:
     from propcal.core.groups import Collection, Groups
 
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
-SCORE_BITS = 33  # a score is at most 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +65,7 @@ class Atoms:
         outcome: str,
         groups: list[str] | tuple[str, ...] | str | Groups = (),
         weight: str | None = None,
+        cluster: str | None = None,
         resolution: float | None = None,
         weight_kind: str = "auto",
     ) -> Atoms:
@@ -91,6 +80,10 @@ class Atoms:
             Columns that define groups, or groups in your words; their `columns` must be named.
         weight : str, optional
             Column with weights.
+        cluster : str, optional
+            Column with the id of a person (or a hospital) who may occur in several rows. The ids are
+            hashed into 256 buckets, an attribute that makes no groups; an audit then takes its noise
+            from the spread of the buckets.
         resolution : float, optional
             Round scores to this grid, such as 2**-16; None keeps them to 2**-32.
         weight_kind : "auto", "frequency" or "survey", default="auto"
@@ -105,6 +98,7 @@ class Atoms:
             outcome=outcome,
             groups=groups,
             weight=weight,
+            cluster=cluster,
             resolution=resolution,
             weight_kind=weight_kind,
         )
@@ -139,6 +133,14 @@ class Atoms:
     def soft(self) -> bool:
         """Whether some outcome lay strictly between 0 and 1 (or weights are not whole)."""
         return self.positives.dtype.kind == "f"
+
+    @property
+    def soft_labels(self) -> bool:
+        """Whether some outcome lay strictly between 0 and 1, as far as sums of survey weights can tell."""
+        if self.frequencies:
+            return self.soft
+        between = (self.positives > 0) & (self.positives < self.weight * (1 - 1e-12))
+        return bool(np.any(between & (self.people == 1)))
 
     def pattern_index(self) -> IntArray:
         """Pattern of each atom."""
@@ -199,20 +201,9 @@ class Atoms:
         """Atoms of both sets of people together; the attributes must be the same."""
         if not isinstance(other, Atoms):
             return NotImplemented
-        mine, theirs = self.patterns, other.patterns
-        if not mine.same_attributes(theirs):
-            raise InputError(
-                f"atoms of different attributes cannot be added: {list(mine.attributes)} and "
-                f"{list(theirs.attributes)}, or they are derived in different ways"
-            )
-        levels = tuple(sort_levels([*{*a, *b}]) for a, b in zip(mine.levels, theirs.levels))
-        tables = [_translate(p, levels)[a.pattern_index()] for p, a in ((mine, self), (theirs, other))]
-        sums = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in SUMS}
-        score = np.concatenate([self.score, other.score])
-        patterns, code = patterns_of(
-            mine.attributes, levels, list(np.concatenate(tables).T), len(score), mine.derived
-        )
-        return _collapse(patterns, code, score, sums)
+        from propcal.core.reduction import merge  # it makes Atoms, so it comes after them
+
+        return merge(self, other)
 
     def __repr__(self) -> str:
         of = " x ".join(self.patterns.attributes) or "everybody"
@@ -228,123 +219,3 @@ def refuse_too_many(total: float) -> None:
             f"{total:,.0f} people are more than can be added up exactly ({MAX_PEOPLE:,}); "
             "divide the weights, or use weights that are not whole"
         )
-
-
-def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> IntArray:
-    """The pattern table in terms of other (more) levels."""
-    table = patterns.table.copy()
-    for a, wanted in enumerate(levels):
-        position = np.array([wanted.index(level) for level in patterns.levels[a]], dtype=np.int64)
-        table[:, a] = position[table[:, a]]
-    return table
-
-
-def patterns_of(
-    attributes: tuple[str, ...],
-    levels: tuple[tuple[Level, ...], ...],
-    codes: list[Any],
-    n_rows: int,
-    derived: Mapping[str, Recipe],
-) -> tuple[Patterns, Any]:
-    """Find the patterns that occur, and the pattern of each row.
-
-    `codes` holds for each attribute the index of each row's level. Levels that no row has are
-    dropped, so that the result depends on the rows alone.
-    """
-    table, code = combinations_present(codes, [len(level) for level in levels], n_rows)
-    used = [np.unique(table[:, a]) for a in range(len(attributes))]
-    kept = tuple(tuple(level[i] for i in u) for level, u in zip(levels, used))
-    for a, u in enumerate(used):
-        table[:, a] = np.searchsorted(u, table[:, a])
-    return Patterns(attributes, kept, table, derived), code
-
-
-def atoms_of_rows(
-    patterns: Patterns,
-    code: Any,
-    score: FloatArray,
-    outcome: Any,
-    weight: FloatArray | None,
-    *,
-    resolution_bits: int = 32,
-    weight_kind: str = "auto",
-) -> Atoms:
-    """Reduce checked rows to atoms. Rows of weight 0 must be gone.
-
-    `outcome` is of an integer type if every outcome is 0 or 1, and float64 if some are soft labels.
-    """
-    check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
-    units = to_grid(score) if resolution_bits == 32 else _coarse(score, resolution_bits)
-    hard = outcome.dtype.kind == "i"
-    whole = weight is None or bool(np.all(weight == np.floor(weight)))
-    if weight is not None and weight_kind == "frequency" and not whole:
-        raise InputError("weights that are frequencies must be whole numbers; these are not")
-    whole = whole and not (weight is not None and weight_kind == "survey")
-    refuse_too_many(len(units) if weight is None or not whole else float(weight.sum()))
-    if hard and weight is None:
-        return _collapse_counts(patterns, code, units, outcome)
-    y: SumArray = outcome.astype(np.int64) if hard else from_grid(to_grid(outcome))
-    if whole:
-        w = np.ones(len(units), dtype=np.int64) if weight is None else weight.astype(np.int64)
-        sums = {"people": w, "weight": w, "weight_sq": w, "positives": w * y, "positives_sq": w * y}
-    else:
-        assert weight is not None
-        squares = weight * weight
-        sums = {
-            "people": np.ones(len(units), dtype=np.int64),
-            "weight": weight,
-            "weight_sq": squares,
-            "positives": weight * y,
-            "positives_sq": squares * y,
-        }
-    return _collapse(patterns, code, units, sums)
-
-
-def _coarse(score: FloatArray, bits: int) -> IntArray:
-    return np.floor(score * float(1 << bits) + 0.5).astype(np.int64) << (32 - bits)
-
-
-def _starts(patterns: Patterns, keys: IntArray) -> IntArray:
-    return np.searchsorted(keys, np.arange(len(patterns) + 1, dtype=np.int64) << SCORE_BITS)
-
-
-def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: Any) -> Atoms:
-    """Count people and 0/1 outcomes: pattern, score and outcome in one number, one plain sort.
-
-    Sorting such numbers is several times faster than sorting indices (argsort, lexsort).
-    """
-    keys = units
-    if len(patterns) > 1:
-        high = code.astype(np.int64)
-        high <<= SCORE_BITS
-        keys += high
-        del high
-    keys <<= 1
-    keys += outcome
-    keys.sort()
-    positive = (keys & 1).astype(np.int8)
-    keys >>= 1
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    positives = np.add.reduceat(positive, first, dtype=np.int64)
-    keys = keys[first]
-    people = np.empty_like(first)
-    np.subtract(first[1:], first[:-1], out=people[:-1])
-    people[-1] = len(positive) - first[-1]
-    starts = _starts(patterns, keys)
-    keys &= (1 << SCORE_BITS) - 1
-    return Atoms(patterns, starts, keys, people, people, people, positives, positives)
-
-
-def _collapse(patterns: Patterns, code: Any, units: IntArray, sums: dict[str, Any]) -> Atoms:
-    """Add up the given columns over rows of the same pattern and score."""
-    keys = (code.astype(np.int64) << SCORE_BITS) + units
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    done: dict[int, Any] = {}  # columns that are one array before remain one array after
-    for column in sums.values():
-        if id(column) not in done:
-            done[id(column)] = np.add.reduceat(column[order], first)
-    keys = keys[first]
-    added = {name: done[id(column)] for name, column in sums.items()}
-    return Atoms(patterns, _starts(patterns, keys), keys & ((1 << SCORE_BITS) - 1), **added)

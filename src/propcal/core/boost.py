@@ -18,6 +18,7 @@ from propcal.core.categories import category_min_share
 from propcal.core.correction import Correction
 from propcal.core.grid import UNIT, IntArray, SumArray, check_choice, check_number
 from propcal.core.groups import Collection, Groups, definition, membership
+from propcal.core.reduction import without_clusters
 from propcal.errors import InputError
 
 logger = logging.getLogger("propcal")
@@ -172,6 +173,7 @@ def bootstrap(atoms: Atoms, rng: np.random.Generator) -> tuple[SumArray, SumArra
 
 def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
     """Run Algorithm 1 on atoms until a sweep makes no update."""
+    atoms = without_clusters(atoms)
     if not 0 < float(atoms.positives.sum()) < float(atoms.weight.sum()):
         every = "none" if float(atoms.positives.sum()) <= 0 else "all"
         raise InputError(

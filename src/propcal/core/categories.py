@@ -9,11 +9,14 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, exact_fraction
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, exact_fraction, to_grid
 from propcal.core.groups import Collection, membership
+from propcal.core.patterns import Patterns
 
 if TYPE_CHECKING:
     import pandas as pd
+
+PORTION = 1 << 20  # rows whose scores, at most 2**32 units each, add up to less than 2**53
 
 
 def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
@@ -93,25 +96,63 @@ def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
     return np.asarray(np.diff(running[cuts], axis=1))
 
 
+@dataclass(frozen=True, eq=False)
+class Buckets:
+    """People, weight, outcomes and scores (both in units) of every (pattern, bin)."""
+
+    people: Any
+    weight: Any
+    outcome: Any
+    score: Any
+
+    @classmethod
+    def of_atoms(cls, atoms: Atoms, bins: Bins) -> Buckets:
+        """Add up atoms."""
+        columns = (atoms.people, atoms.weight, atoms.outcome_units(), atoms.weight * atoms.score)
+        return cls(*(bucket_sums(atoms, bins, column) for column in columns))
+
+    @classmethod
+    def of_rows(cls, n_patterns: int, code: Any, score: FloatArray, outcome: Any, bins: Bins) -> Buckets:
+        """Add up rows of weight 1 with 0/1 outcomes: the same sums without a sort.
+
+        Portions are small enough for the sums of scores to be exact in floating point.
+        """
+        shape, size = (n_patterns, len(bins)), n_patterns * len(bins)
+        people, positives, total = (np.zeros(size, dtype=np.int64) for _ in range(3))
+        for begin in range(0, len(score), PORTION):
+            rows = slice(begin, begin + PORTION)
+            units = to_grid(score[rows])
+            key = code[rows] * np.int64(len(bins))
+            key += bins.index(units)
+            total += np.bincount(key, weights=units, minlength=size).astype(np.int64)
+            key *= 2
+            key += outcome[rows]
+            either = np.bincount(key, minlength=2 * size).reshape(-1, 2)
+            people += either.sum(axis=1)
+            positives += either[:, 1]
+        counted = people.reshape(shape)
+        return cls(counted, counted, positives.reshape(shape) * np.int64(UNIT), total.reshape(shape))
+
+
 def categories(
-    atoms: Atoms, collection: Collection, bins: Bins, *, min_share: float, min_people: int = 1
+    buckets: Buckets,
+    patterns: Patterns,
+    collection: Collection,
+    bins: Bins,
+    *,
+    min_share: float,
+    min_people: int = 1,
 ) -> Categories:
     """Tabulate every (group, bin) of a collection.
 
     A category is eligible if its share of the weight is at least `min_share` and it has at least
     `min_people` people.
     """
-    inside = membership(collection.groups, atoms.patterns).astype(np.int64)
+    inside = membership(collection.groups, patterns).astype(np.int64)
     people, weight, outcome, score = (
-        _over_groups(inside, bucket_sums(atoms, bins, column))
-        for column in (
-            atoms.people,
-            atoms.weight,
-            atoms.outcome_units(),
-            atoms.weight * atoms.score,
-        )
+        inside @ column for column in (buckets.people, buckets.weight, buckets.outcome, buckets.score)
     )
-    share = weight / atoms.weight.sum()
+    share = weight / buckets.weight.sum()
     return Categories(
         collection,
         bins,
@@ -123,8 +164,3 @@ def categories(
         share=share,
         eligible=(people >= max(min_people, 1)) & (share >= min_share),
     )
-
-
-def _over_groups(inside: IntArray, buckets: SumArray) -> Any:
-    """Sum of the buckets of each group's patterns, exact for whole numbers."""
-    return inside @ buckets

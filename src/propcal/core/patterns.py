@@ -91,3 +91,23 @@ def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tup
     _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
     table = np.stack([code[first] for code in codes], axis=1)
     return table.astype(np.int64), combined.reshape(-1).astype(np.int32)
+
+
+def patterns_of(
+    attributes: tuple[str, ...],
+    levels: tuple[tuple[Level, ...], ...],
+    codes: list[Any],
+    n_rows: int,
+    derived: Mapping[str, Recipe],
+) -> tuple[Patterns, Any]:
+    """Find the patterns that occur, and the pattern of each row.
+
+    `codes` holds for each attribute the index of each row's level. Levels that no row has are
+    dropped, so that the result depends on the rows alone.
+    """
+    table, code = combinations_present(codes, [len(level) for level in levels], n_rows)
+    used = [np.unique(table[:, a]) for a in range(len(attributes))]
+    kept = tuple(tuple(level[i] for i in u) for level, u in zip(levels, used))
+    for a, u in enumerate(used):
+        table[:, a] = np.searchsorted(u, table[:, a])
+    return Patterns(attributes, kept, table, derived), code

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import log2
 from typing import Any
 
 import numpy as np
 
-from propcal.core.atoms import Atoms, atoms_of_rows, patterns_of
-from propcal.core.grid import FloatArray, check_number
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Bins
+from propcal.core.categories import Buckets
+from propcal.core.grid import FloatArray, check_number, from_grid
 from propcal.core.groups import Groups, membership
-from propcal.core.patterns import Level, Patterns, combinations_present
+from propcal.core.patterns import Level, Patterns, combinations_present, patterns_of
+from propcal.core.reduction import CLUSTER, atoms_of_rows
+from propcal.data.clusters import BUCKETS, bucket_codes
 from propcal.data.derive import Columns, attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, frame_columns, numbers, require
 from propcal.data.levels import encode, encode_known
@@ -19,7 +25,40 @@ from propcal.data.rows import check_lengths, check_scores, check_weights, compac
 from propcal.errors import InputError
 
 EVERY_COLUMN = Groups()
-_PREVIEW = ("frame", "outcome", "sample_weight")  # names in errors
+NAMES = ("score", "y", "sample_weight")  # of the columns, in errors
+_PREVIEW = ("frame", "outcome", "sample_weight")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows: the pattern (by `code`), score, outcome and weight of each person."""
+
+    patterns: Patterns
+    code: Any
+    score: FloatArray
+    outcome: Any
+    weight: FloatArray | None
+
+    @property
+    def plain(self) -> bool:
+        """Whether outcomes are 0 or 1 and nobody is weighted."""
+        return self.weight is None and self.outcome.dtype.kind == "i"
+
+    def atoms(self, *, resolution_bits: int = 32, weight_kind: str = "auto") -> Atoms:
+        """Reduce them to atoms."""
+        return atoms_of_rows(
+            self.patterns,
+            self.code,
+            self.score,
+            self.outcome,
+            self.weight,
+            resolution_bits=resolution_bits,
+            weight_kind=weight_kind,
+        )
+
+    def buckets(self, bins: Bins) -> Buckets:
+        """Reduce plain rows straight to (pattern, bin), for those who need no more than that."""
+        return Buckets.of_rows(len(self.patterns), self.code, self.score, self.outcome, bins)
 
 
 def rows_to_atoms(
@@ -28,22 +67,43 @@ def rows_to_atoms(
     sensitive_features: Any = None,
     sample_weight: Any = None,
     *,
+    cluster: Any = None,
     groups: Groups = EVERY_COLUMN,
-    names: tuple[str, str, str] = ("score", "y", "sample_weight"),
+    names: tuple[str, str, str] = NAMES,
     resolution: float | None = None,
     weight_kind: str = "auto",
 ) -> Atoms:
-    """Check arrays or series of people and reduce them to atoms.
+    """Check arrays or series of people and reduce them to atoms."""
+    bits = resolution_bits(resolution)
+    rows = checked_rows(
+        score, outcome, sensitive_features, sample_weight, cluster=cluster, groups=groups, names=names
+    )
+    return rows.atoms(resolution_bits=bits, weight_kind=weight_kind)
+
+
+def checked_rows(
+    score: Any,
+    outcome: Any,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    *,
+    cluster: Any = None,
+    groups: Groups = EVERY_COLUMN,
+    names: tuple[str, str, str] = NAMES,
+) -> Rows:
+    """Check arrays or series of people, and find the pattern of each.
 
     `names` says how errors call the score, the outcome and the weight.
     """
-    bits = resolution_bits(resolution)
     values, y = numbers(score, names[0]), numbers(outcome, names[1])
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
     columns = attribute_columns(sensitive_features, wanted_columns(groups))
+    ids = None if cluster is None else next(iter(attribute_columns({"cluster": cluster}).values()))
     sizes = {names[0]: len(values), names[1]: len(y)}
     if weight is not None:
         sizes[names[2]] = len(weight)
+    if ids is not None:
+        sizes["cluster"] = len(ids)
     check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
     counts = None if weight is None else check_weights(weight, names[2])
     if counts is not None and not counts.all():
@@ -63,11 +123,39 @@ def rows_to_atoms(
         found, code = encode(*fitting_values(name, recipes.get(name), columns, counts))
         levels.append(found)
         codes.append(code)
+    if CLUSTER in attributes:
+        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
+    if ids is not None:
+        buckets = bucket_codes(ids)
+        attributes, levels = (*attributes, CLUSTER), [*levels, BUCKETS]
+        codes.append(buckets if counts is None else buckets[counts])
     patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
-    del codes
-    return atoms_of_rows(
-        patterns, code, values, outcome, weight, resolution_bits=bits, weight_kind=weight_kind
+    return Rows(patterns, code, values, outcome, weight)
+
+
+def rows_of_scores(
+    scores: Mapping[str, Any],
+    outcome: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    *,
+    cluster: Any,
+    groups: Groups,
+) -> tuple[Atoms, dict[str, FloatArray]]:
+    """Atoms of single rows, and of each atom every one of several scores.
+
+    The number of the row, in units of the grid, takes the place of the score, so that rows of one
+    pattern stay apart.
+    """
+    values = {name: numbers(score, f"score {name!r}") for name, score in scores.items()}
+    check_lengths({f"score {name!r}": len(score) for name, score in values.items()})
+    for name, score in values.items():
+        check_scores(score, f"score {name!r}")
+    number = np.arange(len(next(iter(values.values()))))
+    atoms = rows_to_atoms(
+        from_grid(number), outcome, sensitive_features, sample_weight, cluster=cluster, groups=groups
     )
+    return atoms, {name: score[atoms.score] for name, score in values.items()}
 
 
 def wanted_columns(groups: Groups) -> list[str] | None:
@@ -86,24 +174,28 @@ def atoms_from_frame(
     outcome: str,
     groups: Any = (),
     weight: str | None = None,
+    cluster: str | None = None,
     resolution: float | None = None,
     weight_kind: str = "auto",
 ) -> Atoms:
     """Reduce the named columns of a data frame to atoms."""
-    for argument, name in (("score", score), ("outcome", outcome), ("weight", weight)):
-        if not (isinstance(name, str) or (name is None and argument == "weight")):
+    optional = {"weight": weight, "cluster": cluster}
+    for argument, name in ({"score": score, "outcome": outcome} | optional).items():
+        if not (isinstance(name, str) or (name is None and argument in optional)):
             raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
     if not isinstance(groups, Groups):
         groups = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
     wanted = wanted_columns(groups)
     if wanted is None:
         raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
-    columns = frame_columns(frame, "frame", [score, outcome, *wanted, *([] if weight is None else [weight])])
+    also = [name for name in optional.values() if name is not None]
+    columns = frame_columns(frame, "frame", list(dict.fromkeys([score, outcome, *wanted, *also])))
     return rows_to_atoms(
         columns[score],
         columns[outcome],
         {name: columns[name] for name in wanted},
         None if weight is None else columns[weight],
+        cluster=None if cluster is None else columns[cluster],
         groups=groups,
         names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
         resolution=resolution,

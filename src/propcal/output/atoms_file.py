@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from propcal.core.atoms import SUMS, Atoms, patterns_of
+from propcal.core.atoms import SUMS, Atoms
 from propcal.core.grid import UNIT
+from propcal.core.patterns import patterns_of
 from propcal.data.levels import distinct, encode
 from propcal.errors import FileFormatError, InputError
 from propcal.output.storage import derived as read_derived

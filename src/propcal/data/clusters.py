@@ -1,0 +1,35 @@
+"""Clusters: people who occur several times, as a few buckets of their ids that add up like any attribute."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from propcal.core.patterns import Level
+from propcal.data.levels import distinct, level_key
+from propcal.errors import InputError
+
+N_BUCKETS = 256
+BUCKETS: tuple[Level, ...] = tuple(f"{bucket:03d}" for bucket in range(N_BUCKETS))
+
+
+def bucket_codes(ids: Any) -> Any:
+    """Bucket of each row: a hash of the id, the same everywhere, so that all rows of a person share one.
+
+    What happens within a person stays within a bucket, and buckets are as good as independent: their
+    spread is what an interval needs. A bucket says next to nothing about an id.
+    """
+    values, codes = distinct(ids)
+    hashed = np.array([_bucket(level_key(value)) for value in values], dtype=np.int64)
+    absent = int(np.count_nonzero(codes < 0)) + int(np.count_nonzero(hashed[codes[codes >= 0]] < 0))
+    if absent:
+        raise InputError(
+            f"cluster: {absent:,} of {len(codes):,} ids are missing; give each such row an id of its own"
+        )
+    return hashed[codes].astype(np.int32)
+
+
+def _bucket(key: Level) -> int:
+    return -1 if key is None else blake2b(key.encode(), digest_size=1).digest()[0]

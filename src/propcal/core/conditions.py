@@ -75,12 +75,18 @@ class Combined:
 Condition = Test | Not | Combined
 
 
+def tests_of(condition: Condition) -> Iterator[Test]:
+    """The single tests that a condition is made of, in order."""
+    if isinstance(condition, Test):
+        yield condition
+        return
+    for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
+        yield from tests_of(part)
+
+
 def columns_of(condition: Condition) -> list[str]:
     """The columns that a condition reads, each once."""
-    if isinstance(condition, Test):
-        return [condition.column]
-    parts = (condition.part,) if isinstance(condition, Not) else condition.parts
-    return list(dict.fromkeys(column for part in parts for column in columns_of(part)))
+    return list(dict.fromkeys(test.column for test in tests_of(condition)))
 
 
 def parse(text: str) -> Condition:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.conditions import Condition, Not, Test, is_numeric
+from propcal.core.conditions import Condition, Not, Test, is_numeric, tests_of
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.recipes import Ranges, Recipe
 from propcal.data.levels import MAX_NUMERIC_LEVELS, distinct, level_key, refuse_dates, refuse_many
@@ -16,6 +17,17 @@ from propcal.errors import InputError
 Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
 RECODE = "An outcome is recoded by (y == 'its label'), a score by astype(float)"
 COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) -> list[str]:
+    """The columns that are read as numbers: cut or compared by size, and no levels themselves."""
+    found: list[str] = []
+    for recipe in recipes.values():
+        if isinstance(recipe, Ranges):
+            found.append(recipe.column)
+        else:
+            found += [test.column for test in tests_of(recipe.condition) if test.op in COMPARE]
+    return [c for c in dict.fromkeys(found) if c not in attributes or c in recipes]
 
 
 def fitting_values(

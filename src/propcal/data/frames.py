@@ -15,6 +15,8 @@ from propcal.data.derive import RECODE, Columns, floats
 from propcal.data.levels import level_key
 from propcal.errors import InputError
 
+MOST_NAMES = 30  # as many columns as an error lists
+
 
 def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
     """Every wanted column must be there; if one is not, say which comes close."""
@@ -22,7 +24,10 @@ def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
         if name not in columns:
             near = get_close_matches(str(name), columns, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"there is no column {name!r}; the columns are {list(columns)}.{hint}")
+            more = f" and {len(columns) - MOST_NAMES:,} more" if len(columns) > MOST_NAMES else ""
+            raise InputError(
+                f"there is no column {name!r}; the columns are {list(columns[:MOST_NAMES])}{more}.{hint}"
+            )
 
 
 def numbers(values: Any, name: str) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
-from propcal.core.grid import FloatArray, check_number, from_grid
+from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
 from propcal.core.groups import Groups, membership
 from propcal.core.patterns import Level, Patterns, combinations_present, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
@@ -205,6 +205,13 @@ def atoms_from_frame(
 
 def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[FloatArray, Patterns, Any]:
     """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern."""
+    values, patterns, code = rows_to_score(score, sensitive_features, known)
+    warn_of_other_codes(patterns, len(values), none_known(patterns))
+    return values, patterns, code
+
+
+def rows_to_score(score: Any, sensitive_features: Any, known: Patterns) -> tuple[FloatArray, Patterns, Any]:
+    """As `scoring_rows`, and silent."""
     values = numbers(score, "score")
     columns: Columns = {}
     if known.attributes:
@@ -214,22 +221,30 @@ def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[
     sizes = {"score": len(values)}
     check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
     check_scores(values, "score")
-    codes = []
-    for name, levels in zip(known.attributes, known.levels):
-        codes.append(encode_known(*attribute_values(name, known.derived.get(name), columns), levels))
-        _warn_of_other_codes(codes[-1], len(levels), name)
+    codes = [
+        encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
+        for name, levels in zip(known.attributes, known.levels)
+    ]
     table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
     return values, Patterns(known.attributes, known.levels, table, known.derived), code
 
 
-def _warn_of_other_codes(codes: Any, n_levels: int, name: str) -> None:
+def none_known(patterns: Patterns) -> BoolArray:
+    """For each attribute, whether these people have not one level of it that is known."""
+    return np.array(
+        [patterns.table[:, a].min() >= len(known) for a, known in enumerate(patterns.levels)], bool
+    )
+
+
+def warn_of_other_codes(patterns: Patterns, n_rows: int, unknown: BoolArray) -> None:
     """Many rows and not one known level: the column is probably coded in another way than in fitting."""
-    if len(codes) >= 20 and codes.min() >= n_levels:
-        warnings.warn(
-            f"none of the {len(codes):,} values of {name!r} occurred in fitting; is it coded differently?",
-            UserWarning,
-            stacklevel=2,
-        )
+    for name, nothing in zip(patterns.attributes, unknown):
+        if nothing and n_rows >= 20:
+            warnings.warn(
+                f"none of the {n_rows:,} values of {name!r} occurred in fitting; is it coded differently?",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,30 +22,60 @@ def check_lengths(sizes: dict[str, int]) -> None:
         raise InputError(f"{next(iter(sizes))} is empty: there are no rows")
 
 
+@dataclass
+class ScoreTally:
+    """Counts what is wrong with scores, batch by batch, so that it can be told once and in all."""
+
+    n: int = 0
+    missing: int = 0
+    endless: int = 0
+    outside: int = 0
+    low: float = 1.0
+    high: float = 0.0
+
+    def add(self, score: FloatArray) -> bool:
+        """Count a batch; returns whether all scores so far are probabilities."""
+        self.n += len(score)
+        self.missing += int(np.count_nonzero(np.isnan(score)))
+        self.endless += int(np.count_nonzero(np.isinf(score)))
+        self.outside += int(np.count_nonzero((score < 0) | (score > 1)))
+        known = score[np.isfinite(score)]
+        if len(known):
+            self.low, self.high = min(self.low, float(known.min())), max(self.high, float(known.max()))
+        return not (self.missing or self.outside)
+
+    def check(self, name: str) -> None:
+        """Refuse what was counted."""
+        if self.missing:
+            raise InputError(
+                f"{name} must hold probabilities in [0, 1]; {self.missing:,} of {self.n:,} values are "
+                "missing (NaN). Drop those rows or fill them in"
+            )
+        if self.endless:
+            raise InputError(
+                f"{name} must hold probabilities in [0, 1]; {self.endless:,} of {self.n:,} values are "
+                "infinite"
+            )
+        if not self.outside:
+            return
+        log_odds = self.low < -0.01
+        hint = "Log-odds? Take 1 / (1 + exp(-score))." if log_odds else "Rounding? Clip them to [0, 1]."
+        if self.low >= 0 and self.high > 1.01:
+            percents = self.high <= 100 and self.outside > self.n / 10
+            hint = "Percentages? Divide by 100." if percents else ""
+        raise InputError(
+            f"{name} must hold probabilities in [0, 1]; {self.outside:,} of {self.n:,} values lie outside. "
+            f"{hint}".rstrip()
+        )
+
+
 def check_scores(score: FloatArray, name: str) -> None:
     """Scores must be probabilities."""
-    low, high = float(score.min()), float(score.max())  # NaN spreads to both
-    if low >= 0 and high <= 1:
+    if float(score.min()) >= 0 and float(score.max()) <= 1:  # NaN spreads to both
         return
-    n = len(score)
-    missing = int(np.count_nonzero(np.isnan(score)))
-    if missing:
-        raise InputError(
-            f"{name} must hold probabilities in [0, 1]; {missing:,} of {n:,} values are missing (NaN). "
-            "Drop those rows or fill them in"
-        )
-    endless = int(np.count_nonzero(np.isinf(score)))
-    if endless:
-        raise InputError(
-            f"{name} must hold probabilities in [0, 1]; {endless:,} of {n:,} values are infinite"
-        )
-    outside = int(np.count_nonzero((score < 0) | (score > 1)))
-    hint = "Log-odds? Take 1 / (1 + exp(-score))." if low < -0.01 else "Rounding? Clip them to [0, 1]."
-    if low >= 0 and high > 1.01:
-        hint = "Percentages? Divide by 100." if high <= 100 and outside > n / 10 else ""
-    raise InputError(
-        f"{name} must hold probabilities in [0, 1]; {outside:,} of {n:,} values lie outside. {hint}".rstrip()
-    )
+    tally = ScoreTally()
+    tally.add(score)
+    tally.check(name)
 
 
 def compact_outcomes(outcome: FloatArray, name: str) -> Any:

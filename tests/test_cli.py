@@ -1,13 +1,17 @@
 """The command line."""
 
+import inspect
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from typer.testing import CliRunner
 
-from propcal import Correction, __version__
+from propcal import Correction, PMCBoost, __version__
 from propcal.cli import app
 
 
@@ -68,6 +72,65 @@ def test_help_and_version():
     assert "demo" in shown.stdout
     assert "Example" in run("demo", "--help").stdout
     assert run("--version").stdout.strip() == f"propcal {__version__}"
+
+
+def test_commands_are_listed_in_the_order_of_use():
+    shown = run(env={**os.environ, "COLUMNS": "80"})
+    assert shown.returncode == 0
+    listed = re.findall(r"^│ (\w+) ", shown.stdout, re.MULTILINE)
+    assert listed == ["demo", "audit", "fit", "apply"]
+    assert "Start with propcal demo" in shown.stdout
+
+
+@pytest.mark.parametrize("command", ["audit", "fit", "apply"])
+def test_help_has_an_example_and_fits_80_columns(command):
+    shown = run(command, "--help", env={**os.environ, "COLUMNS": "80"}).stdout
+    assert f"propcal {command} " in shown[shown.index("For example") :]
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_help_tells_the_defaults_of_the_library():
+    shown = " ".join(run("fit", "--help", env={**os.environ, "COLUMNS": "300"}).stdout.split())
+    defaults = {name: p.default for name, p in inspect.signature(PMCBoost).parameters.items()}
+    for name in (
+        "alpha",
+        "gamma",
+        "rho",
+        "n_bins",
+        "binning",
+        "eta",
+        "intersections",
+        "missing",
+        "max_updates",
+    ):
+        said = re.search(rf"--{name.replace('_', '-')} [^│]*?Default: (\S+)", shown)
+        assert said, name
+        value = defaults[name]
+        assert said[1] == (value if isinstance(value, str) else f"{value:.12g}"), name
+
+
+def test_the_command_line_starts_without_heavy_libraries():
+    heavy = ("numpy", "sklearn", "scipy", "pandas", "numba", "duckdb", "pyarrow", "narwhals")
+    code = f"import sys, propcal.cli; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_ctrl_c_ends_with_130_and_one_line(tmp_path):
+    command = [sys.executable, "-m", "propcal", "demo", "-o", str(tmp_path / "demo")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "demo").exists():  # made before the work begins
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error == "propcal: interrupted; files are as they were\n"
+    assert not list((tmp_path / "demo").iterdir())
+
+
+def test_output_into_a_closed_pipe_is_no_error(tmp_path):
+    command = f"{sys.executable} -m propcal --help | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
 
 
 def test_wrong_use_ends_with_2_and_one_line(tmp_path):

@@ -1,6 +1,7 @@
 """Files of people: what is read, what is refused, and that no message shows a row."""
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,9 @@ def test_files_that_are_not_there_are_told():
         open_file("no/visits.csv")
     with pytest.raises(InputError, match="is a folder"):
         open_file(".")
+    os.mkfifo("pipe")
+    with pytest.raises(InputError, match="a pipe or a device"):
+        open_file("pipe")
 
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])

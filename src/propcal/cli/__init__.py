@@ -8,18 +8,21 @@ from typing import Annotated
 import typer
 
 from propcal import __version__
+from propcal.cli.apply import apply
+from propcal.cli.audit import audit
 from propcal.cli.demo import demo
+from propcal.cli.fit import fit
 from propcal.errors import FileFormatError, InputError
 
 app = typer.Typer(
     name="propcal",
-    help="For whom is a risk score wrong, and how is it put right?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command()(demo)
+for command in (demo, audit, fit, apply):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:
@@ -37,14 +40,33 @@ def options(
 ) -> None:
     """For whom is a risk score wrong, and how is it put right?
 
-    Start with [bold]propcal demo[/bold].
+    Start with [bold]propcal demo[/bold]; with data of your own, with [bold]propcal audit --help[/bold].
     """
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run a command; what a user can mend is told in one line and ends with exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    sys.exit(_run(arguments or ["--help"]))
+
+
+def _run(arguments: list[str]) -> int:
     try:
-        app()
-    except (InputError, FileFormatError, OSError) as error:
-        typer.echo(f"propcal: {error}", err=True)
-        sys.exit(2)
+        code = app(arguments, prog_name="propcal", standalone_mode=False)
+    except typer.TyperException as error:  # an option that is wrong or missing
+        trouble = error.format_message()
+    except (InputError, FileFormatError) as error:
+        trouble = str(error)
+    except BrokenPipeError:  # whoever reads our output has enough of it
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        trouble = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    except MemoryError:
+        trouble = "there is not enough memory for this file; name fewer groups, or split the file"
+    else:
+        if code == 130:
+            typer.echo("propcal: interrupted; files are as they were", err=True)
+        return int(code or 0)
+    typer.echo(f"propcal: {' '.join(trouble.split())}", err=True)
+    return 2

@@ -77,6 +77,8 @@ def _kind(path: Path) -> str:
         raise InputError(f"{path} is a folder; name one file")
     if not path.exists():
         raise InputError(f"there is no file {path}{_near(path)}")
+    if not path.is_file():
+        raise InputError(f"{path} is no file but a pipe or a device; people are read twice: save them first")
     with path.open("rb") as file:
         start = file.read(4096)
     if not start.strip():

@@ -6,8 +6,8 @@ import itertools
 import json
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,9 @@ from propcal.errors import FileFormatError, InputError
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 1
 
 
-def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> None:
-    """Let `write` fill a new file beside `path`, then put it in place: all of it or nothing."""
+@contextmanager
+def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
+    """A new file beside `path` that takes its place when it is complete: all of it or nothing."""
     target = Path(os.path.realpath(path))  # through a link, not over it
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a folder")
@@ -36,7 +37,7 @@ def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> Non
     os.close(handle)
     part = Path(name)
     try:
-        write(part)
+        yield part
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask)  # as any new file; mkstemp's are private
@@ -45,6 +46,25 @@ def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> Non
         with suppress(OSError):
             part.unlink()
         raise
+
+
+def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> None:
+    """Let `write` fill a new file, then put it in place."""
+    with whole_file(path) as part:
+        write(part)
+
+
+def check_target(path: str | PathLike[str], *, force: bool) -> None:
+    """Whether a file may be written, asked before the work begins."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; name a file in it")
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {path}: the folder {target.parent} is not writable")
+    if target.exists() and not force:
+        raise InputError(f"{path} exists; --force replaces it")
 
 
 def correction_to_json(correction: Correction) -> str:

@@ -1,0 +1,211 @@
+"""``propcal audit``: is this score wrong, for whom, and is it noise?"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from shlex import join
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from propcal.cli import options as o
+from propcal.cli.people import Columns
+from propcal.cli.screen import warnings_as_lines, working
+from propcal.cli.thresholds import Threshold, thresholds
+
+if TYPE_CHECKING:
+    from propcal import Correction
+
+
+class Format(StrEnum):
+    """How a result is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def audit(
+    file: o.People,
+    score: o.Score = None,
+    outcome: o.Outcome = None,
+    groups: o.Groups = None,
+    weight: o.Weight = None,
+    cluster: o.Cluster = None,
+    na: o.Na = None,
+    cut: o.Cut = None,
+    where: o.Where = None,
+    intersections: o.Intersections = None,
+    missing: o.Missing = None,
+    gamma: o.Gamma = None,
+    min_people: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel="Groups",
+            help="Fewest people of a category that is judged. [dim]Default: 30[/dim]",
+        ),
+    ] = None,
+    alpha: o.Alpha = None,
+    rho: o.Rho = None,
+    n_bins: o.NBins = None,
+    binning: o.Binning = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel="Method", help="Draws for noise floor and intervals. [dim]Default: 1000[/dim]"
+        ),
+    ] = None,
+    seed: o.Seed = None,
+    correction: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel="Method",
+            help="Audit the score as this correction, from propcal fit, makes it, beside the score as it is.",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="THRESHOLD",
+            rich_help_panel="Output",
+            help='End with exit code 1 if this holds: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", or '
+            "the word verdict: miscalibrated beyond noise. May be repeated.",
+        ),
+    ] = None,
+    format_: Annotated[
+        Format,
+        typer.Option("--format", rich_help_panel="Output", help="What to print."),
+    ] = Format.TEXT,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Write JSON there too."
+        ),
+    ] = None,
+    force: o.Force = False,
+    config: o.Config = None,  # noqa: ARG001  # its callback has done the work
+) -> None:
+    """Say for whom a score is wrong, by how much, and whether it could be noise.
+
+    For example:
+
+      propcal audit visits.csv --score risk --outcome y --groups race,gender
+
+      propcal audit visits.parquet --score risk --outcome y
+      --cut age=40,65 --where "elderly=age >= 75 and insurance = Medicare"
+
+      propcal audit new.csv --score risk --outcome y --groups race
+      --correction model.json --fail-on "pmc > 0.2" --fail-on verdict
+
+    Exit codes: 0 fine, 1 a --fail-on threshold was passed, 2 wrong use.
+    """
+    limits = thresholds(fail_on)
+    columns = Columns(
+        score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
+    )
+    settings = o.given(
+        intersections=o.depth(intersections),
+        missing=missing,
+        gamma=gamma,
+        min_people=min_people,
+        alpha=alpha,
+        rho=rho,
+        n_bins=n_bins,
+        binning=o.bins(binning),
+        n_draws=draws,
+        random_state=seed,
+    )
+    _check_target(output, force)
+    model = _load(correction)
+    with warnings_as_lines(), working("Reading...") as say:
+        people = columns.load(file, also=() if model is None else model.reads)
+        say("Auditing...")
+        result = _audit(columns, people, model, settings)
+    text = _json(result) if output is not None or format_ is Format.JSON else ""
+    if output is not None:
+        _write(text, output)
+    if format_ is Format.JSON:
+        typer.echo(text)
+    else:
+        _show(result)
+        if model is None:
+            typer.echo(f"To correct it:\n  {_then(file, columns)}")
+    _end(limits, result)
+
+
+def _check_target(output: Path | None, force: bool) -> None:
+    if output is not None:
+        from propcal.output.storage import check_target
+
+        check_target(output, force=force)
+
+
+def _load(path: Path | None) -> Correction | None:
+    from propcal import Correction
+
+    return None if path is None else Correction.load(path)
+
+
+def _audit(columns: Columns, people: Any, model: Correction | None, settings: dict[str, Any]) -> Any:
+    """An audit, or a comparison of the score with what a correction makes of it."""
+    import propcal
+
+    if model is None:
+        return propcal.audit(columns.atoms(people), **settings)
+    if isinstance(people, propcal.Atoms):  # rows are gone: the corrected score alone
+        return propcal.audit(people, correction=model, **settings)
+    words = {name: settings.pop(name) for name in ("intersections", "missing") if name in settings}
+    data = {
+        "sensitive_features": people,
+        "groups": columns.definition(**words),
+        "sample_weight": None if columns.weight is None else people[columns.weight],
+        "cluster": None if columns.cluster is None else people[columns.cluster],
+    }
+    scores = {"score": people[columns.score], "corrected": model}
+    return propcal.compare(scores, people[columns.outcome], **o.given(**data), **settings)
+
+
+def _json(result: Any) -> str:
+    if hasattr(result, "to_json"):
+        return str(result.to_json())
+    content = {
+        "audits": {name: json.loads(audit.to_json()) for name, audit in result.audits.items()},
+        "differences": json.loads(result.differences.to_json(orient="records")),
+        "notes": list(result.notes),
+    }
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
+
+
+def _write(text: str, path: Path) -> None:
+    from propcal.output.storage import write_whole
+
+    def write(part: Path) -> None:
+        part.write_text(text + "\n", encoding="utf-8")
+
+    write_whole(path, write)
+
+
+def _show(result: Any) -> None:
+    from rich.console import Console
+
+    from propcal.output.terminal import audit_text, comparison_text
+
+    shown = comparison_text if hasattr(result, "audits") else audit_text
+    Console(highlight=False).print(shown(result))
+
+
+def _then(file: Path, columns: Columns) -> str:
+    """The command that corrects what the audit found."""
+    return join(["propcal", "fit", str(file), *columns.flags(), "-o", "model.json"])
+
+
+def _end(limits: list[Threshold], result: Any) -> None:
+    """Exit code 1 if a threshold was passed; of a comparison, by the last score."""
+    judged = list(result.audits.values())[-1] if hasattr(result, "audits") else result
+    failures = [failure for limit in limits if (failure := limit.failure(judged))]
+    for failure in failures:
+        typer.echo(f"propcal: failed: {failure}", err=True)
+    if failures:
+        raise typer.Exit(1)

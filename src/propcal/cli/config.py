@@ -1,0 +1,91 @@
+"""Options from a TOML file: common keys at the top, a table for each command; the command line wins."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from propcal.errors import FileFormatError, InputError
+
+
+def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Make the content of the file the defaults of this command."""
+    if path is not None:
+        assert ctx.parent is not None
+        commands: dict[str, Any] = ctx.parent.command.commands  # type: ignore[attr-defined]  # of the app
+        options = {name: _options(command) for name, command in commands.items()}
+        ctx.default_map = config_options(_load(path), str(ctx.info_name), options, str(path))
+    return path
+
+
+def _options(command: Any) -> dict[str, Any]:
+    """The long flags of a command, as keys."""
+    found = {}
+    for parameter in command.params:
+        for flag in parameter.opts:
+            if flag.startswith("--") and flag not in ("--config", "--help"):
+                found[_key(flag)] = parameter
+    return found
+
+
+def _key(text: str) -> str:
+    return text.lstrip("-").replace("-", "_")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"--config: there is no file {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is no TOML: {error}") from None
+
+
+def config_options(
+    content: dict[str, Any], command: str, options: dict[str, dict[str, Any]], path: str
+) -> dict[str, Any]:
+    """What the file says to one command, by the names of its parameters."""
+    known = {key for own in options.values() for key in own}
+    common = {key: value for key, value in content.items() if key not in options}
+    for key in common:
+        _refuse_unknown(key, known | set(options), path)
+    chosen = {_key(key): value for key, value in common.items() if _key(key) in options[command]}
+    for name in options:
+        table = content.get(name, {})
+        if not isinstance(table, dict):
+            raise InputError(f"{path}: {name!r} is a command; its options stand in a table [{name}]")
+        for key in table:
+            _refuse_unknown(key, options[name], f"{path}, [{name}]")
+    chosen |= {_key(key): value for key, value in content.get(command, {}).items()}
+    return {
+        options[command][key].name: _value(key, value, options[command][key], path)
+        for key, value in chosen.items()
+    }
+
+
+def _refuse_unknown(key: str, known: Iterable[str], path: str) -> None:
+    if _key(key) not in known:
+        near = get_close_matches(_key(key), list(known), n=1)
+        hint = f". Did you mean {near[0]!r}?" if near else f"; the options are {sorted(known)}"
+        raise InputError(f"{path}: there is no option {key!r}{hint}")
+
+
+def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
+    """As the command line would have it: lists and tables become the texts of a flag."""
+    if isinstance(value, dict):
+        value = [f"{name}={_joined(part)}" for name, part in value.items()]
+    if parameter.multiple:
+        return [str(part) for part in value] if isinstance(value, list) else [str(value)]
+    if getattr(parameter, "is_flag", False) and not isinstance(value, bool):
+        raise InputError(f"{path}: {key!r} must be true or false")
+    return _joined(value) if isinstance(value, list) else value
+
+
+def _joined(value: Any) -> str:
+    parts = value if isinstance(value, list) else [value]
+    return ",".join(f'"{part}"' if "," in str(part) else str(part) for part in parts)

@@ -1,0 +1,147 @@
+"""``propcal fit``: learn what corrects a score."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from shlex import join
+from typing import Annotated, Any
+
+import typer
+
+from propcal.cli import options as o
+from propcal.cli.people import Columns
+from propcal.cli.screen import warnings_as_lines, working
+
+MOST_LISTED = 10
+
+
+class Method(StrEnum):
+    """The algorithm."""
+
+    PMCBOOST = "pmcboost"
+    MCBOOST = "mcboost"
+
+
+def fit(
+    file: o.People,
+    *,
+    score: o.Score = None,
+    outcome: o.Outcome = None,
+    groups: o.Groups = None,
+    weight: o.Weight = None,
+    na: o.Na = None,
+    cut: o.Cut = None,
+    where: o.Where = None,
+    intersections: o.Intersections = None,
+    missing: o.Missing = None,
+    gamma: o.Gamma = None,
+    method: Annotated[
+        Method,
+        typer.Option(rich_help_panel="Method", help="Errors as shares of a group's rate, or as they are."),
+    ] = Method.PMCBOOST,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", rich_help_panel="Method", help="Algorithm 1 to the letter: alpha is 0.1."),
+    ] = False,
+    alpha: o.Alpha = None,
+    rho: o.Rho = None,
+    n_bins: o.NBins = None,
+    binning: o.Binning = None,
+    eta: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel="Method", help="Share of a gap that an update closes. [dim]Default: 1[/dim]"
+        ),
+    ] = None,
+    max_updates: Annotated[
+        int | None,
+        typer.Option(rich_help_panel="Method", help="Limit on the updates. [dim]Default: 100000[/dim]"),
+    ] = None,
+    unseen: o.Unseen = None,
+    seed: o.Seed = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Where to write the model."
+        ),
+    ],
+    force: o.Force = False,
+    config: o.Config = None,  # noqa: ARG001  # its callback has done the work
+) -> None:
+    """Learn a correction of a score and write it as readable JSON.
+
+    Best from people whom the model behind the score was not trained on.
+
+    For example:
+
+      propcal fit past.csv --score risk --outcome y --groups race -o model.json
+
+      propcal fit past.parquet --score risk --outcome y --groups race
+      --cut age=40,65 --alpha 0.1 --method mcboost -o model.json
+    """
+    from propcal import MCBoost, PMCBoost
+    from propcal.core.boost import Settings
+    from propcal.output.storage import check_target
+
+    columns = Columns(
+        score, outcome, o.names(groups), weight, None, o.cuts(cut), o.conditions(where), na or []
+    )
+    settings = o.given(
+        intersections=o.depth(intersections),
+        missing=missing,
+        gamma=gamma,
+        alpha=alpha,
+        rho=rho,
+        n_bins=n_bins,
+        binning=o.bins(binning),
+        eta=eta,
+        max_updates=max_updates,
+        unseen=unseen,
+    )
+    Settings(proportional=method is Method.PMCBOOST, **settings)  # a wrong option is told before the work
+    check_target(output, force=force)
+    algorithm = PMCBoost if method is Method.PMCBOOST else MCBoost
+    model = (algorithm.paper if paper else algorithm)(**settings, **o.given(random_state=seed))
+    with warnings_as_lines(), working("Reading...") as say:
+        atoms = columns.atoms(columns.load(file))
+        say("Fitting (the first fit on a machine compiles for some seconds)...")
+        model.fit_atoms(atoms)
+        model.correction_.save(output)
+    _tell(model, atoms.n_people, output, columns)
+
+
+def _tell(model: Any, people: int, output: Path, columns: Columns) -> None:
+    """What was learned, and what to type next."""
+    from propcal.output.terminal import plain
+
+    correction = model.correction_
+    name, kept = type(model).__name__, len(model.groups_.kept)
+    of = f"{kept} groups" if kept > 1 else "one group"
+    typer.echo(f"{name} made {model.n_updates_:,} updates for {of} of {people:,} people.")
+    if model.n_updates_:
+        most = max(correction.update_list(), key=lambda update: abs(update.shift))
+        typer.echo(f"Largest: {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
+    else:
+        typer.echo("Every category is within its cutoff already; the correction changes no score.")
+    left_out = model.groups_.left_out
+    if left_out:
+        typer.echo(f"Left out, {len(left_out)} groups:")
+        for size in left_out[:MOST_LISTED]:
+            typer.echo(f"  {plain(size.group.name)}: {size.people:,} people, {size.left_out}")
+        if len(left_out) > MOST_LISTED:
+            typer.echo(f"  ... and {len(left_out) - MOST_LISTED} more")
+    typer.echo(f"The correction is in {output}. On people whom it was not fitted to:")
+    new, flags = "new.csv", columns.flags()
+    typer.echo("  " + join(["propcal", "audit", new, *flags, "--correction", str(output)]))
+    apply = [
+        "propcal",
+        "apply",
+        str(output),
+        new,
+        "--score",
+        columns.score or "COLUMN",
+        "-o",
+        "corrected.csv",
+    ]
+    typer.echo("  " + join(apply))

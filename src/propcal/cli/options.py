@@ -1,0 +1,215 @@
+"""Options that several commands share; each is the keyword argument of the same name."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from propcal.cli.config import read_config
+from propcal.errors import InputError
+
+_DATA, _GROUPS, _METHOD, _OUT = "Your data", "Groups", "Method", "Output"
+
+People = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="CSV (also .gz, .zst) or Parquet with a row for each person, or an atoms file."
+    ),
+]
+Score = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Column with the risk score, from 0 to 1."),
+]
+Outcome = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Column with the outcome, 0 or 1."),
+]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Column with weights.")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        rich_help_panel=_DATA,
+        help="Column that says whose row it is, if people come again.",
+    ),
+]
+Na = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--na",
+        metavar="TEXT",
+        rich_help_panel=_DATA,
+        help="Text in a CSV that means missing, such as NA, beside the empty cell; may be repeated.",
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        metavar="COLUMNS",
+        rich_help_panel=_GROUPS,
+        help="Columns that define groups: race,gender.",
+    ),
+]
+Cut = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=NUMBERS",
+        rich_help_panel=_GROUPS,
+        help="Cut a column of numbers into ranges: age=18,40,65; may be repeated.",
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=CONDITION",
+        rich_help_panel=_GROUPS,
+        help='A group in words: "elderly=age >= 75 and insurance = Medicare"; may be repeated.',
+    ),
+]
+Intersections = Annotated[
+    str | None,
+    typer.Option(
+        metavar="all|marginal|DEPTH",
+        rich_help_panel=_GROUPS,
+        help="Cross the groups: all ways, not at all, or up to so many columns. [dim]Default: all[/dim]",
+    ),
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        metavar="level|exclude|error",
+        rich_help_panel=_GROUPS,
+        help="People whose value is missing are a group, no group, or refused. [dim]Default: level[/dim]",
+    ),
+]
+Gamma = Annotated[
+    float | None,
+    typer.Option(
+        rich_help_panel=_GROUPS,
+        help="Smallest share of the people that a group may have. [dim]Default: 0.05[/dim]",
+    ),
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        rich_help_panel=_METHOD, help="Tolerance: share of a group's own rate. [dim]Default: 0.05[/dim]"
+    ),
+]
+Rho = Annotated[
+    float | None,
+    typer.Option(rich_help_panel=_METHOD, help="Floor on the outcome rate. [dim]Default: 0.1[/dim]"),
+]
+NBins = Annotated[
+    int | None, typer.Option(rich_help_panel=_METHOD, help="Number of score bins. [dim]Default: 10[/dim]")
+]
+Binning = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND|EDGES",
+        rich_help_panel=_METHOD,
+        help="Bins: uniform, geometric, quantile, or edges 0,0.1,0.5,1. [dim]Default: uniform[/dim]",
+    ),
+]
+Seed = Annotated[int | None, typer.Option(rich_help_panel=_METHOD, help="Seed of what is drawn at random.")]
+Unseen = Annotated[
+    str | None,
+    typer.Option(
+        metavar="replay|keep|error",
+        rich_help_panel=_METHOD,
+        help="For combinations of groups that were not seen in fitting: apply the updates of the groups that "
+        "people do belong to, keep the score, or stop.",
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", rich_help_panel=_OUT, help="Replace the output file if it exists.")
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        callback=read_config,
+        is_eager=True,
+        rich_help_panel=_OUT,
+        help="TOML file with options; those given here win.",
+    ),
+]
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given; the others keep the defaults of what is called."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def names(text: str | None) -> list[str]:
+    """The columns of ``race,gender``; a name with a comma stands in quotes.
+
+    >>> names('race,"height, cm"')
+    ['race', 'height, cm']
+    """
+    if text is None:
+        return []
+    found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    return [name for name in found if name]
+
+
+def cuts(texts: Sequence[str] | None) -> dict[str, list[float]]:
+    """Read ``age=18,40,65``.
+
+    >>> cuts(["age=18,40,65"])
+    {'age': [18.0, 40.0, 65.0]}
+    """
+    found = {}
+    for column, points in _pairs("--cut", texts, "age=18,40,65"):
+        found[column] = _floats(points)
+        if not found[column]:
+            raise InputError(f"--cut {column}={points}: write it like age=18,40,65")
+    return found
+
+
+def conditions(texts: Sequence[str] | None) -> dict[str, str]:
+    """Read ``elderly=age >= 75``: a name, then a condition.
+
+    >>> conditions(["elderly=age >= 75"])
+    {'elderly': 'age >= 75'}
+    """
+    return dict(_pairs("--where", texts, '"elderly=age >= 75"'))
+
+
+def _pairs(option: str, texts: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
+    pairs = []
+    for text in texts or []:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value) or value.startswith("=") or name[-1] in "<>!":
+            raise InputError(f"{option} {text!r}: write it like {example}")
+        pairs.append((name, value))
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise InputError(f"{option}: a name is given twice")
+    return pairs
+
+
+def _floats(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        return []
+
+
+def depth(text: str | None) -> str | int | None:
+    """Read --intersections: a word or a number."""
+    return int(text) if text is not None and text.isdigit() else text
+
+
+def bins(text: str | None) -> str | list[float] | None:
+    """Read --binning: a word, or edges.
+
+    >>> bins("quantile"), bins("0,0.1,1")
+    ('quantile', [0.0, 0.1, 1.0])
+    """
+    return text if text is None or "," not in text else _floats(text) or text

@@ -1,0 +1,46 @@
+"""What is shown while a command works: on a terminal only, and never on standard output."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+
+
+@contextmanager
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done; call what it gives to change it."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(text) as status:
+        yield status.update
+
+
+@contextmanager
+def progress(text: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar; call what it gives with the number of rows that were done."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda rows: bar.advance(task, rows)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Say what is warned of in a line each on standard error, without Python's file names."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(w.message) for w in seen if issubclass(w.category, UserWarning)):
+        typer.echo(f"propcal: note: {text}", err=True)

@@ -1,0 +1,192 @@
+"""Results as text for a terminal: the verdict first, then losses, worst categories, groups, notes.
+
+Readable at 80 columns and without colour. Names of groups are the users' data: shown as they are,
+never read as markup, and without characters that would steer the terminal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+WORDS = ("", "group", "where", "why", "score", "measure")  # headings of columns that hold no numbers
+MOST_CATEGORIES = 5
+MOST_GROUPS = 25
+MOST_LEFT_OUT = 8
+LOSS_NAMES = {"mc": "MC", "pmc": "PMC", "dc": "DC"}
+STYLES = {"miscalibrated beyond noise": "bold red", "within noise": "bold green"}
+
+
+def audit_text(audit: Any) -> RenderableType:
+    """An audit, to be printed."""
+    parts = [*_verdict(audit), _losses(audit), *_debiased(audit), *_categories(audit), *_groups(audit)]
+    return Group(*parts, *_notes(audit.notes))
+
+
+def comparison_text(comparison: Any) -> RenderableType:
+    """Several scores side by side: what differs, then the audit of the last of them in full."""
+    names = list(comparison.audits)
+    parts: list[RenderableType] = []
+    for name, audit in comparison.audits.items():
+        parts += [Text(plain(name), style="bold"), *_verdict(audit)]
+    parts += [_differences(comparison), Text(f"{plain(names[-1])}, in full", style="bold"), Text()]
+    last = comparison.audits[names[-1]]
+    parts += [_losses(last), *_debiased(last), *_categories(last), *_groups(last)]
+    return Group(*parts, *_notes([*comparison.notes, *last.notes]))
+
+
+def plain(text: Any) -> str:
+    """Users' text without control characters.
+
+    >>> plain("race=[red]A" + chr(27) + "[2J")
+    'race=[red]A?[2J'
+    """
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number, or a dash if it is not known."""
+    return "-" if _unknown(value) else f"{value:.{digits}f}"
+
+
+def percent(value: float) -> str:
+    """A share in percent, or a dash if it is not known."""
+    return "-" if _unknown(value) else f"{100 * value:.1f} %"
+
+
+def between(low: float, high: float, digits: int = 3, *, sign: str = "") -> str:
+    """An interval, or a dash if it is not known."""
+    if _unknown(low) or _unknown(high):
+        return "-"
+    return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"
+
+
+def _unknown(value: Any) -> bool:
+    return value is None or math.isnan(float(value))
+
+
+def _table(title: str, headings: Iterable[str]) -> Table:
+    """A table in which words fold and numbers stand to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
+    table.title_style, table.header_style = "bold", "underline"
+    for heading in headings:
+        words = heading in WORDS
+        table.add_column(heading, justify="left" if words else "right", overflow="fold", no_wrap=not words)
+    return table
+
+
+def _said(text: str) -> RenderableType:
+    return Padding(Text(text), (0, 0, 0, 2), expand=False)
+
+
+def _row(table: Table, *cells: Any, style: str = "") -> None:
+    table.add_row(*[Text(plain(cell)) for cell in cells], style=style)
+
+
+def _verdict(audit: Any) -> list[RenderableType]:
+    conclusion = audit.verdict.conclusion
+    headline = Text(f"Verdict: {conclusion}", style=STYLES.get(conclusion, "bold"))
+    return [headline, _said(plain(audit.verdict.text)), Text()]
+
+
+def _losses(audit: Any) -> RenderableType:
+    table = _table("Losses: the worst of all categories", ("", "loss", "noise floor", "interval", "where"))
+    for name, row in audit.losses.iterrows():
+        floor = "-" if _unknown(row["floor_95"]) else f"{row['floor_median']:.3f}, {row['floor_95']:.3f}"
+        loss, interval = number(row["value"]), between(row["low"], row["high"])
+        _row(table, LOSS_NAMES.get(str(name), name), loss, floor, interval, row["where"])
+    said = (
+        "MC: gap between outcome rate and mean score. PMC: the same as a share of the rate. DC: log-ratio of "
+        "two groups' rates. Noise floor: what a perfect score would show here, median and 95th percentile."
+    )
+    return Group(table, _said(said), Text())
+
+
+def _debiased(audit: Any) -> list[RenderableType]:
+    parts = []
+    for name, row in audit.debiased.iterrows():
+        if not _unknown(row["rms"]):
+            interval = between(row["low"], row["high"])
+            parts.append(f"{LOSS_NAMES.get(str(name), name)} {row['rms']:.3f} ({interval})")
+    if not parts:
+        return []
+    said = f"Typical gap after noise is taken off (root mean square): {'; '.join(parts)}."
+    return [_said(said), Text()]
+
+
+def worst_categories(categories: Any, most: int = MOST_CATEGORIES) -> Any:
+    """The categories whose gap is surest, then those whose gap is largest for their size."""
+    counted = categories[categories["eligible"].astype(bool)]
+    beyond = (counted["low"] > 0) | (counted["high"] < 0)
+    relative = (counted["gap"].abs() / counted["detectable_gap"]).fillna(0.0)
+    ranked = counted.assign(beyond=beyond, relative=relative)
+    return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(most)
+
+
+def _categories(audit: Any) -> list[RenderableType]:
+    worst = worst_categories(audit.categories)
+    if not len(worst):
+        return [Text("No category has enough people to be looked at.\n")]
+    sure = int(worst["beyond"].sum())
+    title = "Worst categories" if sure else "Largest gaps, none of them beyond what noise allows"
+    # the gap itself is the difference of the two rates before it
+    table = _table(title, ("group", "scores in", "people", "had it", "said", "gap is in"))
+    for _, row in worst.iterrows():
+        marked = f"{row['group']} *" if row["beyond"] and sure < len(worst) else row["group"]
+        rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
+        interval = between(row["low"], row["high"], 2, sign="+")
+        _row(table, marked, row["bin"], f"{row['people']:,}", *rates, interval)
+    said = "Had it: share with the outcome. Said: mean score."
+    said += " *: beyond what noise allows." if 0 < sure < len(worst) else ""
+    return [table, _said(said), Text()]
+
+
+def _groups(audit: Any) -> list[RenderableType]:
+    kept = audit.groups["kept"].astype(bool)
+    headings = ("group", "people", "had it", "said", "O/E", "O/E is in")
+    table = _table("Groups: observed / expected outcomes, 1 is right", headings)
+    for _, row in audit.groups[kept].head(MOST_GROUPS).iterrows():
+        rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
+        interval = between(row["observed_expected_low"], row["observed_expected_high"], 2)
+        _row(table, row["group"], f"{row['people']:,}", *rates, number(row["observed_expected"], 2), interval)
+    return [table, *_more(int(kept.sum()) - MOST_GROUPS), Text(), *_left_out(audit.groups[~kept])]
+
+
+def _left_out(groups: Any) -> list[RenderableType]:
+    if not len(groups):
+        return []
+    table = _table(f"Left out: {len(groups):,} groups", ("group", "why", "people"))
+    for _, row in groups.head(MOST_LEFT_OUT).iterrows():
+        _row(table, row["group"], row["reason"], f"{row['people']:,}")
+    return [table, *_more(len(groups) - MOST_LEFT_OUT), Text()]
+
+
+def _more(count: int) -> list[RenderableType]:
+    return [_said(f"... and {count:,} more groups; --format json has them all.")] if count > 0 else []
+
+
+def _differences(comparison: Any) -> RenderableType:
+    differences = comparison.differences
+    title = f"Against {plain(next(iter(comparison.audits)))}"
+    headings = ("score", "measure", "group", "before", "after", "difference", "interval")
+    table = _table(title, headings)
+    for _, row in differences.head(MOST_GROUPS).iterrows():
+        numbers = (number(row["base"]), number(row["value"]), number(row["difference"]))
+        _row(table, row["score"], row["measure"], row["group"], *numbers, between(row["low"], row["high"]))
+    return Group(table, Text())
+
+
+def _notes(notes: Iterable[str]) -> list[RenderableType]:
+    lines = list(dict.fromkeys(plain(note) for note in notes))
+    if not lines:
+        return []
+    table = Table(box=None, show_header=False, pad_edge=False)  # hanging indents
+    for line in lines:
+        table.add_row(Text("-"), Text(line))
+    return [Text("Notes", style="bold"), Padding(table, (0, 0, 1, 0))]

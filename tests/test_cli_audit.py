@@ -1,0 +1,270 @@
+"""`propcal audit`: first with a stand-in for the statistics, then, where `propcal.audit` exists, with it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import propcal
+from fake_audit import fake_audit, fake_compare
+from propcal import Atoms, Correction, Groups, PMCBoost
+from propcal.cli import main
+from propcal.cli.thresholds import NAMES, thresholds
+from propcal.errors import InputError
+
+CANARY = "canary-7f3a"
+COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
+needs_audit = pytest.mark.skipif("audit" not in propcal.__all__, reason="propcal.audit is not there yet")
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Replace the statistics, and list how they were called."""
+    seen = []
+
+    def remember(function):
+        def call(*arguments, **settings):
+            seen.append((arguments, settings))
+            return function(*arguments, **settings)
+
+        return call
+
+    monkeypatch.setattr(propcal, "audit", remember(fake_audit), raising=False)
+    monkeypatch.setattr(propcal, "compare", remember(fake_compare), raising=False)
+    return seen
+
+
+@pytest.fixture
+def files(cohort):
+    n = len(cohort)
+    extra = {"age": np.arange(n) % 90, "id": [f"{CANARY}-{i}" for i in range(n)]}
+    people = cohort.rename(columns={"score": "risk"}).assign(**extra)
+    people.to_csv("visits.csv", index=False)
+    people.to_parquet("visits.parquet")
+    return people
+
+
+@pytest.fixture
+def run(capfd):
+    def call(*arguments, code=0):
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        out, err = capfd.readouterr()
+        assert end.value.code == code, out + err
+        assert CANARY not in out + err
+        assert "Traceback" not in err
+        return out, err
+
+    return call
+
+
+def test_the_verdict_comes_first_and_the_next_command_last(files, calls, run):
+    out, err = run("audit", "visits.csv", *COLUMNS)
+    assert out.startswith("Verdict: miscalibrated beyond noise\n")
+    order = [out.index(word) for word in ("Losses", "Worst categories", "Groups", "Notes", "To correct it")]
+    assert order == sorted(order)
+    *text, command = out.splitlines()
+    assert command == "  propcal fit visits.csv --score risk --outcome y --groups race,gender -o model.json"
+    assert max(map(len, text)) <= 80
+    assert err == ""
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("source", ["visits.csv", "visits.parquet", "visits.atoms"])
+def test_the_same_atoms_are_audited_from_every_file(files, calls, run, source):
+    atoms = Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"])
+    atoms.save("visits.atoms")
+    run("audit", source, *(() if source.endswith("atoms") else COLUMNS))
+    (arguments, settings) = calls[0]
+    assert arguments[0].fingerprint() == atoms.fingerprint()
+    assert settings == {}
+
+
+def test_every_option_reaches_the_audit(files, calls, run):
+    numbers = ("--alpha", "0.1", "--gamma", "0.02", "--rho", "0.2", "--n-bins", "5", "--min-people", "40")
+    more = (
+        "--binning",
+        "quantile",
+        "--intersections",
+        "1",
+        "--missing",
+        "exclude",
+        "--draws",
+        "99",
+        "--seed",
+        "3",
+    )
+    run("audit", "visits.csv", *COLUMNS, *numbers, *more)
+    assert calls[0][1] == {
+        "alpha": 0.1,
+        "gamma": 0.02,
+        "rho": 0.2,
+        "n_bins": 5,
+        "min_people": 40,
+        "binning": "quantile",
+        "intersections": 1,
+        "missing": "exclude",
+        "n_draws": 99,
+        "random_state": 3,
+    }
+
+
+def test_groups_in_words_and_options_from_a_file(files, calls, run):
+    Path("propcal.toml").write_text(
+        'score = "risk"\noutcome = "y"\n[audit]\ngroups = ["gender"]\nfail-on = ["pmc > 5"]\n'
+        '[audit.cut]\nage = [40, 65]\n[audit.where]\nelderly = "age >= 75 and gender = F"\n'
+    )
+    run("audit", "visits.csv", "--config", "propcal.toml")
+    words = Groups(columns=["gender"], cuts={"age": [40, 65]}, where={"elderly": "age >= 75 and gender = F"})
+    expected = Atoms.from_frame(files, score="risk", outcome="y", groups=words)
+    assert calls[0][0][0].fingerprint() == expected.fingerprint()
+
+
+def test_json_is_all_that_is_printed(files, calls, run):
+    out, err = run("audit", "visits.csv", *COLUMNS, "--format", "json")
+    assert json.loads(out)["verdict"] == "miscalibrated beyond noise"
+    assert err == ""
+
+
+def test_json_is_written_whole_and_not_over_an_old_file(files, calls, run):
+    out, _ = run("audit", "visits.csv", *COLUMNS, "-o", "audit.json")
+    assert out.startswith("Verdict")
+    first = Path("audit.json").read_text()
+    assert json.loads(first)["verdict"] == "miscalibrated beyond noise"
+    calls.clear()
+    _, err = run("audit", "missing.csv", *COLUMNS, "-o", "audit.json", code=2)
+    assert err == "propcal: audit.json exists; --force replaces it\n"
+    assert not calls
+    run("audit", "visits.csv", *COLUMNS, "-o", "audit.json", "--force")
+
+
+def test_a_correction_is_audited_beside_the_score(files, calls, run):
+    model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
+    model.correction_.save("model.json")
+    arguments = ("audit", "visits.csv", *COLUMNS[:4], "--groups", "gender", "--correction", "model.json")
+    out, _ = run(*arguments)
+    (scores, _), settings = calls[0]
+    assert list(scores) == ["score", "corrected"]
+    assert isinstance(scores["corrected"], Correction)
+    assert settings["groups"] == Groups(columns=["gender"])
+    assert set(settings["sensitive_features"].column_names) >= {"race", "gender"}
+    for word in (
+        "score\nVerdict",
+        "corrected\nVerdict",
+        "Against score",
+        "corrected, in full",
+        "a note about both",
+    ):
+        assert word in out
+    content = json.loads(run(*arguments, "--format", "json")[0])
+    assert set(content) == {"audits", "differences", "notes"}
+
+
+def test_the_correction_of_atoms_is_audited(files, calls, run):
+    model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
+    model.correction_.save("model.json")
+    Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
+    calls.clear()
+
+    run("audit", "visits.atoms", "--correction", "model.json")
+    assert isinstance(calls[0][1]["correction"], Correction)
+
+
+def test_a_threshold_that_is_passed_ends_with_1(files, calls, run):
+    _, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "pmc > 0.01", code=1)
+    assert err.startswith("propcal: failed: pmc > 0.01: pmc is ")
+    assert err.count("\n") == 1
+    _, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "verdict", "--fail-on", "mc < 9", code=1)
+    assert "the verdict is: miscalibrated beyond noise" in err
+    assert err.count("\n") == 2
+    run(
+        "audit",
+        "visits.csv",
+        *COLUMNS,
+        "--fail-on",
+        "pmc > 50",
+        "--fail-on",
+        "mc.low>=1",
+        "--fail-on",
+        "mc_rms>1",
+    )
+
+
+def test_a_value_that_is_not_known_fails_and_says_so(files, calls, run):
+    out, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "pmc_rms > 0.9", "--format", "json", code=1)
+    assert err == "propcal: failed: pmc_rms > 0.9: pmc_rms is not known for these data\n"
+    assert json.loads(out)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("compare", [">", ">=", "<", "<="])
+def test_every_threshold_can_be_said(name, compare):
+    (found,) = thresholds([f" {name}{compare}0.25"])
+    assert (found.name, found.compare, found.limit) == (name, compare, 0.25)
+    assert str(found) == f"{name} {compare} 0.25"
+
+
+@pytest.mark.parametrize(
+    "text", ["pmc", "pmc = 1", "pmc > x", "pmc > ", "foo > 1", "pmc > 1 2", "verdict > 1", "> 1", ""]
+)
+def test_a_threshold_that_makes_no_sense_is_told_before_the_work(files, calls, run, text):
+    with pytest.raises(InputError, match="--fail-on"):
+        thresholds([text])
+    _, err = run("audit", "missing.csv", *COLUMNS, "--fail-on", text, code=2)
+    assert err.startswith(f"propcal: --fail-on {text!r}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--format", "html"), "Invalid value for '--format'"),
+        (("--correction", "visits.csv"), "not a correction file"),
+        (("--groups", "race,gendre"), "Did you mean 'gender'?"),
+        (("--groups", "id"), "'id' has 3,000 different values"),
+        (("--config", "no.toml"), "there is no file no.toml"),
+        (("--weight", "race"), "column 'race' must hold numbers"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_one_line(files, calls, run, arguments, message):
+    _, err = run("audit", "visits.csv", *COLUMNS, *arguments, code=2)
+    assert err.startswith("propcal: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert not calls
+
+
+@needs_audit
+@pytest.mark.parametrize("source", ["visits.csv", "visits.parquet"])
+def test_the_real_audit_is_shown(files, run, source):
+    out, err = run("audit", source, *COLUMNS, "--draws", "200", "--cluster", "id", "--cut", "age=40,65")
+    assert out.startswith("Verdict: ")
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+    assert err == ""
+
+
+@needs_audit
+def test_the_real_audit_is_the_library_s(files, run):
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--format", "json")
+    features = files[["race", "gender"]]
+    expected = propcal.audit(files.y, files.risk, sensitive_features=features, n_draws=200)
+    assert json.loads(out) == json.loads(expected.to_json())
+
+
+@needs_audit
+def test_the_real_comparison_is_shown(files, run):
+    run("fit", "visits.csv", *COLUMNS, "-o", "model.json")
+    shown, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--correction", "model.json")
+    assert "Against score" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
+    shown, _ = run("audit", "visits.atoms", "--draws", "200", "--correction", "model.json")
+    assert shown.startswith("Verdict: ")
+
+
+@needs_audit
+@pytest.mark.parametrize("name", [*NAMES])
+def test_the_real_audit_knows_every_threshold(files, run, name):
+    run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--fail-on", f"{name} > 100")
+    run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--fail-on", f"{name} < 100", code=1)

@@ -197,6 +197,24 @@ def test_a_value_that_is_not_known_fails_and_says_so(files, calls, run):
     assert json.loads(out)
 
 
+def test_no_verdict_passes_and_says_so(files, calls, run, monkeypatch):
+    def undecided(atoms, **settings):
+        found = fake_audit(atoms, **settings)
+        found.verdict.conclusion = "insufficient data"
+        return found
+
+    monkeypatch.setattr(propcal, "audit", undecided)
+    _, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "verdict")
+    assert err == "propcal: note: verdict: it is insufficient data, which does not fail\n"
+
+
+def test_on_a_terminal_progress_stays_off_standard_output(files, calls, run, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes everything for a terminal then
+    out, err = run("audit", "visits.csv", *COLUMNS, "--format", "json")
+    assert json.loads(out)
+    assert "Auditing..." in err
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("compare", [">", ">=", "<", "<="])
 def test_every_threshold_can_be_said(name, compare):

@@ -341,6 +341,17 @@ def test_atoms_files_bring_their_own_columns(files, model, run):
     assert "holds atoms, not people" in error
 
 
+def test_a_progress_bar_is_shown_on_a_terminal_only(files, model, capfd, monkeypatch):
+    arguments = ["apply", "model.json", "past.csv", "--score", "risk", "--force", "-o"]
+    for color, shown in (("", False), ("1", True)):
+        monkeypatch.setenv("FORCE_COLOR", color)
+        with pytest.raises(SystemExit):
+            main([*arguments, "out.csv"])
+        out, err = capfd.readouterr()
+        assert out == "3,000 rows with their corrected score in column 'corrected': out.csv\n"
+        assert ("Correcting" in err) is shown
+
+
 def test_gzip_output_is_gzip(files, model, run):
     run("apply", "model.json", "past.csv", "--score", "risk", "-o", "out.csv.gz")
     with gzip.open("out.csv.gz", "rt") as file:

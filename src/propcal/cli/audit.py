@@ -205,6 +205,9 @@ def _end(limits: list[Threshold], result: Any) -> None:
     """Exit code 1 if a threshold was passed; of a comparison, by the last score."""
     judged = list(result.audits.values())[-1] if hasattr(result, "audits") else result
     failures = [failure for limit in limits if (failure := limit.failure(judged))]
+    for limit in limits:
+        if note := limit.undecided(judged):
+            typer.echo(f"propcal: note: {note}", err=True)
     for failure in failures:
         typer.echo(f"propcal: failed: {failure}", err=True)
     if failures:

@@ -31,6 +31,12 @@ class Threshold:
     compare: str = ""
     limit: float = math.nan
 
+    def undecided(self, audit: Any) -> str:
+        """What a reader should know though nothing failed: there was no verdict to fail on."""
+        conclusion = audit.verdict.conclusion
+        decided = self.name != "verdict" or conclusion in (BEYOND_NOISE, "within noise")
+        return "" if decided else f"{self}: it is {conclusion}, which does not fail"
+
     def failure(self, audit: Any) -> str:
         """Why the audit fails; empty if it does not. A value that is not known fails."""
         if self.name == "verdict":

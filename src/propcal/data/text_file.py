@@ -26,12 +26,25 @@ from propcal.errors import FileFormatError, InputError
 T = TypeVar("T")
 DELIMITERS = ",;\t|"
 FIRST_LINE = 1 << 20  # names of columns take less than a megabyte
-_WHOLE = "-?(0|[1-9][0-9]{0,17})"
+FIRST_ROWS = 2000
 _REAL = r"-?((0|[1-9][0-9]*)(\.[0-9]*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|\.[0-9]+([eE][+-]?[0-9]+)?)"
-_ANY_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:[+-]?(nan|inf|infinity))"
-_TRUTH = "true|True|TRUE|false|False|FALSE"
-_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = _DATE + "[ T][0-9:.]+"
+PATTERNS = {
+    "whole": "-?(0|[1-9][0-9]{0,17})",
+    "real": _REAL,
+    "truth": "true|True|TRUE|false|False|FALSE",
+    "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "time": "[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+",
+    "percent": r".*[0-9]\s*%",
+    "comma": "-?[0-9]*,[0-9]+",
+}
+# a column is of the first kind of which every value matches a pattern
+KINDS = {
+    "BIGINT": ("whole",),
+    "DOUBLE": ("whole", "real"),
+    "BOOLEAN": ("truth",),
+    "DATE": ("date",),
+    "TIMESTAMP": ("date", "time"),
+}
 
 
 class TextFile:
@@ -143,33 +156,45 @@ class TextFile:
         """The type of each column, by all of its values."""
         asked = [(i, i in numeric) for i in places]
         new = [key for key in dict.fromkeys(asked) if key not in self._kinds]
-        if new:
-            patterns = (_WHOLE, _REAL, _TRUTH, _DATE, _TIME, _ANY_NUMBER, r".*[0-9]\s*%", "-?[0-9]*,[0-9]+")
-            counts = [
-                part
-                for i, _ in new
-                for part in (f"count(c{i})", *(f"{_matching(i, pattern)}" for pattern in patterns))
-            ]
-            found = self._one(", ".join(counts))
-            width = len(patterns) + 1
-            for k, (i, must) in enumerate(new):
-                self._kinds[i, must] = self._kind_of(i, must, found[k * width : (k + 1) * width])
+        free = [i for i, must in new if not must]
+        # what the first rows rule out need not be looked for in all of them
+        names = [name for name in PATTERNS if name not in ("percent", "comma")]
+        first = self._matches([(i, name) for i in free for name in ("any", *names)], limit=FIRST_ROWS)
+        likely = [(i, name) for i in free for name in _possible(i, first)]
+        found = self._matches(
+            [*likely, *((i, "any") for i, _ in new), *((i, "number") for i, must in new if must)]
+        )
+        for i, must in new:
+            self._kinds[i, must] = self._numeric_kind(i, found) if must else self._kind(i, found)
         return [self._kinds[key] for key in asked]
 
-    def _kind_of(self, place: int, must: bool, counts: Sequence[int]) -> str:
-        n, whole, real, truth, date, time, number, percent, comma = counts
-        if must and truth == n:
-            return "BOOLEAN" if n else "DOUBLE"
-        if must and number < n:
-            raise InputError(self._no_numbers(place, n, n - number, percent, comma))
-        if must:
+    def _matches(
+        self, asked: Sequence[tuple[int, str]], *, limit: int | None = None
+    ) -> dict[tuple[int, str], int]:
+        """How many values of a column are there ("any"), are numbers, or match a pattern."""
+        if not asked:
+            return {}
+        counts = [_counted(f"c{i}", name) for i, name in asked]
+        return dict(zip(asked, self._one(", ".join(counts), limit=limit)))
+
+    def _numeric_kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
+        """The type of a column that must hold numbers; truth values are as good."""
+        n, numbers = found[place, "any"], found[place, "number"]
+        if numbers == n:
             return "DOUBLE"
-        for kind, count in (("BIGINT", whole), ("DOUBLE", whole + real), ("BOOLEAN", truth)):
-            if n and count == n:
-                return kind
-        if n and date == n:
-            return self._if_castable(place, "DATE")
-        return self._if_castable(place, "TIMESTAMP") if n and date + time == n else "VARCHAR"
+        more = self._matches([(place, name) for name in ("truth", "percent", "comma")])
+        if more[place, "truth"] == n:
+            return "BOOLEAN"
+        raise InputError(
+            self._no_numbers(place, n, n - numbers, more[place, "percent"], more[place, "comma"])
+        )
+
+    def _kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
+        n = found[place, "any"]
+        for kind, names in KINDS.items():
+            if n and sum(found.get((place, name), 0) for name in names) == n:
+                return kind if kind not in ("DATE", "TIMESTAMP") else self._if_castable(place, kind)
+        return "VARCHAR"
 
     def _if_castable(self, place: int, kind: str) -> str:
         """A date such as 2020-02-30 is none: then the column is text."""
@@ -186,9 +211,11 @@ class TextFile:
             hint = f"{comma:,} have a decimal comma: write a point"
         return f"column {self.names[place]!r} must hold numbers; {wrong:,} of {n:,} values are none. {hint}"
 
-    def _one(self, columns: str) -> Sequence[int]:
-        query = f"SELECT {columns} FROM {self._source(null=True)}"
-        return self._told(lambda: self._engine.sql(query).fetchall())[0]
+    def _one(self, columns: str, *, limit: int | None = None) -> Sequence[int]:
+        source = self._source(null=True)
+        if limit is not None:
+            source = f"(SELECT * FROM {source} LIMIT {limit})"
+        return self._told(lambda: self._engine.sql(f"SELECT {columns} FROM {source}").fetchall())[0]
 
     def _told(self, step: Callable[[], T]) -> T:
         """DuckDB's errors quote the line that they are about: say where it is, not what is in it."""
@@ -235,8 +262,19 @@ class TextFile:
             raise FileFormatError(self._truncated()) from error
 
 
-def _matching(place: int, pattern: str) -> str:
-    return f"count(*) FILTER (regexp_full_match(trim(c{place}), {_quoted(pattern)}))"
+def _possible(place: int, first: dict[tuple[int, str], int]) -> list[str]:
+    """The patterns that a column may still match in every row."""
+    n = first[place, "any"]
+    kinds = [names for names in KINDS.values() if sum(first[place, name] for name in names) == n]
+    return list(dict.fromkeys(name for names in kinds for name in names))
+
+
+def _counted(column: str, name: str) -> str:
+    if name == "any":
+        return f"count({column})"
+    if name == "number":  # also NaN and infinity, which are told later as such
+        return f"count(TRY_CAST(trim({column}) AS DOUBLE))"
+    return f"count(*) FILTER (regexp_full_match(trim({column}), {_quoted(PATTERNS[name])}))"
 
 
 def _quoted(text: str) -> str:

@@ -1,6 +1,8 @@
 """`propcal audit`: first with a stand-in for the statistics, then, where `propcal.audit` exists, with it."""
 
+import inspect
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -279,6 +281,29 @@ def test_the_real_comparison_is_shown(files, run):
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
     shown, _ = run("audit", "visits.atoms", "--draws", "200", "--correction", "model.json")
     assert shown.startswith("Verdict: ")
+
+
+@needs_audit
+def test_help_tells_the_defaults_of_the_audit(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    shown = " ".join(run("audit", "--help")[0].split())
+    defaults = {name: p.default for name, p in inspect.signature(propcal.audit).parameters.items()}
+    names = (
+        "alpha",
+        "gamma",
+        "rho",
+        "n_bins",
+        "binning",
+        "intersections",
+        "missing",
+        "min_people",
+        "n_draws",
+    )
+    for name in names:
+        flag = name.replace("n_draws", "draws").replace("_", "-")
+        said = re.search(rf"--{flag} [^│]*?Default: (\S+)", shown)
+        assert said, name
+        assert said[1] == str(defaults[name]), name
 
 
 @needs_audit

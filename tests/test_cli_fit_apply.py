@@ -312,7 +312,11 @@ def test_a_config_that_is_wrong_is_told(files, run, content, message):
         (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--where", "old=age >= "), "condition 'age >='"),
         (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--cut", "zip=1"), None),
         (("fit", "past.csv", *COLUMNS[:4], "--groups", "id", "-o", "m.json"), "3,000 different values"),
-        (("fit", "past.csv", *COLUMNS[:4], "--groups", "age", "-o", "m.json"), "90 different numbers"),
+        (
+            ("fit", "past.csv", *COLUMNS[:4], "--groups", "age", "-o", "m.json"),
+            "Give cut points, --cut age=..., or",
+        ),
+        (("fit", "past.csv", *COLUMNS, "--missing", "error", "-o", "m.json"), "; --missing level makes them"),
         (("fit", "past.csv", "--score", "race", "--outcome", "y", "-o", "m.json"), "It holds text"),
         (("fit", "past.csv", "--score", "risk", "--outcome", "age", "-o", "m.json"), "must be 0 or 1"),
         (("fit", "nowhere.csv", *COLUMNS, "-o", "m.json"), "there is no file nowhere.csv"),

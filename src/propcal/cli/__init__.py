@@ -12,6 +12,7 @@ from propcal.cli.apply import apply
 from propcal.cli.audit import audit
 from propcal.cli.demo import demo
 from propcal.cli.fit import fit
+from propcal.cli.screen import in_flags
 from propcal.errors import FileFormatError, InputError
 
 app = typer.Typer(
@@ -56,7 +57,7 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:  # an option that is wrong or missing
         trouble = error.format_message()
     except (InputError, FileFormatError) as error:
-        trouble = str(error)
+        trouble = in_flags(str(error))
     except BrokenPipeError:  # whoever reads our output has enough of it
         sys.stderr.close()
         return 1

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
 from rich.console import Console
+
+
+def in_flags(message: str) -> str:
+    """What the library says in Python, in the words of the command line.
+
+    >>> in_flags("Give cut points, Groups(cuts={'age': [...]})")
+    'Give cut points, --cut age=...'
+    >>> in_flags('missing="level" makes them a group')
+    '--missing level makes them a group'
+    """
+    message = re.sub(r"Groups\(cuts=\{['\"](.+?)['\"]: \[\.\.\.\]\}\)", r"--cut \1=...", message)
+    message = message.replace("Groups(columns=[...])", "--groups")
+    message = re.sub(r"\bmax_updates\b", "--max-updates", message)
+    return re.sub(r'\b(missing|unseen|intersections)="?(\w+)"?', r"--\1 \2", message)
 
 
 @contextmanager
@@ -43,4 +58,4 @@ def warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for text in dict.fromkeys(str(w.message) for w in seen if issubclass(w.category, UserWarning)):
-        typer.echo(f"propcal: note: {text}", err=True)
+        typer.echo(f"propcal: note: {in_flags(text)}", err=True)

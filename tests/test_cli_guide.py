@@ -6,18 +6,13 @@ from pathlib import Path
 
 import pytest
 
-import propcal
-from fake_audit import fake_audit, fake_compare
 from propcal.cli import main
 from propcal.data.cohorts import make_ed_visits
 
 PAGE = (Path(__file__).parents[1] / "docs" / "guide" / "command-line.md").read_text()
 
 
-def test_the_commands_of_the_guide_run(capfd, monkeypatch):
-    if "audit" not in propcal.__all__:
-        monkeypatch.setattr(propcal, "audit", fake_audit, raising=False)
-        monkeypatch.setattr(propcal, "compare", fake_compare, raising=False)
+def test_the_commands_of_the_guide_run(capfd):
     visits = make_ed_visits(20_000, seed=1).rename(columns={"true_risk": "risk"})
     visits[:10_000].to_csv("visits.csv", index=False)
     visits[10_000:].to_csv("new.csv", index=False)

@@ -1,18 +1,20 @@
 """Results in a terminal: readable at 80 columns, without colour, and whatever groups are called."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
 
-from fake_audit import fake_audit
-from propcal import Atoms
-from propcal.output.terminal import audit_text, plain, worst_categories
+import propcal
+from propcal.auditing.words import worst_categories
+from propcal.output.terminal import audit_text, plain
 
 
 @pytest.fixture
 def audit(cohort):
-    return fake_audit(Atoms.from_frame(cohort, score="score", outcome="y", groups=["race", "gender"]))
+    return propcal.audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]])
 
 
 def shown(renderable, width=80, **kw):
@@ -44,8 +46,7 @@ def test_long_names_of_groups_fold(audit):
 def test_names_of_groups_are_no_markup_and_cannot_steer_the_terminal(audit):
     name = "race=[red]A[/red] [link=x]\x1b[2J\r\n:smile:"
     audit.groups["group"] = audit.categories["group"] = audit.losses["where"] = name
-    audit.notes[:] = [name]
-    text = shown(audit_text(audit), 300)
+    text = shown(audit_text(replace(audit, notes=(name,))), 300)
     assert text.count("race=[red]A[/red] [link=x]?[2J??:smile:") > 5
     assert "\x1b" not in text
     assert plain("größe=ü 中") == "größe=ü 中"
@@ -84,13 +85,12 @@ def test_groups_left_out_are_marked_with_their_reason(audit):
 
 def test_nothing_to_look_at_is_said(audit):
     audit.categories["eligible"] = False
-    audit.notes.clear()
-    text = shown(audit_text(audit))
+    text = shown(audit_text(replace(audit, notes=())))
     assert "No category has enough people" in text
     assert "Notes" not in text
 
 
 def test_many_groups_are_cut_with_a_count(audit):
-    audit.groups = pd.concat([audit.groups] * 9, ignore_index=True)
+    audit = replace(audit, groups=pd.concat([audit.groups] * 9, ignore_index=True))
     text = shown(audit_text(audit))
     assert f"... and {int(audit.groups.kept.sum()) - 25:,} more groups" in text

@@ -14,6 +14,8 @@ _HOME = {
     "PMCBoost": "propcal.estimators",
     "MCBoost": "propcal.estimators",
     "MulticalibratedClassifier": "propcal.classifier",
+    "audit": "propcal.auditing.audit",
+    "compare": "propcal.auditing.compare",
     "loss_scorer": "propcal.metrics",
     "mc_loss": "propcal.metrics",
     "pmc_loss": "propcal.metrics",
@@ -31,7 +33,9 @@ __all__ = [
     "MulticalibratedClassifier",
     "PMCBoost",
     "__version__",
+    "audit",
     "bounds",
+    "compare",
     "dc_loss",
     "loss_scorer",
     "mc_loss",
@@ -39,6 +43,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from propcal.auditing.audit import audit as audit
+    from propcal.auditing.compare import compare as compare
     from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from shlex import join
@@ -122,8 +121,9 @@ def audit(
     with warnings_as_lines(), working("Reading...") as say:
         people = columns.load(file, also=() if model is None else model.reads)
         say("Auditing...")
+        settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
         result = _audit(columns, people, model, settings)
-    text = _json(result) if output is not None or format_ is Format.JSON else ""
+    text = result.to_json() if output is not None or format_ is Format.JSON else ""
     if output is not None:
         _write(text, output)
     if format_ is Format.JSON:
@@ -154,8 +154,8 @@ def _audit(columns: Columns, people: Any, model: Correction | None, settings: di
 
     if model is None:
         return propcal.audit(columns.atoms(people), **settings)
-    if isinstance(people, propcal.Atoms):  # rows are gone: the corrected score alone
-        return propcal.audit(people, correction=model, **settings)
+    if isinstance(people, propcal.Atoms):
+        return propcal.compare({"score": None, "corrected": model}, people, **settings)
     words = {name: settings.pop(name) for name in ("intersections", "missing") if name in settings}
     data = {
         "sensitive_features": people,
@@ -165,17 +165,6 @@ def _audit(columns: Columns, people: Any, model: Correction | None, settings: di
     }
     scores = {"score": people[columns.score], "corrected": model}
     return propcal.compare(scores, people[columns.outcome], **o.given(**data), **settings)
-
-
-def _json(result: Any) -> str:
-    if hasattr(result, "to_json"):
-        return str(result.to_json())
-    content = {
-        "audits": {name: json.loads(audit.to_json()) for name, audit in result.audits.items()},
-        "differences": json.loads(result.differences.to_json(orient="records")),
-        "notes": list(result.notes),
-    }
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
 
 
 def _write(text: str, path: Path) -> None:

@@ -15,11 +15,13 @@ from propcal.core.explain import Explanation, trace
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid
 from propcal.core.groups import Group, membership, pattern_name
 from propcal.core.maps import PatternMaps
-from propcal.core.patterns import Level, Patterns
-from propcal.errors import UnseenError
+from propcal.core.patterns import Level, Patterns, patterns_of
+from propcal.errors import InputError, UnseenError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from propcal.core.atoms import Atoms
 
 
 class Update(NamedTuple):
@@ -158,6 +160,25 @@ class Correction:
             if policy == "keep":
                 place = np.where(known < 0, -1, place)
         return np.asarray(maps.apply(score, place[code]))
+
+    def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
+        """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
+        place = [atoms.patterns.attributes.index(name) for name in self._known_attributes(atoms.patterns)]
+        levels = tuple(atoms.patterns.levels[a] for a in place)
+        codes = [atoms.patterns.table[:, a] for a in place]
+        fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
+        return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
+
+    def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:
+        """The attributes of the correction, if these patterns have them, made in the same way."""
+        mine, theirs = self.patterns.derived, patterns.derived
+        absent = [a for a in self.attributes if a not in patterns.attributes or mine.get(a) != theirs.get(a)]
+        if absent:
+            raise InputError(
+                f"this correction reads the attributes {list(self.attributes)}; of these people's, "
+                f"{absent} are missing or made in another way"
+            )
+        return self.attributes
 
     def explain(self, score: Any, sensitive_features: Any = None) -> Explanation:
         """Say which updates move these people's scores, in order; parameters as for `apply`."""

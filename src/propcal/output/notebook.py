@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from propcal.core.correction import Correction
 from propcal.core.explain import Explanation
 
+if TYPE_CHECKING:
+    from propcal.auditing.audit import Audit
+    from propcal.auditing.compare import Comparison
+
 MOST_ROWS = 10
+MOST_GROUPS = 25
 STYLE = (
     "<style>.propcal-card{font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:60em}"
     ".propcal-card table{border-collapse:collapse;margin:.4em 0;font-size:inherit}"
@@ -30,7 +35,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = []
     for row in rows:
         cells = [
-            f'<td class="propcal-number">{value:.3f}</td>'
+            f'<td class="propcal-number">{"" if value != value else f"{value:.3f}"}</td>'
             if isinstance(value, float)
             else f"<td>{escape(str(value))}</td>"
             for value in row
@@ -75,4 +80,92 @@ def explanation_html(explanation: Explanation) -> str:
         f"Explanation for {len(explanation):,} people",
         _table(("person", "score", "corrected", "why"), rows),
         more,
+    )
+
+
+def _interval(low: float, high: float, digits: int = 2) -> str:
+    return "" if low != low or high != high else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def _percent(value: float) -> str:
+    return "" if value != value else f"{100 * value:.1f} %"
+
+
+def audit_html(audit: Audit) -> str:
+    """The verdict, the losses, the worst categories and the groups."""
+    from propcal.auditing.words import worst_categories
+
+    losses = [
+        (
+            str(name).upper(),
+            float(row["value"]),
+            float(row["floor_median"]),
+            float(row["floor_95"]),
+            _interval(row["low"], row["high"]),
+            row["where"],
+        )
+        for name, row in audit.losses.iterrows()
+    ]
+    worst = [
+        (
+            row["group"],
+            row["bin"],
+            f"{row['people']:,}",
+            _percent(row["outcome_rate"]),
+            _percent(row["mean_score"]),
+            row["finding"],
+        )
+        for _, row in worst_categories(audit.categories).iterrows()
+    ]
+    kept = audit.groups[audit.groups["kept"]]
+    groups = [
+        (
+            row["group"],
+            f"{row['people']:,}",
+            float(row["observed_expected"]),
+            _interval(row["observed_expected_low"], row["observed_expected_high"]),
+            row["finding"],
+        )
+        for _, row in kept.head(MOST_GROUPS).iterrows()
+    ]
+    more = f"<div>... and {len(kept) - len(groups):,} more groups</div>" if len(kept) > len(groups) else ""
+    notes = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
+    return _card(
+        f"Audit: {audit.verdict.conclusion}",
+        f"<div>{escape(audit.verdict.text)}</div>",
+        _table(("loss", "value", "noise floor", "95 %", "interval", "where"), losses),
+        _table(
+            ("worst categories", "scores in", "people", "had the outcome", "score said", "the score is"),
+            worst,
+        ),
+        _table(("group", "people", "observed/expected", "interval", "the score is"), groups),
+        more,
+        f"<ul>{notes}</ul>",
+    )
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """What each score comes to, and the differences of everybody."""
+    verdicts = [
+        (name, audit.verdict.conclusion, audit.verdict.text) for name, audit in comparison.audits.items()
+    ]
+    table = comparison.differences
+    chosen = table[table["group"].isin(["all categories", "everybody"])]
+    rows = [
+        (
+            row["score"],
+            row["measure"],
+            float(row["base"]),
+            float(row["value"]),
+            float(row["difference"]),
+            _interval(row["low"], row["high"], 3),
+        )
+        for _, row in chosen.iterrows()
+    ]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
+    return _card(
+        f"Comparison of {len(comparison.audits)} scores",
+        _table(("score", "verdict", ""), verdicts),
+        _table(("score", "measure", comparison.base, "value", "difference", "interval"), rows),
+        f"<ul>{notes}</ul>",
     )

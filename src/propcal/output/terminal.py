@@ -8,28 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from io import StringIO
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from propcal.auditing.audit import Audit
+    from propcal.auditing.compare import Comparison
+
 WORDS = ("", "group", "where", "why", "score", "measure")  # headings of columns that hold no numbers
-MOST_CATEGORIES = 5
 MOST_GROUPS = 25
 MOST_LEFT_OUT = 8
 LOSS_NAMES = {"mc": "MC", "pmc": "PMC", "dc": "DC"}
 STYLES = {"miscalibrated beyond noise": "bold red", "within noise": "bold green"}
 
 
-def audit_text(audit: Any) -> RenderableType:
+def audit_text(audit: Audit) -> RenderableType:
     """An audit, to be printed."""
     parts = [*_verdict(audit), _losses(audit), *_debiased(audit), *_categories(audit), *_groups(audit)]
     return Group(*parts, *_notes(audit.notes))
 
 
-def comparison_text(comparison: Any) -> RenderableType:
+def comparison_text(comparison: Comparison) -> RenderableType:
     """Several scores side by side: what differs, then the audit of the last of them in full."""
     names = list(comparison.audits)
     parts: list[RenderableType] = []
@@ -39,6 +43,13 @@ def comparison_text(comparison: Any) -> RenderableType:
     last = comparison.audits[names[-1]]
     parts += [_losses(last), *_debiased(last), *_categories(last), *_groups(last)]
     return Group(*parts, *_notes([*comparison.notes, *last.notes]))
+
+
+def as_text(shown: RenderableType, width: int = 100) -> str:
+    """What would be printed, without colours."""
+    written = StringIO()
+    Console(width=width, file=written, no_color=True, highlight=False).print(shown)
+    return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())
 
 
 def plain(text: Any) -> str:
@@ -89,13 +100,13 @@ def _row(table: Table, *cells: Any, style: str = "") -> None:
     table.add_row(*[Text(plain(cell)) for cell in cells], style=style)
 
 
-def _verdict(audit: Any) -> list[RenderableType]:
+def _verdict(audit: Audit) -> list[RenderableType]:
     conclusion = audit.verdict.conclusion
     headline = Text(f"Verdict: {conclusion}", style=STYLES.get(conclusion, "bold"))
     return [headline, _said(plain(audit.verdict.text)), Text()]
 
 
-def _losses(audit: Any) -> RenderableType:
+def _losses(audit: Audit) -> RenderableType:
     table = _table("Losses: the worst of all categories", ("", "loss", "noise floor", "interval", "where"))
     for name, row in audit.losses.iterrows():
         floor = "-" if _unknown(row["floor_95"]) else f"{row['floor_median']:.3f}, {row['floor_95']:.3f}"
@@ -108,7 +119,7 @@ def _losses(audit: Any) -> RenderableType:
     return Group(table, _said(said), Text())
 
 
-def _debiased(audit: Any) -> list[RenderableType]:
+def _debiased(audit: Audit) -> list[RenderableType]:
     parts = []
     for name, row in audit.debiased.iterrows():
         if not _unknown(row["rms"]):
@@ -120,16 +131,9 @@ def _debiased(audit: Any) -> list[RenderableType]:
     return [_said(said), Text()]
 
 
-def worst_categories(categories: Any, most: int = MOST_CATEGORIES) -> Any:
-    """The categories whose gap is surest, then those whose gap is largest for their size."""
-    counted = categories[categories["eligible"].astype(bool)]
-    beyond = (counted["low"] > 0) | (counted["high"] < 0)
-    relative = (counted["gap"].abs() / counted["detectable_gap"]).fillna(0.0)
-    ranked = counted.assign(beyond=beyond, relative=relative)
-    return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(most)
+def _categories(audit: Audit) -> list[RenderableType]:
+    from propcal.auditing.words import worst_categories  # brings pandas along
 
-
-def _categories(audit: Any) -> list[RenderableType]:
     worst = worst_categories(audit.categories)
     if not len(worst):
         return [Text("No category has enough people to be looked at.\n")]
@@ -147,7 +151,7 @@ def _categories(audit: Any) -> list[RenderableType]:
     return [table, _said(said), Text()]
 
 
-def _groups(audit: Any) -> list[RenderableType]:
+def _groups(audit: Audit) -> list[RenderableType]:
     kept = audit.groups["kept"].astype(bool)
     headings = ("group", "people", "had it", "said", "O/E", "O/E is in")
     table = _table("Groups: observed / expected outcomes, 1 is right", headings)
@@ -171,7 +175,7 @@ def _more(count: int) -> list[RenderableType]:
     return [_said(f"... and {count:,} more groups; --format json has them all.")] if count > 0 else []
 
 
-def _differences(comparison: Any) -> RenderableType:
+def _differences(comparison: Comparison) -> RenderableType:
     differences = comparison.differences
     title = f"Against {plain(next(iter(comparison.audits)))}"
     headings = ("score", "measure", "group", "before", "after", "difference", "interval")

@@ -1,0 +1,1 @@
+"""The audit: is this score wrong, for whom, and is it noise?"""

@@ -1,0 +1,253 @@
+"""audit: is this score wrong, for whom, and is it noise?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal import __version__
+from propcal.auditing import frames
+from propcal.auditing.debiased import debiased
+from propcal.auditing.findings import Findings, Rule, find
+from propcal.auditing.losses import losses
+from propcal.auditing.words import Verdict, notes_of, verdict_of
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Binning
+from propcal.core.grid import from_grid, to_grid
+from propcal.core.groups import Groups
+from propcal.core.reduction import rescored, without_clusters
+from propcal.data.people import rows_to_atoms
+from propcal.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found. Everything is plain numbers and text; no row of the data is kept.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        `conclusion`, `text` and the `tests` behind them.
+    losses : DataFrame
+        MC, PMC and DC loss (rows "mc", "pmc", "dc"): value, where it is attained, noise floor (median
+        and 95th percentile of a perfect score), p-value, interval.
+    debiased : DataFrame
+        Mean squared gap ("mc"), and as a share of the rate ("pmc"), without what noise adds; `rms` is its
+        root, `low` and `high` the interval of that.
+    categories, groups : DataFrame
+        One row for each group within each bin, and for each group. `finding` says what can be told.
+    curves, net_benefit, distribution : DataFrame
+        Smooth calibration curve, decision curve and histogram of the scores of each group.
+    notes : tuple of str
+    settings : dict
+    """
+
+    verdict: Verdict
+    losses: pd.DataFrame
+    debiased: pd.DataFrame
+    categories: pd.DataFrame
+    groups: pd.DataFrame
+    curves: pd.DataFrame
+    net_benefit: pd.DataFrame
+    distribution: pd.DataFrame
+    notes: tuple[str, ...]
+    settings: dict[str, Any]
+
+    def to_frame(self, kind: str = "categories") -> pd.DataFrame:
+        """One of the tables by name, such as "categories" or "groups"."""
+        names = ("losses", "debiased", "categories", "groups", "curves", "net_benefit", "distribution")
+        if kind not in names:
+            raise InputError(f"kind must be one of {', '.join(map(repr, names))}; got {kind!r}")
+        table: pd.DataFrame = getattr(self, kind)
+        return table.copy()
+
+    def to_json(self) -> str:
+        """Everything as JSON (docs/reference/audit.schema.json)."""
+        from propcal.output.audit_json import audit_to_json
+
+        return audit_to_json(self)
+
+    def __repr__(self) -> str:
+        from propcal.output.terminal import as_text, audit_text
+
+        return as_text(audit_text(self))
+
+    def _repr_html_(self) -> str:
+        from propcal.output.notebook import audit_html
+
+        return audit_html(self)
+
+
+def audit(
+    y: Any,
+    score: Any = None,
+    *,
+    sensitive_features: Any = None,
+    alpha: float = 0.05,
+    gamma: float = 0.05,
+    rho: float = 0.1,
+    n_bins: int = 10,
+    binning: Binning = "uniform",
+    intersections: Any = "all",
+    missing: str = "level",
+    groups: Groups | None = None,
+    min_share: float | None = None,
+    min_people: int = 30,
+    sample_weight: Any = None,
+    cluster: Any = None,
+    correction: Any = None,
+    n_draws: int = 1000,
+    random_state: Any = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Is this score wrong, for whom, and is it noise?
+
+    Parameters
+    ----------
+    y : array-like of shape (n,), or Atoms
+        Outcomes, 0 or 1 (or soft labels between: then there are no tests and no intervals). Atoms hold
+        scores, groups and weights as well; the arguments for these are then left out.
+    score : array-like of shape (n,)
+        Risk scores in [0, 1].
+    sensitive_features : data frame, series or array with n rows, optional
+        The attributes that define the groups; None is one group, everybody.
+    alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share
+        As for `pmc_loss`: tolerance, smallest share of a group, floor on the rate, bins, groups, size rule.
+    min_people : int, default=30
+        A category or group with fewer people is "insufficient data".
+    sample_weight : array-like of shape (n,), optional
+        Whole numbers are frequencies, others survey weights.
+    cluster : array-like of shape (n,), optional
+        Id of the person (or the hospital) behind each row, where several rows may share one.
+    correction : Correction or fitted PMCBoost or MCBoost, optional
+        Audit what it makes of the score. The audit says so if it was fitted to these very people.
+    n_draws : int, default=1000
+        Outcomes drawn under a perfect score, for noise floors and the test of the categories.
+    random_state : int or Generator, default=0
+        Seed; the same seed gives the same audit.
+    progress : callable, optional
+        Called with the number of groups done and the number of all groups.
+
+    Returns
+    -------
+    Audit
+
+    Examples
+    --------
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> visits = make_ed_visits(20_000, seed=1)
+    >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]])
+    >>> a.verdict.conclusion
+    'within noise'
+    """
+    rule = Rule(
+        alpha=alpha,
+        gamma=gamma,
+        rho=rho,
+        n_bins=n_bins,
+        binning=binning,
+        intersections=intersections,
+        missing=missing,
+        groups=groups,
+        min_share=min_share,
+        min_people=min_people,
+        n_draws=n_draws,
+        random_state=random_state,
+    )
+    atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule.words())
+    atoms, fitted_on_these = _corrected(atoms, correction)
+    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress))
+
+
+def assemble(found: Findings) -> Audit:
+    """Put what was measured into tables and words."""
+    rule = found.rule
+    groups = frames.groups_frame(found.profiles, found.tests)
+    categories = frames.categories_frame(
+        found.table,
+        found.noise,
+        alpha=rule.alpha,
+        rho=rule.rho,
+        min_share=found.min_share,
+        min_people=rule.min_people,
+    )
+    return Audit(
+        verdict=verdict_of(
+            found.tests, groups, categories, untested=found.untested, min_people=rule.min_people
+        ),
+        losses=frames.losses_frame(losses(found.table, found.noise, rule.rho)),
+        debiased=frames.debiased_frame(debiased(found.table, found.noise, rule.rho)),
+        categories=categories,
+        groups=groups,
+        curves=frames.stacked(found.profiles, "curve"),
+        net_benefit=frames.stacked(found.profiles, "thresholds"),
+        distribution=frames.stacked(found.profiles, "bars"),
+        notes=notes_of(found),
+        settings=settings_of(found),
+    )
+
+
+def audited_atoms(
+    y: Any, score: Any, sensitive_features: Any, sample_weight: Any, cluster: Any, groups: Groups
+) -> Atoms:
+    """Atoms of rows, or those that were passed in the place of the outcome."""
+    rows = {
+        "score": score,
+        "sensitive_features": sensitive_features,
+        "sample_weight": sample_weight,
+        "cluster": cluster,
+    }
+    if isinstance(y, Atoms):
+        twice = [name for name, value in rows.items() if value is not None]
+        if twice:
+            raise InputError(f"{', '.join(twice)}: atoms hold these already; pass the atoms alone")
+        return y
+    if score is None:
+        raise InputError("score is missing: audit(y, score, ...), or audit(atoms)")
+    return rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, groups=groups)
+
+
+def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool]:
+    """The people with corrected scores, and whether the correction was fitted to them."""
+    if correction is None:
+        return atoms, False
+    correction = getattr(correction, "correction_", correction)
+    if not hasattr(correction, "apply_to_atoms"):
+        raise InputError(
+            "correction must be a Correction, or a fitted PMCBoost or MCBoost; "
+            f"got {type(correction).__name__}"
+        )
+    fitted = correction.about.get("fingerprint") == without_clusters(atoms).fingerprint()
+    return rescored(atoms, to_grid(correction.apply_to_atoms(atoms))), fitted
+
+
+def settings_of(found: Findings) -> dict[str, Any]:
+    """By which rule the audit was made, and of how many people."""
+    rule, atoms, sample = found.rule, found.atoms, found.everybody.sample
+    words, seed = rule.words(), rule.random_state
+    return {
+        "version": __version__,
+        "people": atoms.n_people,
+        "positives": sample.observed,
+        "attributes": list(atoms.patterns.attributes),
+        "intersections": words.intersections if isinstance(words.intersections, (str, int)) else "listed",
+        "missing": words.missing,
+        "alpha": float(rule.alpha),
+        "gamma": float(rule.gamma),
+        "rho": float(rule.rho),
+        "binning": found.table.bins.kind,
+        "edges": from_grid(found.table.bins.edges).round(9).tolist(),
+        "min_share": float(found.min_share),
+        "min_people": int(rule.min_people),
+        "n_draws": int(rule.n_draws),
+        "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
+        "weights": "frequency" if atoms.frequencies else "survey",
+        "soft_labels": atoms.soft_labels,
+        "buckets": sample.n_buckets,
+        "fitted_on_these": found.fitted_on_these,
+        "fingerprint": atoms.fingerprint(),
+    }

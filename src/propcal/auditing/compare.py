@@ -1,0 +1,214 @@
+"""compare: several scores of the same people side by side, with intervals of the differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.audit import Audit, assemble
+from propcal.auditing.findings import Findings, Rule, find
+from propcal.auditing.losses import LOSSES
+from propcal.auditing.paired import loss_difference, mean_square_difference, person_differences
+from propcal.auditing.sample import Sample
+from propcal.core.atoms import Atoms
+from propcal.core.correction import Correction
+from propcal.core.grid import FloatArray, from_grid, to_grid
+from propcal.core.groups import membership
+from propcal.core.reduction import rescored, without_clusters
+from propcal.data.people import rows_of_scores
+from propcal.errors import InputError
+
+COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several scores of the same people.
+
+    Attributes
+    ----------
+    audits : dict
+        The audit of each score, by name; the first is the base.
+    differences : DataFrame
+        For each other score, measure and group: its value, the base's, their difference and its
+        interval, which uses that both scores are of the same people.
+    notes : tuple of str
+    """
+
+    audits: dict[str, Audit]
+    differences: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def base(self) -> str:
+        """Name of the score that the others are compared with."""
+        return next(iter(self.audits))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The differences."""
+        return self.differences.copy()
+
+    def to_json(self) -> str:
+        """Everything as JSON (docs/reference/audit.schema.json)."""
+        from propcal.output.audit_json import comparison_to_json
+
+        return comparison_to_json(self)
+
+    def __repr__(self) -> str:
+        from propcal.output.terminal import as_text, comparison_text
+
+        return as_text(comparison_text(self))
+
+    def _repr_html_(self) -> str:
+        from propcal.output.notebook import comparison_html
+
+        return comparison_html(self)
+
+
+def compare(
+    scores: Mapping[str, Any],
+    y: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    cluster: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Audit several scores of the same people, and say how far they differ beyond noise.
+
+    Parameters
+    ----------
+    scores : dict
+        Name and score of each; the first is the base. A score is an array, or a Correction (or a fitted
+        PMCBoost or MCBoost) that is applied to the base: then the comparison can say whether these are
+        the people it was fitted to, which an array of corrected scores cannot.
+    y : array-like of shape (n,), or Atoms
+        Outcomes. With Atoms, the base is None (their own score) and the others are corrections.
+    sensitive_features, sample_weight, cluster, progress, **settings
+        As for `audit`.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> visits = make_ed_visits(20_000, seed=1)
+    >>> scores = {"rate": visits.admitted.mean() + 0 * visits.true_risk, "risk": visits.true_risk}
+    >>> c = compare(scores, visits.admitted, sensitive_features=visits[["race", "gender"]])
+    >>> brier = c.differences.query("measure == 'brier' and group == 'everybody'").iloc[0]
+    >>> bool(brier.high < 0)  # the true risk has a lower Brier score, beyond noise
+    True
+    """
+    rule = Rule(**settings)
+    if not isinstance(scores, Mapping) or len(scores) < 2:
+        raise InputError('scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}')
+    if isinstance(y, Atoms):
+        joint, values, fitted = _of_atoms(scores, y)
+    else:
+        joint, values, fitted = _of_rows(scores, y, sensitive_features, sample_weight, cluster, rule)
+    names, found = list(scores), {}
+    for i, name in enumerate(names):
+        found[name] = find(
+            rescored(joint, to_grid(values[name])),
+            rule,
+            fitted_on_these=fitted[name],
+            progress=_part(progress, i, len(names)),
+        )
+    rows = [
+        row
+        for name in names[1:]
+        for row in _differences(name, joint, values[names[0]], values[name], found[names[0]], found[name])
+    ]
+    return Comparison(
+        audits={name: assemble(findings) for name, findings in found.items()},
+        differences=pd.DataFrame(rows, columns=list(COLUMNS)),
+        notes=_notes(names, fitted),
+    )
+
+
+def _part(progress: Callable[[int, int], None] | None, i: int, n: int) -> Callable[[int, int], None] | None:
+    """Progress of the i-th of n audits as part of the whole."""
+    return None if progress is None else lambda done, total: progress(i * total + done, n * total)
+
+
+def _is_correction(value: Any) -> bool:
+    return isinstance(getattr(value, "correction_", value), Correction)
+
+
+def _of_atoms(
+    scores: Mapping[str, Any], atoms: Atoms
+) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool]]:
+    """Scores of each atom: their own, and what corrections make of it."""
+    base, *others = scores
+    if scores[base] is not None or not all(_is_correction(scores[name]) for name in others):
+        raise InputError(
+            'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections'
+        )
+    values, fitted = {base: from_grid(atoms.score)}, {base: False}
+    print_of_atoms = without_clusters(atoms).fingerprint()
+    for name in others:
+        correction = getattr(scores[name], "correction_", scores[name])
+        values[name] = correction.apply_to_atoms(atoms)
+        fitted[name] = correction.about.get("fingerprint") == print_of_atoms
+    return atoms, values, fitted
+
+
+def _of_rows(
+    scores: Mapping[str, Any], y: Any, features: Any, weight: Any, cluster: Any, rule: Rule
+) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool]]:
+    """Atoms of single rows, and the scores of each."""
+    base = next(iter(scores))
+    if _is_correction(scores[base]):
+        raise InputError(f"the first score, {base!r}, must be an array: corrections are applied to it")
+    arrays = {
+        name: getattr(value, "correction_", value).apply(scores[base], features)
+        if _is_correction(value)
+        else value
+        for name, value in scores.items()
+    }
+    joint, values = rows_of_scores(arrays, y, features, weight, cluster=cluster, groups=rule.words())
+    corrections = {name: value for name, value in scores.items() if _is_correction(value)}
+    fitted = dict.fromkeys(scores, False)
+    if corrections:
+        bare = without_clusters(rescored(joint, to_grid(values[base]))).fingerprint()
+        for name, value in corrections.items():
+            fitted[name] = getattr(value, "correction_", value).about.get("fingerprint") == bare
+    return joint, values, fitted
+
+
+def _differences(
+    name: str, joint: Atoms, base: FloatArray, other: FloatArray, a: Findings, b: Findings
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table for one score."""
+    for i, measure in enumerate(LOSSES):
+        yield (name, measure, "all categories", *loss_difference(i, a, b))
+    for place, measure in enumerate(("mc_mean_square", "pmc_mean_square")):
+        yield (name, measure, "all categories", *mean_square_difference(place, joint, (base, other), (a, b)))
+    groups = [profile.size.group for profile in a.profiles if profile.enough and not profile.size.left_out]
+    inside = membership(groups, joint.patterns)
+    for group, members in zip(groups, inside):
+        rows = members[joint.pattern_index()]
+        sample = Sample.of(joint, np.flatnonzero(members))
+        before, after = (replace(sample, score=score[rows]) for score in (base, other))
+        for measure, numbers in person_differences(before, after).items():
+            yield (name, measure, group.name, *numbers)
+
+
+def _notes(names: list[str], fitted: dict[str, bool]) -> tuple[str, ...]:
+    notes = [
+        f"{name} was fitted to these very people: its numbers here are no evidence of how it does on others."
+        for name in names
+        if fitted[name]
+    ]
+    notes.append(
+        f"Differences are from {names[0]}; an interval that holds 0 says that noise may explain it. Those of "
+        "MC, PMC and DC loss are cautious: a maximum over categories is known that poorly."
+    )
+    return tuple(notes)

@@ -1,0 +1,143 @@
+"""Findings: everything that is measured of one score, before it is put into tables and words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.noise import Noise, score_cells
+from propcal.auditing.profile import Profile, audited_groups, profiles
+from propcal.auditing.sample import FEWEST_BUCKETS
+from propcal.auditing.verdict import Test, category_p_value, clustered_p_value, combine, group_p_value
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Binning
+from propcal.core.categories import Categories, category_min_share
+from propcal.core.grid import check_number
+from propcal.core.groups import Groups, definition, membership
+from propcal.core.reduction import without_clusters
+from propcal.metrics import category_table
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How to audit; see `propcal.audit` for what each argument means."""
+
+    alpha: float = 0.05
+    gamma: float = 0.05
+    rho: float = 0.1
+    n_bins: int = 10
+    binning: Binning = "uniform"
+    intersections: Any = "all"
+    missing: str = "level"
+    groups: Groups | None = None
+    min_share: float | None = None
+    min_people: int = 30
+    n_draws: int = 1000
+    random_state: Any = 0
+
+    def __post_init__(self) -> None:
+        check_number("n_draws", self.n_draws, at_least=100, at_most=1_000_000, whole=True)
+        self.words()  # checks its own arguments
+
+    def words(self) -> Groups:
+        """How people are divided into groups."""
+        return definition(self.groups, self.intersections, self.missing)
+
+    def table(self, atoms: Atoms) -> Categories:
+        """The categories of these people."""
+        return category_table(
+            atoms,
+            self.alpha,
+            self.gamma,
+            self.rho,
+            self.n_bins,
+            self.binning,
+            self.intersections,
+            self.missing,
+            self.groups,
+            self.min_share,
+            self.min_people,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What was measured, of whom, and by which rule.
+
+    `untested` says why there are no tests (empty if there are), `min_share` from which share a category
+    counts, `fitted_on_these` whether the score was corrected by what was fitted to these people.
+    """
+
+    rule: Rule
+    atoms: Atoms
+    table: Categories
+    noise: Noise
+    profiles: list[Profile]
+    tests: list[Test]
+    untested: str
+    min_share: float
+    fitted_on_these: bool
+
+    @property
+    def everybody(self) -> Profile:
+        """The first profile."""
+        return self.profiles[0]
+
+
+def find(
+    atoms: Atoms,
+    rule: Rule,
+    *,
+    fitted_on_these: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Findings:
+    """Measure everything, from atoms that may have buckets of repeated people."""
+    rng = np.random.default_rng(rule.random_state)
+    bare = without_clusters(atoms)
+    table = rule.table(bare)
+    noise = Noise.of(atoms, table, rule.n_draws, rng)
+    sizes = audited_groups(bare, table.collection)
+    measured = profiles(atoms, sizes, min_people=rule.min_people, rng=rng, progress=progress)
+    untested = _untested(bare, measured[0])
+    share = rule.min_share
+    return Findings(
+        rule=rule,
+        atoms=bare,
+        table=table,
+        noise=noise,
+        profiles=measured,
+        tests=[] if untested else _tests(bare, table, noise, measured),
+        untested=untested,
+        min_share=category_min_share(rule.alpha, rule.gamma, table.bins) if share is None else share,
+        fitted_on_these=fitted_on_these,
+    )
+
+
+def _untested(atoms: Atoms, everybody: Profile) -> str:
+    """Why nothing can be tested, or an empty text."""
+    if atoms.soft_labels:
+        return "the outcomes are soft labels, whose noise is not known"
+    filled = everybody.sample.n_buckets
+    if everybody.sample.bucket is not None and filled < FEWEST_BUCKETS:
+        return (
+            f"the rows come from so few people that they fill {filled} of 256 buckets; "
+            f"{FEWEST_BUCKETS} are needed to see how much people differ"
+        )
+    return ""
+
+
+def _tests(atoms: Atoms, table: Categories, noise: Noise, measured: Sequence[Profile]) -> list[Test]:
+    """Test every group that counts and has enough people, and the categories."""
+    chosen = [profile for profile in measured if profile.enough and not profile.size.left_out]
+    cells = score_cells(atoms, table.bins)
+    inside = membership([profile.size.group for profile in chosen], atoms.patterns)
+    found = [
+        group_p_value(cells, members[cells.pattern], profile.sample.observed)
+        if profile.sample.bucket is None
+        else clustered_p_value(profile.sample)
+        for profile, members in zip(chosen, inside)
+    ]
+    return combine([profile.size.group.name for profile in chosen], found, category_p_value(table, noise))

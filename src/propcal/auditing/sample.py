@@ -1,0 +1,169 @@
+"""Sample: the people of one group, and how uncertain any mean over them is.
+
+Every measure here is a mean or close to one: its error is a sum over people of small influences.
+The variance of that sum is the sum of their squares if people are independent (under survey
+weights, with the weights squared), and the sum of squares of each bucket's sum if people occur
+several times. One mechanism thus gives the interval of every measure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm, t
+
+from propcal.auditing.inversion import CONFIDENCE
+from propcal.core.atoms import Atoms
+from propcal.core.grid import FloatArray, IntArray, from_grid
+from propcal.core.logistic import expit, log_odds
+from propcal.core.reduction import CLUSTER
+
+CELLS_PER_UNIT = 256  # of log-odds
+FEWEST_BUCKETS = 10  # with fewer, the spread of the buckets says too little
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Atoms of some people: scores, sums, the bucket of each atom (or None), and whether labels are soft."""
+
+    score: FloatArray
+    people: IntArray
+    weight: FloatArray
+    weight_sq: FloatArray
+    positives: FloatArray
+    positives_sq: FloatArray
+    bucket: IntArray | None
+    soft: bool = False
+
+    @classmethod
+    def of(cls, atoms: Atoms, patterns: Any = None) -> Sample:
+        """The people of the given patterns (indices), or all of them."""
+        rows: Any = slice(None)
+        if patterns is not None:
+            runs = [np.arange(atoms.starts[p], atoms.starts[p + 1]) for p in patterns]
+            rows = np.concatenate(runs) if runs else np.empty(0, dtype=np.int64)
+        bucket = atom_buckets(atoms)
+        return cls(
+            score=from_grid(atoms.score[rows]),
+            people=atoms.people[rows],
+            weight=atoms.weight[rows].astype(np.float64),
+            weight_sq=atoms.weight_sq[rows].astype(np.float64),
+            positives=atoms.positives[rows].astype(np.float64),
+            positives_sq=atoms.positives_sq[rows].astype(np.float64),
+            bucket=None if bucket is None else bucket[rows],
+            soft=atoms.soft_labels,
+        )
+
+    @cached_property
+    def n_people(self) -> int:
+        """People, each row counted once."""
+        return int(self.people.sum())
+
+    @cached_property
+    def total(self) -> float:
+        """Sum of the weights."""
+        return float(self.weight.sum())
+
+    @cached_property
+    def observed(self) -> float:
+        """Weighted number of people with the outcome."""
+        return float(self.positives.sum())
+
+    @cached_property
+    def expected(self) -> float:
+        """The same by the score."""
+        return float(np.sum(self.weight * self.score))
+
+    @cached_property
+    def negatives(self) -> FloatArray:
+        """Weight of the people of each atom without the outcome."""
+        return self.weight - self.positives
+
+    @cached_property
+    def negatives_sq(self) -> FloatArray:
+        """The same of the squared weights; rounding may not make it negative."""
+        return np.maximum(self.weight_sq - self.positives_sq, 0.0)
+
+    @cached_property
+    def n_buckets(self) -> int:
+        """Buckets of repeated people that occur; 0 if every row is a person."""
+        return 0 if self.bucket is None else len(np.unique(self.bucket))
+
+    @cached_property
+    def x(self) -> FloatArray:
+        """Log-odds of the scores."""
+        return log_odds(self.score)
+
+    @cached_property
+    def cells(self) -> Sample:
+        """The same people in narrow cells of the log-odds, each at its mean: enough for any smooth fit."""
+        cell = np.floor(self.x * CELLS_PER_UNIT).astype(np.int64)
+        if self.bucket is not None or len(cell) < np.ptp(cell) + 1:
+            return self
+        cell -= cell.min()
+        weight: FloatArray = np.bincount(cell, weights=self.weight).astype(np.float64)
+        used = weight > 0
+
+        def total(column: Any) -> Any:
+            return np.bincount(cell, weights=column)[used]
+
+        return Sample(
+            score=expit(total(self.weight * self.x) / weight[used]),
+            people=total(self.people).astype(np.int64),
+            weight=weight[used],
+            weight_sq=total(self.weight_sq),
+            positives=total(self.positives),
+            positives_sq=total(self.positives_sq),
+            bucket=None,
+            soft=self.soft,
+        )
+
+    def mean(self, if_positive: Any, if_negative: Any) -> float:
+        """Weighted mean over people of a quantity that depends on score and outcome."""
+        return float(np.sum(self.positives * if_positive + self.negatives * if_negative) / self.total)
+
+    def bucket_sums(self, per_atom: FloatArray) -> FloatArray:
+        """Sum of a column (or several) within each bucket that occurs."""
+        assert self.bucket is not None
+        columns = per_atom.reshape(len(per_atom), -1)
+        _, index = np.unique(self.bucket, return_inverse=True)
+        return np.stack([np.bincount(index, weights=column) for column in columns.T], axis=1)
+
+    def covariance(self, if_positive: FloatArray, if_negative: FloatArray) -> FloatArray:
+        """Covariance of sums over people of influences, given for each atom and either outcome.
+
+        Influences have the shape (n_atoms,) or (n_atoms, k); the result is (k, k).
+        """
+        one = if_positive.reshape(len(if_positive), -1)
+        zero = if_negative.reshape(len(if_negative), -1)
+        if self.bucket is None:  # einsum: for such narrow tables the threads of BLAS cost more than they save
+            found = np.einsum("ij,i,ik->jk", one, self.positives_sq, one)
+            return np.asarray(found + np.einsum("ij,i,ik->jk", zero, self.negatives_sq, zero))
+        sums = self.bucket_sums(self.positives[:, None] * one + self.negatives[:, None] * zero)
+        if self.n_buckets < FEWEST_BUCKETS:
+            return np.full((one.shape[1],) * 2, np.nan)
+        centred = sums - sums.mean(axis=0)
+        return np.asarray(centred.T @ centred * (self.n_buckets / (self.n_buckets - 1)))
+
+    def error(self, if_positive: FloatArray, if_negative: FloatArray) -> float:
+        """Standard error of one sum over people of influences."""
+        return float(np.sqrt(self.covariance(if_positive, if_negative)[0, 0]))
+
+    @cached_property
+    def quantile(self) -> float:
+        """Standard errors that an interval reaches to either side; NaN for soft labels (unknown noise)."""
+        if self.soft:
+            return float("nan")
+        tail = (1 + CONFIDENCE) / 2
+        return float(norm.ppf(tail) if self.bucket is None else t.ppf(tail, max(self.n_buckets - 1, 1)))
+
+
+def atom_buckets(atoms: Atoms) -> IntArray | None:
+    """Bucket of repeated people of each atom, or None if every row is a person."""
+    if CLUSTER not in atoms.patterns.attributes:
+        return None
+    place = atoms.patterns.attributes.index(CLUSTER)
+    return np.asarray(atoms.patterns.table[:, place][atoms.pattern_index()])

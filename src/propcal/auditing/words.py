@@ -1,0 +1,169 @@
+"""The verdict and the notes of an audit in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.findings import Findings
+from propcal.auditing.frames import TOO_HIGH, TOO_LOW
+from propcal.auditing.verdict import BEYOND, CATEGORIES, INSUFFICIENT, UNTESTED, WITHIN, Test
+from propcal.core.atoms import Atoms
+from propcal.core.grid import UNIT
+
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What the audit comes to.
+
+    Attributes
+    ----------
+    conclusion : "miscalibrated beyond noise", "within noise", "insufficient data" or "not tested"
+    text : the same in a few sentences, for whom and by how much
+    tests : data frame with the tests behind it
+    """
+
+    conclusion: str
+    text: str
+    tests: pd.DataFrame
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def verdict_of(
+    tests: Sequence[Test], groups: pd.DataFrame, categories: pd.DataFrame, *, untested: str, min_people: int
+) -> Verdict:
+    """Put the tests into words; `untested` says why there are none, if there are none."""
+    table = pd.DataFrame(tests, columns=list(Test.__dataclass_fields__))
+    if untested:
+        return Verdict(UNTESTED, f"Not tested: {untested}.", table)
+    if len(tests) <= 1 and not categories["eligible"].any():
+        text = (
+            f"Insufficient data: no group has {min_people} people, so that nothing can be said about whom "
+            "the score is right or wrong for."
+        )
+        return Verdict(INSUFFICIENT, text, table)
+    if not any(test.rejected for test in tests):
+        return Verdict(WITHIN, _within(groups, categories), table)
+    smallest = min(test.adjusted_p for test in tests)
+    chance = f"p = {smallest:.2g}" if smallest >= 1e-4 else "p < 0.0001"
+    text = f"The score is miscalibrated beyond noise ({chance}, corrected for the number of tests). "
+    parts = [_who(groups, finding) for finding in (TOO_HIGH, TOO_LOW)]
+    text += " ".join(part for part in parts if part)
+    if not any(parts) or any(test.rejected for test in tests if test.test == CATEGORIES):
+        text += (" " if any(parts) else "") + _where(categories)
+    return Verdict(BEYOND, text.strip(), table)
+
+
+def _who(groups: pd.DataFrame, finding: str) -> str:
+    """For whom the score is too high (or too low), the largest error first."""
+    chosen = groups[groups["finding"] == finding]
+    if chosen.empty:
+        return ""
+    ratio = chosen["observed_expected"].to_numpy(dtype=np.float64)
+    order = np.argsort(-np.abs(np.log(np.maximum(ratio, 1e-3))), kind="stable")
+    names = chosen["group"].tolist()
+    named = [f"{names[i]} ({100 * ratio[i]:.0f})" for i in order[:MOST_NAMED]]
+    named[0] = named[0].removesuffix(")") + " outcomes for every 100 that it expects)"
+    if len(order) > MOST_NAMED:
+        more = len(order) - MOST_NAMED
+        named.append(f"{more} more group{'s' if more > 1 else ''}")
+    listed = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+    return f"It is {finding} for {listed}."
+
+
+def worst_categories(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
+    """Eligible categories: those surely wrong first, then by their gap as a share of the detectable one."""
+    eligible = categories[categories["eligible"]]
+    sure = (eligible["low"] > 0) | (eligible["high"] < 0)
+    ranked = eligible.assign(beyond=sure, relative=(eligible["gap"].abs() / eligible["detectable_gap"]))
+    ranked = ranked.fillna({"relative": ranked["gap"].abs()})  # no noise known: by the gap itself
+    return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
+
+
+def _where(categories: pd.DataFrame) -> str:
+    """The category whose gap stands out most."""
+    worst = worst_categories(categories, 1)
+    if worst.empty:
+        return ""
+    row = worst.iloc[0]
+    return (
+        f"The gap that stands out most: {row['group']} with scores in {row['bin']}, where the score says "
+        f"{100 * row['mean_score']:.1f} and {100 * row['outcome_rate']:.1f} of 100 people had the outcome."
+    )
+
+
+def _within(groups: pd.DataFrame, categories: pd.DataFrame) -> str:
+    tested = groups[groups["finding"] == WITHIN]
+    people = int(groups["people"].iloc[0])
+    text = (
+        f"Within noise: {people:,} people do not show that the score is wrong for any of the {len(tested):,} "
+        "groups tested. "
+    )
+    error = tested["detectable_error"].to_numpy(dtype=np.float64)
+    if np.isfinite(error).any():
+        worst = int(np.nanargmax(error))
+        text += (
+            f"That is no proof that it is right: for {tested['group'].iloc[worst]} it would have to be off "
+            f"by some {100 * error[worst]:.0f} % of the expected number to be noticed."
+        )
+    untold = int((~categories["eligible"]).sum())
+    if untold:
+        text += f" {untold} of {len(categories)} categories have too few people to say."
+    return text
+
+
+def notes_of(found: Findings) -> tuple[str, ...]:
+    """What a reader must know to read the numbers rightly."""
+    atoms, collection, buckets = found.atoms, found.table.collection, found.everybody.sample.n_buckets
+    notes = []
+    if found.fitted_on_these:
+        notes.append(
+            "The correction was fitted to these very people: this is no evidence of how it does on others."
+        )
+    notes.append(
+        "The p-value of a loss is that of a weak test: a maximum over many categories hides most errors. "
+        "The verdict comes from stronger ones."
+    )
+    for attribute, count in missing_counts(atoms).items():
+        share = 100 * count / atoms.n_people
+        alone = found.rule.words().missing == "level"
+        kept = "they are a group of their own" if alone else "they are in no group of it"
+        notes.append(f"{attribute} is missing for {count:,} people ({share:.1f} %); {kept}.")
+    if collection.left_out:
+        notes.append(
+            f"{len(collection.left_out)} groups are left out (share below gamma={found.rule.gamma:g}, or a "
+            "missing value); they are listed, not judged."
+        )
+    ends = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
+    if ends:
+        notes.append(
+            f"{ends:,} people have a score of exactly 0 or 1, which log-odds and log loss take as very close "
+            "to it."
+        )
+    if not atoms.frequencies:
+        notes.append("Weights are survey weights: variances come from the squared weights.")
+    if buckets:
+        notes.append(
+            "Rows of one person are taken as dependent: intervals and tests come from the spread of "
+            f"{buckets} buckets of people."
+        )
+    return tuple(notes)
+
+
+def missing_counts(atoms: Atoms) -> dict[str, int]:
+    """For each attribute that is missing for some people, for how many."""
+    people: Any = atoms.pattern_sums(atoms.people)
+    patterns = atoms.patterns
+    return {
+        name: int(people[patterns.table[:, a] == levels.index(None)].sum())
+        for a, (name, levels) in enumerate(zip(patterns.attributes, patterns.levels))
+        if None in levels
+    }

@@ -1,0 +1,114 @@
+"""Logistic regression of the outcome on functions of the score's log-odds, with an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from propcal.core.grid import FloatArray
+
+CLIP = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
+MOST_STEPS = 50
+ENOUGH = 1e-8  # log-likelihood that a step may still gain when it is the last one
+FLAT = 25.0  # log-odds beyond which a fitted probability says that the data separate
+
+
+class LogisticFit(NamedTuple):
+    """Coefficients, fitted probabilities and the information matrix; None if there is no maximum."""
+
+    coefficients: FloatArray
+    fitted: FloatArray
+    information: FloatArray
+
+
+def log_odds(score: FloatArray) -> FloatArray:
+    """Log-odds of scores, those of 0 and 1 clipped."""
+    inside = np.clip(score, CLIP, 1 - CLIP)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def expit(value: FloatArray) -> FloatArray:
+    """Probability of log-odds."""
+    return np.asarray(1 / (1 + np.exp(-value)))
+
+
+def fit_logistic(
+    design: FloatArray,
+    offset: FloatArray,
+    weight: FloatArray,
+    positives: FloatArray,
+    start: FloatArray | None = None,
+) -> LogisticFit | None:
+    """Newton's method, to machine precision; steps that do not improve the likelihood are halved.
+
+    Parameters
+    ----------
+    design : array of shape (n, k)
+    offset, weight, positives : arrays of shape (n,)
+        Known log-odds; sum of weights, and of weights times outcome, of each row.
+    start : array of shape (k,), optional
+        Coefficients to start from; zeros otherwise.
+    """
+    coefficients = np.zeros(design.shape[1]) if start is None else start
+    value = offset + design @ coefficients
+    loss = _loss(value, weight, positives)
+    for _ in range(MOST_STEPS):
+        fitted = expit(value)
+        curvature = weight * fitted * (1 - fitted)
+        information = design.T @ (curvature[:, None] * design)
+        gradient = design.T @ (positives - weight * fitted)
+        try:
+            step = np.linalg.solve(information, gradient)
+        except np.linalg.LinAlgError:
+            return None
+        if not np.all(np.isfinite(step)):
+            return None
+        if gradient @ step <= ENOUGH:  # Newton's last step squares the error that is left
+            return LogisticFit(coefficients + step, expit(value + design @ step), information)
+        for _ in range(30):
+            tried = offset + design @ (coefficients + step)
+            lower = _loss(tried, weight, positives)
+            if lower <= loss:
+                break
+            step = step / 2
+        coefficients, value, loss = coefficients + step, tried, lower
+        if np.abs(value - offset).max() > FLAT:
+            return None  # the data separate: the likelihood rises without end
+    return None
+
+
+def _loss(value: FloatArray, weight: FloatArray, positives: FloatArray) -> float:
+    """Minus the log-likelihood."""
+    return float(weight @ np.logaddexp(0, value) - positives @ value)
+
+
+def spline_columns(x: FloatArray, knots: FloatArray) -> Iterator[FloatArray]:
+    """Restricted cubic spline: 1, x, and a cubic term for each knot but two; straight beyond the knots.
+
+    With fewer than three knots it is the straight line, with fewer than two the constant.
+    """
+    yield np.ones_like(x)
+    if len(knots) >= 2:
+        yield x
+    if len(knots) >= 3:
+        last, before = knots[-1], knots[-2]
+        ends = [_cube(x - knot) for knot in (before, last)]
+        for knot in knots[:-2]:
+            term = _cube(x - knot)
+            term -= ends[0] * ((last - knot) / (last - before))
+            term += ends[1] * ((before - knot) / (last - before))
+            term /= (last - knots[0]) ** 2
+            yield term
+
+
+def spline_basis(x: FloatArray, knots: FloatArray) -> FloatArray:
+    """The columns of the spline as one matrix."""
+    return np.stack(list(spline_columns(x, knots)), axis=1)
+
+
+def _cube(x: FloatArray) -> FloatArray:
+    """The cube of what is positive; a product, because powers are slow."""
+    x = np.maximum(x, 0.0)
+    return np.asarray(x * x * x)

@@ -1,0 +1,87 @@
+"""Audits and comparisons as JSON (docs/reference/audit.schema.json)."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from propcal.auditing.audit import Audit
+    from propcal.auditing.compare import Comparison
+
+AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-comparison", 1
+
+
+def _plain(value: Any) -> Any:
+    """A number, text or truth value as JSON has it; NaN and infinity, which it has not, become null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """One object a row."""
+    columns = {str(name): table[name].tolist() for name in table.columns}
+    return [{name: _plain(column[i]) for name, column in columns.items()} for i in range(len(table))]
+
+
+def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """One object a group, whose columns are lists."""
+    names = [str(name) for name in table.columns if name != "group"]
+    return [
+        {"group": group, **{name: [_plain(x) for x in part[name].tolist()] for name in names}}
+        for group, part in table.groupby("group", sort=False)
+    ]
+
+
+def audit_content(audit: Audit) -> dict[str, Any]:
+    """What an audit says, as plain lists and dicts."""
+    verdict = audit.verdict
+    return {
+        "format": AUDIT_FORMAT,
+        "version": AUDIT_VERSION,
+        "settings": {name: _plain(value) for name, value in audit.settings.items()},
+        "verdict": {
+            "conclusion": verdict.conclusion,
+            "text": verdict.text,
+            "tests": _records(verdict.tests),
+        },
+        "losses": _records(audit.losses.reset_index()),
+        "debiased": _records(audit.debiased.reset_index()),
+        "groups": _records(audit.groups),
+        "categories": _records(audit.categories),
+        "curves": _by_group(audit.curves),
+        "net_benefit": _by_group(audit.net_benefit),
+        "distribution": _by_group(audit.distribution),
+        "notes": list(audit.notes),
+    }
+
+
+def audit_to_json(audit: Audit) -> str:
+    """The JSON text of an audit."""
+    return _text(audit_content(audit))
+
+
+def comparison_to_json(comparison: Comparison) -> str:
+    """The JSON text of a comparison."""
+    return _text(
+        {
+            "format": COMPARISON_FORMAT,
+            "version": AUDIT_VERSION,
+            "base": comparison.base,
+            "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
+            "differences": _records(comparison.differences),
+            "notes": list(comparison.notes),
+        }
+    )
+
+
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 
 UNIT = 2**32
 
@@ -83,8 +84,12 @@ def boost(
     proportional=True,
     depth=99,
     max_updates=10**6,
+    z=0.0,
 ):
-    """Run Algorithm 1; changes nothing in `persons`. Returns (updates, scores, groups)."""
+    """Run Algorithm 1; changes nothing in `persons`. Returns (updates, scores, groups).
+
+    With a guard, a gap must also reach z standard errors.
+    """
     depth = min(depth, len(persons[0].levels))
     groups = collect(persons, gamma, depth)
     scores = [p.score for p in persons]
@@ -108,6 +113,7 @@ def boost(
                 score = sum(persons[i].weight * scores[i] for i in chosen)
                 gap = nearest(outcome - score, n)
                 cutoff = alpha * max(nearest(outcome, n), rho * UNIT) if proportional else alpha * UNIT
+                cutoff = max(cutoff, z * standard_error(n, outcome, score))
                 shift = math.floor(eta * gap + 0.5)
                 if abs(gap) < cutoff or shift == 0:
                     continue
@@ -116,6 +122,40 @@ def boost(
                 updates.append((g, j, shift))
                 changed = True
     return updates, scores, groups
+
+
+def standard_error(n: int, outcome: int, score: int) -> float:
+    """The larger of the binomial ones at the mean score and at the rate of two people more, in units."""
+    mean = score / n / UNIT
+    rate = (outcome / n / UNIT * n + 1) / (n + 2)
+    return math.sqrt(max(mean * (1 - mean), rate * (1 - rate)) / n) * UNIT
+
+
+def logistic(x: Fraction) -> int:
+    """The logistic curve at a multiple of 1/64 in units, from 60 decimal digits."""
+    with localcontext() as context:
+        context.prec = 60
+        odds = (Decimal(x.numerator) / Decimal(x.denominator)).exp()
+        return int((UNIT * odds / (1 + odds)).to_integral_value())
+
+
+def smooth_start(levels: tuple, score: int, terms) -> int:
+    """One person's score after a smooth start; terms are (group, 97 shifts in 2**-20 of log-odds)."""
+    own = [shifts for group, shifts in terms if belongs(levels, group)]
+    corners = [(0, 0)]
+    for k in range(97):
+        at = Fraction(k - 48, 8)
+        shift = max(min(sum(shifts[k] for shifts in own), 2**24), -(2**24))
+        place = at + Fraction(shift, 2**20)
+        below = Fraction(math.floor(place * 64), 64)
+        low, high = logistic(below), logistic(below + Fraction(1, 64))
+        value = math.floor(low + (high - low) * (place - below) * 64 + Fraction(1, 2))
+        corners.append((logistic(at), max(value, corners[-1][1])))
+    corners.append((UNIT, UNIT))
+    for (x0, y0), (x1, y1) in pairwise(corners):
+        if x0 <= score <= x1:
+            return math.floor(y0 + Fraction((y1 - y0) * (score - x0), x1 - x0) + Fraction(1, 2))
+    raise AssertionError("a score lies between 0 and 1")
 
 
 def replay(levels: tuple, score: int, updates, groups, edges) -> int:

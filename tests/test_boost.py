@@ -51,7 +51,9 @@ def check_same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
     frame, score, y, w = as_arrays(rows)
     y = y if outcome is None else outcome
     weights = w if weighted else None
-    model = fit_quietly(cls(max_updates=300, **kw), score, y, sensitive_features=frame, sample_weight=weights)
+    model = fit_quietly(
+        cls.paper(max_updates=300, **kw), score, y, sensitive_features=frame, sample_weight=weights
+    )
     persons = oracle.people(frame.itertuples(index=False), score, y, weights)
     persons = [
         oracle.Person(tuple(None if v != v else v for v in p.levels), p.score, p.outcome, p.weight)
@@ -167,7 +169,9 @@ def test_ten_people_worked_by_hand():
     group = ["a"] * 6 + ["b"] * 4
     score = np.array([0.2, 0.2, 0.2, 0.4, 0.6, 0.8, 0.3, 0.3, 0.7, 0.9])
     y = [0, 0, 0, 1, 1, 1, 1, 0, 1, 0]
-    model = PMCBoost(alpha=0.1, gamma=0.1, rho=0.1, n_bins=2).fit(score, y, sensitive_features={"g": group})
+    model = PMCBoost.paper(alpha=0.1, gamma=0.1, rho=0.1, n_bins=2).fit(
+        score, y, sensitive_features={"g": group}
+    )
     assert [(u.group, u.bin) for u in model.updates_] == [
         ("g=a", "[0.5, 1]"),
         ("g=b", "[0, 0.5)"),
@@ -187,7 +191,7 @@ def test_ten_people_worked_by_hand():
 
 def test_plain_floats_agree_on_continuous_scores(cohort, features):
     frame = features.fillna("none")
-    model = PMCBoost(alpha=0.05).fit(cohort.score, cohort.y, sensitive_features=frame)
+    model = PMCBoost.paper(alpha=0.05).fit(cohort.score, cohort.y, sensitive_features=frame)
     levels = list(frame.itertuples(index=False, name=None))
     persons = oracle.people(levels, cohort.score, cohort.y)
     groups = oracle.collect(persons, 0.05, 2)
@@ -206,7 +210,7 @@ def test_after_convergence_every_eligible_category_is_within_its_cutoff(
     from propcal.data.people import rows_to_atoms
     from propcal.metrics import category_table
 
-    model = cls(alpha=0.03, order=order, binning=binning, random_state=1)
+    model = cls.paper(alpha=0.03, order=order, binning=binning, random_state=1)
     model.fit(cohort.score, cohort.y, sensitive_features=features)
     assert model.converged_
     corrected = model.predict(cohort.score, sensitive_features=features)
@@ -224,7 +228,7 @@ def test_after_convergence_every_eligible_category_is_within_its_cutoff(
 @pytest.mark.parametrize("eta", [0.1, 1.0, 1.9])
 def test_squared_error_never_rises(cohort, features, eta):
     model = fit_quietly(
-        PMCBoost(alpha=0.01, eta=eta, max_updates=400),
+        PMCBoost.paper(alpha=0.01, eta=eta, max_updates=400),
         cohort.score,
         cohort.y,
         sensitive_features=features,
@@ -241,7 +245,7 @@ def test_squared_error_never_rises(cohort, features, eta):
 def test_max_updates_is_kept_and_warned_about(cohort, features):
     from sklearn.exceptions import ConvergenceWarning
 
-    model = PMCBoost(alpha=0.01, max_updates=5)
+    model = PMCBoost.paper(alpha=0.01, max_updates=5)
     with pytest.warns(ConvergenceWarning, match="max_updates=5"):
         model.fit(cohort.score, cohort.y, sensitive_features=features)
     assert (model.n_updates_, model.converged_) == (5, False)
@@ -251,27 +255,29 @@ def test_max_updates_is_kept_and_warned_about(cohort, features):
 
 
 def test_the_limit_is_no_failure_when_it_is_just_reached(cohort, features):
-    full = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
-    model = PMCBoost(max_updates=full.n_updates_).fit(cohort.score, cohort.y, sensitive_features=features)
+    full = PMCBoost.paper(alpha=0.05).fit(cohort.score, cohort.y, sensitive_features=features)
+    model = PMCBoost.paper(alpha=0.05, max_updates=full.n_updates_).fit(
+        cohort.score, cohort.y, sensitive_features=features
+    )
     assert model.converged_
     assert model.n_updates_ == full.n_updates_
 
 
 def test_bootstrap_is_seeded_and_uses_the_full_data_for_the_size_rule(cohort, features):
     def run(seed):
-        model = PMCBoost(alpha=0.1, sample="bootstrap", max_updates=200, random_state=seed)
+        model = PMCBoost.paper(alpha=0.1, sample="bootstrap", max_updates=200, random_state=seed)
         return fit_quietly(model, cohort.score, cohort.y, sensitive_features=features)
 
     first, again, other = run(1), run(1), run(2)
     assert first.updates_ == again.updates_
     assert first.updates_ != other.updates_
     # a bootstrap sample is as large as the data, and drawn anew
-    from propcal.core.boost import bootstrap
+    from propcal.core.scores import bootstrap
     from propcal.data.people import rows_to_atoms
 
     atoms = rows_to_atoms(cohort.score, cohort.y, features)
     rng = np.random.default_rng(0)
-    weight, outcome = bootstrap(atoms, rng)
+    weight, outcome, *_ = bootstrap(atoms, rng)
     assert weight.sum() == 3000
     assert np.all(outcome <= weight * UNIT)
     draws = [bootstrap(atoms, rng)[1].sum() / UNIT for _ in range(300)]
@@ -284,7 +290,7 @@ def test_bootstrap_takes_weights_and_soft_labels(cohort, features, soft):
     rng = np.random.default_rng(3)
     y = rng.random(len(cohort)) if soft else cohort.y
     model = fit_quietly(
-        PMCBoost(sample="bootstrap", max_updates=50, random_state=0),
+        PMCBoost.paper(alpha=0.05, sample="bootstrap", max_updates=50, random_state=0),
         cohort.score,
         y,
         sensitive_features=features,
@@ -294,7 +300,7 @@ def test_bootstrap_takes_weights_and_soft_labels(cohort, features, soft):
 
 
 def test_one_bin_is_multiaccuracy(cohort, features):
-    model = MCBoost(n_bins=1, alpha=0.001).fit(cohort.score, cohort.y, sensitive_features=features)
+    model = MCBoost.paper(n_bins=1, alpha=0.001).fit(cohort.score, cohort.y, sensitive_features=features)
     corrected = model.predict(cohort.score, sensitive_features=features)
     for race in ("Asian", "Black", "White"):
         rows = (features.race == race).to_numpy()
@@ -311,8 +317,8 @@ def test_weight_two_is_a_row_twice_and_weight_zero_no_row(cohort, features):
 
 
 def test_survey_weights_that_only_rescale_change_nothing(cohort, features):
-    plain = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
-    scaled = PMCBoost().fit(
+    plain = PMCBoost.paper(alpha=0.05).fit(cohort.score, cohort.y, sensitive_features=features)
+    scaled = PMCBoost.paper(alpha=0.05).fit(
         cohort.score,
         cohort.y,
         sensitive_features=features,

@@ -99,7 +99,7 @@ def test_binned_pmc_bounds_pmc_of_the_discretised_predictor(binning, data):
 def test_boosting_ends_within_the_bound_on_updates(cohort, features):
     for cls, rho in ((PMCBoost, 0.1), (MCBoost, 1.0)):
         for alpha in (0.2, 0.05):
-            model = cls(alpha=alpha, rho=0.1).fit(cohort.score, cohort.y, sensitive_features=features)
+            model = cls.paper(alpha=alpha, rho=0.1).fit(cohort.score, cohort.y, sensitive_features=features)
             assert model.n_updates_ <= bounds.max_updates(alpha, 10, 0.05, rho)
             steps = model.n_sweeps_ * len(model.groups_) * 10
             assert steps <= bounds.max_steps(alpha, 10, 0.05, rho, n_groups=len(model.groups_))
@@ -112,11 +112,11 @@ def test_mcboost_at_alpha_rho_gives_pmc_and_pmcboost_at_its_alpha_gives_mc(cohor
     kw = {"sensitive_features": features, "alpha": 0.1, "min_share": 0.002}
     rho = 0.1
     small = bounds.mc_alpha_for_pmc(0.1, rho)
-    model = MCBoost(alpha=small, rho=rho).fit(cohort.score, cohort.y, sensitive_features=features)
+    model = MCBoost.paper(alpha=small, rho=rho).fit(cohort.score, cohort.y, sensitive_features=features)
     corrected = model.predict(cohort.score, sensitive_features=features)
     assert pmc_loss(cohort.y, corrected, rho=rho, **kw) <= 0.1 + 1e-8
     alpha = bounds.pmc_alpha_for_mc(0.1)
-    model = PMCBoost(alpha=alpha, rho=rho).fit(cohort.score, cohort.y, sensitive_features=features)
+    model = PMCBoost.paper(alpha=alpha, rho=rho).fit(cohort.score, cohort.y, sensitive_features=features)
     corrected = model.predict(cohort.score, sensitive_features=features)
     assert mc_loss(cohort.y, corrected, **kw) <= 0.1 + 1e-8
     assert bounds.mc_from_pmc(alpha) == pytest.approx(0.1)

@@ -294,7 +294,7 @@ def test_in_pipelines_and_searches_without_routing(visits):
             HistGradientBoostingClassifier(max_iter=20), sensitive_features=["gender_F"], cv=3
         ),
     )
-    scorer = loss_scorer(pmc_loss, sensitive_features=["gender"], alpha=0.1)
+    scorer = loss_scorer(pmc_loss, sensitive_features=["gender"], alpha=0.1, min_people=50)
     scores = cross_val_score(model, visits, visits.admitted, scoring=scorer, cv=2, error_score="raise")
     assert np.all((scores < 0) & (scores > -1))
     search = GridSearchCV(

@@ -22,7 +22,7 @@ from propcal.errors import InputError, UnseenError
 @pytest.fixture(scope="module")
 def fitted(cohort):
     frame = cohort[["race", "gender"]]
-    return PMCBoost(alpha=0.02).fit(cohort.score, cohort.y, sensitive_features=frame)
+    return PMCBoost.paper(alpha=0.02).fit(cohort.score, cohort.y, sensitive_features=frame)
 
 
 def oracle_groups(correction):
@@ -106,7 +106,9 @@ def test_the_first_updates_alone(fitted, cohort):
     assert np.array_equal(fitted.predict(cohort.score, sensitive_features=frame, n_updates=10**9), everything)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        short = PMCBoost(alpha=0.02, max_updates=7).fit(cohort.score, cohort.y, sensitive_features=frame)
+        short = PMCBoost.paper(alpha=0.02, max_updates=7).fit(
+            cohort.score, cohort.y, sensitive_features=frame
+        )
     seven = fitted.predict(cohort.score, sensitive_features=frame, n_updates=7)
     assert np.array_equal(seven, short.predict(cohort.score, sensitive_features=frame))
     with pytest.raises(InputError, match="n_updates"):
@@ -177,7 +179,7 @@ def test_levels_are_matched_whatever_their_type():
     rng = np.random.default_rng(0)
     group, score = rng.integers(0, 3, 600), rng.random(600)
     y = rng.random(600) < score / (1 + group)
-    model = MCBoost().fit(score, y, sensitive_features=pd.DataFrame({"g": group}))
+    model = MCBoost.paper(alpha=0.05).fit(score, y, sensitive_features=pd.DataFrame({"g": group}))
     expected = model.predict(score, sensitive_features=pd.DataFrame({"g": group}))
     for other in (
         group.astype(str),

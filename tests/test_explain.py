@@ -15,7 +15,9 @@ mpl.use("Agg")
 
 @pytest.fixture(scope="module")
 def fitted(cohort):
-    return PMCBoost(alpha=0.02).fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+    return PMCBoost.paper(alpha=0.02).fit(
+        cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def test_each_step_is_an_update_of_a_group_that_the_person_is_in(explanation, fi
 def test_sentences_name_the_group_and_the_shift():
     group = np.array(["a"] * 100 + ["b"] * 100)
     y = np.r_[np.ones(20), np.zeros(80), np.ones(40), np.zeros(60)]
-    model = PMCBoost().fit(np.full(200, 0.3), y, sensitive_features={"ward": group})
+    model = PMCBoost.paper(alpha=0.05).fit(np.full(200, 0.3), y, sensitive_features={"ward": group})
     told = model.correction_.explain([0.3, 0.3, 0.9], {"ward": ["a", "b", "a"]})
     assert told.sentences() == [
         "The score of 0.300 becomes 0.200. It is lowered by 0.100 because people in the group ward=a with "
@@ -86,7 +88,7 @@ def test_policies_for_unseen_people(fitted, cohort):
     replayed = fitted.correction_.explain([0.3], frame)
     assert replayed.corrected == fitted.correction_.apply([0.3], frame)
     for policy in ("keep", "error"):
-        other = PMCBoost(alpha=0.02, unseen=policy).fit(
+        other = PMCBoost.paper(alpha=0.02, unseen=policy).fit(
             cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]
         )
         if policy == "keep":
@@ -140,14 +142,14 @@ def test_notebook_cards_escape_everything_and_bring_no_script():
     nasty = "<script>alert('1')</script>"
     group = np.array([nasty] * 100 + ["b"] * 100)
     y = np.r_[np.ones(20), np.zeros(80), np.ones(40), np.zeros(60)]
-    model = PMCBoost().fit(np.full(200, 0.3), y, sensitive_features={"</style>": group})
+    model = PMCBoost.paper(alpha=0.05).fit(np.full(200, 0.3), y, sensitive_features={"</style>": group})
     told = model.correction_.explain(np.full(200, 0.3), {"</style>": group})
     for html in (model.correction_._repr_html_(), told._repr_html_()):
         assert "<script" not in html
         assert html.count("</style>") == 1
         assert "&lt;script&gt;" in html
     assert "190 more people" in told._repr_html_()
-    unchanged = PMCBoost(alpha=1.0).fit(np.full(200, 0.3), y).correction_
+    unchanged = PMCBoost.paper(alpha=1.0).fit(np.full(200, 0.3), y).correction_
     assert "changes no score" in unchanged._repr_html_()
 
 
@@ -155,7 +157,9 @@ def test_pictures_show_names_letter_by_letter():
     rng = np.random.default_rng(0)
     names = np.array(["$10,000-$25,000", r"$\foo$", "_hidden"], dtype=object)
     group, score = names[rng.integers(0, 3, 600)], rng.random(600)
-    model = PMCBoost().fit(score, rng.random(600) < score**2, sensitive_features={"_INCOME": group})
+    model = PMCBoost.paper(alpha=0.05).fit(
+        score, rng.random(600) < score**2, sensitive_features={"_INCOME": group}
+    )
     ax = model.correction_.plot()
     ax.figure.canvas.draw()  # formulas would fail here
     assert len(ax.get_legend().get_texts()) == 4

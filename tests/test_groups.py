@@ -95,7 +95,7 @@ def test_equal_values_of_different_kinds_are_one_level():
 
 def test_no_attributes_is_one_group_everybody():
     score, y = [0.2, 0.4, 0.6], [0, 1, 1]
-    model = PMCBoost(n_bins=1).fit(score, y)
+    model = PMCBoost.paper(alpha=0.05, n_bins=1).fit(score, y)
     assert [size.group.name for size in model.groups_] == ["everybody"]
     assert model.predict([0.4]) == pytest.approx([0.4 + 2 / 3 - 0.4])
 

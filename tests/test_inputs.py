@@ -29,7 +29,9 @@ def data():
 def fit(data, **changes):
     use = {**data, **changes}
     weight = use.get("w")
-    return PMCBoost().fit(use["score"], use["y"], sensitive_features=use["g"], sample_weight=weight)
+    return PMCBoost.paper(alpha=0.05).fit(
+        use["score"], use["y"], sensitive_features=use["g"], sample_weight=weight
+    )
 
 
 def put(values, what, places=3):
@@ -361,12 +363,16 @@ def test_steps_too_small_to_move_anything_do_not_converge(data):
     from sklearn.exceptions import ConvergenceWarning
 
     with pytest.warns(ConvergenceWarning, match="after 0 updates"):
-        model = PMCBoost(eta=1e-12).fit(data["score"], data["y"] * 0 + (data["score"] > 0.9))
+        model = PMCBoost.paper(alpha=0.05, eta=1e-12).fit(
+            data["score"], data["y"] * 0 + (data["score"] > 0.9)
+        )
     assert not model.converged_
 
 
 def test_the_fitted_bins_serve_a_loss(cohort, features):
-    model = PMCBoost(alpha=0.1, binning="quantile").fit(cohort.score, cohort.y, sensitive_features=features)
+    model = PMCBoost.paper(alpha=0.1, binning="quantile").fit(
+        cohort.score, cohort.y, sensitive_features=features
+    )
     corrected = model.predict(cohort.score, sensitive_features=features)
     kw = {"sensitive_features": features, "alpha": 0.1}
     assert pmc_loss(cohort.y, corrected, binning=model.correction_.bins, **kw) <= 0.1 + 1e-8

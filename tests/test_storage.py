@@ -14,7 +14,11 @@ from propcal.output.storage import write_whole
 
 @pytest.fixture(scope="module")
 def correction(cohort):
-    return PMCBoost().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]).correction_
+    return (
+        PMCBoost.paper(alpha=0.05)
+        .fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+        .correction_
+    )
 
 
 @pytest.fixture
@@ -63,7 +67,7 @@ def test_strange_names_round_trip(tmp_path):
 
 def test_the_file_says_what_it_is_and_holds_no_counts(path):
     content = json.loads(path.read_text())
-    assert (content["format"], content["version"]) == ("propcal-correction", 1)
+    assert (content["format"], content["version"]) == ("propcal-correction", 2)
     assert content["about"]["method"] == "PMCBoost"
     assert "people" not in path.read_text()
     assert "3000" not in json.dumps(
@@ -96,8 +100,8 @@ def test_other_files_are_refused(path):
 
 def test_a_newer_version_is_refused_with_advice(path):
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "version": 2}))
-    with pytest.raises(FileFormatError, match="version 2, this propcal reads up to 1; upgrade"):
+    path.write_text(json.dumps({**content, "version": 3}))
+    with pytest.raises(FileFormatError, match="version 3, this propcal reads up to 2; upgrade"):
         Correction.load(path)
 
 
@@ -144,10 +148,10 @@ def test_a_file_edited_into_nonsense_is_refused(path, what):
 
 
 @pytest.mark.parametrize(
-    "text", ['"version": 1, "version": 1,', '"version": NaN,', f'"version": {"9" * 5000},']
+    "text", ['"version": 2, "version": 2,', '"version": NaN,', f'"version": {"9" * 5000},']
 )
 def test_json_that_is_not_quite_json_is_refused(path, text):
-    path.write_text(path.read_text().replace('"version": 1,', text))
+    path.write_text(path.read_text().replace('"version": 2,', text))
     with pytest.raises(FileFormatError, match=r"model\.json"):
         Correction.load(path)
 
@@ -159,7 +163,7 @@ def test_a_mark_at_the_beginning_is_no_harm(path, correction):
 
 def test_large_steps_round_trip(tmp_path):
     score, y = np.full(100, 0.01), np.r_[np.ones(90), np.zeros(10)]
-    model = PMCBoost(alpha=0.1, eta=1.5).fit(score, y)
+    model = PMCBoost.paper(alpha=0.1, eta=1.5).fit(score, y)
     model.correction_.save(tmp_path / "m.json")
     assert Correction.load(tmp_path / "m.json").to_json() == model.correction_.to_json()
 

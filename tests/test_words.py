@@ -244,7 +244,8 @@ GROUPS = Groups(
 
 
 def test_a_named_group_is_put_right(patients):
-    model = PMCBoost(groups=GROUPS).fit(patients.score, patients.y, sensitive_features=patients)
+    model = PMCBoost.paper(alpha=0.05, groups=GROUPS)
+    model.fit(patients.score, patients.y, sensitive_features=patients)
     assert "elderly Medicare" in {u.group for u in model.updates_}
     assert not any("age=" in u.group and "&" in u.group for u in model.updates_)
     corrected = model.predict(patients.score, sensitive_features=patients)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.boost import Settings, boost
+from propcal.core.certificate import Certificate
 from propcal.core.correction import Correction, Update
 from propcal.core.grid import FloatArray
 from propcal.core.groups import Collection, Groups
@@ -27,6 +28,7 @@ class _Boost(BaseEstimator):
     _proportional: bool
     correction_: Correction
     groups_: Collection
+    certificate_: Certificate
     n_updates_: int
     n_sweeps_: int
     converged_: bool
@@ -46,6 +48,8 @@ class _Boost(BaseEstimator):
         missing: str = "level",
         unseen: str = "replay",
         groups: Groups | None = None,
+        start: str = "smooth",
+        guard: str | float | None = "noise",
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -61,6 +65,8 @@ class _Boost(BaseEstimator):
         self.missing = missing
         self.unseen = unseen
         self.groups = groups
+        self.start = start
+        self.guard = guard
         self.random_state = random_state
 
     @classmethod
@@ -68,7 +74,8 @@ class _Boost(BaseEstimator):
         """Algorithm 1 to the letter, whatever the defaults of this class become.
 
         Any argument of the constructor may be given. The others are the paper's: alpha 0.1, gamma
-        0.05, rho 0.1, ten uniform bins, full steps, categories in order on all the data.
+        0.05, rho 0.1, ten uniform bins, full steps, categories in order on all the data, from the raw
+        score on and without a guard.
         """
         letter = {
             "alpha": 0.1,
@@ -81,6 +88,8 @@ class _Boost(BaseEstimator):
             "order": "cyclic",
             "sample": None,
             "missing": "level",
+            "start": "identity",
+            "guard": None,
         }
         return cls(**{**letter, **settings})
 
@@ -125,6 +134,7 @@ class _Boost(BaseEstimator):
         result = boost(atoms, settings, self._random(settings))
         self.correction_ = result.correction
         self.groups_ = result.collection
+        self.certificate_ = result.certificate
         self.n_updates_ = result.correction.n_updates
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
@@ -140,7 +150,7 @@ class _Boost(BaseEstimator):
 
     @property
     def updates_(self) -> list[Update]:
-        """The updates in order, as (group, bin, shift)."""
+        """The updates in order, as (group, bin, shift); a smooth start is the first."""
         check_is_fitted(self, "correction_")
         return self.correction_.update_list()
 
@@ -156,7 +166,8 @@ class _Boost(BaseEstimator):
         sensitive_features : data frame, series or array with n rows
             The attributes of each person, by the names they had in `fit`.
         n_updates : int, optional
-            Apply only the first so many updates; 0 returns the scores as they came.
+            Apply only the first so many updates, of which a smooth start is the first; 0 returns
+            the scores as they came.
 
         Returns
         -------

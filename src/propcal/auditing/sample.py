@@ -21,6 +21,7 @@ from propcal.core.grid import FloatArray, IntArray, from_grid
 from propcal.core.logistic import expit, log_odds
 from propcal.core.reduction import CLUSTER
 
+NEAREST = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
 CELLS_PER_UNIT = 256  # of log-odds
 FEWEST_BUCKETS = 10  # with fewer, the spread of the buckets says too little
 
@@ -95,7 +96,7 @@ class Sample:
     @cached_property
     def x(self) -> FloatArray:
         """Log-odds of the scores."""
-        return log_odds(self.score)
+        return log_odds(np.clip(self.score, NEAREST, 1 - NEAREST))
 
     @cached_property
     def cells(self) -> Sample:

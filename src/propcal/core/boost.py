@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,19 @@ from propcal.core import segments as kernel
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import category_min_share
+from propcal.core.certificate import Certificate
 from propcal.core.correction import Correction
-from propcal.core.grid import UNIT, IntArray, SumArray, check_choice, check_number
-from propcal.core.groups import Collection, Groups, definition, membership
+from propcal.core.grid import UNIT, IntArray, check_choice, check_number
+from propcal.core.groups import Collection, Groups, definition
+from propcal.core.guard import noise_limit, standard_errors
 from propcal.core.reduction import without_clusters
+from propcal.core.scores import Rule, Scores
+from propcal.core.smooth import Learned, learn_start
 from propcal.errors import InputError
 
 logger = logging.getLogger("propcal")
+# What is drawn to tell noise from error is the same in every fit: equal data, equal corrections.
+SEED = 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class Settings:
     missing: str = "level"
     unseen: str = "replay"
     groups: Groups | None = None
+    start: str = "smooth"
+    guard: str | float | None = "noise"
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, above=0, at_most=1)
@@ -52,6 +60,11 @@ class Settings:
         check_choice("order", self.order, ("cyclic", "random", "worst"))
         check_choice("sample", self.sample, (None, "bootstrap"))
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
+        check_choice("start", self.start, ("smooth", "identity"))
+        if isinstance(self.guard, str) or self.guard is None:
+            check_choice("guard", self.guard, ("noise", None))
+        else:
+            check_number("guard", self.guard, at_least=0)
         self.definition()  # checks its own arguments
 
     def definition(self) -> Groups:
@@ -70,109 +83,13 @@ class BoostResult:
 
     correction: Correction
     collection: Collection
+    certificate: Certificate
     n_sweeps: int
     converged: bool
 
 
-class _Scores:
-    """The current scores of all patterns as segments, with the sums of every bucket."""
-
-    def __init__(self, atoms: Atoms, bins: Bins, collection: Collection) -> None:
-        self.atoms, self.edges = atoms, bins.edges
-        inside = membership(collection.groups, atoms.patterns)
-        self.group_starts = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
-        self.members = np.ascontiguousarray(np.nonzero(inside)[1])
-        self.total = float(atoms.weight.sum())
-        self.running = running_sums(atoms.weight, atoms.outcome_units(), atoms.score)
-        self.size: Any = np.empty(0, dtype=atoms.weight.dtype)  # empty: the sample is all
-        shape = len(atoms.patterns), len(bins)
-        self.heads = np.full(shape, kernel.NONE, dtype=np.int64)
-        self.sums = np.zeros((*shape, kernel.N_SUMS), dtype=atoms.weight.dtype)
-        self.table, self.count = kernel.start_segments(
-            atoms.starts, self.edges, atoms.score, self.heads, self.sums, self.size, self.running
-        )
-
-    def resample(self, rng: np.random.Generator) -> None:
-        """Draw the people anew, with replacement; the full data still decide which categories count."""
-        if not len(self.size):
-            self.size = self.running[0]
-        weight, outcome = bootstrap(self.atoms, rng)
-        self.running = running_sums(weight, outcome, self.atoms.score)
-        kernel.fill_sums(self.table, self.heads, self.sums, self.size, self.running)
-
-    def worst(self, rule: tuple[float, float, float]) -> int:
-        """Category that exceeds its cutoff by the largest factor, or -1."""
-        alpha, rho, min_share = rule
-        return int(
-            kernel.worst_category(
-                self.group_starts,
-                self.members,
-                self.sums,
-                len(self.edges) - 1,
-                alpha,
-                rho,
-                self.total,
-                min_share,
-            )
-        )
-
-    def sweep(self, order: IntArray, rule: tuple[float, float, float], eta: float, most: int) -> IntArray:
-        """Visit the categories once and return the updates made."""
-        alpha, rho, min_share = rule
-        self.table, self.count, updates = kernel.sweep(
-            order,
-            self.group_starts,
-            self.members,
-            self.table,
-            self.count,
-            self.heads,
-            self.sums,
-            self.edges,
-            self.atoms.score,
-            self.size,
-            self.running,
-            alpha,
-            rho,
-            eta,
-            self.total,
-            min_share,
-            most,
-        )
-        return np.asarray(updates)
-
-
-def running_sums(weight: SumArray, outcome: SumArray, score: IntArray) -> Any:
-    """Sums of weight, outcome and score (in units) over all atoms before each one."""
-    running = tuple(np.zeros(len(score) + 1, dtype=weight.dtype) for _ in range(3))
-    np.cumsum(weight, out=running[0][1:])
-    np.cumsum(outcome, out=running[1][1:])
-    np.multiply(weight, score, out=running[2][1:])
-    np.cumsum(running[2], out=running[2])  # in place: this is where a fit needs most memory
-    return running
-
-
-def bootstrap(atoms: Atoms, rng: np.random.Generator) -> tuple[SumArray, SumArray]:
-    """Weights and outcomes (in units) of as many people, drawn with replacement.
-
-    Where outcomes are 0/1 and weights whole, people with and without the outcome are drawn apart,
-    which is the bootstrap of the rows. Otherwise each drawn person has the mean weight and outcome
-    of the atom, which is the same as long as atoms are single people.
-    """
-    n = atoms.n_people
-    if not atoms.soft:
-        cells = np.concatenate([atoms.positives, atoms.people - atoms.positives])
-        drawn = rng.multinomial(n, cells / n)
-        positives, negatives = np.split(drawn, 2)
-        return positives + negatives, positives * np.int64(UNIT)
-    drawn = rng.multinomial(n, atoms.people / n)
-    scale = drawn / atoms.people
-    if atoms.frequencies:
-        return drawn, np.rint(atoms.outcome_units() * scale).astype(np.int64)
-    return atoms.weight * scale, atoms.outcome_units() * scale
-
-
 def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
-    """Run Algorithm 1 on atoms until a sweep makes no update."""
+    """Learn a smooth start if asked for, then run Algorithm 1 on atoms until a sweep makes no update."""
     atoms = without_clusters(atoms)
     if not 0 < float(atoms.positives.sum()) < float(atoms.weight.sum()):
         every = "none" if float(atoms.positives.sum()) <= 0 else "all"
@@ -185,63 +102,114 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     )
     collection = atoms.collection(settings.definition(), gamma=settings.gamma)
     _say_if_compiling()
-    scores = _Scores(atoms, bins, collection)
-    batches, converged = _sweeps(scores, settings, bins, len(collection), rng)
-    updates = np.concatenate([np.empty((0, 3), dtype=np.int64), *batches])
+    learned = Learned(None)
+    if settings.start == "smooth" and settings.max_updates > 0:
+        learned = learn_start(atoms, collection, np.random.default_rng(SEED))
+    started = atoms
+    if learned.start is not None:
+        score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
+        started = replace(atoms, score=score)
+    rule = _rule(started, settings, collection, bins)
+    scores = Scores(started, bins, collection)
+    most = int(settings.max_updates) - (learned.start is not None)
+    batches, converged = _sweeps(scores, settings, rule, most, rng)
     correction = Correction(
         patterns=atoms.patterns,
         groups=collection.groups,
         bins=bins,
-        updates=updates,
+        updates=np.concatenate([np.empty((0, 3), dtype=np.int64), *batches]),
+        start=learned.start,
         unseen=settings.unseen,
-        about=_about(settings, atoms),
+        about=_about(settings, atoms, rule.z),
     )
-    return BoostResult(correction, collection, len(batches), converged)
+    certificate = _certificate(scores, settings, rule, collection, bins, correction, learned)
+    return BoostResult(correction, collection, certificate, len(batches), converged)
+
+
+def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) -> Rule:
+    """When to update, in the units and numbers of the kernel."""
+    rho = settings.rho * UNIT if settings.proportional else -1.0
+    min_share = category_min_share(settings.alpha, settings.gamma, bins)
+    if settings.guard == "noise":
+        rng = np.random.default_rng(SEED)
+        z = noise_limit(atoms, collection, bins, min_share=min_share, rng=rng)
+    else:
+        z = float(settings.guard or 0.0)
+    return Rule(float(settings.alpha), rho, z, min_share)
+
+
+def _certificate(
+    scores: Scores,
+    settings: Settings,
+    rule: Rule,
+    collection: Collection,
+    bins: Bins,
+    correction: Correction,
+    learned: Learned,
+) -> Certificate:
+    """What the sums of the categories say at the end of a fit."""
+    sums = scores.category_sums().astype(np.float64)
+    size = sums[:, :, kernel.SIZE]
+    group, j = np.nonzero((size > 0) & (size / scores.total >= rule.min_share))
+    weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
+    rate = outcome / weight / UNIT
+    why = "the last sample was another one" if settings.sample else "a step rounds to nothing"
+    if correction.n_updates >= settings.max_updates:
+        why = f"stopped at max_updates={settings.max_updates:,}"
+    return Certificate(
+        collection,
+        bins,
+        group,
+        j,
+        people=weight**2 / squares,
+        outcome_rate=rate,
+        mean_score=score / weight / UNIT,
+        cutoff=rule.alpha * (np.maximum(rate, settings.rho) if settings.proportional else np.ones(len(rate))),
+        standard_error=standard_errors(weight, squares, outcome / UNIT, score / UNIT),
+        z=rule.z,
+        n_people=scores.atoms.n_people,
+        n_updates=correction.n_updates,
+        smooth=correction.start is not None,
+        why=why,
+        notes=learned.notes,
+    )
 
 
 def _sweeps(
-    scores: _Scores, settings: Settings, bins: Bins, n_groups: int, rng: np.random.Generator
+    scores: Scores, settings: Settings, rule: Rule, most: int, rng: np.random.Generator
 ) -> tuple[list[IntArray], bool]:
-    """Sweep until nothing changes or `max_updates` is reached; the updates of each sweep."""
-    rho = settings.rho * UNIT if settings.proportional else -1.0
-    rule = float(settings.alpha), rho, category_min_share(settings.alpha, settings.gamma, bins)
+    """Sweep until nothing changes or `most` updates are made; the updates of each sweep."""
     batches: list[IntArray] = []
-    left = int(settings.max_updates)
-    for order in _orders(scores, settings, n_groups * len(bins), rule, rng):
+    left = most
+    for order in _orders(scores, settings, rule, rng):
         if left == 0:
             return batches, scores.worst(rule) < 0
         updates = scores.sweep(order, rule, float(settings.eta), left)
         batches.append(updates)
         left -= len(updates)
         if not len(updates):
-            smallest = settings.eta * settings.alpha * (rho if settings.proportional else UNIT)
+            smallest = settings.eta * settings.alpha * (rule.rho if settings.proportional else UNIT)
             # a step that rounds to nothing is no update, and no proof either
             return batches, smallest >= 1 or scores.worst(rule) < 0
     raise AssertionError("unreachable: the orders never end")
 
 
-def _orders(
-    scores: _Scores,
-    settings: Settings,
-    n_categories: int,
-    rule: tuple[float, float, float],
-    rng: np.random.Generator,
-) -> Iterator[IntArray]:
+def _orders(scores: Scores, settings: Settings, rule: Rule, rng: np.random.Generator) -> Iterator[IntArray]:
     """The categories that each sweep visits, in order; the sample is redrawn where asked for."""
-    everything = np.arange(n_categories)
+    everything = np.arange((len(scores.group_starts) - 1) * (len(scores.edges) - 1))
     while True:
         if settings.sample == "bootstrap":
             scores.resample(rng)
         if settings.order == "cyclic":
             yield everything
         elif settings.order == "random":
-            yield rng.permutation(n_categories)
+            yield rng.permutation(len(everything))
         else:
             worst = scores.worst(rule)
             yield np.array([worst] if worst >= 0 else [], dtype=np.int64)
 
 
-def _about(settings: Settings, atoms: Atoms) -> dict[str, Any]:
+def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
     """What a reader of the correction should know of its making; no counts, no rows."""
     binning = settings.binning if isinstance(settings.binning, str) else "explicit"
     return {
@@ -255,6 +223,8 @@ def _about(settings: Settings, atoms: Atoms) -> dict[str, Any]:
         "order": settings.order,
         "sample": settings.sample,
         "missing": settings.definition().missing,
+        "start": settings.start,
+        "guard": settings.guard if settings.guard is None else round(z, 6),
         "fingerprint": atoms.fingerprint(),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import nan
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +13,12 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.explain import Explanation, trace
-from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid
+from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups import Group, membership, pattern_name
 from propcal.core.maps import PatternMaps
 from propcal.core.patterns import Level, Patterns, patterns_of
+from propcal.core.start import NAME as START
+from propcal.core.start import SmoothStart
 from propcal.errors import InputError, UnseenError
 
 if TYPE_CHECKING:
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class Update(NamedTuple):
-    """One change: people of `group` whose score was then in `bin` had `shift` added to it."""
+    """One change: people of `group` whose score was then in `bin` had `shift` added to it.
+
+    The smooth start is an update too, the first: its shift depends on the score, and is NaN here.
+    """
 
     group: str
     bin: str
@@ -36,7 +42,8 @@ class Update(NamedTuple):
 class Correction:
     """Corrects scores, one person or a billion the same way, alone or in a batch.
 
-    The updates, in order, are its definition; the maps are what they amount to for each pattern.
+    The smooth start, if there is one, and the updates, in order, are its definition; the maps are
+    what they amount to for each pattern.
 
     Attributes
     ----------
@@ -46,6 +53,8 @@ class Correction:
     bins : Bins
     updates : array of int64, shape (n_updates, 3)
         Index of the group, index of the bin, shift in units of 2**-32.
+    start : SmoothStart or None
+        What a score goes through before the updates.
     unseen : "replay", "keep" or "error"
         What to do for a combination of attributes not seen in fitting: apply the updates of the
         groups that it does belong to, leave the score as it is, or raise an error.
@@ -59,6 +68,7 @@ class Correction:
     updates: IntArray
     unseen: str = "replay"
     about: Mapping[str, Any] = field(default_factory=dict)
+    start: SmoothStart | None = None
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
@@ -80,13 +90,17 @@ class Correction:
 
     @property
     def n_updates(self) -> int:
-        """Number of updates."""
-        return len(self.updates)
+        """Number of updates; a smooth start is one."""
+        return len(self.updates) + (self.start is not None)
 
     @property
     def n_segments(self) -> int:
         """Straight pieces of all maps together."""
-        return len(self.maps.begin)
+        return len(self._pieces[0])
+
+    @cached_property
+    def _pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+        return self.maps.pieces()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Correction:
@@ -124,7 +138,8 @@ class Correction:
         sensitive_features : data frame, series or array with n rows
             The attributes of each person. A frame may have other columns too, in any order.
         n_updates : int, optional
-            Apply only the first so many updates.
+            Apply only the first so many updates, of which a smooth start is the first; 0 returns
+            the scores as they came.
         unseen : "replay", "keep" or "error", optional
             Overrides the policy of the correction.
 
@@ -191,7 +206,13 @@ class Correction:
             self._refuse(np.bincount(code, minlength=len(patterns)), known)
         elif self.unseen == "keep":
             inside &= known >= 0
-        corrected, steps = trace(values, code, inside, self.updates, self.bins.edges)
+        started = None
+        if self.start is not None:
+            raw = to_grid(values)
+            started = self.start.apply(raw, code.astype(np.int64), patterns)
+            if self.unseen == "keep":
+                started = np.where((known < 0)[code], raw, started)
+        corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, started)
         told = self.update_list()
         return Explanation(
             values,
@@ -226,7 +247,11 @@ class Correction:
             n_updates = self.n_updates
         check_number("n_updates", n_updates, at_least=0, whole=True)
         inside = membership(self.groups, patterns)
-        return PatternMaps.of_updates(inside, self.updates[:n_updates], self.bins.edges)
+        smooth = None
+        if self.start is not None and n_updates > 0:
+            smooth = self.start.values(patterns)
+            n_updates -= 1
+        return PatternMaps.of_updates(inside, self.updates[:n_updates], self.bins.edges, smooth)
 
     def _known(self, patterns: Patterns) -> IntArray:
         """Place of each pattern among those seen in fitting; -1 if it was not."""
@@ -264,17 +289,16 @@ class Correction:
         check_choice("kind", kind, ("maps", "updates"))
         if kind == "updates":
             return pd.DataFrame(self.update_list(), columns=list(Update._fields))
-        maps = self.maps
-        owner = np.repeat(np.arange(len(self.patterns)), np.diff(maps.starts))
+        owner, begin, slope, intercept = self._pieces
         names = np.array([pattern_name(self.patterns, p) for p in range(len(self.patterns))], dtype=object)
         last = np.append(owner[1:] != owner[:-1], True)
-        end = np.where(last, UNIT, np.append(maps.begin[1:], UNIT))
+        end = np.where(last, UNIT, np.append(begin[1:], UNIT))
         columns: dict[str, Any] = {
             "pattern": names[owner],
-            "score_from": from_grid(maps.begin),
+            "score_from": from_grid(begin),
             "score_to": from_grid(end),
-            "slope": maps.slope,
-            "intercept": from_grid(maps.offset),
+            "slope": slope,
+            "intercept": intercept,
         }
         return pd.DataFrame(columns)
 
@@ -282,7 +306,8 @@ class Correction:
         """The updates in words and plain numbers."""
         names = [group.name for group in self.groups]
         labels = [self.bins.label(j) for j in range(len(self.bins))]
-        return [Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()]
+        first = [] if self.start is None else [Update(START, "[0, 1]", nan)]
+        return first + [Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()]
 
     def __repr__(self) -> str:
         about = self.about
@@ -294,7 +319,9 @@ class Correction:
             f"  groups   {len(self.groups)} of {of}, {len(self.bins)} {self.bins.kind} bins",
             f"  updates  {self.n_updates:,}; {self.n_segments:,} segments in {len(self.patterns)} patterns",
         ]
-        if self.n_updates:
-            most = self.update_list()[int(np.argmax(np.abs(self.updates[:, 2])))]
+        if self.start is not None:
+            lines.insert(3, f"  start    smooth, {len(self.start.groups)} terms; it counts as an update")
+        if len(self.updates):
+            most = self.update_list()[int(np.argmax(np.abs(self.updates[:, 2]))) - len(self.updates)]
             lines.append(f"  largest  {most.group}, scores in {most.bin}: {most.shift:+.4f}")
         return "\n".join(lines)

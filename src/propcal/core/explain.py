@@ -10,6 +10,7 @@ import numpy as np
 from propcal.core.compiled import compiled
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, check_number, from_grid, to_grid
 from propcal.core.segments import bin_of
+from propcal.core.start import NAME as START
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,8 @@ class Explanation:
     score, corrected : arrays of shape (n_people,)
     steps : array of int64, shape (n_steps, 4)
         Person, index of the update, and the score before and after it in units of 2**-32.
-    groups, bins : for each update of the correction its group and its bin in words
+    groups, bins : for each update of the correction its group and its bin in words; a smooth start
+        is the first update
     unseen : array of bool, shape (n_people,)
         Whose combination of attributes was not seen in fitting.
     """
@@ -106,6 +108,11 @@ class Explanation:
 
 def _reason(group: str, label: str, shift: float) -> str:
     direction, rate = ("raised", "more") if shift > 0 else ("lowered", "less")
+    if group == START:
+        return (
+            f"{direction} by {abs(shift):.3f} by the smooth start, because people with such scores in this "
+            f"person's groups, large and small, had the outcome {rate} often than scored"
+        )
     return (
         f"{direction} by {abs(shift):.3f} because people in the group {group} with scores in {label} had "
         f"the outcome {rate} often than scored"
@@ -113,11 +120,26 @@ def _reason(group: str, label: str, shift: float) -> str:
 
 
 def trace(
-    score: FloatArray, code: Any, inside: BoolArray, updates: IntArray, edges: IntArray
+    score: FloatArray,
+    code: Any,
+    inside: BoolArray,
+    updates: IntArray,
+    edges: IntArray,
+    started: IntArray | None = None,
 ) -> tuple[FloatArray, IntArray]:
-    """Corrected scores, and every step on the way, by replaying the updates person by person."""
+    """Corrected scores, and every step on the way, by replaying the updates person by person.
+
+    `started` holds the scores after the smooth start, where there is one; it is update 0 then, and
+    the others count from 1.
+    """
     raw = to_grid(score)
-    final, steps = _trace(raw, code.astype(np.int64), inside, updates, edges)
+    final, steps = _trace(raw if started is None else started, code.astype(np.int64), inside, updates, edges)
+    if started is not None:
+        steps[:, UPDATE] += 1
+        moved = np.flatnonzero(started != raw)
+        own = np.stack([moved, np.zeros_like(moved), raw[moved], started[moved]], axis=1)
+        steps = np.concatenate([own, steps])
+        steps = steps[np.argsort(steps[:, PERSON], kind="stable")]
     return np.where(final == raw, score, from_grid(final)), steps
 
 

@@ -1,4 +1,4 @@
-"""Logistic regression of the outcome on functions of the score's log-odds, with an offset."""
+"""Log-odds of scores, a spline in them, and logistic regression: how recalibration sees a score."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from propcal.core.grid import FloatArray
 
-CLIP = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
 MOST_STEPS = 50
 ENOUGH = 1e-8  # log-likelihood that a step may still gain when it is the last one
 FLAT = 25.0  # log-odds beyond which a fitted probability says that the data separate
@@ -24,14 +24,21 @@ class LogisticFit(NamedTuple):
 
 
 def log_odds(score: FloatArray) -> FloatArray:
-    """Log-odds of scores, those of 0 and 1 clipped."""
-    inside = np.clip(score, CLIP, 1 - CLIP)
-    return np.asarray(np.log(inside) - np.log1p(-inside))
+    """Log-odds of scores strictly between 0 and 1.
+
+    >>> log_odds(np.array([0.5, 0.8])).round(3).tolist()
+    [0.0, 1.386]
+    """
+    return np.asarray(np.log(score) - np.log1p(-score))
 
 
-def expit(value: FloatArray) -> FloatArray:
-    """Probability of log-odds."""
-    return np.asarray(1 / (1 + np.exp(-value)))
+def expit(values: FloatArray) -> FloatArray:
+    """Probabilities with the given log-odds.
+
+    >>> expit(np.array([0.0, -1000.0, 1000.0])).tolist()
+    [0.5, 0.0, 1.0]
+    """
+    return np.asarray(special.expit(values))
 
 
 def fit_logistic(

@@ -5,6 +5,9 @@ the updates of a pattern's groups are a composition of such functions, and it is
 last one to the first: in front of what is to come, an update replaces the pieces over its own bin by
 a copy of the pieces that the shift leads to. Breakpoints lie in score space (an edge minus an
 offset), not at data points, so that the map is exact for scores never seen.
+
+Where a smooth start comes before the updates, a raw score first goes through it, then through the
+pieces.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from propcal.core.compiled import compiled
-from propcal.core.grid import UNIT, BoolArray, IntArray
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.segments import bin_end, bin_of, first_not_below
+from propcal.core.start import knots, smooth_value
 
 # Columns of a table of pieces: from raw score BEGIN on, the corrected score is slope * raw + offset.
 BEGIN, SLOPE, OFFSET, N_COLUMNS = 0, 1, 2, 3
@@ -26,26 +30,75 @@ BEGIN, SLOPE, OFFSET, N_COLUMNS = 0, 1, 2, 3
 class PatternMaps:
     """Maps of several patterns, one after another: pieces ``starts[p]:starts[p + 1]`` are p's.
 
-    The piece that begins at raw score ``begin`` gives ``slope * raw + offset`` (slope 0 or 1), in
-    units of the grid, up to where the next one begins.
+    The piece that begins at score ``begin`` gives ``slope * score + offset`` (slope 0 or 1), in
+    units of the grid, up to where the next one begins. `smooth` has each pattern's scores at the
+    knots of the smooth start, from which the pieces go on; no columns: there is no start.
     """
 
     starts: IntArray
     begin: IntArray
     slope: IntArray
     offset: IntArray
+    smooth: IntArray
 
     @classmethod
-    def of_updates(cls, inside: BoolArray, updates: IntArray, edges: IntArray) -> PatternMaps:
+    def of_updates(
+        cls, inside: BoolArray, updates: IntArray, edges: IntArray, smooth: IntArray | None = None
+    ) -> PatternMaps:
         """Maps of the patterns (columns of `inside`), each under the updates of its groups (rows)."""
         tables = [_compose(updates[inside[updates[:, 0], p]][:, 1:], edges) for p in range(inside.shape[1])]
         starts = np.cumsum([0, *map(len, tables)])
         begin, slope, offset = (np.concatenate([table[:, c] for table in tables]) for c in range(3))
-        return cls(starts, begin, slope, offset)
+        none = np.empty((inside.shape[1], 0), dtype=np.int64)
+        return cls(starts, begin, slope, offset, none if smooth is None else smooth)
 
     def apply(self, score: Any, code: Any) -> Any:
         """Correct each score by the map of its pattern; a negative code leaves it as it is."""
-        return _apply(score, code, self.starts, self.begin, self.slope, self.offset)
+        at = knots() if self.smooth.shape[1] else np.empty(0, dtype=np.int64)
+        return _apply(score, code, self.starts, self.begin, self.slope, self.offset, at, self.smooth)
+
+    def pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+        """What start and updates amount to: pattern, raw score (in units) from which on, slope, intercept.
+
+        Slope and intercept are those of the straight lines, before rounding to whole units.
+        """
+        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        if not self.smooth.shape[1]:
+            return owner, self.begin, self.slope.astype(np.float64), from_grid(self.offset)
+        tables = [self._composed(p) for p in range(len(self.starts) - 1)]
+        owner = np.repeat(np.arange(len(tables)), [len(begin) for begin, *_ in tables])
+        begin, slope, intercept = (np.concatenate(column) for column in zip(*tables))
+        return owner, begin, slope, intercept
+
+    def _composed(self, pattern: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Pieces of one pattern's start, cut where it enters another piece of the updates."""
+        at, values = knots(), self.smooth[pattern]
+        low, high = self.starts[pattern], self.starts[pattern + 1]
+        begin = np.union1d(at[:-1], _reaches(self.begin[low:high], at, values))
+        line = np.searchsorted(at, begin, side="right") - 1
+        rise = np.diff(values) / np.diff(at)
+        value = _apply_start(begin, at, values)
+        piece = low + np.searchsorted(self.begin[low:high], value, side="right") - 1
+        slope = self.slope[piece] * rise[line]
+        unrounded = values[line] - rise[line] * at[line]
+        intercept = (self.slope[piece] * unrounded + self.offset[piece]) / UNIT
+        new = np.append(True, (np.abs(np.diff(slope)) > 1e-12) | (np.abs(np.diff(intercept)) > 1e-12))
+        return begin[new], slope[new], intercept[new]
+
+
+def _reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray:
+    """The first raw score that the start takes to each target or above it; exact."""
+    k = np.searchsorted(values[1:-1], targets) + 1
+    width, rise, missing = at[k] - at[k - 1], values[k] - values[k - 1], targets - values[k - 1]
+    steps = -((width - 2 * width * missing) // (2 * np.maximum(rise, 1)))  # rounded up
+    return np.asarray(np.clip(at[k - 1] + np.maximum(steps, 0), 0, UNIT))
+
+
+def _apply_start(score: IntArray, at: IntArray, values: IntArray) -> IntArray:
+    """What `smooth_value` gives, for one pattern."""
+    k = np.clip(np.searchsorted(at, score), 1, len(at) - 1)
+    width, low = at[k] - at[k - 1], values[k - 1]
+    return np.asarray(low + (2 * (values[k] - low) * (score - at[k - 1]) + width) // (2 * width))
 
 
 @compiled
@@ -127,7 +180,9 @@ def _put_in_front(pool: Any, place: Any, size: Any, top: int, edges: Any, j: int
 
 
 @compiled
-def _apply(score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: Any) -> Any:
+def _apply(
+    score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: Any, at: Any, smooth: Any
+) -> Any:
     """Look every score up in its pattern's map.
 
     A score whose place on the grid does not change is returned as it came, to the last bit.
@@ -139,8 +194,9 @@ def _apply(score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: A
         if pattern < 0:
             continue
         raw = int(np.floor(score[i] * UNIT + 0.5))
-        k = first_not_below(begin, starts[pattern], starts[pattern + 1], raw + 1) - 1
-        value = slope[k] * raw + offset[k]
+        value = smooth_value(raw, at, smooth, pattern) if len(at) else raw
+        k = first_not_below(begin, starts[pattern], starts[pattern + 1], value + 1) - 1
+        value = slope[k] * value + offset[k]
         if value != raw:
             corrected[i] = value / UNIT
     return corrected

@@ -22,7 +22,7 @@ from propcal.core.grid import UNIT
 # Columns of the segment table: atoms LOW:HIGH are inside; NEXT is the next segment of the bucket.
 SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5
 # Entries of a bucket's sums. SIZE: weight in the full data. The others: in this sweep's sample.
-SIZE, WEIGHT, OUTCOME, SCORE, N_SUMS = 0, 1, 2, 3, 4
+SIZE, WEIGHT, OUTCOME, SCORE, SQUARES, N_SUMS = 0, 1, 2, 3, 4, 5
 NONE = -1
 
 
@@ -74,6 +74,7 @@ def _add_to_bucket(
     sums[pattern, j, SCORE] += segments[k, OFFSET] * weight
     if segments[k, SLOPE] == 1:
         sums[pattern, j, SCORE] += running[2][high] - running[2][low]
+    sums[pattern, j, SQUARES] += running[3][high] - running[3][low]
 
 
 @compiled
@@ -145,14 +146,15 @@ def _move_bucket(
 
 
 @compiled
-def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[Any, Any, Any, Any]:
-    """Size, weight, outcomes and scores of one category: its group's buckets added up."""
+def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[Any, Any, Any, Any, Any]:
+    """Size, weight, outcomes, scores and squared weights of one category: its group's buckets added up."""
     p = members[first]  # no group is empty
-    size, weight, outcome, score = (
+    size, weight, outcome, score, squares = (
         sums[p, j, SIZE],
         sums[p, j, WEIGHT],
         sums[p, j, OUTCOME],
         sums[p, j, SCORE],
+        sums[p, j, SQUARES],
     )
     for m in range(first + 1, last):
         p = members[m]
@@ -160,19 +162,40 @@ def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[A
         weight += sums[p, j, WEIGHT]
         outcome += sums[p, j, OUTCOME]
         score += sums[p, j, SCORE]
-    return size, weight, outcome, score
+        squares += sums[p, j, SQUARES]
+    return size, weight, outcome, score, squares
 
 
 @compiled
-def _gap_and_cutoff(weight: Any, outcome: Any, score: Any, alpha: float, rho: float) -> tuple[int, float]:
-    """Outcome rate minus mean score, and the gap from which Algorithm 1 updates.
+def standard_error(weight: float, squares: float, outcome: float, score: float) -> float:
+    """Standard error of a gap if the score is right, in units.
 
-    `rho` is in units; negative selects MCBoost, whose cutoff is alpha whatever the rate.
+    The larger of two binomial ones: at the mean score, and at the outcome rate with one more person
+    who had the outcome and one who had not. The second keeps a category of few people, or one that
+    was scored 0, from looking surprising.
+    """
+    people = weight * weight / squares
+    mean = score / weight / UNIT
+    rate = (outcome / weight / UNIT * people + 1.0) / (people + 2.0)
+    return float(np.sqrt(max(mean * (1.0 - mean), rate * (1.0 - rate)) / people)) * UNIT
+
+
+@compiled
+def _gap_and_limit(
+    weight: Any, outcome: Any, score: Any, squares: Any, alpha: float, rho: float, z: float
+) -> tuple[int, float]:
+    """Outcome rate minus mean score, and the gap from which to update.
+
+    The limit is Algorithm 1's cutoff, or z standard errors if that is more. `rho` is in units;
+    negative selects MCBoost, whose cutoff is alpha whatever the rate.
     """
     gap = _nearest(outcome - score, weight)
-    if rho < 0:
-        return gap, alpha * UNIT
-    return gap, alpha * max(float(_nearest(outcome, weight)), rho)
+    limit = alpha * UNIT
+    if rho >= 0:
+        limit = alpha * max(float(_nearest(outcome, weight)), rho)
+    if z > 0:
+        limit = max(limit, z * standard_error(float(weight), float(squares), float(outcome), float(score)))
+    return gap, limit
 
 
 @compiled
@@ -190,12 +213,13 @@ def sweep(
     running: Any,
     alpha: float,
     rho: float,
+    z: float,
     eta: float,
     total: float,
     min_share: float,
     max_updates: int,
 ) -> tuple[Any, int, Any]:
-    """Visit categories in the given order and update those whose gap reaches their cutoff.
+    """Visit categories in the given order and update those whose gap reaches its limit.
 
     Returns the segment table, its length, and the updates as rows (group, bin, shift).
     """
@@ -207,10 +231,10 @@ def sweep(
             break
         group, j = category // n_bins, category % n_bins
         first, last = group_starts[group], group_starts[group + 1]
-        n, weight, outcome, score = _category(sums, members, first, last, j)
+        n, weight, outcome, score, squares = _category(sums, members, first, last, j)
         if weight <= 0 or n / total < min_share:
             continue
-        gap, limit = _gap_and_cutoff(weight, outcome, score, alpha, rho)
+        gap, limit = _gap_and_limit(weight, outcome, score, squares, alpha, rho, z)
         shift = int(np.floor(eta * gap + 0.5))
         if abs(gap) < limit or shift == 0:
             continue
@@ -232,19 +256,20 @@ def worst_category(
     n_bins: int,
     alpha: float,
     rho: float,
+    z: float,
     total: float,
     min_share: float,
 ) -> int:
-    """The category whose gap exceeds its cutoff by the largest factor; -1 if none reaches it."""
+    """The category whose gap exceeds its limit by the largest factor; -1 if none reaches it."""
     worst, largest = NONE, 1.0
     for group in range(len(group_starts) - 1):
         for j in range(n_bins):
-            n, weight, outcome, score = _category(
+            n, weight, outcome, score, squares = _category(
                 sums, members, group_starts[group], group_starts[group + 1], j
             )
             if weight <= 0 or n / total < min_share:
                 continue
-            gap, limit = _gap_and_cutoff(weight, outcome, score, alpha, rho)
+            gap, limit = _gap_and_limit(weight, outcome, score, squares, alpha, rho, z)
             if abs(gap) / limit >= largest and (worst == NONE or abs(gap) / limit > largest):
                 worst, largest = group * n_bins + j, abs(gap) / limit
     return worst

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.core.certificate import Certificate
 from propcal.core.correction import Correction
 from propcal.core.explain import Explanation
 
@@ -56,11 +57,31 @@ def correction_html(correction: Correction) -> str:
     title = f"Correction by {about.get('method', 'hand')}"
     if not correction.n_updates:
         return _card(title, facts, "<div>It changes no score.</div>")
-    order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS]
+    first = int(correction.start is not None)
+    order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS] + first
     updates = correction.update_list()
+    if correction.start is not None:
+        facts += f"<div>A smooth start of {len(correction.start.groups)} terms comes first.</div>"
     rows = [(int(i) + 1, updates[i].group, updates[i].bin, float(updates[i].shift)) for i in order]
+    if not rows:
+        return _card(title, facts)
     note = f"<div>The largest {len(rows)} of its updates:</div>" if len(rows) < len(updates) else ""
     return _card(title, facts, note, _table(("update", "group", "scores in", "shift"), rows))
+
+
+def certificate_html(certificate: Certificate) -> str:
+    """A certificate in words, and the categories that are not within alpha."""
+    words = "".join(f"<div>{escape(sentence)}</div>" for sentence in certificate.sentences())
+    frame = certificate.to_frame()
+    frame = frame[frame["status"] != "within alpha"].head(MOST_ROWS)
+    if not len(frame):
+        return _card("Certificate", words)
+    columns = ["status", "group", "bin", "people", "outcome_rate", "mean_score", "standard_error"]
+    rows = [
+        [*row[:3], f"{row[3]:,.0f}", *map(float, row[4:])] for row in frame[columns].itertuples(index=False)
+    ]
+    headings = ("", "group", "scores in", "people", "outcome rate", "mean score", "standard error")
+    return _card("Certificate", words, _table(headings, rows))
 
 
 def explanation_html(explanation: Explanation) -> str:

@@ -39,7 +39,8 @@ def plot_correction(correction: Correction, patterns: Any = None, *, ax: Any = N
     """Raw against corrected score for each pattern, with the identity line and the bins shaded."""
     chosen = _chosen(correction, patterns)
     ax = _axes(ax, 9, 5)
-    edges = from_grid(correction.bins.edges)
+    # the bins of the updates are bins of the score after a smooth start, which this axis does not show
+    edges = from_grid(correction.bins.edges) if correction.start is None else np.empty(0)
     for low, high in zip(edges[::2], edges[1::2]):
         ax.axvspan(low, high, color="0.94", lw=0, zorder=0)
     ax.plot([0, 1], [0, 1], color="0.55", lw=1, zorder=1, label="no change")
@@ -80,12 +81,12 @@ def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
 
 def _path(correction: Correction, pattern: int) -> tuple[Any, Any]:
     """Corners of one map, with a gap where it jumps."""
-    maps = correction.maps
-    low, high = maps.starts[pattern], maps.starts[pattern + 1]
-    begin, slope, offset = maps.begin[low:high], maps.slope[low:high], maps.offset[low:high]
-    end = np.append(begin[1:], UNIT)
-    x = np.column_stack([begin, end, end]) / UNIT
-    y = np.column_stack([slope * begin + offset, slope * end + offset, np.full(len(end), np.nan)]) / UNIT
+    owner, begin, slope, intercept = correction.maps.pieces()
+    own = owner == pattern
+    begin, slope, intercept = begin[own] / UNIT, slope[own], intercept[own]
+    end = np.append(begin[1:], 1.0)
+    x = np.column_stack([begin, end, end])
+    y = np.column_stack([slope * begin + intercept, slope * end + intercept, np.full(len(end), np.nan)])
     return x.ravel(), y.ravel()
 
 

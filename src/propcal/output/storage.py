@@ -20,9 +20,10 @@ from propcal.core.grid import UNIT
 from propcal.core.groups import Group
 from propcal.core.patterns import Patterns, sort_levels
 from propcal.core.recipes import Recipe, recipe_from_json
+from propcal.core.start import MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
 from propcal.errors import FileFormatError, InputError
 
-CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 1
+CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 2
 
 
 @contextmanager
@@ -85,16 +86,25 @@ def correction_to_json(correction: Correction) -> str:
         "groups": [[list(condition) for condition in group.conditions] for group in correction.groups],
         "patterns": [list(patterns.key(p)) for p in range(len(patterns))],
         "unseen": correction.unseen,
+        "start": _start_rows(correction.start),
         "updates": correction.updates.tolist(),
     }
     lines = []
     for key, value in content.items():
-        if key in ("groups", "patterns", "updates") and value:
+        if key in ("groups", "patterns", "start", "updates") and value:
             rows = ",\n".join("    " + json.dumps(row, ensure_ascii=False, allow_nan=False) for row in value)
             lines.append(f"  {json.dumps(key)}: [\n{rows}\n  ]")
         else:
             lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _start_rows(start: SmoothStart | None) -> list[list[Any]]:
+    """Each term of a smooth start: its group, and its shifts at the knots."""
+    if start is None:
+        return []
+    groups = [[list(condition) for condition in group.conditions] for group in start.groups]
+    return [[group, shifts] for group, shifts in zip(groups, start.shifts.tolist())]
 
 
 def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
@@ -126,7 +136,7 @@ def load_correction(path: str | PathLike[str]) -> Correction:
             f"{path} has version {version}, this propcal reads up to {CORRECTION_VERSION}; upgrade propcal"
         )
     try:
-        return _correction(content)
+        return _correction({"start": [], **content} if version == 1 else content)
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: {error}. Save the correction again") from None
 
@@ -175,6 +185,7 @@ def _correction(content: dict[str, Any]) -> Correction:
         "groups",
         "patterns",
         "unseen",
+        "start",
         "updates",
     }
     need(set(content) == expected, f"its entries must be {sorted(expected)}")
@@ -205,9 +216,11 @@ def _correction(content: dict[str, Any]) -> Correction:
     patterns = _patterns(
         attributes, _rows(content, "patterns", len(attributes)), derived(content["derived"], attributes)
     )
+    start = _start(_rows(content, "start", 2), attributes)
     levels = dict(zip(patterns.attributes, patterns.levels))
+    known = (*groups, *(start.groups if start else ()))
     need(
-        all(level in levels[name] for group in groups for name, level in group.conditions),
+        all(level in levels[name] for group in known for name, level in group.conditions),
         "a group has a level that no pattern has",
     )
     return Correction(
@@ -217,7 +230,25 @@ def _correction(content: dict[str, Any]) -> Correction:
         updates=np.array(updates, dtype=np.int64).reshape(-1, 3),
         unseen=content["unseen"],
         about=about,
+        start=start,
     )
+
+
+def _start(rows: list[list[Any]], attributes: list[str]) -> SmoothStart | None:
+    if not rows:
+        return None
+    need(
+        all(isinstance(group, list) and isinstance(shifts, list) for group, shifts in rows),
+        'each of "start" must be a group and a list of shifts',
+    )
+    groups = tuple(_group(group, attributes) for group, _ in rows)
+    need(len(set(groups)) == len(groups), 'the groups of "start" must differ')
+    most = MOST_SHIFT * SHIFT_UNIT
+    need(
+        all(len(shifts) == N_KNOTS and all(_whole(s, -most, most) for s in shifts) for _, shifts in rows),
+        f'the shifts of "start" must be {N_KNOTS} whole numbers between -2**24 and 2**24',
+    )
+    return SmoothStart(groups, np.array([shifts for _, shifts in rows], dtype=np.int64))
 
 
 def _bins(content: Any) -> Bins:

@@ -69,6 +69,7 @@ def check_same_as_oracle(rows, cls, *, weighted, outcome=None, **kw):
         eta=kw["eta"],
         proportional=cls is PMCBoost,
         max_updates=300,
+        z=kw.get("guard") or 0.0,
     )
     assert [tuple(u) for u in model.correction_.updates.tolist()] == updates
     counted = w > 0 if weighted else np.ones(len(w), dtype=bool)
@@ -97,6 +98,20 @@ def test_updates_and_scores_equal_the_oracle(rows, cls, weighted, alpha, gamma, 
     check_same_as_oracle(
         rows, cls, weighted=weighted, alpha=alpha, gamma=gamma, rho=rho, n_bins=n_bins, eta=eta
     )
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    rows=some_people(),
+    cls=st.sampled_from([PMCBoost, MCBoost]),
+    weighted=st.booleans(),
+    alpha=st.sampled_from([0.01, 0.1]),
+    n_bins=st.sampled_from([1, 3, 10]),
+    z=st.sampled_from([0.3, 1.0, 2.0]),
+)
+def test_guarded_updates_equal_the_oracle(rows, cls, weighted, alpha, n_bins, z):
+    kw = {"alpha": alpha, "gamma": 0.1, "rho": 0.1, "n_bins": n_bins, "eta": 1.0, "guard": z}
+    check_same_as_oracle(rows, cls, weighted=weighted, **kw)
 
 
 @settings(max_examples=40, deadline=None)

@@ -61,6 +61,52 @@ def test_unseen_patterns_get_the_updates_of_the_groups_they_belong_to(fitted):
     check_against_replay(fitted.correction_, [("Martian", "F"), ("White", "X"), ("Martian", None)])
 
 
+@pytest.mark.filterwarnings("ignore:none of the")
+def test_a_smooth_start_and_its_updates_are_what_the_oracle_says(cohort):
+    frame = cohort[["race", "gender"]]
+    correction = (
+        PMCBoost(guard=None, alpha=0.1).fit(cohort.score, cohort.y, sensitive_features=frame).correction_
+    )
+    assert correction.start is not None
+    assert len(correction.updates) > 5
+    place = {name: i for i, name in enumerate(correction.attributes)}
+    terms = [
+        (tuple((place[a], level) for a, level in group.conditions), shifts)
+        for group, shifts in zip(correction.start.groups, correction.start.shifts.tolist())
+    ]
+    edges, groups = correction.bins.edges.tolist(), oracle_groups(correction)
+    owner, begin, *_ = correction.maps.pieces()
+    for pattern, key in (
+        (0, correction.patterns.key(0)),
+        (None, ("Martian", "F")),
+        (None, ("Martian", None)),
+    ):
+        points = begin[owner == (pattern or 0)][::7]
+        points = np.unique(np.clip(np.concatenate([points - 1, points, points + 1, [0, UNIT]]), 0, UNIT))
+        columns = {a: np.full(len(points), v, dtype=object) for a, v in zip(correction.attributes, key)}
+        found = to_grid(correction.apply(from_grid(points), columns))
+        expected = []
+        for u in points.tolist():
+            started = oracle.smooth_start(key, u, terms)
+            expected.append(oracle.replay(key, started, correction.updates.tolist(), groups, edges))
+        assert found.tolist() == expected
+
+
+def test_the_table_of_maps_gives_the_corrected_scores(cohort):
+    frame = cohort[["race", "gender"]]
+    for model in (PMCBoost(guard=None), PMCBoost(), PMCBoost.paper()):
+        correction = model.fit(cohort.score, cohort.y, sensitive_features=frame).correction_
+        table = correction.to_frame()
+        assert len(table) == correction.n_segments
+        key = correction.patterns.key(1)
+        own = table[table.pattern == pattern_name(correction.patterns, 1)]
+        x = from_grid(to_grid(np.linspace(0, 1, 997)))
+        piece = own.iloc[np.searchsorted(own.score_from, x, side="right") - 1]
+        columns = {a: [v] * len(x) for a, v in zip(correction.attributes, key)}
+        expected = correction.apply(x, columns)
+        assert (piece.slope * x + piece.intercept).to_numpy() == pytest.approx(expected, abs=1e-9)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(-UNIT, UNIT)), max_size=25),

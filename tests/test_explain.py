@@ -57,6 +57,29 @@ def test_each_step_is_an_update_of_a_group_that_the_person_is_in(explanation, fi
         assert explanation.steps[explanation.steps[:, 0] == person].tolist() == steps
 
 
+def test_a_smooth_start_is_the_first_step_of_those_it_moves(cohort):
+    frame = cohort[["race", "gender"]]
+    model = PMCBoost(guard=None).fit(cohort.score, cohort.y, sensitive_features=frame)
+    told = model.correction_.explain(cohort.score, frame)
+    assert np.array_equal(told.corrected, model.predict(cohort.score, sensitive_features=frame))
+    steps = told.to_frame()
+    first = steps.groupby("person").first()
+    started = model.predict(cohort.score, sensitive_features=frame, n_updates=1)
+    moved = np.flatnonzero(started != cohort.score)
+    assert len(moved) > 2900
+    assert set(first.loc[moved, "group"]) == {"smooth start"}
+    assert first.loc[moved, "score_after"].to_numpy() == pytest.approx(started[moved], abs=1e-12)
+    assert steps.groupby("person")["shift"].sum().loc[moved].to_numpy() == pytest.approx(
+        (told.corrected - cohort.score.to_numpy())[moved], abs=1e-9
+    )
+    person = int(moved[np.argmax(np.abs(started - cohort.score)[moved])])
+    assert "by the smooth start, because" in told.sentence(person)
+    assert told.plot(person) is not None
+    kept = PMCBoost(unseen="keep").fit(cohort.score, cohort.y, sensitive_features=frame)
+    new = kept.correction_.explain([0.3], {"race": ["Martian"], "gender": ["F"]})
+    assert new.corrected.tolist() == [0.3]
+
+
 def test_sentences_name_the_group_and_the_shift():
     group = np.array(["a"] * 100 + ["b"] * 100)
     y = np.r_[np.ones(20), np.zeros(80), np.ones(40), np.zeros(60)]

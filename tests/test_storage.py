@@ -52,6 +52,45 @@ def test_every_kind_of_fit_round_trips(tmp_path, cohort, kw):
     assert Correction.load(tmp_path / "m.json").to_json() == model.correction_.to_json()
 
 
+def test_a_smooth_start_round_trips_and_is_checked(tmp_path, cohort):
+    frame = cohort[["race", "gender"]]
+    model = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=frame)
+    path = tmp_path / "m.json"
+    model.correction_.save(path)
+    again = Correction.load(path)
+    assert again.start is not None
+    assert again.to_json() == model.correction_.to_json()
+    assert (
+        again.apply(cohort.score, frame).tobytes()
+        == model.predict(cohort.score, sensitive_features=frame).tobytes()
+    )
+    good = json.loads(path.read_text())
+    group, shifts = good["start"][0]
+    for nonsense in (
+        [[group, shifts[:-1]]],
+        [[group, [*shifts[:-1], 2**24 + 1]]],
+        [[group, [*shifts[:-1], 0.5]]],
+        [[group, shifts], [group, shifts]],
+        [[[["race", "Martian"]], shifts]],
+        [[[["planet", "Mars"]], shifts]],
+        [group],
+        "none",
+    ):
+        path.write_text(json.dumps({**good, "start": nonsense}))
+        with pytest.raises(FileFormatError, match="damaged"):
+            Correction.load(path)
+
+
+def test_the_first_version_of_the_file_is_still_read(path, correction, cohort):
+    content = json.loads(path.read_text())
+    del content["start"]
+    path.write_text(json.dumps({**content, "version": 1}))
+    assert Correction.load(path).to_json() == correction.to_json()
+    path.write_text(json.dumps({**content, "version": 2}))
+    with pytest.raises(FileFormatError, match="entries must be"):
+        Correction.load(path)
+
+
 def test_strange_names_round_trip(tmp_path):
     rng = np.random.default_rng(0)
     names = np.array(['"quoted"', "new\nline", "żółć 🏥", "", "null", None, "a & b=c"], dtype=object)

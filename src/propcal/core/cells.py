@@ -57,6 +57,8 @@ def count_cells(atoms: Atoms, terms: tuple[Group, ...], per_unit: int) -> Cells:
         table = np.zeros((len(members), len(bins)))
         np.add.at(table, row.reshape(-1), bucket_sums(atoms, bins, column))
         tables.append(table[:, 1:-1])
+    filled = np.any(tables[0] > 0, axis=1)  # all of a row's people may have scores of 0 or 1
+    members, tables = members[filled], [table[filled] for table in tables]
     used = tables[0] > 0
     weight, positives, score = (table[used] for table in tables)
     # weights that vary count for fewer people than there are (Kish); frequencies for all of them
@@ -87,7 +89,8 @@ class Basis:
         ranked, share = cells.log_odds[order], np.cumsum(cells.n[order]) / cells.n.sum()
 
         def quantile(part: FloatArray) -> FloatArray:
-            return np.asarray(ranked[np.minimum(np.searchsorted(share, part), len(ranked) - 1)])
+            # rounding in sums of weights must not decide between two cells
+            return np.asarray(ranked[np.searchsorted(share, part - 1e-9)])
 
         self.low, self.high = quantile(np.array([0.005, 0.995]))
         self.knots = np.unique(quantile(CURVE_KNOTS))

@@ -114,9 +114,10 @@ class Certificate:
         elif noise == outside == 0:
             told.append(f"Every one of the {n:,} categories is within alpha.")
         else:
+            why = f" ({self.why})" if outside else ""
             told.append(
-                f"Of {n:,} categories {n - noise - outside:,} are within alpha, {noise:,} further off but within "
-                f"noise, {outside:,} outside{f' ({self.why})' if outside else ''}."
+                f"Of {n:,} categories {n - noise - outside:,} are within alpha, "
+                f"{noise:,} further off but within noise, {outside:,} outside{why}."
             )
         return [*told, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)]
 

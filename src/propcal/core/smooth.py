@@ -16,7 +16,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.cells import CONSTANT, CURVE, N_KINDS, SLOPE, Basis, Cells, count_cells
 from propcal.core.compiled import compiled
-from propcal.core.grid import UNIT, FloatArray, IntArray
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
 from propcal.core.groups import MISSING, Collection, Group
 from propcal.core.logistic import expit
 from propcal.core.start import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
@@ -69,10 +69,7 @@ def learn_start(atoms: Atoms, collection: Collection, rng: np.random.Generator) 
         notes = (*notes, "there are few different scores: the smooth start has a slope and no curve")
     certain = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
     if certain:
-        notes = (
-            *notes,
-            f"the smooth start leaves the scores of {certain:,} people alone: they are exactly 0 or 1",
-        )
+        notes = (*notes, f"the smooth start leaves {certain:,} scores alone that are exactly 0 or 1")
     return Learned(start, p_value, notes)
 
 
@@ -156,48 +153,64 @@ def fit_effects(cells: Cells, columns: FloatArray, component: IntArray) -> Float
     variance that falls below `SMALLEST` is dropped for good, with its effects. In the last rounds the
     variances are held.
     """
-    problem = _Problem(cells, columns)
+    problem = _Problem(cells, columns, len(component))
     variance = np.full(int(component.max()) + 1, GUESS)
-    effect = np.zeros(len(component))
-    left = np.arange(len(effect))  # effects whose variance is not dropped
+    left = np.arange(len(component))  # effects whose variance is not dropped
     largest, hold = np.inf, False
     for number in range(MOST_ROUNDS + LAST_ROUNDS):
         hold = hold or number >= MOST_ROUNDS
         penalty = 1 / variance[component[left]]
-        step, spread = problem.newton(effect, left, penalty)
-        largest = float(np.abs(step).max())
-        effect[left] += step * min(1.0, 1.0 / max(largest, 1e-300))  # far steps are not to be trusted
+        largest, spread = problem.newton(left, penalty)
         if hold and largest < 1e-6:
             break
         if hold or largest > 0.5:  # too far from where these variances lead to learn others
             continue
         free = np.bincount(component[left], 1 - spread * penalty, len(variance))
-        squares = np.bincount(component[left], effect[left] ** 2, len(variance))
+        squares = np.bincount(component[left], problem.effect[left] ** 2, len(variance))
         before, variance = variance, np.minimum(squares / (np.maximum(free, 0.0) + PRIOR), LARGEST)
         alive = variance >= SMALLEST
-        effect[~alive[component]] = 0.0
         left = left[alive[component[left]]]
+        problem.drop(~alive[component])
         if not len(left):
-            return effect.reshape(-1, columns.shape[1])
+            break
         hold = bool(np.all(np.abs(np.log(variance[alive] / before[alive])) < 0.02))
-    return effect.reshape(-1, columns.shape[1]) if largest < 1e-3 else None
+    settled = not len(left) or largest < 1e-3
+    return problem.effect.reshape(-1, columns.shape[1]) if settled else None
 
 
 class _Problem:
-    """The log-likelihood of the cells as a function of the effects."""
+    """The log-likelihood of the cells, at the effects so far."""
 
-    def __init__(self, cells: Cells, columns: FloatArray) -> None:
+    def __init__(self, cells: Cells, columns: FloatArray, n_effects: int) -> None:
         row, term = np.nonzero(cells.members)
         term_starts = np.searchsorted(row, np.arange(len(cells.members) + 1))
         self.data = cells.starts, cells.n, cells.positives, cells.log_odds, columns, term_starts, term
+        self.effect = np.zeros(n_effects)
+        self.derivatives = _derivatives(*self.data, self.effect)
 
-    def newton(
-        self, effect: FloatArray, left: IntArray, penalty: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """A step for the effects in `left` under a ridge penalty, and their posterior variances."""
-        gradient, information = _derivatives(*self.data, effect)
+    def drop(self, effects: BoolArray) -> None:
+        """Set effects to zero for good."""
+        if np.any(self.effect[effects]):
+            self.effect[effects] = 0.0
+            self.derivatives = _derivatives(*self.data, self.effect)
+
+    def newton(self, left: IntArray, penalty: FloatArray) -> tuple[float, FloatArray]:
+        """Step the effects in `left` under a ridge penalty; length of the whole step, posterior variances.
+
+        The step is halved until the penalised likelihood, which is concave, does not fall.
+        """
+        value, gradient, information = self.derivatives
         inverse = np.linalg.inv(information[np.ix_(left, left)] + np.diag(penalty))
-        return inverse @ (gradient[left] - penalty * effect[left]), np.diag(inverse)
+        step = inverse @ (gradient[left] - penalty * self.effect[left])
+        value -= 0.5 * float(penalty @ self.effect[left] ** 2)
+        for halvings in range(40):
+            trial = self.effect.copy()
+            trial[left] += step * 0.5**halvings
+            found = _derivatives(*self.data, trial)
+            if found[0] - 0.5 * float(penalty @ trial[left] ** 2) >= value - 1e-9 * abs(value):
+                self.effect, self.derivatives = trial, found
+                break
+        return float(np.abs(step).max()), np.diag(inverse)
 
 
 @compiled
@@ -210,9 +223,9 @@ def _derivatives(
     term_starts: Any,
     term: Any,
     effect: Any,
-) -> tuple[Any, Any]:
-    """Gradient and information of the log-likelihood; each row of cells knows its few terms."""
-    n_columns = columns.shape[1]
+) -> tuple[float, Any, Any]:
+    """Log-likelihood, its gradient and its information; each row of cells knows its few terms."""
+    n_columns, total = columns.shape[1], 0.0
     gradient = np.zeros(len(effect))
     information = np.zeros((len(effect), len(effect)))
     own, slope, bend = np.zeros(n_columns), np.zeros(n_columns), np.zeros((n_columns, n_columns))
@@ -225,7 +238,9 @@ def _derivatives(
             value = offset[cell]
             for j in range(n_columns):
                 value += own[j] * columns[cell, j]
-            risk = 1.0 / (1.0 + np.exp(-value))
+            small = np.exp(-abs(value))
+            risk = (1.0 if value >= 0 else small) / (1.0 + small)
+            total += positives[cell] * value - n[cell] * (max(value, 0.0) + np.log1p(small))
             rest, weight = positives[cell] - n[cell] * risk, n[cell] * risk * (1.0 - risk)
             for j in range(n_columns):
                 slope[j] += rest * columns[cell, j]
@@ -237,4 +252,4 @@ def _derivatives(
                 for u in term[term_starts[row] : term_starts[row + 1]]:
                     for k in range(n_columns):
                         information[t * n_columns + j, u * n_columns + k] += bend[j, k]
-    return gradient, information
+    return total, gradient, information

@@ -1,0 +1,70 @@
+"""How wrong a score is: on outcomes, debiased and beside its noise floor, and against the true risk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+from propcal.core.categories import bucket_sums
+from propcal.core.groups import membership
+from propcal.data.people import rows_to_atoms
+from propcal.metrics import category_table, dc_of, mc_of, pmc_of
+
+ALPHA, RHO, DRAWS = 0.1, 0.1, 100
+
+
+def judge(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, float]:
+    """Every measure of one corrected score on people it was not fitted to."""
+    y = new["y"].to_numpy()
+    atoms = rows_to_atoms(score, y, new[groups])
+    table = category_table(atoms, alpha=ALPHA, rho=RHO)
+    found = {
+        "auroc": float(roc_auc_score(y, score)),
+        "brier": float(brier_score_loss(y, score)),
+        "log_loss": float(log_loss(y, np.clip(score, 1e-6, 1 - 1e-6))),
+        "mc": mc_of(table),
+        "pmc": pmc_of(table, RHO),
+        "dc": dc_of(table, RHO),
+    }
+    found |= noise(atoms, table)
+    if "risk" in new:
+        found |= truth(new, score, groups)
+    return found
+
+
+def noise(atoms, table) -> dict[str, float]:
+    """Mean squared proportional gap less what chance adds to it, and the losses of a perfect score."""
+    chosen = table.eligible
+    gap, rate, mean = (a[chosen] for a in (table.gap, table.outcome_rate, table.mean_score))
+    n = table.people[chosen]
+    floor = np.maximum(rate, RHO)
+    chance = mean * (1 - mean) / n
+    debiased = float(np.average((gap**2 - chance) / np.maximum(mean, RHO) ** 2, weights=n))
+    inside = membership(table.collection.groups, atoms.patterns).astype(float)
+    people, score = (
+        bucket_sums(atoms, table.bins, c) for c in (atoms.people, atoms.weight * atoms.score / 2**32)
+    )
+    risk = np.divide(score, people, out=np.zeros(people.shape), where=people > 0)
+    drawn = inside @ np.random.default_rng(0).binomial(people, np.clip(risk, 0, 1), (DRAWS, *people.shape))
+    drawn = drawn[:, chosen] / n
+    gaps = np.abs(drawn - mean)
+    return {
+        "rms": float(np.sqrt(np.average((gap / floor) ** 2, weights=n))),
+        "debiased": debiased,
+        "mc_floor": float(gaps.max(axis=1).mean()),
+        "pmc_floor": float((gaps / np.maximum(drawn, RHO)).max(axis=1).mean()),
+    }
+
+
+def truth(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, float]:
+    """Errors against the true risk, which takes the place of the outcome."""
+    risk = new["risk"].to_numpy()
+    table = category_table(rows_to_atoms(score, risk, new[groups]), alpha=ALPHA, rho=RHO)
+    gap = table.gap[table.eligible] / np.maximum(table.outcome_rate[table.eligible], RHO)
+    return {
+        "true_mse": float(np.mean((score - risk) ** 2)),
+        "true_pmc": float(np.abs(gap).max()),
+        "true_mc": mc_of(table),
+        "true_rms": float(np.sqrt(np.mean(gap**2))),
+    }

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint types bench figures clean
+.PHONY: demo test test-slow lint types bench bench-quality figures clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
@@ -23,6 +23,11 @@ types: .venv/developed
 bench: .venv/developed
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/classifier.py
+
+bench-quality: .venv/developed
+	$(BIN)/pip install --quiet --group peers
+	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/quality_report.py
 
 figures: .venv/developed
 	$(BIN)/python docs/images/before_after.py

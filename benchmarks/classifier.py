@@ -54,7 +54,7 @@ def overhead(n: int) -> dict:
 
 def explanations(n: int, n_explained: int) -> dict:
     score, y, frame = people(n, SHAPES[14])
-    model = PMCBoost(alpha=0.01).fit(score, y, sensitive_features=frame)
+    model = PMCBoost.paper(alpha=0.01).fit(score, y, sensitive_features=frame)
     some, who = score[:n_explained], frame[:n_explained]
     model.correction_.explain(some[:10], who[:10])
     whole = best(lambda: model.correction_.explain(some, who).to_frame(), 5)

@@ -89,7 +89,7 @@ def grid(sizes: list[int]) -> list[dict]:
             baseline = best(lambda: sort_baseline(score, frame), repeats)
             for alpha in (0.1, 0.01, 0.001):
                 for eta in (1.0, 0.1):
-                    model = PMCBoost(alpha=alpha, eta=eta)
+                    model = PMCBoost.paper(alpha=alpha, eta=eta)
                     model.fit(score[:1000], y[:1000], sensitive_features=frame[:1000])  # load the kernel
                     fit = best(lambda: model.fit(score, y, sensitive_features=frame), repeats)
                     row = {
@@ -125,14 +125,14 @@ from engine import people
 from propcal import PMCBoost
 score, y, frame = people({n}, {shape}, categorical={categorical})
 passed = score.nbytes + y.nbytes + int(frame.memory_usage(index=False, deep=True).sum())
-PMCBoost().fit(score[:2000], y[:2000], sensitive_features=frame[:2000])
+PMCBoost.paper().fit(score[:2000], y[:2000], sensitive_features=frame[:2000])
 import ctypes, gc, pyarrow
 gc.collect(); pyarrow.default_memory_pool().release_unused(); ctypes.CDLL("libc.so.6").malloc_trim(0)
 open("/proc/self/clear_refs", "w").write("5")
 def peak():
     return [int(l.split()[1]) * 1024 for l in open("/proc/self/status") if l.startswith("VmHWM")][0]
 before = peak()
-model = PMCBoost(alpha=0.01).fit(score, y, sensitive_features=frame)
+model = PMCBoost.paper(alpha=0.01).fit(score, y, sensitive_features=frame)
 print(passed, peak() - before)
 """
 
@@ -167,7 +167,7 @@ import numpy as np
 from propcal import PMCBoost
 rng = np.random.default_rng(0)
 score = rng.random(1000)
-PMCBoost().fit(score, rng.random(1000) < score, sensitive_features=rng.choice(["a", "b"], 1000))
+PMCBoost.paper().fit(score, rng.random(1000) < score, sensitive_features=rng.choice(["a", "b"], 1000))
 """
 
 

@@ -251,6 +251,8 @@ def test_a_constant_score_gets_a_constant_and_says_so():
     corrected = model.predict([0.3, 0.3], sensitive_features=["a", "b"])
     assert corrected == pytest.approx([0.2, 0.4], abs=0.03)
     assert "all scores are alike" in notes(model)
+    alone = PMCBoost().fit(np.full(4000, 0.6), y)
+    assert alone.predict([0.6]) == pytest.approx([y.mean()], abs=0.01)
 
 
 def test_two_different_scores_get_a_slope_but_no_curve():

@@ -98,7 +98,9 @@ class Basis:
             self.knots = np.empty(0)
         self.kinds = np.array([CONSTANT, SLOPE, *[CURVE] * max(len(self.knots) - 2, 0)])
         root = np.sqrt(cells.n / cells.n.sum())[:, None]
-        _, mixing = np.linalg.qr(self._columns(cells.log_odds) * root)
+        columns = self._columns(cells.log_odds) * root
+        # rows of zeros: there may be fewer cells than columns
+        _, mixing = np.linalg.qr(np.concatenate([columns, np.zeros((columns.shape[1],) * 2)]))
         useful = np.abs(np.diag(mixing)) > 1e-4  # a column that the ones before it nearly give is none
         useful &= np.logical_and.accumulate(useful)
         self.kinds, size = self.kinds[useful], int(useful.sum())

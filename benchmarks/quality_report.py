@@ -86,7 +86,7 @@ def best(table: pd.DataFrame, *, larger: bool = False) -> set[str]:
 
 
 def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
-    columns = [c for c in (KNOWN if kind != "real" else []) + SEEN]
+    columns = SEEN if kind == "real" else KNOWN + SEEN
     tables = {column: wide(results, data, kind, column) for column, *_ in columns}
     repeats = len(tables["brier"])
     lines = [

@@ -28,7 +28,7 @@ model = make_pipeline(
     HistGradientBoostingClassifier(max_iter=60, random_state=0),
 )
 # race and gender are columns of X: the pipeline ignores them, the correction reads them
-calibrated = MulticalibratedClassifier(model, PMCBoost(alpha=0.1), sensitive_features=GROUPS, cv=3)
+calibrated = MulticalibratedClassifier(model, PMCBoost(), sensitive_features=GROUPS, cv=3)
 calibrated.fit(train, train.admitted)
 
 for name, score in (

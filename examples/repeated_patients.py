@@ -20,7 +20,7 @@ X = visits[["age", "acuity", "heartrate", "o2sat", "n_previous_visits"]]
 
 model = MulticalibratedClassifier(
     make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression()),
-    PMCBoost(alpha=0.1),
+    PMCBoost(),
     cv=GroupKFold(5),
 )
 model.fit(X, visits.admitted, sensitive_features=visits[["race", "gender"]], groups=person)

@@ -18,11 +18,13 @@ past, new = visits[:30_000], visits[30_000:]
 groups = Groups(columns=["race", "gender"], where={"elderly Medicare": "age >= 75 and insurance = Medicare"})
 print(groups.preview(past, "admitted").query("kept").to_string(index=False))
 
-cal = PMCBoost(alpha=0.1, groups=groups).fit(past.score, past.admitted, sensitive_features=past)
+cal = PMCBoost(groups=groups).fit(past.score, past.admitted, sensitive_features=past)
 corrected = cal.predict(new.score, sensitive_features=new)
 for name, score in (("vendor's score", new.score), ("corrected", corrected)):
     loss = pmc_loss(new.admitted, score, sensitive_features=new, groups=groups, alpha=0.1, min_people=100)
     print(f"{name}: the worst error is {100 * loss:.0f} % of a category's rate")
+
+print(cal.certificate_)
 
 # The file is all that scoring needs; the vendor's model never was.
 with TemporaryDirectory() as folder:

@@ -88,7 +88,7 @@ def boost(
 ):
     """Run Algorithm 1; changes nothing in `persons`. Returns (updates, scores, groups).
 
-    With a guard, a gap must also reach z standard errors.
+    With a guard, a gap must also reach z standard errors, and shrinks by what they say is luck.
     """
     depth = min(depth, len(persons[0].levels))
     groups = collect(persons, gamma, depth)
@@ -113,9 +113,12 @@ def boost(
                 score = sum(persons[i].weight * scores[i] for i in chosen)
                 gap = nearest(outcome - score, n)
                 cutoff = alpha * max(nearest(outcome, n), rho * UNIT) if proportional else alpha * UNIT
-                cutoff = max(cutoff, z * standard_error(n, outcome, score))
-                shift = math.floor(eta * gap + 0.5)
-                if abs(gap) < cutoff or shift == 0:
+                noise = z * standard_error(n, outcome, score)
+                if abs(gap) < max(cutoff, noise):
+                    continue
+                luck = noise / gap
+                shift = math.floor(eta * (1 - luck * luck) * gap + 0.5)
+                if shift == 0:
                     continue
                 for i in chosen:
                     scores[i] = min(max(scores[i] + shift, 0), UNIT)

@@ -66,8 +66,9 @@ def test_the_guard_holds_back_what_may_be_noise_and_lets_through_what_is_not():
     kw = {"alpha": 0.01, "gamma": 0.02, "start": "identity"}
     plain = PMCBoost(guard=None, **kw).fit(score, y, sensitive_features=group)
     guarded = PMCBoost(**kw).fit(score, y, sensitive_features=group)
-    assert {u.group for u in guarded.updates_} == {"x0=large"} or len(guarded.updates_) < len(plain.updates_)
-    assert guarded.updates_[0].shift == plain.updates_[0].shift
+    assert len(guarded.updates_) < len(plain.updates_)
+    # less what may be luck
+    assert 0.7 * plain.updates_[0].shift < guarded.updates_[0].shift < plain.updates_[0].shift
 
 
 def test_guard_none_and_identity_are_the_paper_to_the_letter(cohort, features):

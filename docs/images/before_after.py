@@ -55,7 +55,7 @@ def main():
     model.fit(learn[FEATURES], learn["admitted"])
     score = model.predict_proba(adjust[FEATURES])[:, 1]
     groups = ["race", "gender"]
-    calibrator = PMCBoost(alpha=0.1).fit(score, adjust["admitted"], sensitive_features=adjust[groups])
+    calibrator = PMCBoost().fit(score, adjust["admitted"], sensitive_features=adjust[groups])
     raw = model.predict_proba(held_out[FEATURES])[:, 1]
     corrected = calibrator.predict(raw, sensitive_features=held_out[groups])
 

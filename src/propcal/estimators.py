@@ -238,7 +238,7 @@ class PMCBoost(_Boost):
     guard : "noise", None or float, default="noise"
         A gap must also exceed so many standard errors. "noise" takes the 97.5th percentile of what
         the worst category of a perfect score shows on these people, None updates whatever reaches
-        its cutoff.
+        its cutoff. Under a guard an update closes the gap but for what may be luck.
     random_state : int, RandomState, Generator or None, default=None
         Seed for `order` "random" and `sample` "bootstrap".
 

@@ -243,6 +243,4 @@ def _say_if_compiling() -> None:
     source = Path(kernel.__file__)
     written = [f.stat().st_mtime for f in Path(folder).glob("segments.sweep-*.nbi")] if folder else []
     if not written or max(written) < source.stat().st_mtime:
-        logger.warning(
-            "propcal compiles its kernel, once for this machine; this takes some ten seconds"
-        )
+        logger.warning("propcal compiles its kernel, once for this machine; this takes some ten seconds")

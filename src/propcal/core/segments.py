@@ -181,21 +181,31 @@ def standard_error(weight: float, squares: float, outcome: float, score: float) 
 
 
 @compiled
-def _gap_and_limit(
+def _gap_and_limits(
     weight: Any, outcome: Any, score: Any, squares: Any, alpha: float, rho: float, z: float
-) -> tuple[int, float]:
-    """Outcome rate minus mean score, and the gap from which to update.
+) -> tuple[int, float, float]:
+    """Outcome rate minus mean score; Algorithm 1's cutoff for it; and z standard errors of it.
 
-    The limit is Algorithm 1's cutoff, or z standard errors if that is more. `rho` is in units;
-    negative selects MCBoost, whose cutoff is alpha whatever the rate.
+    `rho` is in units; negative selects MCBoost, whose cutoff is alpha whatever the rate.
     """
     gap = _nearest(outcome - score, weight)
-    limit = alpha * UNIT
+    cutoff, noise = alpha * UNIT, 0.0
     if rho >= 0:
-        limit = alpha * max(float(_nearest(outcome, weight)), rho)
+        cutoff = alpha * max(float(_nearest(outcome, weight)), rho)
     if z > 0:
-        limit = max(limit, z * standard_error(float(weight), float(squares), float(outcome), float(score)))
-    return gap, limit
+        noise = z * standard_error(float(weight), float(squares), float(outcome), float(score))
+    return gap, cutoff, noise
+
+
+@compiled
+def _shift(gap: int, noise: float, eta: float) -> int:
+    """What an update adds: eta of the gap, less what noise may have added to it.
+
+    A gap that just exceeds its noise is mostly luck, one of three times its noise hardly; the
+    factor is that of James and Stein. Without a guard the noise is 0.
+    """
+    luck = noise / gap
+    return int(np.floor(eta * (1.0 - luck * luck) * gap + 0.5))
 
 
 @compiled
@@ -219,7 +229,7 @@ def sweep(
     min_share: float,
     max_updates: int,
 ) -> tuple[Any, int, Any]:
-    """Visit categories in the given order and update those whose gap reaches its limit.
+    """Visit categories in the given order and update those whose gap reaches its limits.
 
     Returns the segment table, its length, and the updates as rows (group, bin, shift).
     """
@@ -234,9 +244,11 @@ def sweep(
         n, weight, outcome, score, squares = _category(sums, members, first, last, j)
         if weight <= 0 or n / total < min_share:
             continue
-        gap, limit = _gap_and_limit(weight, outcome, score, squares, alpha, rho, z)
-        shift = int(np.floor(eta * gap + 0.5))
-        if abs(gap) < limit or shift == 0:
+        gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, alpha, rho, z)
+        if abs(gap) < max(cutoff, noise):
+            continue
+        shift = _shift(gap, noise, eta)
+        if shift == 0:
             continue
         # the buckets are of different patterns: moving one leaves the others as they are
         for m in range(first, last):
@@ -269,7 +281,8 @@ def worst_category(
             )
             if weight <= 0 or n / total < min_share:
                 continue
-            gap, limit = _gap_and_limit(weight, outcome, score, squares, alpha, rho, z)
+            gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, alpha, rho, z)
+            limit = max(cutoff, noise)
             if abs(gap) / limit >= largest and (worst == NONE or abs(gap) / limit > largest):
                 worst, largest = group * n_bins + j, abs(gap) / limit
     return worst

@@ -23,6 +23,7 @@ types: .venv/developed
 bench: .venv/developed
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/classifier.py
+	$(BIN)/python benchmarks/audit.py
 
 bench-quality: .venv/developed
 	$(BIN)/pip install --quiet --group peers

@@ -44,7 +44,20 @@ def test_demo_shows_what_improved_and_what_was_left_out(demo):
     _, output = demo
     part = output[output.index("improved most") :]
     assert len([line for line in part.splitlines() if line.startswith("│")]) == 3
-    assert "left out" in output
+    assert "Left out" in output
+
+
+def test_demo_ends_with_an_audit_and_the_next_command(demo):
+    folder, output = demo
+    part = output[output.index("The audit:") :]
+    assert "base model: miscalibrated beyond noise" in part
+    assert re.search(r"Verdict: (within noise|miscalibrated beyond noise)", part)
+    command = output.splitlines()[-2].split()
+    assert command[:2] == ["propcal", "audit"]
+    again = CliRunner().invoke(app, command[1:], env={"COLUMNS": "100"})
+    assert again.exit_code == 0
+    assert "corrected against score" in again.output
+    assert len((folder / "held_out.csv").read_text().splitlines()) == 10_001
 
 
 def test_demo_writes_a_correction_that_loads(demo):

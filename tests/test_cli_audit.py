@@ -154,7 +154,7 @@ def test_a_correction_is_audited_beside_the_score(files, calls, run):
     for word in (
         "score\nVerdict",
         "corrected\nVerdict",
-        "Against score",
+        "corrected against score",
         "corrected, in full",
         "Differences are from score",
     ):
@@ -271,7 +271,7 @@ def test_the_real_audit_is_the_library_s(files, run):
 def test_the_real_comparison_is_shown(files, run):
     run("fit", "visits.csv", *COLUMNS, "-o", "model.json")
     shown, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--correction", "model.json")
-    assert "Against score" in shown
+    assert "corrected against score" in shown
     assert max(map(len, shown.splitlines())) <= 80
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
     shown, _ = run("audit", "visits.atoms", "--draws", "200", "--correction", "model.json")

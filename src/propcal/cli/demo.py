@@ -16,6 +16,7 @@ from propcal.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from propcal import Correction
     from propcal.core.grid import FloatArray
 
 ATTRIBUTES = ["race", "gender"]
@@ -42,7 +43,7 @@ Of these and of Brier (mean squared error) lower is better; of AUROC, higher.
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the correction that is written.")
+        Path, typer.Option("--output", "-o", help="Folder for the correction and the people.")
     ] = Path("propcal-demo"),
     people: Annotated[int, typer.Option(min=5000, help="Visits to generate.")] = 173_561,
     alpha: Annotated[float, typer.Option(help="Tolerance of MCBoost and PMCBoost.")] = 0.1,
@@ -53,12 +54,13 @@ def demo(
     Generates visits with the group sizes and admission rates of the paper's Table 1, fits a
     logistic regression that does not know race or gender, corrects its scores with PMCBoost on one
     part of the people, and compares both on the others; beside them the paper's own settings, which
-    neither start smoothly nor guard against noise.
+    neither start smoothly nor guard against noise. Ends with an audit.
 
     Example: propcal demo --people 50000 --alpha 0.05
     """
-    from propcal import MCBoost, PMCBoost
+    from propcal import MCBoost, PMCBoost, audit
     from propcal.data.cohorts import make_ed_visits
+    from propcal.output.terminal import audit_text
 
     console = Console()
     began = perf_counter()
@@ -80,8 +82,6 @@ def demo(
             status.update(f"Correcting with {name} (the first fit on a machine compiles for some seconds)...")
             method.fit(score(adjust), adjust["admitted"], sensitive_features=adjust[ATTRIBUTES])
             scores[name] = method.predict(scores["base model"], sensitive_features=held_out[ATTRIBUTES])
-        path = output / "correction.json"
-        methods["PMCBoost"].correction_.save(path)
 
     console.print(
         f"{people:,} generated emergency-department visits: {len(learn):,} to train a logistic regression "
@@ -91,21 +91,34 @@ def demo(
     console.print(comparison(held_out, scores, alpha))
     console.print(EXPLANATION)
     console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"]))
-    left_out = [size.group.name for size in methods["PMCBoost"].groups_.left_out]
-    if left_out:
-        listed = "; ".join(left_out)
-        console.print(
-            f"{len(left_out)} groups with less than 5 % of the people are left out of the updates: {listed}"
-        )
+    console.print(f"{' '.join(methods['PMCBoost'].certificate_.sentences())}\n", markup=False)
+    console.rule("The audit: is the score wrong, for whom, and is it noise?")
+    for name in ("base model", "PMCBoost"):
+        found = audit(held_out["admitted"], scores[name], sensitive_features=held_out[ATTRIBUTES])
+        console.print(f"[bold]{name}[/bold]: {found.verdict.conclusion}", highlight=False)
+    console.print()
+    console.print(audit_text(found))
+    files = _write(output, methods["PMCBoost"].correction_, held_out, scores["base model"])
+    console.print("Written:", *files, sep="\n  ", soft_wrap=True, markup=False, highlight=False)
+    columns = f"--score risk --outcome admitted --groups {','.join(ATTRIBUTES)}"
     console.print(
-        f"\n{' '.join(methods['PMCBoost'].certificate_.sentences())}\nThe correction is in {path}",
+        f"Next:\n  propcal audit {files[1]} {columns} --correction {files[0]}",
         soft_wrap=True,
         markup=False,
-    )
-    console.print(
-        f'To use it:  propcal.Correction.load("{path}").apply(score, frame)', soft_wrap=True, markup=False
+        highlight=False,
     )
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
+
+
+def _write(folder: Path, correction: Correction, held_out: pd.DataFrame, score: FloatArray) -> list[Path]:
+    """The correction, and the held-out people with their score, to try the commands on."""
+    from propcal.output.storage import write_whole
+
+    files = [folder / "correction.json", folder / "held_out.csv"]
+    correction.save(files[0])
+    people = held_out[[*ATTRIBUTES, "age", "insurance", "admitted"]].assign(risk=score)
+    write_whole(files[1], lambda part: people.to_csv(part, index=False))
+    return files
 
 
 def _parts(n: int) -> tuple[slice, slice, slice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from math import isnan
 from pathlib import Path
 from shlex import join
 from typing import Annotated, Any
@@ -58,6 +59,23 @@ def fit(
         int | None,
         typer.Option(rich_help_panel="Method", help="Limit on the updates. [dim]Default: 100000[/dim]"),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="smooth|identity",
+            rich_help_panel="Method",
+            help="Recalibrate smoothly before the updates, or not. [dim]Default: smooth[/dim]",
+        ),
+    ] = None,
+    guard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="noise|none|NUMBER",
+            rich_help_panel="Method",
+            help="Leave alone what noise may explain; every gap counts; or gaps of so many standard errors. "
+            "[dim]Default: noise[/dim]",
+        ),
+    ] = None,
     unseen: o.Unseen = None,
     seed: o.Seed = None,
     output: Annotated[
@@ -97,8 +115,11 @@ def fit(
         binning=o.bins(binning),
         eta=eta,
         max_updates=max_updates,
+        start=start,
         unseen=unseen,
     )
+    if guard is not None:
+        settings["guard"] = _guard(guard)
     Settings(proportional=method is Method.PMCBOOST, **settings)  # a wrong option is told before the work
     check_target(output, force=force)
     algorithm = PMCBoost if method is Method.PMCBOOST else MCBoost
@@ -111,6 +132,14 @@ def fit(
     _tell(model, atoms.n_people, output, columns)
 
 
+def _guard(text: str) -> str | float | None:
+    """A guard as the library has it; what it does not know it refuses itself."""
+    try:
+        return None if text == "none" else float(text)
+    except ValueError:
+        return text
+
+
 def _tell(model: Any, people: int, output: Path, columns: Columns) -> None:
     """What was learned, and what to type next."""
     from propcal.output.terminal import plain
@@ -118,12 +147,13 @@ def _tell(model: Any, people: int, output: Path, columns: Columns) -> None:
     correction = model.correction_
     name, kept = type(model).__name__, len(model.groups_.kept)
     of = f"{kept} groups" if kept > 1 else "one group"
-    typer.echo(f"{name} made {model.n_updates_:,} updates for {of} of {people:,} people.")
-    if model.n_updates_:
-        most = max(correction.update_list(), key=lambda update: abs(update.shift))
-        typer.echo(f"Largest: {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
-    else:
-        typer.echo("Every category is within its cutoff already; the correction changes no score.")
+    typer.echo(f"{name} for {of} of {people:,} people.")
+    for sentence in model.certificate_.sentences():
+        typer.echo(plain(sentence))
+    shifts = [update for update in correction.update_list() if not isnan(update.shift)]
+    if shifts:
+        most = max(shifts, key=lambda update: abs(update.shift))
+        typer.echo(f"Largest update: {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
     left_out = model.groups_.left_out
     if left_out:
         typer.echo(f"Left out, {len(left_out)} groups:")

@@ -61,9 +61,11 @@ class Settings:
         check_choice("sample", self.sample, (None, "bootstrap"))
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
         check_choice("start", self.start, ("smooth", "identity"))
-        if isinstance(self.guard, str) or self.guard is None:
-            check_choice("guard", self.guard, ("noise", None))
-        else:
+        if isinstance(self.guard, str) and self.guard != "noise":
+            raise InputError(
+                f'guard must be "noise", None or a number of standard errors; got {self.guard!r}'
+            )
+        if self.guard not in ("noise", None):
             check_number("guard", self.guard, at_least=0)
         self.definition()  # checks its own arguments
 

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 WORDS = ("", "group", "where", "why", "score", "measure")  # headings of columns that hold no numbers
 MOST_GROUPS = 25
 MOST_LEFT_OUT = 8
+MEASURE_NAMES = {
+    "mc": "MC loss",
+    "pmc": "PMC loss",
+    "dc": "DC loss",
+    "mc_mean_square": "MC, mean square without noise",
+    "pmc_mean_square": "PMC, mean square without noise",
+    "observed_expected": "observed / expected",
+    "brier": "Brier score",
+    "log_loss": "log loss",
+    "auroc": "AUROC",
+}
 LOSS_NAMES = {"mc": "MC", "pmc": "PMC", "dc": "DC"}
 STYLES = {"miscalibrated beyond noise": "bold red", "within noise": "bold green"}
 
@@ -176,14 +187,37 @@ def _more(count: int) -> list[RenderableType]:
 
 
 def _differences(comparison: Comparison) -> RenderableType:
-    differences = comparison.differences
-    title = f"Against {plain(next(iter(comparison.audits)))}"
-    headings = ("score", "measure", "group", "before", "after", "difference", "interval")
-    table = _table(title, headings)
-    for _, row in differences.head(MOST_GROUPS).iterrows():
-        numbers = (number(row["base"]), number(row["value"]), number(row["difference"]))
-        _row(table, row["score"], row["measure"], row["group"], *numbers, between(row["low"], row["high"]))
-    return Group(table, Text())
+    """For each other score what it is overall, then group by group."""
+    names = list(comparison.audits)
+    parts: list[RenderableType] = []
+    for name in names[1:]:
+        chosen = comparison.differences[comparison.differences["score"] == name]
+        overall = chosen["group"].isin(["all categories", "everybody"])
+        title = f"{plain(name)} against {plain(names[0])}"
+        table = _table(title, ("measure", "before", "after", "difference", "interval"))
+        for _, row in chosen[overall].iterrows():
+            numbers = (number(row["base"]), number(row["value"]), number(row["difference"]))
+            measure = MEASURE_NAMES.get(row["measure"], row["measure"])
+            _row(table, measure, *numbers, between(row["low"], row["high"]))
+        parts += [table, Text(), *_group_differences(chosen[~overall])]
+    return Group(*parts)
+
+
+def _group_differences(differences: Any) -> list[RenderableType]:
+    """Observed/expected before and after, and what became of the Brier score."""
+    ratio, brier = (
+        differences[differences["measure"] == m].set_index("group") for m in ("observed_expected", "brier")
+    )
+    if not len(ratio):
+        return []
+    headings = ("group", "O/E before", "after", "Brier change", "is in")
+    table = _table("Group by group: observed / expected, and the change of the Brier score", headings)
+    for name, row in ratio.head(MOST_GROUPS).iterrows():
+        change = brier.loc[name]
+        ratios = (number(row["base"], 2), number(row["value"], 2))
+        interval = between(change["low"], change["high"], sign="+")
+        _row(table, name, *ratios, f"{change['difference']:+.3f}", interval)
+    return [table, *_more(len(ratio) - MOST_GROUPS), Text()]
 
 
 def _notes(notes: Iterable[str]) -> list[RenderableType]:

@@ -29,6 +29,7 @@ METHODS = [
     "propcal",
 ]
 KINDS = ["perfect", "mild", "gross", "one intersection"]
+TITLES = dict(zip(KINDS, ["perfect score", "mildly wrong", "grossly wrong", "wrong in one intersection"]))
 # column, heading, factor, digits; of all but AUROC less is better
 KNOWN = [
     ("true_mse", "mse x1000", 1000, 2),
@@ -83,6 +84,51 @@ def best(table: pd.DataFrame, *, larger: bool = False) -> set[str]:
         if gap.mean() <= spread + 1e-12:
             tied.add(name)
     return tied
+
+
+def summary(results: pd.DataFrame) -> list[str]:
+    """Errors against the true risk, a row for each size and kind of data."""
+    shown = [name for name in METHODS if name not in ("temperature", "isotonic")]
+    lines = ["## Against the true risk: mse x1000 / PMC / rms", ""]
+    lines += ["| people | score | " + " | ".join(shown) + " |", "| --- | --- |" + " --- |" * len(shown)]
+    for data in generated(results):
+        for kind in KINDS:
+            tables = [(wide(results, data, kind, c), f, d) for c, _, f, d in (KNOWN[0], KNOWN[1], KNOWN[3])]
+            cells = []
+            for name in shown:
+                parts = []
+                for table, factor, digits in tables:
+                    if name in table:
+                        text = f"{factor * table[name].mean():.{digits}f}"
+                        parts.append(f"**{text}**" if name in best(table) else text)
+                cells.append(" / ".join(parts) or "-")
+            lines.append(f"| {data} | {kind} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def generated(results: pd.DataFrame) -> list[str]:
+    """Sizes of generated data, ascending."""
+    return sorted({d for d in results["data"] if d[0].isdigit()}, key=lambda d: int(d.replace(",", "")))
+
+
+def real(results: pd.DataFrame) -> list[str]:
+    return sorted({d for d in results["data"] if not d[0].isdigit()})
+
+
+def harm(results: pd.DataFrame) -> list[str]:
+    """Our default less the base score on held-out people, with paired standard errors."""
+    lines = ["## Our default less the base score, on held-out outcomes", ""]
+    lines += ["| data | score | Brier x10,000 | log loss x10,000 | AUROC x10,000 |"]
+    lines += ["| --- | --- | --- | --- | --- |"]
+    for data in [*generated(results), *real(results)]:
+        for kind in KINDS if data[0].isdigit() else ["real"]:
+            cells = []
+            for column in ("brier", "log_loss", "auroc"):
+                table = wide(results, data, kind, column)
+                gap = 1e4 * (table["propcal"] - table["base"])
+                cells.append(f"{gap.mean():+.2f} +- {gap.std(ddof=1) / np.sqrt(len(gap)):.2f}")
+            lines.append(f"| {data} | {kind} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
@@ -160,11 +206,7 @@ def draw(results: pd.DataFrame) -> None:
             ax.set_xticks(x, [f"{n // 1000}k" if n > 9999 else f"{n:,}" for n in x])
             ax.minorticks_off()
             if column == "true_mse":
-                ax.set_title(
-                    {"perfect": "perfect score", "one intersection": "wrong in one intersection"}.get(
-                        kind, f"{kind}ly wrong" if kind == "mild" else "grossly wrong"
-                    )
-                )
+                ax.set_title(TITLES[kind])
         row[0].set_ylabel(label)
     for ax in axes[-1]:
         ax.set_xlabel("people to learn from")
@@ -175,20 +217,14 @@ def draw(results: pd.DataFrame) -> None:
 
 def main() -> None:
     results = load()
-    lines = [
-        "# Quality, in full",
-        "",
-        "Means over repeats; bold: lowest, or within one paired standard error of the lowest.",
-        "",
-    ]
-    for data in sorted(
-        set(results["data"]),
-        key=lambda d: (not d[0].isdigit(), int(d.replace(",", "")) if d[0].isdigit() else 0),
-    ):
-        kinds = ["real"] if not data[0].isdigit() else KINDS
-        for kind in kinds:
+    lines = ["# Quality, in full", ""]
+    lines += ["Means over repeats; bold: lowest, or within one paired standard error of the lowest.", ""]
+    lines += summary(results) + harm(results) + comparisons(results)
+    for data in generated(results):
+        for kind in KINDS:
             lines += section(results, data, kind)
-    lines += comparisons(results)
+    for data in real(results):
+        lines += section(results, data, "real")
     (HERE / "results" / "quality.md").write_text("\n".join(lines))
     draw(results)
 

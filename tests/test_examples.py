@@ -10,7 +10,7 @@ SAYS = {
     "vendor_score": "elderly Medicare",
     "pipeline": "corrected: AUROC",
     "repeated_patients": "the same with metadata routing: True",
-    "grid_search_alpha": "best alpha:",
+    "grid_search_alpha": "best:",
 }
 
 

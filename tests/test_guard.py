@@ -150,7 +150,7 @@ def test_a_correction_says_how_it_was_made_but_holds_no_certificate(cohort, feat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1_500, 5_000, 50_000])
+@pytest.mark.parametrize("n", [1_500, 5_000, 50_000, 200_000])
 @pytest.mark.parametrize("cls", [PMCBoost, MCBoost])
 def test_a_perfect_score_is_left_alone_in_95_of_100_data_sets(n, cls):
     visits = make_ed_visits(n, seed=0)

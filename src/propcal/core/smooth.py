@@ -244,8 +244,11 @@ def _derivatives(
             rest, weight = positives[cell] - n[cell] * risk, n[cell] * risk * (1.0 - risk)
             for j in range(n_columns):
                 slope[j] += rest * columns[cell, j]
-                for k in range(n_columns):
+                for k in range(j + 1):
                     bend[j, k] += weight * columns[cell, j] * columns[cell, k]
+        for j in range(n_columns):
+            for k in range(j):
+                bend[k, j] = bend[j, k]
         for t in term[term_starts[row] : term_starts[row + 1]]:
             for j in range(n_columns):
                 gradient[t * n_columns + j] += slope[j]

@@ -28,7 +28,7 @@ def test_the_compiled_standard_error_is_that_of_arrays():
     assert found == pytest.approx([standard_error(*row) / unit for row in rows])
 
 
-def test_the_limit_is_exceeded_by_chance_in_one_of_forty():
+def test_the_limit_is_exceeded_by_chance_in_one_of_fifty():
     score, _, features = perfect(3000)
     rng, found = np.random.default_rng(1), []
     for _ in range(200):

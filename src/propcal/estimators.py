@@ -234,9 +234,9 @@ class PMCBoost(_Boost):
         Where the updates begin: at a smooth recalibration in log-odds (a constant, a slope and a
         curve for everybody, each group and each intersection of at least 50 people, shrunk towards
         no change), or at the score as it is. The smooth start is only made if a test finds the
-        score wrong; one of 40 perfect scores fails it by chance.
+        score wrong; one of 50 perfect scores fails it by chance.
     guard : "noise", None or float, default="noise"
-        A gap must also exceed so many standard errors. "noise" takes the 97.5th percentile of what
+        A gap must also exceed so many standard errors. "noise" takes the 98th percentile of what
         the worst category of a perfect score shows on these people, None updates whatever reaches
         its cutoff. Under a guard an update closes the gap but for what may be luck.
     random_state : int, RandomState, Generator or None, default=None

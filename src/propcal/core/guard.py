@@ -12,14 +12,14 @@ from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, FloatArray, SumArray
 from propcal.core.groups import Collection, membership
 
-LEVEL = 0.025  # how often a perfect score is updated
-DRAWS, MOST_DRAWN, BLOCK = 2000, 20_000_000, 1_000_000  # data sets drawn; numbers drawn, at once
+LEVEL = 0.02  # how often a perfect score is updated
+DRAWS, MOST_DRAWN, BLOCK = 4000, 20_000_000, 1_000_000  # data sets drawn; numbers drawn, at once
 
 
 def noise_limit(
     atoms: Atoms, collection: Collection, bins: Bins, *, min_share: float, rng: np.random.Generator
 ) -> float:
-    """The 97.5th percentile of the largest |gap| / standard error under perfect calibration.
+    """The 98th percentile of the largest |gap| / standard error under perfect calibration.
 
     Outcomes are drawn as the scores say, bucket by bucket; groups overlap, and share the buckets
     that they share. Categories below `min_share` do not count.
@@ -46,7 +46,7 @@ def _drawn(
     used = weight > 0
     people = np.maximum(np.rint(weight[used] ** 2 / squares[used]), 1).astype(np.int64)
     risk = np.clip(score[used] / weight[used], 0.0, 1.0)
-    draws = int(np.clip(MOST_DRAWN // len(people), DRAWS // 10, DRAWS))
+    draws = int(np.clip(MOST_DRAWN // len(people), DRAWS // 20, DRAWS))
     size = max(BLOCK // len(people), 1)
     for begin in range(0, draws, size):
         block = np.zeros((min(size, draws - begin), *weight.shape))

@@ -21,7 +21,7 @@ from propcal.core.groups import MISSING, Collection, Group
 from propcal.core.logistic import expit
 from propcal.core.start import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
 
-LEVEL = 0.025  # how often a perfect score gets a start
+LEVEL = 0.02  # how often a perfect score gets a start
 DRAWS, MOST_DRAWN, BLOCK = 2000, 20_000_000, 2_000_000  # data sets drawn; numbers drawn, at once
 FEWEST_PEOPLE = 50  # in all, and in a group that gets a term of its own
 MOST_TERMS = 120

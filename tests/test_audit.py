@@ -163,7 +163,7 @@ def test_rows_of_one_person_count_as_dependent(cohort):
     four = pd.concat([some] * 4)
     features = four[["race", "gender"]]
     once = audit(some.y, some.score, sensitive_features=some[["race", "gender"]], min_people=30)
-    known = audit(four.y, four.score, sensitive_features=features, cluster=who, min_people=120)
+    known = audit(four.y, four.score, sensitive_features=features, cluster=who, min_people=30)
     naive = audit(four.y, four.score, sensitive_features=features, min_people=120)
     assert known.groups.observed_expected.equals(naive.groups.observed_expected)
 
@@ -172,8 +172,14 @@ def test_rows_of_one_person_count_as_dependent(cohort):
 
     assert width(known) == pytest.approx(width(once), rel=0.2)
     assert (width(naive) < 0.6 * width(known)).all()
-    gap = {a: x.categories.eval("high - low").median() for a, x in (("k", known), ("n", naive))}
-    assert gap["k"] > 1.5 * gap["n"]
+    width_known, width_naive = (
+        a.categories[known.categories.eligible & naive.categories.eligible].eval("high - low")
+        for a in (known, naive)
+    )
+    assert (width_known > 1.5 * width_naive).all()
+    few = known.categories[known.categories.people.between(30, 80)]
+    assert (few.reason == "as good as fewer than 30 people").all()
+    assert len(few)
     assert any("buckets of people" in note for note in known.notes)
 
 
@@ -369,6 +375,7 @@ def test_a_canary_in_an_unrelated_column_an_id_or_an_index_never_shows(cohort):
         ({"min_people": 0}, "min_people"),
         ({"n_draws": 3}, "n_draws"),
         ({"n_bins": 0}, "n_bins"),
+        ({"random_state": -1}, "random_state"),
         ({"intersections": "some"}, "intersections"),
         ({"sensitive_features": {"cluster bucket": ["a", "b", "c"]}}, "propcal uses that name"),
     ],
@@ -424,7 +431,7 @@ def test_side_by_side_with_paired_intervals(cohort):
     )
     assert (table.low <= table.difference + 1e-12).all()
     assert (table.difference <= table.high + 1e-12).all()
-    assert not any("fitted" in note for note in c.notes)
+    assert c.notes[0].startswith("PMCBoost was not fitted to exactly these people")
     assert "PMCBoost" in repr(c)
     assert "PMCBoost" in c._repr_html_()
 
@@ -437,6 +444,73 @@ def test_a_score_compared_with_itself_does_not_differ(cohort):
     assert np.allclose(each.high, 0, atol=1e-12)
     assert (c.differences.low <= 0).all()
     assert (c.differences.high >= 0).all()
+
+
+def test_the_fitting_people_are_known_whatever_the_groups(cohort):
+    cal = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+    turned = cohort[["gender", "race"]].sample(frac=1, random_state=0)
+    again = cohort.loc[turned.index]
+    a = audit(again.y, again.score, sensitive_features=turned, correction=cal)
+    assert a.settings["fitted_on_these"]
+    part = audit(
+        cohort.y[:-1], cohort.score[:-1], sensitive_features=cohort[["race", "gender"]][:-1], correction=cal
+    )
+    assert not part.settings["fitted_on_these"]
+    assert "cannot be seen" in part.notes[0]
+
+
+def test_thresholds_and_bars_are_reached_by_equal_scores():
+    rng = np.random.default_rng(0)
+    score = rng.integers(0, 101, 3000) / 100
+    y = (rng.random(3000) < score).astype(int)
+    a = audit(y, score)
+    for row in a.net_benefit.itertuples():
+        treated = score >= row.threshold
+        assert row.treated == pytest.approx(treated.mean())
+        assert row.sensitivity == pytest.approx(treated[y == 1].mean())
+        assert row.specificity == pytest.approx(1 - treated[y == 0].mean())
+    for row in a.distribution.itertuples():
+        last = row.score_to == 1
+        inside = (score >= row.score_from) & ((score < row.score_to) | last)
+        assert row.people == inside.sum()
+
+
+def test_whole_weights_are_said_to_be_counts_and_can_be_survey_weights(cohort):
+    weight = np.random.default_rng(0).integers(2, 9, len(cohort))
+    counts = audit(cohort.y, cohort.score, sample_weight=weight)
+    assert any("3,000 rows stand for" in note for note in counts.notes)
+    survey = audit(cohort.y, cohort.score, sample_weight=weight, weight_kind="survey")
+    assert survey.settings["weights"] == "survey"
+    assert survey.settings["people"] == 3000
+    wide, narrow = (
+        a.groups.observed_expected_high[0] - a.groups.observed_expected_low[0] for a in (survey, counts)
+    )
+    assert wide > 2 * narrow
+    with pytest.raises(InputError, match="weight_kind"):
+        audit(cohort.y, cohort.score, sample_weight=weight, weight_kind="counts")
+
+
+def test_groups_too_small_to_judge_are_insufficient_data_not_fine():
+    rng = np.random.default_rng(0)
+    ward = rng.integers(0, 15, 300)
+    score = rng.random(300)
+    y = (rng.random(300) < score).astype(int)
+    for gamma in (0.01, 0.2):  # too few people each; all below gamma
+        a = audit(y, score, sensitive_features=ward.astype(str), gamma=gamma)
+        assert a.verdict.conclusion == "insufficient data"
+        assert "15 groups" in a.verdict.text
+        assert len(a.groups) == 16
+    wrong = audit(y, score**4, sensitive_features=ward.astype(str), gamma=0.2)
+    assert wrong.verdict.conclusion == "miscalibrated beyond noise"
+
+
+def test_outcomes_that_nobody_expected_are_told():
+    y = np.r_[np.ones(3), np.zeros(2997)]
+    a = audit(y, np.zeros(3000), sensitive_features=np.repeat(["a", "b"], 1500))
+    assert "3 with the outcome, none expected" in a.verdict.text
+    assert "nan" not in a.verdict.text
+    right = audit(y, y, sensitive_features=np.repeat(["a", "b"], 1500))
+    assert "less than 1 %" in right.verdict.text
 
 
 def test_a_comparison_says_when_it_looks_at_the_fitting_data(cohort):

@@ -181,6 +181,13 @@ def test_p_values_of_small_groups_are_exact(n, seed, mean, where):
     assert p == pytest.approx(exact, rel=1e-6, abs=1e-9)
 
 
+def test_p_values_far_out_are_small_on_both_sides():
+    chance = np.full(4000, 0.3)
+    cells = Cells(np.zeros(4000, int), np.zeros(4000, int), np.ones(4000), np.ones(4000), chance)
+    for observed in (700, 1700):
+        assert 1e-120 < group_p_value(cells, np.ones(4000, bool), observed)[1] < 1e-40
+
+
 @pytest.mark.parametrize("excess", [-90, -40, 0, 25, 60, 110])
 def test_p_values_of_large_groups_are_close_to_the_exact_ones(excess):
     chance = np.random.default_rng(3).beta(2, 5, 4000)

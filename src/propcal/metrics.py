@@ -32,6 +32,8 @@ def category_table(
     groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
+    *,
+    or_everybody: bool = False,
 ) -> Categories:
     """Every category of the groups and bins that these people themselves give."""
     check_number("alpha", alpha, above=0, at_most=1)
@@ -48,7 +50,7 @@ def category_table(
     buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else Buckets.of_atoms(atoms, bins)
     n_people, weight = buckets.people.sum(axis=1), buckets.weight.sum(axis=1)
     collection = definition(groups, intersections, missing).collect(
-        atoms.patterns, n_people, weight, gamma=gamma
+        atoms.patterns, n_people, weight, gamma=gamma, or_everybody=or_everybody
     )
     return categories(buckets, atoms.patterns, collection, bins, min_share=min_share, min_people=min_people)
 

@@ -19,7 +19,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.groups import Groups
-from propcal.core.reduction import rescored, without_clusters
+from propcal.core.reduction import rescored
 from propcal.data.people import rows_to_atoms
 from propcal.errors import InputError
 
@@ -98,6 +98,7 @@ def audit(
     min_share: float | None = None,
     min_people: int = 30,
     sample_weight: Any = None,
+    weight_kind: str = "auto",
     cluster: Any = None,
     correction: Any = None,
     n_draws: int = 1000,
@@ -121,6 +122,9 @@ def audit(
         A category or group with fewer people is "insufficient data".
     sample_weight : array-like of shape (n,), optional
         Whole numbers are frequencies, others survey weights.
+    weight_kind : "auto", "frequency" or "survey", default="auto"
+        Say "survey" where survey weights happen to be whole numbers: counted as people they would make
+        the audit far too sure.
     cluster : array-like of shape (n,), optional
         Id of the person (or the hospital) behind each row, where several rows may share one.
     correction : Correction or fitted PMCBoost or MCBoost, optional
@@ -157,10 +161,12 @@ def audit(
         min_people=min_people,
         n_draws=n_draws,
         random_state=random_state,
+        weight_kind=weight_kind,
     )
-    atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule.words())
+    atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
-    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress))
+    rows = 0 if sample_weight is None else len(y)
+    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, rows=rows, progress=progress))
 
 
 def assemble(found: Findings) -> Audit:
@@ -192,7 +198,7 @@ def assemble(found: Findings) -> Audit:
 
 
 def audited_atoms(
-    y: Any, score: Any, sensitive_features: Any, sample_weight: Any, cluster: Any, groups: Groups
+    y: Any, score: Any, sensitive_features: Any, sample_weight: Any, cluster: Any, rule: Rule
 ) -> Atoms:
     """Atoms of rows, or those that were passed in the place of the outcome."""
     rows = {
@@ -208,21 +214,28 @@ def audited_atoms(
         return y
     if score is None:
         raise InputError("score is missing: audit(y, score, ...), or audit(atoms)")
-    return rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, groups=groups)
+    return rows_to_atoms(
+        score,
+        y,
+        sensitive_features,
+        sample_weight,
+        cluster=cluster,
+        groups=rule.words(),
+        weight_kind=rule.weight_kind,
+    )
 
 
-def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool]:
+def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
     """The people with corrected scores, and whether the correction was fitted to them."""
     if correction is None:
-        return atoms, False
+        return atoms, None
     correction = getattr(correction, "correction_", correction)
     if not hasattr(correction, "apply_to_atoms"):
         raise InputError(
             "correction must be a Correction, or a fitted PMCBoost or MCBoost; "
             f"got {type(correction).__name__}"
         )
-    fitted = correction.about.get("fingerprint") == without_clusters(atoms).fingerprint()
-    return rescored(atoms, to_grid(correction.apply_to_atoms(atoms))), fitted
+    return rescored(atoms, to_grid(correction.apply_to_atoms(atoms))), correction.fitted_to(atoms)
 
 
 def settings_of(found: Findings) -> dict[str, Any]:
@@ -248,6 +261,6 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "weights": "frequency" if atoms.frequencies else "survey",
         "soft_labels": atoms.soft_labels,
         "buckets": sample.n_buckets,
-        "fitted_on_these": found.fitted_on_these,
+        "fitted_on_these": bool(found.fitted_on_these),
         "fingerprint": atoms.fingerprint(),
     }

@@ -14,11 +14,12 @@ from propcal.auditing.findings import Findings, Rule, find
 from propcal.auditing.losses import LOSSES
 from propcal.auditing.paired import loss_difference, mean_square_difference, person_differences
 from propcal.auditing.sample import Sample
+from propcal.auditing.words import fitting_note
 from propcal.core.atoms import Atoms
 from propcal.core.correction import Correction
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.groups import membership
-from propcal.core.reduction import rescored, without_clusters
+from propcal.core.reduction import rescored
 from propcal.data.people import rows_of_scores
 from propcal.errors import InputError
 
@@ -119,6 +120,7 @@ def compare(
             rescored(joint, to_grid(values[name])),
             rule,
             fitted_on_these=fitted[name],
+            rows=0 if sample_weight is None else len(y),
             progress=_part(progress, i, len(names)),
         )
     rows = [
@@ -144,25 +146,25 @@ def _is_correction(value: Any) -> bool:
 
 def _of_atoms(
     scores: Mapping[str, Any], atoms: Atoms
-) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool]]:
+) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Scores of each atom: their own, and what corrections make of it."""
     base, *others = scores
     if scores[base] is not None or not all(_is_correction(scores[name]) for name in others):
         raise InputError(
             'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections'
         )
-    values, fitted = {base: from_grid(atoms.score)}, {base: False}
-    print_of_atoms = without_clusters(atoms).fingerprint()
+    values: dict[str, FloatArray] = {base: from_grid(atoms.score)}
+    fitted: dict[str, bool | None] = {base: None}
     for name in others:
         correction = getattr(scores[name], "correction_", scores[name])
         values[name] = correction.apply_to_atoms(atoms)
-        fitted[name] = correction.about.get("fingerprint") == print_of_atoms
+        fitted[name] = correction.fitted_to(atoms)
     return atoms, values, fitted
 
 
 def _of_rows(
     scores: Mapping[str, Any], y: Any, features: Any, weight: Any, cluster: Any, rule: Rule
-) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool]]:
+) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Atoms of single rows, and the scores of each."""
     base = next(iter(scores))
     if _is_correction(scores[base]):
@@ -173,13 +175,14 @@ def _of_rows(
         else value
         for name, value in scores.items()
     }
-    joint, values = rows_of_scores(arrays, y, features, weight, cluster=cluster, groups=rule.words())
-    corrections = {name: value for name, value in scores.items() if _is_correction(value)}
-    fitted = dict.fromkeys(scores, False)
-    if corrections:
-        bare = without_clusters(rescored(joint, to_grid(values[base]))).fingerprint()
-        for name, value in corrections.items():
-            fitted[name] = getattr(value, "correction_", value).about.get("fingerprint") == bare
+    joint, values = rows_of_scores(
+        arrays, y, features, weight, cluster=cluster, groups=rule.words(), weight_kind=rule.weight_kind
+    )
+    raw = rescored(joint, to_grid(values[base]))
+    fitted = {
+        name: getattr(value, "correction_", value).fitted_to(raw) if _is_correction(value) else None
+        for name, value in scores.items()
+    }
     return joint, values, fitted
 
 
@@ -201,12 +204,8 @@ def _differences(
             yield (name, measure, group.name, *numbers)
 
 
-def _notes(names: list[str], fitted: dict[str, bool]) -> tuple[str, ...]:
-    notes = [
-        f"{name} was fitted to these very people: its numbers here are no evidence of how it does on others."
-        for name in names
-        if fitted[name]
-    ]
+def _notes(names: list[str], fitted: dict[str, bool | None]) -> tuple[str, ...]:
+    notes = [fitting_note(known, name) for name, known in fitted.items() if known is not None]
     notes.append(
         f"Differences are from {names[0]}; an interval that holds 0 says that noise may explain it. Those of "
         "MC, PMC and DC loss are cautious: a maximum over categories is known that poorly."

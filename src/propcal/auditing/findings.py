@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from propcal.auditing.verdict import Test, category_p_value, clustered_p_value, 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.categories import Categories, category_min_share
-from propcal.core.grid import check_number
+from propcal.core.grid import UNIT, check_choice, check_number
 from propcal.core.groups import Groups, definition, membership
 from propcal.core.reduction import without_clusters
 from propcal.metrics import category_table
@@ -37,8 +37,12 @@ class Rule:
     min_people: int = 30
     n_draws: int = 1000
     random_state: Any = 0
+    weight_kind: str = "auto"
 
     def __post_init__(self) -> None:
+        check_choice("weight_kind", self.weight_kind, ("auto", "frequency", "survey"))
+        if isinstance(self.random_state, (int, np.integer)):
+            check_number("random_state", self.random_state, at_least=0, whole=True)
         check_number("n_draws", self.n_draws, at_least=100, at_most=1_000_000, whole=True)
         self.words()  # checks its own arguments
 
@@ -60,6 +64,7 @@ class Rule:
             self.groups,
             self.min_share,
             self.min_people,
+            or_everybody=True,
         )
 
 
@@ -68,7 +73,8 @@ class Findings:
     """What was measured, of whom, and by which rule.
 
     `untested` says why there are no tests (empty if there are), `min_share` from which share a category
-    counts, `fitted_on_these` whether the score was corrected by what was fitted to these people.
+    counts, `fitted_on_these` whether the score was corrected by what was fitted to these people (None: it
+    was not corrected), `rows` how many rows whole weights were counted up from (0: nobody was weighted).
     """
 
     rule: Rule
@@ -79,7 +85,8 @@ class Findings:
     tests: list[Test]
     untested: str
     min_share: float
-    fitted_on_these: bool
+    fitted_on_these: bool | None
+    rows: int
 
     @property
     def everybody(self) -> Profile:
@@ -91,7 +98,8 @@ def find(
     atoms: Atoms,
     rule: Rule,
     *,
-    fitted_on_these: bool = False,
+    fitted_on_these: bool | None = None,
+    rows: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure everything, from atoms that may have buckets of repeated people."""
@@ -99,6 +107,7 @@ def find(
     bare = without_clusters(atoms)
     table = rule.table(bare)
     noise = Noise.of(atoms, table, rule.n_draws, rng)
+    table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
     sizes = audited_groups(bare, table.collection)
     measured = profiles(atoms, sizes, min_people=rule.min_people, rng=rng, progress=progress)
     untested = _untested(bare, measured[0])
@@ -113,13 +122,16 @@ def find(
         untested=untested,
         min_share=category_min_share(rule.alpha, rule.gamma, table.bins) if share is None else share,
         fitted_on_these=fitted_on_these,
+        rows=rows,
     )
 
 
 def _untested(atoms: Atoms, everybody: Profile) -> str:
     """Why nothing can be tested, or an empty text."""
     if atoms.soft_labels:
-        return "the outcomes are soft labels, whose noise is not known"
+        swapped = bool(np.all((atoms.score == 0) | (atoms.score == UNIT)))
+        hint = "; scores are all 0 or 1: are score and outcome swapped?" if swapped else ""
+        return f"the outcomes are soft labels, whose noise is not known{hint}"
     filled = everybody.sample.n_buckets
     if everybody.sample.bucket is not None and filled < FEWEST_BUCKETS:
         return (
@@ -132,6 +144,8 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
 def _tests(atoms: Atoms, table: Categories, noise: Noise, measured: Sequence[Profile]) -> list[Test]:
     """Test every group that counts and has enough people, and the categories."""
     chosen = [profile for profile in measured if profile.enough and not profile.size.left_out]
+    if any(profile.size.people == atoms.n_people for profile in chosen[1:]):
+        chosen = chosen[1:]  # a group of everybody is tested once
     cells = score_cells(atoms, table.bins)
     inside = membership([profile.size.group for profile in chosen], atoms.patterns)
     found = [

@@ -44,8 +44,10 @@ def categories_frame(
     limits = Limits.of(table, noise)
     low, high = limits.low[g, j] - score, limits.high[g, j] - score
     wilson = wilson_interval(rate, noise.effective[g, j], float(norm.ppf((1 + CONFIDENCE) / 2)))
-    reason = np.where(
-        people < min_people, f"fewer than {min_people} people", f"share below {min_share:.2g} of all"
+    reason = np.select(
+        [people < min_people, table.share[g, j] < min_share],
+        [f"fewer than {min_people} people", f"share below {min_share:.2g} of all"],
+        f"as good as fewer than {min_people} people",  # many rows are of the same ones
     )
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
     labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)

@@ -137,5 +137,7 @@ def _pair_name(table: Categories, rho: float) -> str:
         return "no bin has two groups"
     apart = np.where(several, high.max(axis=0) - np.where(several, low.min(axis=0), 0.0), -np.inf)
     j = int(np.argmax(apart))
+    if high[:, j].argmax() == low[:, j].argmin():
+        return "no two groups differ"
     names = [table.collection.kept[int(g)].group.name for g in (high[:, j].argmax(), low[:, j].argmin())]
     return f"{names[0]} against {names[1]}, scores in {table.bins.label(j)}"

@@ -17,9 +17,10 @@ from propcal.auditing.sample import FEWEST_BUCKETS, atom_buckets
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Categories, bucket_sums
-from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups import membership
 from propcal.core.reduction import without_clusters
+from propcal.data.clusters import N_BUCKETS
 
 MOST_PARTS = 8  # of a bin: within one part all scores are taken as its mean
 MOST_CELLS = 16_000
@@ -123,6 +124,24 @@ def design_effect(atoms: Atoms, bins: Bins) -> FloatArray | None:
     return np.maximum(np.where(fewer >= ENOUGH_OUTCOMES, effect, pooled), 1.0)
 
 
+def different_people(atoms: Atoms, table: Categories) -> FloatArray:
+    """How many different people each category has: its rows, or an estimate from the buckets they fill.
+
+    Of many people some share a bucket; the number that would fill as many buckets is taken.
+    """
+    bucket = atom_buckets(atoms)
+    if bucket is None:
+        return table.people.astype(np.float64)
+    inside = membership(table.collection.groups, atoms.patterns)
+    weight, of_pattern = bucket_sums(atoms, table.bins, atoms.people), bucket[atoms.starts[:-1]]
+    filled = np.zeros(table.people.shape)
+    for number in np.unique(of_pattern):
+        rows = of_pattern == number
+        filled += inside[:, rows] @ weight[rows] > 0
+    people = -N_BUCKETS * np.log1p(-np.minimum(filled, N_BUCKETS - 0.5) / N_BUCKETS)
+    return np.where(filled < N_BUCKETS, people, table.people)
+
+
 @dataclass(frozen=True, eq=False)
 class Noise:
     """How well each category is known; arrays of shape (n_groups, n_bins).
@@ -132,22 +151,33 @@ class Noise:
     error : standard error that the outcome rate has if the score is perfect
     effective : number of independent people that a category is worth
     rates : array of shape (n_draws, n_groups, n_bins), outcome rates drawn under a perfect score
+    people : how many different people there are, as far as buckets tell
+    rows : how many rows they have
+    effect : array of shape (n_bins,), the design effect of people who come again
     """
 
     error: FloatArray
     effective: FloatArray
     rates: FloatArray
+    people: FloatArray
+    rows: IntArray
+    effect: FloatArray
 
     @classmethod
     def unknown(cls, table: Categories) -> Noise:
         """Where nothing can be said about noise."""
         nothing = np.full(table.people.shape, np.nan)
-        return cls(nothing, nothing, np.empty((0, *table.people.shape)))
+        empty = np.empty((0, *table.people.shape))
+        return cls(nothing, nothing, empty, nothing, table.people, np.full(len(table.bins), np.nan))
+
+    def enough(self, min_people: int) -> BoolArray:
+        """Categories of so many different people, and worth so many; all if that is unknown."""
+        return np.isnan(self.effect) | (np.minimum(self.people, self.rows / self.effect) >= min_people)
 
     @classmethod
     def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: np.random.Generator) -> Noise:
         """Simulate, from atoms that may have buckets of repeated people."""
-        effect = design_effect(atoms, table.bins)
+        effect, people = design_effect(atoms, table.bins), different_people(atoms, table)
         atoms = without_clusters(atoms)
         if effect is None or atoms.soft_labels:
             return cls.unknown(table)
@@ -165,7 +195,7 @@ class Noise:
             effective = _effective(rate, variance, table.weight / typical) / effect
             error = np.sqrt(spread * effect) / table.weight
         drawn = list(_draws(atoms, table, effect, n_draws, rng))
-        return cls(error, effective, np.concatenate(drawn))
+        return cls(error, effective, np.concatenate(drawn), people, table.people, effect)
 
 
 def _effective(rate: FloatArray, variance: FloatArray, most: FloatArray) -> FloatArray:

@@ -81,11 +81,12 @@ def mean_square_difference(
     independent.
     """
     rho = (None, found[0].rule.rho)[place]
+    same = np.array_equal(*scores)  # then the noise is the same too
     first, second = (debiased(f.table, f.noise, f.rule.rho)[place].mean_square for f in found)
     sample = Sample.of(joint)
     before, after = (_pull(f.table, joint, score, rho) for f, score in zip(found, scores))
     paired = sample.error(after[0] - before[0], after[1] - before[1])
-    squares = sum(_chance_square(f, rho) for f in found)
+    squares = 0.0 if same else sum(_chance_square(f, rho) for f in found)
     return _interval(sample, first, second, float(np.sqrt(paired**2 + squares)))
 
 

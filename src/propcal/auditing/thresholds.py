@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.sample import FEWEST_BUCKETS, Sample
-from propcal.core.grid import FloatArray
+from propcal.core.grid import FloatArray, to_grid
 
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
 BARS = np.round(np.arange(0, 1.025, 0.05), 2)
@@ -19,7 +19,7 @@ def net_benefit(sample: Sample) -> dict[str, FloatArray]:
     Net benefit is people treated rightly less people treated wrongly, who count by the odds of the
     threshold, for each person of the group.
     """
-    part = np.searchsorted(THRESHOLDS, sample.score, side="right")
+    part = _place(sample.score, THRESHOLDS)
     odds = THRESHOLDS / (1 - THRESHOLDS)
     right, wrong = (_at_least(part, column) for column in (sample.positives, sample.negatives))
     benefit = (right - odds * wrong) / sample.total
@@ -36,6 +36,11 @@ def net_benefit(sample: Sample) -> dict[str, FloatArray]:
             "specificity": 1 - wrong / np.float64(nobody),
             "treated": (right + wrong) / sample.total,
         }
+
+
+def _place(score: FloatArray, edges: FloatArray) -> Any:
+    """How many edges each score has reached, on the grid: 0.7 is a threshold that a score of 0.7 reaches."""
+    return np.searchsorted(to_grid(edges), to_grid(score), side="right")
 
 
 def _at_least(part: Any, column: FloatArray) -> FloatArray:
@@ -64,7 +69,7 @@ def _variance(sample: Sample, part: Any, odds: FloatArray, benefit: FloatArray) 
 
 def distribution(sample: Sample) -> dict[str, FloatArray]:
     """Columns over twentieths of the score: people, and people with the outcome (weighted)."""
-    part = np.minimum(np.searchsorted(BARS[1:-1], sample.score, side="right"), len(BARS) - 2)
+    part = _place(sample.score, BARS[1:-1])
     people, positives = (
         np.bincount(part, weights=column, minlength=len(BARS) - 1)
         for column in (sample.weight, sample.positives)

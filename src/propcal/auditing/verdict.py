@@ -61,15 +61,16 @@ def group_p_value(cells: Cells, inside: BoolArray, observed: float) -> tuple[flo
     if variance <= 0:
         return 0.0, 1.0
     z = (observed - mean) / np.sqrt(variance)
+    if z < 0:  # the same for those without the outcome: a small tail is computed, never 1 less a large one
+        score, observed, mean = 1 - score, most - observed, most - mean
     if np.all(typical == 1) and variance < SMALL_VARIANCE:
         tail = _exact_tail(n, score, observed, mean, np.sqrt(variance))
     elif abs(z) < 1e-3:
         tail = 0.5
-    elif observed <= 1e-9 * most or observed >= (1 - 1e-9) * most:
-        chance = np.log1p(-score) if observed <= 1e-9 * most else np.log(score)
-        tail = float(np.exp(np.sum(n * chance))) / 2
+    elif observed >= (1 - 1e-9) * most:
+        tail = float(np.exp(np.sum(n * np.log(score)))) / 2
     else:
-        tail = _saddlepoint_tail(n, score, typical, observed, z)
+        tail = _saddlepoint_tail(n, score, typical, observed, abs(z))
     return float(z), float(np.clip(2 * min(tail, 1 - tail), 0.0, 1.0))
 
 
@@ -89,8 +90,8 @@ def _exact_tail(n: FloatArray, score: FloatArray, observed: float, mean: float, 
 def _saddlepoint_tail(
     n: FloatArray, score: FloatArray, typical: FloatArray, observed: float, z: float
 ) -> float:
-    """Chance of more outcomes than observed."""
-    low, high = (0.0, 1.0) if z > 0 else (-1.0, 0.0)
+    """Chance of more outcomes than observed, which are more than expected."""
+    low, high = 0.0, 1.0
 
     def tilted(tilt: float) -> FloatArray:
         grown = score * np.exp(np.minimum(tilt * typical, 700.0))
@@ -100,22 +101,19 @@ def _saddlepoint_tail(
         return float(np.sum(n * typical * tilted(tilt)))
 
     for _ in range(60):  # widen until the tilt that makes the observed number the mean lies between
-        if z > 0 and mean(high / typical.max()) < observed:
-            high *= 2
-        elif z < 0 and mean(low / typical.max()) > observed:
-            low *= 2
-        else:
+        if mean(high / typical.max()) >= observed:
             break
-    low, high = low / typical.max(), high / typical.max()
+        high *= 2
+    high = high / typical.max()
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (middle, high) if mean(middle) < observed else (low, middle)
     tilt = (low + high) / 2
     share = tilted(tilt)
     grown = np.logaddexp(np.log1p(-score), np.log(score) + tilt * typical)
-    distance = np.sign(tilt) * np.sqrt(max(2 * (tilt * observed - float(np.sum(n * grown))), 0.0))
+    distance = np.sqrt(max(2 * (tilt * observed - float(np.sum(n * grown))), 0.0))
     curvature = tilt * np.sqrt(float(np.sum(n * typical**2 * share * (1 - share))))
-    if abs(distance) < 1e-6 or not np.isfinite(curvature) or curvature == 0:
+    if distance < 1e-6 or not np.isfinite(curvature) or curvature == 0:
         return float(norm.sf(z))
     return float(norm.sf(distance) + norm.pdf(distance) * (1 / curvature - 1 / distance))
 

@@ -44,13 +44,10 @@ def verdict_of(
     table = pd.DataFrame(tests, columns=list(Test.__dataclass_fields__))
     if untested:
         return Verdict(UNTESTED, f"Not tested: {untested}.", table)
-    if len(tests) <= 1 and not categories["eligible"].any():
-        text = (
-            f"Insufficient data: no group has {min_people} people, so that nothing can be said about whom "
-            "the score is right or wrong for."
-        )
-        return Verdict(INSUFFICIENT, text, table)
     if not any(test.rejected for test in tests):
+        chosen = groups["kept"] & (groups["finding"] == WITHIN)
+        if not chosen.iloc[1:].any() and (len(groups) > 1 or not chosen.any()):
+            return Verdict(INSUFFICIENT, _insufficient(groups, min_people), table)
         return Verdict(WITHIN, _within(groups, categories), table)
     smallest = min(test.adjusted_p for test in tests)
     chance = f"p = {smallest:.2g}" if smallest >= 1e-4 else "p < 0.0001"
@@ -68,10 +65,16 @@ def _who(groups: pd.DataFrame, finding: str) -> str:
     if chosen.empty:
         return ""
     ratio = chosen["observed_expected"].to_numpy(dtype=np.float64)
-    order = np.argsort(-np.abs(np.log(np.maximum(ratio, 1e-3))), kind="stable")
-    names = chosen["group"].tolist()
-    named = [f"{names[i]} ({100 * ratio[i]:.0f})" for i in order[:MOST_NAMED]]
-    named[0] = named[0].removesuffix(")") + " outcomes for every 100 that it expects)"
+    ratio = np.where(np.isnan(ratio), np.inf, ratio)  # nothing expected
+    order = np.argsort(-np.abs(np.log(np.clip(ratio, 1e-3, 1e3))), kind="stable")
+    names, outcomes = chosen["group"].tolist(), chosen["positives"].tolist()
+    named = [
+        f"{names[i]} ({100 * ratio[i]:.0f} outcomes for every 100 that it expects)"
+        if np.isfinite(ratio[i])
+        else f"{names[i]} ({outcomes[i]:,.0f} with the outcome, none expected)"
+        for i in order[:MOST_NAMED]
+    ]
+    named[1:] = [text.replace(" outcomes for every 100 that it expects)", ")") for text in named[1:]]
     if len(order) > MOST_NAMED:
         more = len(order) - MOST_NAMED
         named.append(f"{more} more group{'s' if more > 1 else ''}")
@@ -100,23 +103,36 @@ def _where(categories: pd.DataFrame) -> str:
     )
 
 
+def _insufficient(groups: pd.DataFrame, min_people: int) -> str:
+    n = len(groups) - 1
+    text = "Insufficient data: "
+    if not n or groups["finding"].iloc[0] != WITHIN:
+        return f"{text}there are fewer than {min_people} people, so that nothing can be said of the score."
+    each = "the group is" if n == 1 else f"each of the {n:,} groups is"
+    return (
+        f"{text}{each} too small to be judged (fewer than {min_people} people, or below gamma). Of everybody "
+        "together these people do not show that the score is wrong; for whom it may be cannot be said."
+    )
+
+
 def _within(groups: pd.DataFrame, categories: pd.DataFrame) -> str:
     tested = groups[groups["finding"] == WITHIN]
     people = int(groups["people"].iloc[0])
     text = (
-        f"Within noise: {people:,} people do not show that the score is wrong for any of the {len(tested):,} "
-        "groups tested. "
+        f"Within noise: {people:,} people do not show that the score is wrong for "
+        f"{'everybody' if len(tested) == 1 else f'any of the {len(tested) - 1:,} groups tested'}. "
     )
     error = tested["detectable_error"].to_numpy(dtype=np.float64)
     if np.isfinite(error).any():
         worst = int(np.nanargmax(error))
+        share = f"some {100 * error[worst]:.0f}" if error[worst] >= 0.01 else "less than 1"
         text += (
             f"That is no proof that it is right: for {tested['group'].iloc[worst]} it would have to be off "
-            f"by some {100 * error[worst]:.0f} % of the expected number to be noticed."
+            f"by {share} % of the expected number to be noticed."
         )
     untold = int((~categories["eligible"]).sum())
     if untold:
-        text += f" {untold} of {len(categories)} categories have too few people to say."
+        text += f" {untold:,} of {len(categories):,} categories have too few people to say."
     return text
 
 
@@ -124,10 +140,8 @@ def notes_of(found: Findings) -> tuple[str, ...]:
     """What a reader must know to read the numbers rightly."""
     atoms, collection, buckets = found.atoms, found.table.collection, found.everybody.sample.n_buckets
     notes = []
-    if found.fitted_on_these:
-        notes.append(
-            "The correction was fitted to these very people: this is no evidence of how it does on others."
-        )
+    if found.fitted_on_these is not None:
+        notes.append(fitting_note(found.fitted_on_these))
     notes.append(
         "The p-value of a loss is that of a weak test: a maximum over many categories hides most errors. "
         "The verdict comes from stronger ones."
@@ -139,8 +153,8 @@ def notes_of(found: Findings) -> tuple[str, ...]:
         notes.append(f"{attribute} is missing for {count:,} people ({share:.1f} %); {kept}.")
     if collection.left_out:
         notes.append(
-            f"{len(collection.left_out)} groups are left out (share below gamma={found.rule.gamma:g}, or a "
-            "missing value); they are listed, not judged."
+            f"{counted(len(collection.left_out), 'group')} left out (share below gamma="
+            f"{found.rule.gamma:g}, or a missing value): listed, not judged."
         )
     ends = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
     if ends:
@@ -148,14 +162,35 @@ def notes_of(found: Findings) -> tuple[str, ...]:
             f"{ends:,} people have a score of exactly 0 or 1, which log-odds and log loss take as very close "
             "to it."
         )
+    if found.rows and atoms.frequencies and atoms.n_people != found.rows:
+        notes.append(
+            f"Whole weights are taken as counts: {found.rows:,} rows stand for {atoms.n_people:,} people. "
+            'If they are survey weights, say so (weight_kind="survey"): this audit is far too sure.'
+        )
     if not atoms.frequencies:
         notes.append("Weights are survey weights: variances come from the squared weights.")
-    if buckets:
+    if buckets and not found.untested:
         notes.append(
             "Rows of one person are taken as dependent: intervals and tests come from the spread of "
             f"{buckets} buckets of people."
         )
     return tuple(notes)
+
+
+def fitting_note(fitted: bool, name: str = "The correction") -> str:
+    """Whether a correction is judged by the people it was fitted to."""
+    if fitted:
+        return f"{name} was fitted to these very people: this is no evidence of how it does on others."
+    return f"{name} was not fitted to exactly these people; whether some were among them cannot be seen."
+
+
+def counted(n: int, thing: str) -> str:
+    """A number of things, in words that agree.
+
+    >>> counted(1, "group"), counted(1234, "group")
+    ('1 group is', '1,234 groups are')
+    """
+    return f"{n:,} {thing} is" if n == 1 else f"{n:,} {thing}s are"
 
 
 def missing_counts(atoms: Atoms) -> dict[str, int]:

@@ -178,6 +178,18 @@ class Atoms:
                 digest.update(np.ascontiguousarray(array[begin : begin + (1 << 17)]).view(np.uint8).data)
         return "sha256:" + digest.hexdigest()
 
+    def people_fingerprint(self) -> str:
+        """As `fingerprint`, of scores, outcomes and weights alone: the same whatever the groups are."""
+        order = np.argsort(self.score, kind="stable")
+        score = self.score[order]
+        first = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
+        digest = hashlib.sha256(score[first].tobytes())
+        for column in (self.weight, self.positives):
+            sums = np.add.reduceat(column[order], first)
+            # sums of survey weights depend on the order in their last digits
+            digest.update(np.asarray(sums if sums.dtype.kind == "i" else sums.astype(np.float32)).tobytes())
+        return "sha256:" + digest.hexdigest()
+
     def to_frame(self) -> pd.DataFrame:
         """List the atoms: a column for each attribute, then score and sums."""
         import pandas as pd

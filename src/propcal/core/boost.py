@@ -227,7 +227,7 @@ def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
         "missing": settings.definition().missing,
         "start": settings.start,
         "guard": settings.guard if settings.guard is None else round(z, 6),
-        "fingerprint": atoms.fingerprint(),
+        "fingerprint": atoms.people_fingerprint(),
     }
 
 

@@ -176,6 +176,13 @@ class Correction:
                 place = np.where(known < 0, -1, place)
         return np.asarray(maps.apply(score, place[code]))
 
+    def fitted_to(self, atoms: Atoms) -> bool:
+        """Whether these are the very people, with their raw scores, that the correction was fitted to.
+
+        Other groups of the same people do not matter; a part of them, or other weights, are not noticed.
+        """
+        return self.about.get("fingerprint") == atoms.people_fingerprint()
+
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
         place = [atoms.patterns.attributes.index(name) for name in self._known_attributes(atoms.patterns)]

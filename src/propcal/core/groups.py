@@ -225,7 +225,15 @@ class Groups:
                 if all(limits[column] >= size for column in columns):
                     yield columns
 
-    def collect(self, patterns: Patterns, people: IntArray, weight: SumArray, *, gamma: float) -> Collection:
+    def collect(
+        self,
+        patterns: Patterns,
+        people: IntArray,
+        weight: SumArray,
+        *,
+        gamma: float,
+        or_everybody: bool = False,
+    ) -> Collection:
         """Build the collection C: groups whose share of the weight is at least `gamma`.
 
         Parameters
@@ -234,9 +242,13 @@ class Groups:
         people, weight : arrays of shape (n_patterns,)
         gamma : float
             Smallest share of people that a group may have.
+        or_everybody : bool, default=False
+            If no group is that large, take everybody for the only group; otherwise it is an error.
         """
         sizes = self.sizes(patterns, people, weight, gamma=gamma)
         kept = tuple(size for size in sizes if not size.left_out)
+        if not kept and or_everybody:
+            kept = (GroupSize(Group(()), int(people.sum()), 1.0),)
         if not kept:
             if all(size.left_out == MISSING for size in sizes):
                 raise InputError('no group is left: every value is missing, and missing="exclude"')

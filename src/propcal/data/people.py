@@ -141,6 +141,7 @@ def rows_of_scores(
     *,
     cluster: Any,
     groups: Groups,
+    weight_kind: str = "auto",
 ) -> tuple[Atoms, dict[str, FloatArray]]:
     """Atoms of single rows, and of each atom every one of several scores.
 
@@ -153,7 +154,13 @@ def rows_of_scores(
         check_scores(score, f"score {name!r}")
     number = np.arange(len(next(iter(values.values()))))
     atoms = rows_to_atoms(
-        from_grid(number), outcome, sensitive_features, sample_weight, cluster=cluster, groups=groups
+        from_grid(number),
+        outcome,
+        sensitive_features,
+        sample_weight,
+        cluster=cluster,
+        groups=groups,
+        weight_kind=weight_kind,
     )
     return atoms, {name: score[atoms.score] for name, score in values.items()}
 

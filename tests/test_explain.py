@@ -178,7 +178,7 @@ def test_notebook_cards_escape_everything_and_bring_no_script():
 
 def test_pictures_show_names_letter_by_letter():
     rng = np.random.default_rng(0)
-    names = np.array(["$10,000-$25,000", r"$\foo$", "_hidden"], dtype=object)
+    names = np.array(["$10,000-$25,000", r"$\foo$", "_hidden\n👩"], dtype=object)
     group, score = names[rng.integers(0, 3, 600)], rng.random(600)
     model = PMCBoost.paper(alpha=0.05).fit(
         score, rng.random(600) < score**2, sensitive_features={"_INCOME": group}

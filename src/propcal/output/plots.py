@@ -11,34 +11,17 @@ from propcal.core.explain import Explanation
 from propcal.core.grid import UNIT, from_grid
 from propcal.core.groups import pattern_name
 from propcal.errors import InputError
+from propcal.output.drawing import COLORS, STYLES, axes, require_matplotlib, short
 
-# Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLES = ("-", "--", "-.", ":")
 UP, DOWN = "#D55E00", "#0072B2"
 MOST_PATTERNS = 8
 
 
-def _axes(ax: Any, width: float, height: float) -> Any:
-    """The given axes, or those of a new figure."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError('plots need matplotlib: pip install "propcal[plots]"') from None
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-
-        return plt.subplots(figsize=(width, height), layout="constrained")[1]
-    except ImportError:  # no display toolkit at all
-        return Figure(figsize=(width, height), layout="constrained").subplots()
-
-
 def plot_correction(correction: Correction, patterns: Any = None, *, ax: Any = None) -> Any:
     """Raw against corrected score for each pattern, with the identity line and the bins shaded."""
+    require_matplotlib()
     chosen = _chosen(correction, patterns)
-    ax = _axes(ax, 9, 5)
+    ax = axes(ax, 9, 5)
     # the bins of the updates are bins of the score after a smooth start, which this axis does not show
     edges = from_grid(correction.bins.edges) if correction.start is None else np.empty(0)
     for low, high in zip(edges[::2], edges[1::2]):
@@ -67,7 +50,7 @@ def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
         for name in patterns:
             if name not in names:
                 raise InputError(f"there is no pattern {name!r}; there are {names}")
-        return [(names.index(name), _short(name)) for name in patterns]
+        return [(names.index(name), short(name)) for name in patterns]
     grid = np.linspace(0, 1, 501)
     curves = [correction.maps.apply(grid, np.full(len(grid), p)) for p in range(len(names))]
     alike: dict[bytes, list[int]] = {}
@@ -76,7 +59,7 @@ def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
     change = {same[0]: float(np.abs(curves[same[0]] - grid).mean()) for same in alike.values()}
     most = sorted(change, key=lambda p: -change[p])[:MOST_PATTERNS]
     also = {same[0]: len(same) - 1 for same in alike.values()}
-    return [(p, _short(names[p], 44) + (f" (and {also[p]} more)" if also[p] else "")) for p in sorted(most)]
+    return [(p, short(names[p], 44) + (f" (and {also[p]} more)" if also[p] else "")) for p in sorted(most)]
 
 
 def _path(correction: Correction, pattern: int) -> tuple[Any, Any]:
@@ -93,10 +76,10 @@ def _path(correction: Correction, pattern: int) -> tuple[Any, Any]:
 def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = None) -> Any:
     """A waterfall: the raw score, each update that moved it, the corrected score."""
     steps = explanation.steps_of(person)
-    ax = _axes(ax, 6.4, 1.1 + 0.42 * (len(steps) + 2))
+    ax = axes(ax, 6.4, 1.1 + 0.42 * (len(steps) + 2))
     labels = [
         "raw score",
-        *(f"{_short(group)}\nscores in {label}" for group, label, _ in steps),
+        *(f"{short(group)}\nscores in {label}" for group, label, _ in steps),
         "corrected score",
     ]
     raw, corrected = float(explanation.score[person]), float(explanation.corrected[person])
@@ -115,10 +98,3 @@ def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = Non
     ax.set_xlabel("risk score")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
-
-
-def _short(name: str, most: int = 48) -> str:
-    """A name as matplotlib shows it letter by letter: no formulas, and no label hidden by an underscore."""
-    name = name if len(name) <= most else name[: most - 3] + "..."
-    name = name.replace("$", r"\$")
-    return f" {name}" if name.startswith("_") else name

@@ -32,6 +32,7 @@ bench-quality: .venv/developed
 
 figures: .venv/developed
 	$(BIN)/python docs/images/before_after.py
+	$(BIN)/python docs/images/forest.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
 # the way data takes, from top to bottom; a module imports only from its own layer or one above
-LAYERS = ["errors", "core", "data", "metrics", "auditing", "estimators", "classifier", "output", "cli"]
+LAYERS = [
+    "errors",
+    "core",
+    "data",
+    "metrics",
+    "auditing",
+    "estimators",
+    "classifier",
+    "output",
+    "displays",
+    "cli",
+]
 
 
 def layer(module):

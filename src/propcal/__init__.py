@@ -25,6 +25,8 @@ _HOME = {
     "Correction": "propcal.core.correction",
 }
 
+_MODULES = {"bounds": "propcal.core.bounds", "displays": "propcal.displays"}
+
 __all__ = [
     "Atoms",
     "Correction",
@@ -37,12 +39,14 @@ __all__ = [
     "bounds",
     "compare",
     "dc_loss",
+    "displays",
     "loss_scorer",
     "mc_loss",
     "pmc_loss",
 ]
 
 if TYPE_CHECKING:
+    from propcal import displays as displays
     from propcal.auditing.audit import audit as audit
     from propcal.auditing.compare import compare as compare
     from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
@@ -59,8 +63,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "bounds":
-        return import_module("propcal.core.bounds")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'propcal' has no attribute {name!r}")

@@ -71,6 +71,29 @@ class Audit:
 
         return audit_to_json(self)
 
+    def plot(self, kind: str = "forest", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
+        """Draw the audit with matplotlib (extra `plots`), in colours that everybody can tell apart.
+
+        Parameters
+        ----------
+        kind : {"forest", "calibration", "heatmap", "dc", "decision", "distribution"}
+            Outcomes observed for each one expected; calibration curves; the gap of every category;
+            the groups furthest apart in each bin; net benefit; how the scores are spread.
+        groups : list of str, optional
+            Names of the groups to draw, as in `groups`; None draws all of them, or those that the score
+            is furthest off for, and says so.
+        ax : matplotlib axes, optional
+        width : float, default=6.4
+            Inches of a new figure; 3.5 is a column of a journal.
+
+        Returns
+        -------
+        The axes.
+        """
+        from propcal.output.audit_plots import plot_audit
+
+        return plot_audit(self, kind, groups, ax=ax, width=width)
+
     def __repr__(self) -> str:
         from propcal.output.terminal import as_text, audit_text
 

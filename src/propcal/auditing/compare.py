@@ -59,6 +59,29 @@ class Comparison:
 
         return comparison_to_json(self)
 
+    def plot(
+        self, kind: str = "before_after", groups: Any = None, *, ax: Any = None, width: float = 6.4
+    ) -> Any:
+        """Draw outcomes observed for each one expected, group by group, under every score (extra `plots`).
+
+        Parameters
+        ----------
+        kind : {"before_after"}
+        groups : list of str, optional
+            Names of the groups to draw; None draws all of them, or those that the first score is furthest
+            off for, and says so.
+        ax : matplotlib axes, optional
+        width : float, default=6.4
+            Inches of a new figure; 3.5 is a column of a journal.
+
+        Returns
+        -------
+        The axes.
+        """
+        from propcal.output.audit_plots import plot_comparison
+
+        return plot_comparison(self, kind, groups, ax=ax, width=width)
+
     def __repr__(self) -> str:
         from propcal.output.terminal import as_text, comparison_text
 

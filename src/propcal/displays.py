@@ -1,0 +1,193 @@
+"""Pictures in scikit-learn's manner: `from_predictions`, `from_audit`, `plot`, `ax_` and `figure_`.
+
+They draw what `Audit.plot` and `Comparison.plot` draw, and need matplotlib: pip install "propcal[plots]".
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+
+from propcal.auditing.audit import Audit, audit
+from propcal.auditing.compare import Comparison, compare
+from propcal.auditing.dc_by_bin import dc_by_bin
+from propcal.errors import InputError
+
+__all__ = [
+    "BeforeAfterDisplay",
+    "CalibrationByGroupDisplay",
+    "CategoryHeatmapDisplay",
+    "DCByBinDisplay",
+    "DecisionCurveDisplay",
+    "ForestDisplay",
+    "ScoreDistributionDisplay",
+]
+
+
+class _Display:
+    """A picture of a result: `ax_` and `figure_` are where it was drawn last."""
+
+    _kind: ClassVar[str]
+    _takes: ClassVar[Any] = Audit
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, result: Any) -> None:
+        if not isinstance(result, self._takes):
+            name = self._takes.__name__
+            raise InputError(f"{type(self).__name__} draws an {name}; got {type(result).__name__}")
+        self._result: Any = result
+
+    def plot(self, *, groups: Any = None, ax: Any = None, width: float = 6.4) -> Self:
+        """Draw it, on the given axes or in a new figure so many inches wide; see `Audit.plot`."""
+        self.ax_ = self._result.plot(self._kind, groups, ax=ax, width=width)
+        self.figure_ = self.ax_.figure
+        return self
+
+
+class _AuditDisplay(_Display):
+    """A picture of an audit.
+
+    Attributes
+    ----------
+    audit : Audit
+    ax_, figure_ : matplotlib axes and figure
+    """
+
+    @property
+    def audit(self) -> Audit:
+        """The audit that is drawn."""
+        result: Audit = self._result
+        return result
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The numbers behind the picture."""
+        return self.audit.to_frame(self._table)
+
+    _table: ClassVar[str]
+
+    @classmethod
+    def from_audit(cls, a: Audit, *, groups: Any = None, ax: Any = None, width: float = 6.4) -> Self:
+        """Draw an audit; `groups`, `ax` and `width` as for `Audit.plot`."""
+        return cls(a).plot(groups=groups, ax=ax, width=width)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        score: Any = None,
+        *,
+        sensitive_features: Any = None,
+        show: Any = None,
+        ax: Any = None,
+        width: float = 6.4,
+        **settings: Any,
+    ) -> Self:
+        """Audit a score and draw the audit.
+
+        Parameters
+        ----------
+        y, score, sensitive_features, **settings
+            As for `audit`.
+        show : list of str, optional
+            Names of the groups to draw, as `groups` of `Audit.plot` (here `groups` defines groups).
+        ax, width
+            As for `Audit.plot`.
+        """
+        found = audit(y, score, sensitive_features=sensitive_features, **settings)
+        return cls.from_audit(found, groups=show, ax=ax, width=width)
+
+
+class CalibrationByGroupDisplay(_AuditDisplay):
+    """Share of people with the outcome against score: smooth curves with bands, and every category."""
+
+    _kind, _table = "calibration", "curves"
+
+
+class ForestDisplay(_AuditDisplay):
+    """Outcomes observed for each one expected, group by group.
+
+    Examples
+    --------
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> visits = make_ed_visits(20_000, seed=1)
+    >>> d = ForestDisplay.from_predictions(
+    ...     visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]]
+    ... )
+    >>> d.ax_.get_yticklabels()[0].get_text()
+    'everybody'
+    """
+
+    _kind, _table = "forest", "groups"
+
+
+class CategoryHeatmapDisplay(_AuditDisplay):
+    """The gap of every category, a group within a range of scores."""
+
+    _kind, _table = "heatmap", "categories"
+
+
+class DecisionCurveDisplay(_AuditDisplay):
+    """Net benefit of acting on the score, over thresholds."""
+
+    _kind, _table = "decision", "net_benefit"
+
+
+class ScoreDistributionDisplay(_AuditDisplay):
+    """How the scores of each group are spread."""
+
+    _kind, _table = "distribution", "distribution"
+
+
+class DCByBinDisplay(_AuditDisplay):
+    """How far apart the outcome rates of groups are within each range of scores, and which two."""
+
+    _kind = "dc"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row a bin, with the two groups furthest apart; see `dc_by_bin`."""
+        return dc_by_bin(self.audit)
+
+
+class BeforeAfterDisplay(_Display):
+    """Outcomes observed for each one expected under several scores of the same people.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    ax_, figure_ : matplotlib axes and figure
+    """
+
+    _kind, _takes = "before_after", Comparison
+
+    @property
+    def comparison(self) -> Comparison:
+        """The comparison that is drawn."""
+        result: Comparison = self._result
+        return result
+
+    @classmethod
+    def from_comparison(
+        cls, c: Comparison, *, groups: Any = None, ax: Any = None, width: float = 6.4
+    ) -> Self:
+        """Draw a comparison; `groups`, `ax` and `width` as for `Comparison.plot`."""
+        return cls(c).plot(groups=groups, ax=ax, width=width)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        scores: Any,
+        *,
+        sensitive_features: Any = None,
+        show: Any = None,
+        ax: Any = None,
+        width: float = 6.4,
+        **settings: Any,
+    ) -> Self:
+        """Compare scores, a dict of two or more, and draw the comparison; arguments as for `compare`."""
+        found = compare(scores, y, sensitive_features=sensitive_features, **settings)
+        return cls.from_comparison(found, groups=show, ax=ax, width=width)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import re
 from pathlib import Path
 
@@ -74,13 +75,11 @@ def test_the_verdict_comes_first_and_the_next_command_last(files, calls, run):
 
 
 @pytest.mark.parametrize("source", ["visits.csv", "visits.parquet", "visits.atoms"])
-def test_the_same_atoms_are_audited_from_every_file(files, calls, run, source):
+def test_the_same_atoms_are_audited_from_every_file(files, run, source):
     atoms = Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"])
     atoms.save("visits.atoms")
-    run("audit", source, *(() if source.endswith("atoms") else COLUMNS))
-    (arguments, settings) = calls[0]
-    assert arguments[0].fingerprint() == atoms.fingerprint()
-    assert settings == {}
+    out, _ = run("audit", source, *(() if source.endswith("atoms") else COLUMNS), "--format", "json")
+    assert json.loads(out)["settings"]["fingerprint"] == atoms.fingerprint()
 
 
 def test_every_option_reaches_the_audit(files, calls, run):
@@ -98,29 +97,31 @@ def test_every_option_reaches_the_audit(files, calls, run):
         "3",
     )
     run("audit", "visits.csv", *COLUMNS, *numbers, *more)
-    assert calls[0][1] == {
+    settings = calls[0][1]
+    words = settings.pop("groups")
+    assert (words.intersections, words.missing) == (1, "exclude")
+    settings.pop("sensitive_features")
+    assert settings == {
         "alpha": 0.1,
         "gamma": 0.02,
         "rho": 0.2,
         "n_bins": 5,
         "min_people": 40,
         "binning": "quantile",
-        "intersections": 1,
-        "missing": "exclude",
         "n_draws": 199,
         "random_state": 3,
     }
 
 
-def test_groups_in_words_and_options_from_a_file(files, calls, run):
+def test_groups_in_words_and_options_from_a_file(files, run):
     Path("propcal.toml").write_text(
         'score = "risk"\noutcome = "y"\n[audit]\ngroups = ["gender"]\nfail-on = ["pmc > 5"]\n'
         '[audit.cut]\nage = [40, 65]\n[audit.where]\nelderly = "age >= 75 and gender = F"\n'
     )
-    run("audit", "visits.csv", "--config", "propcal.toml")
+    out, _ = run("audit", "visits.csv", "--config", "propcal.toml", "--format", "json")
     words = Groups(columns=["gender"], cuts={"age": [40, 65]}, where={"elderly": "age >= 75 and gender = F"})
     expected = Atoms.from_frame(files, score="risk", outcome="y", groups=words)
-    assert calls[0][0][0].fingerprint() == expected.fingerprint()
+    assert json.loads(out)["settings"]["fingerprint"] == expected.fingerprint()
 
 
 def test_json_is_all_that_is_printed(files, calls, run):
@@ -250,7 +251,70 @@ def test_wrong_use_ends_with_2_and_one_line(files, calls, run, arguments, messag
     assert err.startswith("propcal: ")
     assert err.count("\n") == 1
     assert message in err
-    assert not calls
+
+
+def test_a_file_that_is_read_is_never_written(files, run):
+    before = Path("visits.csv").read_bytes()
+    for command in ("audit", "fit"):
+        _, err = run(command, "visits.csv", *COLUMNS, "-o", "visits.csv", "--force", code=2)
+        assert err == "propcal: visits.csv is what is read; name another file to write\n"
+    assert Path("visits.csv").read_bytes() == before
+
+
+def test_what_is_no_file_is_not_replaced(files, run):
+    os.mkfifo("pipe")
+    _, err = run("audit", "visits.csv", *COLUMNS, "-o", "pipe", "--force", code=2)
+    assert "it is no ordinary file" in err
+    assert Path("pipe").is_fifo()
+
+
+def test_a_replaced_file_stays_as_private_as_it_was(files, run):
+    Path("audit.json").touch(mode=0o600)
+    run("audit", "visits.csv", *COLUMNS, "-o", "audit.json", "--force")
+    assert Path("audit.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_next_command_is_told_only_where_something_is_to_be_corrected(files, run):
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--gamma", "0.02", "--binning", "0,0.2,1")
+    assert out.splitlines()[-1].endswith("--gamma 0.02 --binning 0,0.2,1 -o model.json")
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--min-people", "5000")
+    assert "To correct it" not in out
+
+
+def test_columns_in_two_roles_are_refused(files, run):
+    _, err = run("audit", "visits.csv", "--score", "risk", "--outcome", "y", "--groups", "y", code=2)
+    assert "'y' is the outcome and cannot define groups" in err
+    _, err = run("audit", "visits.csv", "--score", "y", "--outcome", "y", "--groups", "race", code=2)
+    assert "named as the score and as the outcome" in err
+
+
+def test_whole_weights_can_be_survey_weights(files, run):
+    files.assign(w=np.arange(len(files)) % 3 + 1).to_csv("weighted.csv", index=False)
+    out, _ = run("audit", "weighted.csv", *COLUMNS, "--weight", "w")
+    assert "3,000 rows stand for" in " ".join(out.split())
+    options = ("--weight", "w", "--weight-kind", "survey", "--format", "json")
+    out, _ = run("audit", "weighted.csv", *COLUMNS, *options)
+    assert json.loads(out)["settings"]["weights"] == "survey"
+
+
+def test_a_fault_of_ours_is_no_failed_threshold(files, run, monkeypatch):
+    def broken(*_, **__):
+        raise KeyError(CANARY)
+
+    monkeypatch.setattr(propcal, "audit", broken)
+    _, err = run("audit", "visits.csv", *COLUMNS, code=70)
+    assert err == "propcal: unexpected KeyError; PROPCAL_DEBUG=1 shows where\n"
+
+    def interrupted(*_, **__):
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(propcal, "audit", interrupted)
+    run("audit", "visits.csv", *COLUMNS, code=130)
+
+
+def test_a_wrong_seed_is_told(files, run):
+    _, err = run("audit", "visits.csv", *COLUMNS, "--seed", "-1", code=2)
+    assert err.startswith("propcal: --seed must be a whole number at least 0")
 
 
 @pytest.mark.parametrize("source", ["visits.csv", "visits.parquet"])

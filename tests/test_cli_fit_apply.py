@@ -3,8 +3,10 @@
 import gzip
 import os
 import resource
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -236,6 +238,24 @@ def test_a_folder_that_is_not_writable_is_told(model, run, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
     error = run("apply", "model.json", "missing.csv", "--score", "risk", "-o", "out.csv", code=2)
     assert "is not writable" in error
+
+
+def test_a_terminated_apply_leaves_the_old_file_whole_and_no_rows_behind(files, model, run, monkeypatch):
+    Path("out.csv").write_text("old")
+    before = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGHUP)}
+
+    def terminated(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)  # as a scheduler does
+        time.sleep(5)
+
+    monkeypatch.setattr("propcal.core.correction.Correction.apply_to_patterns", terminated)
+    try:
+        run("apply", "model.json", "past.csv", "--score", "risk", "-o", "out.csv", "--force", code=143)
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+    assert Path("out.csv").read_text() == "old"
+    assert not list(Path().glob(".propcal-*"))
 
 
 @pytest.mark.parametrize("target", ["out.csv", "out.csv.gz", "out.parquet"])

@@ -73,7 +73,7 @@ def test_what_is_not_known_is_a_dash(audit):
     audit.categories[["low", "high", "detectable_gap"]] = np.nan
     text = shown(audit_text(audit))
     assert "nan" not in text
-    assert "none of them beyond what noise allows" in text
+    assert "what noise allows is not known" in text
 
 
 def test_groups_left_out_are_marked_with_their_reason(audit):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from typing import Annotated
+import threading
+from errno import ENOSPC
+from typing import Annotated, Any
 
 import typer
 
@@ -48,7 +52,15 @@ def options(
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what a user can mend is told in one line and ends with exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):  # a scheduler or a closed session: clean up before the end
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), _stop)
     sys.exit(_run(arguments or ["--help"]))
+
+
+def _stop(number: int, frame: Any) -> None:  # noqa: ARG001
+    raise SystemExit(128 + number)
 
 
 def _run(arguments: list[str]) -> int:
@@ -60,11 +72,23 @@ def _run(arguments: list[str]) -> int:
         trouble = in_flags(str(error))
     except BrokenPipeError:  # whoever reads our output has enough of it
         sys.stderr.close()
-        return 1
+        return 141
     except OSError as error:
         trouble = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+        if error.errno == ENOSPC:
+            trouble = "there is no space left to write the file; free some, or name a file on another disk"
     except MemoryError:
         trouble = "there is not enough memory for this file; name fewer groups, or split the file"
+    except Exception as error:
+        if "interrupt" in str(error).lower():  # DuckDB, in the middle of a query
+            code = 130
+        elif "PROPCAL_DEBUG" in os.environ:
+            raise
+        else:  # not even the text: it may quote a row
+            typer.echo(f"propcal: unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where", err=True)
+            return 70
+        typer.echo("propcal: interrupted; files are as they were", err=True)
+        return code
     else:
         if code == 130:
             typer.echo("propcal: interrupted; files are as they were", err=True)

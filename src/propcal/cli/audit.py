@@ -12,10 +12,13 @@ import typer
 from propcal.cli import options as o
 from propcal.cli.people import Columns
 from propcal.cli.screen import warnings_as_lines, working
-from propcal.cli.thresholds import Threshold, thresholds
+from propcal.cli.thresholds import BEYOND_NOISE, Threshold, thresholds
 
 if TYPE_CHECKING:
     from propcal import Correction
+
+
+SHARED = ("alpha", "gamma", "rho", "n_bins", "binning", "intersections", "missing", "weight_kind")
 
 
 class Format(StrEnum):
@@ -31,6 +34,7 @@ def audit(
     outcome: o.Outcome = None,
     groups: o.Groups = None,
     weight: o.Weight = None,
+    weight_kind: o.WeightKind = None,
     cluster: o.Cluster = None,
     na: o.Na = None,
     cut: o.Cut = None,
@@ -115,8 +119,10 @@ def audit(
         binning=o.bins(binning),
         n_draws=draws,
         random_state=seed,
+        weight_kind=weight_kind,
     )
-    _check_target(output, force)
+    said = {name: settings[name] for name in SHARED if name in settings}
+    _check_target(output, force, [file, correction])
     model = _load(correction)
     with warnings_as_lines(), working("Reading...") as say:
         people = columns.load(file, also=() if model is None else model.reads)
@@ -130,16 +136,16 @@ def audit(
         typer.echo(text)
     else:
         _show(result)
-        if model is None:
-            typer.echo(f"To correct it:\n  {_then(file, columns)}")
+        if model is None and result.verdict.conclusion == BEYOND_NOISE:
+            typer.echo(f"To correct it:\n  {_then(file, columns, said)}")
     _end(limits, result)
 
 
-def _check_target(output: Path | None, force: bool) -> None:
+def _check_target(output: Path | None, force: bool, reads: list[Path | None]) -> None:
     if output is not None:
         from propcal.output.storage import check_target
 
-        check_target(output, force=force)
+        check_target(output, force=force, reads=reads)
 
 
 def _load(path: Path | None) -> Correction | None:
@@ -152,19 +158,21 @@ def _audit(columns: Columns, people: Any, model: Correction | None, settings: di
     """An audit, or a comparison of the score with what a correction makes of it."""
     import propcal
 
-    if model is None:
-        return propcal.audit(columns.atoms(people), **settings)
     if isinstance(people, propcal.Atoms):
+        if model is None:
+            return propcal.audit(people, **settings)
         return propcal.compare({"score": None, "corrected": model}, people, **settings)
     words = {name: settings.pop(name) for name in ("intersections", "missing") if name in settings}
-    data = {
-        "sensitive_features": people,
-        "groups": columns.definition(**words),
-        "sample_weight": None if columns.weight is None else people[columns.weight],
-        "cluster": None if columns.cluster is None else people[columns.cluster],
-    }
-    scores = {"score": people[columns.score], "corrected": model}
-    return propcal.compare(scores, people[columns.outcome], **o.given(**data), **settings)
+    data = o.given(
+        sensitive_features=people,
+        groups=columns.definition(**words),
+        sample_weight=None if columns.weight is None else people[columns.weight],
+        cluster=None if columns.cluster is None else people[columns.cluster],
+    )
+    score, outcome = people[columns.score], people[columns.outcome]
+    if model is None:
+        return propcal.audit(outcome, score, **data, **settings)
+    return propcal.compare({"score": score, "corrected": model}, outcome, **data, **settings)
 
 
 def _write(text: str, path: Path) -> None:
@@ -185,9 +193,13 @@ def _show(result: Any) -> None:
     Console(highlight=False).print(shown(result))
 
 
-def _then(file: Path, columns: Columns) -> str:
-    """The command that corrects what the audit found."""
-    return join(["propcal", "fit", str(file), *columns.flags(), "-o", "model.json"])
+def _then(file: Path, columns: Columns, settings: dict[str, Any]) -> str:
+    """The command that corrects what the audit found, for the same groups and bins."""
+    flags = []
+    for name, value in settings.items():
+        text = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list) else str(value)
+        flags += [f"--{name.replace('_', '-')}", text]
+    return join(["propcal", "fit", str(file), *columns.flags(), *flags, "-o", "model.json"])
 
 
 def _end(limits: list[Threshold], result: Any) -> None:

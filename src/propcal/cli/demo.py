@@ -51,9 +51,10 @@ def demo(
 ) -> None:
     """Correct a risk score on generated emergency-department visits.
 
-    Generates visits with the group sizes and admission rates of the paper's Table 1, fits a
-    logistic regression that does not know race or gender, corrects its scores with PMCBoost on one
-    part of the people, and compares both on the others; beside them the paper's own settings, which
+    Generates visits with the group sizes and admission rates of the
+    paper's Table 1, fits a logistic regression that does not know race or
+    gender, corrects its scores with PMCBoost on one part of the people, and
+    compares both on the others; beside them the paper's own settings, which
     neither start smoothly nor guard against noise. Ends with an audit.
 
     Example: propcal demo --people 50000 --alpha 0.05

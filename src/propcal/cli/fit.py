@@ -31,6 +31,7 @@ def fit(
     outcome: o.Outcome = None,
     groups: o.Groups = None,
     weight: o.Weight = None,
+    weight_kind: o.WeightKind = None,
     na: o.Na = None,
     cut: o.Cut = None,
     where: o.Where = None,
@@ -121,11 +122,11 @@ def fit(
     if guard is not None:
         settings["guard"] = _guard(guard)
     Settings(proportional=method is Method.PMCBOOST, **settings)  # a wrong option is told before the work
-    check_target(output, force=force)
+    check_target(output, force=force, reads=[file])
     algorithm = PMCBoost if method is Method.PMCBOOST else MCBoost
     model = (algorithm.paper if paper else algorithm)(**settings, **o.given(random_state=seed))
     with warnings_as_lines(), working("Reading...") as say:
-        atoms = columns.atoms(columns.load(file))
+        atoms = columns.atoms(columns.load(file), weight_kind or "auto")
         say("Fitting (the first fit on a machine compiles for some seconds)...")
         model.fit_atoms(atoms)
         model.correction_.save(output)

@@ -31,6 +31,15 @@ Outcome = Annotated[
 Weight = Annotated[
     str | None, typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Column with weights.")
 ]
+WeightKind = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|frequency|survey",
+        rich_help_panel=_DATA,
+        help="What weights are: counts of people, or survey weights. "
+        "[dim]Default: counts if all are whole[/dim]",
+    ),
+]
 Cluster = Annotated[
     str | None,
     typer.Option(

@@ -51,7 +51,7 @@ class Columns:
         from propcal.core.atoms import Atoms
         from propcal.data.derive import numeric_columns
         from propcal.data.files import open_file
-        from propcal.data.people import wanted_columns
+        from propcal.data.people import refuse_two_roles, wanted_columns
 
         groups = self.definition()
         people = open_file(path, missing=self.na)
@@ -61,6 +61,7 @@ class Columns:
         if self.score is None or self.outcome is None:
             lacking = "--score" if self.score is None else "--outcome"
             raise InputError(f"{path} has the columns {_some(people.names)}; say which is the {lacking}")
+        refuse_two_roles(self.score, self.outcome, wanted_columns(groups) or [])
         single = [name for name in (self.score, self.outcome, self.weight) if name is not None]
         wanted = [*single, *(wanted_columns(groups) or []), *also]
         wanted += [] if self.cluster is None else [self.cluster]
@@ -68,7 +69,7 @@ class Columns:
         numeric = [*single, *numeric_columns(recipes, groups.attributes([]))]
         return people.read(list(dict.fromkeys(wanted)), numeric=numeric)
 
-    def atoms(self, loaded: Any) -> Atoms:
+    def atoms(self, loaded: Any, weight_kind: str = "auto") -> Atoms:
         """What `load` gave, reduced to atoms."""
         from propcal.core.atoms import Atoms
 
@@ -76,14 +77,14 @@ class Columns:
             return loaded
         assert self.score is not None
         assert self.outcome is not None
-        more: dict[str, Any] = {} if self.cluster is None else {"cluster": self.cluster}
         return Atoms.from_frame(
             loaded,
             score=self.score,
             outcome=self.outcome,
             groups=self.definition(),
             weight=self.weight,
-            **more,
+            cluster=self.cluster,
+            weight_kind=weight_kind,
         )
 
     def _refuse_columns(self, path: Path) -> None:

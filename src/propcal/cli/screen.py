@@ -21,7 +21,10 @@ def in_flags(message: str) -> str:
     """
     message = re.sub(r"Groups\(cuts=\{['\"](.+?)['\"]: \[\.\.\.\]\}\)", r"--cut \1=...", message)
     message = message.replace("Groups(columns=[...])", "--groups")
-    message = re.sub(r"\bmax_updates\b", "--max-updates", message)
+    names = {"max_updates": "--max-updates", "n_draws": "--draws", "random_state": "--seed"}
+    for name, flag in names.items():
+        message = re.sub(rf"\b{name}\b", flag, message)
+    message = message.replace("weight_kind", "--weight-kind")
     return re.sub(r'\b(missing|unseen|intersections)="?(\w+)"?', r"--\1 \2", message)
 
 

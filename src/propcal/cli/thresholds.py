@@ -68,6 +68,7 @@ def thresholds(texts: Sequence[str] | None) -> list[Threshold]:
 
 
 def _threshold(text: str) -> Threshold:
+    text = text.lower()  # the screen says PMC
     if text.strip() == "verdict":
         return Threshold("verdict")
     found = _FORM.fullmatch(text)
@@ -77,6 +78,8 @@ def _threshold(text: str) -> Threshold:
         limit = math.nan
     if found is None or math.isnan(limit):
         raise InputError(f'--fail-on {text!r}: write it like "pmc > 0.2", or the word verdict')
+    if found[1] == "verdict":
+        raise InputError(f"--fail-on {text!r}: the word verdict stands alone")
     if found[1] not in NAMES:
         raise InputError(
             f"--fail-on {text!r}: there is no {found[1]!r}; there are {', '.join(NAMES)}, verdict"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
 from typing import Any
@@ -95,6 +95,7 @@ def checked_rows(
 
     `names` says how errors call the score, the outcome and the weight.
     """
+    _warn_of_other_order(score, outcome, sensitive_features, sample_weight, cluster)
     values, y = numbers(score, names[0]), numbers(outcome, names[1])
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
     columns = attribute_columns(sensitive_features, wanted_columns(groups))
@@ -131,6 +132,27 @@ def checked_rows(
         codes.append(buckets if counts is None else buckets[counts])
     patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
     return Rows(patterns, code, values, outcome, weight)
+
+
+def _warn_of_other_order(*columns: Any) -> None:
+    """Rows belong together by their place; pandas' indexes of the same labels may say otherwise."""
+    found: list[Any] = [getattr(column, "index", None) for column in columns]
+    indexes = [index for index in found if hasattr(index, "equals")]
+    for other in indexes[1:]:
+        first = indexes[0]
+        if len(first) == len(other) and not first.equals(other):
+            try:
+                same = first.sort_values().equals(other.sort_values())
+            except TypeError:  # labels of several kinds have no order
+                continue
+            if same:
+                warnings.warn(
+                    "rows are matched by their place, and the indexes have the same labels in another order; "
+                    "align them, for example with .loc[other.index]",
+                    UserWarning,
+                    stacklevel=4,
+                )
+                return
 
 
 def rows_of_scores(
@@ -195,6 +217,7 @@ def atoms_from_frame(
     wanted = wanted_columns(groups)
     if wanted is None:
         raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
+    refuse_two_roles(score, outcome, wanted)
     also = [name for name in optional.values() if name is not None]
     columns = frame_columns(frame, "frame", list(dict.fromkeys([score, outcome, *wanted, *also])))
     return rows_to_atoms(
@@ -208,6 +231,14 @@ def atoms_from_frame(
         resolution=resolution,
         weight_kind=weight_kind,
     )
+
+
+def refuse_two_roles(score: str, outcome: str, groups: Sequence[str]) -> None:
+    """A score that is its own outcome is always right, and a group made of the outcome always wrong."""
+    if score == outcome:
+        raise InputError(f"column {score!r} is named as the score and as the outcome")
+    if outcome in groups:
+        raise InputError(f"column {outcome!r} is the outcome and cannot define groups as well")
 
 
 def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[FloatArray, Patterns, Any]:

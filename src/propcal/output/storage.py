@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
@@ -34,19 +34,30 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
         raise IsADirectoryError(f"cannot write {target}: it is a folder")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
+    if target.exists() and not target.is_file():
+        raise InputError(f"cannot write {target}: it is no ordinary file")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".propcal-", suffix=".part")
     os.close(handle)
     part = Path(name)
     try:
         yield part
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)  # as any new file; mkstemp's are private
+        part.chmod(_mode(target))
+        with open(part, "rb") as written:
+            os.fsync(written.fileno())  # a power cut must not leave an empty file in the old one's place
         part.replace(target)
     except BaseException:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+def _mode(target: Path) -> int:
+    """Who may read a file: as before if it replaces one, or as any new file; mkstemp's are private."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> None:
@@ -55,9 +66,16 @@ def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> Non
         write(part)
 
 
-def check_target(path: str | PathLike[str], *, force: bool) -> None:
-    """Whether a file may be written, asked before the work begins."""
+def check_target(
+    path: str | PathLike[str], *, force: bool, reads: Sequence[str | PathLike[str] | None] = ()
+) -> None:
+    """Whether a file may be written, asked before the work begins; never over one that is read."""
     target = Path(os.path.realpath(path))
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise InputError(f"cannot write {path}: it is no ordinary file")
+    for source in reads:
+        if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+            raise InputError(f"{path} is what is read; name another file to write")
     if target.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file in it")
     if not target.parent.is_dir():

@@ -53,7 +53,9 @@ def comparison_text(comparison: Comparison) -> RenderableType:
     parts += [_differences(comparison), Text(f"{plain(names[-1])}, in full", style="bold"), Text()]
     last = comparison.audits[names[-1]]
     parts += [_losses(last), *_debiased(last), *_categories(last), *_groups(last)]
-    return Group(*parts, *_notes([*comparison.notes, *last.notes]))
+    # of each score the comparison has said already to whom it was fitted
+    own = [note for note in last.notes if not note.startswith("The correction was ")]
+    return Group(*parts, *_notes([*comparison.notes, *own]))
 
 
 def as_text(shown: RenderableType, width: int = 100) -> str:
@@ -118,14 +120,17 @@ def _verdict(audit: Audit) -> list[RenderableType]:
 
 
 def _losses(audit: Audit) -> RenderableType:
-    table = _table("Losses: the worst of all categories", ("", "loss", "noise floor", "interval", "where"))
+    headings = ("", "loss", "noise floor", "p", "interval", "where")
+    table = _table("Losses: the worst of all categories", headings)
     for name, row in audit.losses.iterrows():
         floor = "-" if _unknown(row["floor_95"]) else f"{row['floor_median']:.3f}, {row['floor_95']:.3f}"
         loss, interval = number(row["value"]), between(row["low"], row["high"])
-        _row(table, LOSS_NAMES.get(str(name), name), loss, floor, interval, row["where"])
+        p = number(row["p_value"])
+        _row(table, LOSS_NAMES.get(str(name), name), loss, floor, p, interval, row["where"])
     said = (
         "MC: gap between outcome rate and mean score. PMC: the same as a share of the rate. DC: log-ratio of "
-        "two groups' rates. Noise floor: what a perfect score would show here, median and 95th percentile."
+        "two groups' rates. Noise floor: what a perfect score would show here, median and 95th percentile; "
+        "p: how often it would show as much."
     )
     return Group(table, _said(said), Text())
 
@@ -150,15 +155,17 @@ def _categories(audit: Audit) -> list[RenderableType]:
         return [Text("No category has enough people to be looked at.\n")]
     sure = int(worst["beyond"].sum())
     title = "Worst categories" if sure else "Largest gaps, none of them beyond what noise allows"
+    if worst["low"].isna().all():
+        title = "Largest gaps; what noise allows is not known"
     # the gap itself is the difference of the two rates before it
     table = _table(title, ("group", "scores in", "people", "had it", "said", "gap is in"))
     for _, row in worst.iterrows():
-        marked = f"{row['group']} *" if row["beyond"] and sure < len(worst) else row["group"]
+        marked = f"{row['group']} *" if row["beyond"] else row["group"]
         rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
         interval = between(row["low"], row["high"], 2, sign="+")
         _row(table, marked, row["bin"], f"{row['people']:,}", *rates, interval)
     said = "Had it: share with the outcome. Said: mean score."
-    said += " *: beyond what noise allows." if 0 < sure < len(worst) else ""
+    said += " *: beyond what noise allows." if sure else ""
     return [table, _said(said), Text()]
 
 
@@ -169,14 +176,21 @@ def _groups(audit: Audit) -> list[RenderableType]:
     for _, row in audit.groups[kept].head(MOST_GROUPS).iterrows():
         rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
         interval = between(row["observed_expected_low"], row["observed_expected_high"], 2)
-        _row(table, row["group"], f"{row['people']:,}", *rates, number(row["observed_expected"], 2), interval)
-    return [table, *_more(int(kept.sum()) - MOST_GROUPS), Text(), *_left_out(audit.groups[~kept])]
+        marked = f"{row['group']} *" if row["finding"] in ("too high", "too low") else row["group"]
+        _row(table, marked, f"{row['people']:,}", *rates, number(row["observed_expected"], 2), interval)
+    more = _more(int(kept.sum()) - MOST_GROUPS)
+    said = (
+        "*: beyond noise, corrected for the number of groups. Each interval stands for itself: one in twenty "
+        "misses the truth by chance."
+    )
+    return [table, *more, _said(said), Text(), *_left_out(audit.groups[~kept])]
 
 
 def _left_out(groups: Any) -> list[RenderableType]:
     if not len(groups):
         return []
-    table = _table(f"Left out: {len(groups):,} groups", ("group", "why", "people"))
+    title = f"Left out: {len(groups):,} group{'s' if len(groups) > 1 else ''}"
+    table = _table(title, ("group", "why", "people"))
     for _, row in groups.head(MOST_LEFT_OUT).iterrows():
         _row(table, row["group"], row["reason"], f"{row['people']:,}")
     return [table, *_more(len(groups) - MOST_LEFT_OUT), Text()]

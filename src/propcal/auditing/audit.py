@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 
 from propcal import __version__
 from propcal.auditing import frames
+from propcal.auditing.counts import Counts
 from propcal.auditing.debiased import debiased
 from propcal.auditing.findings import Findings, Rule, find
 from propcal.auditing.losses import losses
@@ -56,6 +58,7 @@ class Audit:
     distribution: pd.DataFrame
     notes: tuple[str, ...]
     settings: dict[str, Any]
+    _counts: Counts | None = field(default=None, repr=False)
 
     def to_frame(self, kind: str = "categories") -> pd.DataFrame:
         """One of the tables by name, such as "categories" or "groups"."""
@@ -65,11 +68,57 @@ class Audit:
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
-    def to_json(self) -> str:
-        """Everything as JSON (docs/reference/audit.schema.json)."""
-        from propcal.output.audit_json import audit_to_json
+    def to_json(self, suppress: int | None = None) -> str:
+        """Everything as JSON (docs/reference/audit.schema.json).
 
-        return audit_to_json(self)
+        `suppress=11` hides counts of 1 to 10 people and what would give them away; None hides nothing.
+        """
+        from propcal.output.audit_json import audit_to_json
+        from propcal.output.suppressed import suppressed
+
+        return audit_to_json(suppressed(self, suppress))
+
+    def to_html(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = 11,
+        title: str | None = None,
+        correction: Any = None,
+        certificate: Any = None,
+    ) -> str:
+        """One page for everyone who must decide: the verdict in plain words, pictures, tables, methods.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write it, whole or not at all; it is one file that needs nothing else.
+        suppress : int, default=11
+            Hide counts of people, of outcomes and of people without it from 1 to 10, what comes from
+            them, and whatever they could be worked out from; 0 shows everything.
+        title : str, optional
+        correction : Correction or fitted PMCBoost or MCBoost, optional
+            Show what it does to the score, and its certificate if it has one.
+        certificate : Certificate, optional
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        from propcal.output.report.render import write_html
+
+        return write_html(
+            self, path, suppress=suppress, title=title, correction=correction, certificate=certificate
+        )
+
+    def to_markdown(
+        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+    ) -> str:
+        """The same in short, as Markdown text; arguments as for `to_html`."""
+        from propcal.output.report.render import write_markdown
+
+        return write_markdown(self, path, suppress=suppress, title=title)
 
     def plot(self, kind: str = "forest", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
         """Draw the audit with matplotlib (extra `plots`), in colours that everybody can tell apart.
@@ -217,6 +266,7 @@ def assemble(found: Findings) -> Audit:
         distribution=frames.stacked(found.profiles, "bars"),
         notes=notes_of(found),
         settings=settings_of(found),
+        _counts=Counts.of(found),
     )
 
 

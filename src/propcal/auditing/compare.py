@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,36 @@ class Comparison:
         """The differences."""
         return self.differences.copy()
 
-    def to_json(self) -> str:
-        """Everything as JSON (docs/reference/audit.schema.json)."""
+    def to_json(self, suppress: int | None = None) -> str:
+        """Everything as JSON (docs/reference/audit.schema.json); `suppress` as for an audit."""
         from propcal.output.audit_json import comparison_to_json
+        from propcal.output.suppressed import suppressed_comparison
 
-        return comparison_to_json(self)
+        return comparison_to_json(suppressed_comparison(self, suppress))
+
+    def to_html(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = 11,
+        title: str | None = None,
+        correction: Any = None,
+        certificate: Any = None,
+    ) -> str:
+        """The page of the last score, with what changed from the base; arguments as for `Audit.to_html`."""
+        from propcal.output.report.render import write_html
+
+        return write_html(
+            self, path, suppress=suppress, title=title, correction=correction, certificate=certificate
+        )
+
+    def to_markdown(
+        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+    ) -> str:
+        """The same in short, as Markdown text."""
+        from propcal.output.report.render import write_markdown
+
+        return write_markdown(self, path, suppress=suppress, title=title)
 
     def plot(
         self, kind: str = "before_after", groups: Any = None, *, ax: Any = None, width: float = 6.4

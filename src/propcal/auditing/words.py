@@ -16,6 +16,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import UNIT
 
 MOST_NAMED = 3
+EVERY_HUNDRED = " outcomes for every 100 that it expects)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +66,11 @@ def _who(groups: pd.DataFrame, finding: str) -> str:
     if chosen.empty:
         return ""
     ratio = chosen["observed_expected"].to_numpy(dtype=np.float64)
-    ratio = np.where(np.isnan(ratio), np.inf, ratio)  # nothing expected
-    order = np.argsort(-np.abs(np.log(np.clip(ratio, 1e-3, 1e3))), kind="stable")
-    names, outcomes = chosen["group"].tolist(), chosen["positives"].tolist()
-    named = [
-        f"{names[i]} ({100 * ratio[i]:.0f} outcomes for every 100 that it expects)"
-        if np.isfinite(ratio[i])
-        else f"{names[i]} ({outcomes[i]:,.0f} with the outcome, none expected)"
-        for i in order[:MOST_NAMED]
-    ]
-    named[1:] = [text.replace(" outcomes for every 100 that it expects)", ")") for text in named[1:]]
+    size = np.abs(np.log(np.clip(np.where(np.isnan(ratio), 1.0, ratio), 1e-3, 1e3)))
+    order = np.lexsort((-size, np.isnan(ratio)))  # numbers may be hidden, or nothing was expected
+    rows = chosen.to_dict("records")
+    named = [_named(rows[i]) for i in order[:MOST_NAMED]]
+    named[1:] = [text.replace(EVERY_HUNDRED, ")") for text in named[1:]]
     if len(order) > MOST_NAMED:
         more = len(order) - MOST_NAMED
         named.append(f"{more} more group{'s' if more > 1 else ''}")
@@ -82,9 +78,19 @@ def _who(groups: pd.DataFrame, finding: str) -> str:
     return f"It is {finding} for {listed}."
 
 
+def _named(group: dict[str, Any]) -> str:
+    """A group, and by how much the score is off; nothing of what is hidden."""
+    ratio, outcomes = group["observed_expected"], group["positives"]
+    if not pd.isna(ratio):
+        return f"{group['group']} ({100 * ratio:.0f}{EVERY_HUNDRED}"
+    if not pd.isna(outcomes) and group["mean_score"] == 0:
+        return f"{group['group']} ({outcomes:,.0f} with the outcome, none expected)"
+    return str(group["group"])
+
+
 def worst_categories(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     """Eligible categories: those surely wrong first, then by their gap as a share of the detectable one."""
-    eligible = categories[categories["eligible"]]
+    eligible = categories[categories["eligible"] & categories["gap"].notna()]
     sure = (eligible["low"] > 0) | (eligible["high"] < 0)
     ranked = eligible.assign(beyond=sure, relative=(eligible["gap"].abs() / eligible["detectable_gap"]))
     ranked = ranked.fillna({"relative": ranked["gap"].abs()})  # no noise known: by the gap itself
@@ -117,9 +123,10 @@ def _insufficient(groups: pd.DataFrame, min_people: int) -> str:
 
 def _within(groups: pd.DataFrame, categories: pd.DataFrame) -> str:
     tested = groups[groups["finding"] == WITHIN]
-    people = int(groups["people"].iloc[0])
+    everybody = groups["people"].iloc[0]
+    people = "these" if everybody is None else f"{int(everybody):,}"
     text = (
-        f"Within noise: {people:,} people do not show that the score is wrong for "
+        f"Within noise: {people} people do not show that the score is wrong for "
         f"{'everybody' if len(tested) == 1 else f'any of the {len(tested) - 1:,} groups tested'}. "
     )
     error = tested["detectable_error"].to_numpy(dtype=np.float64)
@@ -147,10 +154,8 @@ def notes_of(found: Findings) -> tuple[str, ...]:
         "The verdict comes from stronger ones."
     )
     for attribute, count in missing_counts(atoms).items():
-        share = 100 * count / atoms.n_people
         alone = found.rule.words().missing == "level"
-        kept = "they are a group of their own" if alone else "they are in no group of it"
-        notes.append(f"{attribute} is missing for {count:,} people ({share:.1f} %); {kept}.")
+        notes.append(missing_note(attribute, count, atoms.n_people, alone=alone))
     if collection.left_out:
         notes.append(
             f"{counted(len(collection.left_out), 'group')} left out (share below gamma="
@@ -158,10 +163,7 @@ def notes_of(found: Findings) -> tuple[str, ...]:
         )
     ends = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
     if ends:
-        notes.append(
-            f"{ends:,} people have a score of exactly 0 or 1, which log-odds and log loss take as very close "
-            "to it."
-        )
+        notes.append(ends_note(ends))
     if found.rows and atoms.frequencies and atoms.n_people != found.rows:
         notes.append(
             f"Whole weights are taken as counts: {found.rows:,} rows stand for {atoms.n_people:,} people. "
@@ -191,6 +193,21 @@ def counted(n: int, thing: str) -> str:
     ('1 group is', '1,234 groups are')
     """
     return f"{n:,} {thing} is" if n == 1 else f"{n:,} {thing}s are"
+
+
+def missing_note(attribute: str, count: int | None, n_people: int, *, alone: bool) -> str:
+    """For how many people an attribute is missing; None if that is hidden."""
+    kept = "they are a group of their own" if alone else "they are in no group of it"
+    some = "some people" if count is None else f"{count:,} people ({100 * count / n_people:.1f} %)"
+    return f"{attribute} is missing for {some}; {kept}."
+
+
+def ends_note(count: int | None) -> str:
+    """How many people have a score that is certain; None if that is hidden."""
+    some = "Some" if count is None else f"{count:,}"
+    return (
+        f"{some} people have a score of exactly 0 or 1, which log-odds and log loss take as very close to it."
+    )
 
 
 def missing_counts(atoms: Atoms) -> dict[str, int]:

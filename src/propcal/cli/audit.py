@@ -13,6 +13,7 @@ from propcal.cli import options as o
 from propcal.cli.people import Columns
 from propcal.cli.screen import warnings_as_lines, working
 from propcal.cli.thresholds import BEYOND_NOISE, Threshold, thresholds
+from propcal.errors import InputError
 
 if TYPE_CHECKING:
     from propcal import Correction
@@ -87,6 +88,28 @@ def audit(
             "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Write JSON there too."
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            rich_help_panel="Output",
+            help="Write a page that anybody can read there.",
+        ),
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--md", metavar="FILE", rich_help_panel="Output", help="Write it in short as Markdown."),
+    ] = None,
+    suppress: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            rich_help_panel="Output",
+            help="Hide counts of people below this, and what would give them away, in all that is printed or "
+            "written; 0 shows everything.",
+        ),
+    ] = 11,
     force: o.Force = False,
     config: o.Config = None,  # noqa: ARG001  # its callback has done the work
 ) -> None:
@@ -100,7 +123,7 @@ def audit(
       --cut age=40,65 --where "elderly=age >= 75 and insurance = Medicare"
 
       propcal audit new.csv --score risk --outcome y --groups race
-      --correction model.json --fail-on "pmc > 0.2" --fail-on verdict
+      --correction model.json --fail-on "pmc > 0.2" --fail-on verdict --html report.html
 
     Exit codes: 0 fine, 1 a --fail-on threshold was passed, 2 wrong use.
     """
@@ -122,30 +145,46 @@ def audit(
         weight_kind=weight_kind,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
-    _check_target(output, force, [file, correction])
+    _check_targets([output, html, markdown], force, [file, correction])
     model = _load(correction)
     with warnings_as_lines(), working("Reading...") as say:
         people = columns.load(file, also=() if model is None else model.reads)
         say("Auditing...")
         settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
         result = _audit(columns, people, model, settings)
-    text = result.to_json() if output is not None or format_ is Format.JSON else ""
+    shown = _without_small_counts(result, suppress)
+    text = shown.to_json() if output is not None or format_ is Format.JSON else ""
     if output is not None:
         _write(text, output)
+    if html is not None:
+        result.to_html(html, suppress=suppress, correction=model)
+    if markdown is not None:
+        result.to_markdown(markdown, suppress=suppress)
     if format_ is Format.JSON:
         typer.echo(text)
     else:
-        _show(result)
+        _show(shown)
         if model is None and result.verdict.conclusion == BEYOND_NOISE:
             typer.echo(f"To correct it:\n  {_then(file, columns, said)}")
-    _end(limits, result)
+    _end(limits, result, shown)
 
 
-def _check_target(output: Path | None, force: bool, reads: list[Path | None]) -> None:
-    if output is not None:
-        from propcal.output.storage import check_target
+def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | None]) -> None:
+    """Whether files may be written, and are different ones."""
+    from propcal.output.storage import check_target
 
-        check_target(output, force=force, reads=reads)
+    given = [path for path in paths if path is not None]
+    for path in given:
+        check_target(path, force=force, reads=reads)
+    if len({path.resolve() for path in given}) < len(given):
+        raise InputError("--output, --html and --md must be different files")
+
+
+def _without_small_counts(result: Any, suppress: int) -> Any:
+    from propcal.output.suppressed import suppressed, suppressed_comparison
+
+    hide = suppressed_comparison if hasattr(result, "audits") else suppressed
+    return hide(result, suppress)
 
 
 def _load(path: Path | None) -> Correction | None:
@@ -202,10 +241,10 @@ def _then(file: Path, columns: Columns, settings: dict[str, Any]) -> str:
     return join(["propcal", "fit", str(file), *columns.flags(), *flags, "-o", "model.json"])
 
 
-def _end(limits: list[Threshold], result: Any) -> None:
+def _end(limits: list[Threshold], result: Any, shown: Any) -> None:
     """Exit code 1 if a threshold was passed; of a comparison, by the last score."""
-    judged = list(result.audits.values())[-1] if hasattr(result, "audits") else result
-    failures = [failure for limit in limits if (failure := limit.failure(judged))]
+    judged, told = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
+    failures = [failure for limit in limits if (failure := limit.failure(judged, told))]
     for limit in limits:
         if note := limit.undecided(judged):
             typer.echo(f"propcal: note: {note}", err=True)

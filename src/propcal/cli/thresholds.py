@@ -37,15 +37,26 @@ class Threshold:
         decided = self.name != "verdict" or conclusion in (BEYOND_NOISE, "within noise")
         return "" if decided else f"{self}: it is {conclusion}, which does not fail"
 
-    def failure(self, audit: Any) -> str:
-        """Why the audit fails; empty if it does not. A value that is not known fails."""
+    def failure(self, audit: Any, shown: Any = None) -> str:
+        """Why the audit fails; empty if it does not. A value that is not known fails.
+
+        `shown` is the audit without numbers that tell of few people.
+        """
         if self.name == "verdict":
             conclusion = audit.verdict.conclusion
             return f"the verdict is: {conclusion}" if conclusion == BEYOND_NOISE else ""
         value = _value(audit, self.name)
         if math.isnan(value):
             return f"{self}: {self.name} is not known for these data"
-        return f"{self}: {self.name} is {value:.4g}" if COMPARE[self.compare](value, self.limit) else ""
+        if not COMPARE[self.compare](value, self.limit):
+            return ""
+        hidden = shown is not None and math.isnan(_value(shown, self.name))
+        said = (
+            "so it is; the value tells of few people and is hidden"
+            if hidden
+            else f"{self.name} is {value:.4g}"
+        )
+        return f"{self}: {said}"
 
     def __str__(self) -> str:
         return self.name if self.name == "verdict" else f"{self.name} {self.compare} {self.limit:g}"

@@ -69,18 +69,21 @@ def audit_to_json(audit: Audit) -> str:
     return _text(audit_content(audit))
 
 
+def comparison_content(comparison: Comparison) -> dict[str, Any]:
+    """What a comparison says, as plain lists and dicts."""
+    return {
+        "format": COMPARISON_FORMAT,
+        "version": AUDIT_VERSION,
+        "base": comparison.base,
+        "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
+        "differences": _records(comparison.differences),
+        "notes": list(comparison.notes),
+    }
+
+
 def comparison_to_json(comparison: Comparison) -> str:
     """The JSON text of a comparison."""
-    return _text(
-        {
-            "format": COMPARISON_FORMAT,
-            "version": AUDIT_VERSION,
-            "base": comparison.base,
-            "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
-            "differences": _records(comparison.differences),
-            "notes": list(comparison.notes),
-        }
-    )
+    return _text(comparison_content(comparison))
 
 
 def _text(content: dict[str, Any]) -> str:

@@ -84,6 +84,11 @@ def percent(value: float) -> str:
     return "-" if _unknown(value) else f"{100 * value:.1f} %"
 
 
+def people(count: int | None) -> str:
+    """A number of people, which may be hidden."""
+    return "hidden" if count is None else f"{count:,}"
+
+
 def between(low: float, high: float, digits: int = 3, *, sign: str = "") -> str:
     """An interval, or a dash if it is not known."""
     if _unknown(low) or _unknown(high):
@@ -163,7 +168,7 @@ def _categories(audit: Audit) -> list[RenderableType]:
         marked = f"{row['group']} *" if row["beyond"] else row["group"]
         rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
         interval = between(row["low"], row["high"], 2, sign="+")
-        _row(table, marked, row["bin"], f"{row['people']:,}", *rates, interval)
+        _row(table, marked, row["bin"], people(row["people"]), *rates, interval)
     said = "Had it: share with the outcome. Said: mean score."
     said += " *: beyond what noise allows." if sure else ""
     return [table, _said(said), Text()]
@@ -177,7 +182,7 @@ def _groups(audit: Audit) -> list[RenderableType]:
         rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
         interval = between(row["observed_expected_low"], row["observed_expected_high"], 2)
         marked = f"{row['group']} *" if row["finding"] in ("too high", "too low") else row["group"]
-        _row(table, marked, f"{row['people']:,}", *rates, number(row["observed_expected"], 2), interval)
+        _row(table, marked, people(row["people"]), *rates, number(row["observed_expected"], 2), interval)
     more = _more(int(kept.sum()) - MOST_GROUPS)
     said = (
         "*: beyond noise, corrected for the number of groups. Each interval stands for itself: one in twenty "
@@ -192,7 +197,7 @@ def _left_out(groups: Any) -> list[RenderableType]:
     title = f"Left out: {len(groups):,} group{'s' if len(groups) > 1 else ''}"
     table = _table(title, ("group", "why", "people"))
     for _, row in groups.head(MOST_LEFT_OUT).iterrows():
-        _row(table, row["group"], row["reason"], f"{row['people']:,}")
+        _row(table, row["group"], row["reason"], people(row["people"]))
     return [table, *_more(len(groups) - MOST_LEFT_OUT), Text()]
 
 

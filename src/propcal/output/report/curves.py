@@ -1,0 +1,103 @@
+"""The curves of a group as arrays, from what is shown of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.core.grid import BoolArray, FloatArray
+
+MOST_GUESSED = 0.15  # share of a group's people, with or without the outcome, whose bin may be guessed
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """What acting on the score would do, by threshold; `guessed` where hidden people were spread out."""
+
+    threshold: FloatArray
+    net_benefit: FloatArray
+    treat_all: FloatArray
+    sensitivity: FloatArray
+    specificity: FloatArray
+    guessed: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurves:
+    """One group: its row, its thresholds, its smooth curve, its histogram."""
+
+    row: Any
+    thresholds: Thresholds
+    curve: FloatArray
+    bars: FloatArray
+
+    @property
+    def hidden_bars(self) -> BoolArray:
+        """Which bars of the histogram are hidden."""
+        return np.asarray(np.isnan(self.bars[:, 2])) if len(self.bars) else np.zeros(0, dtype=np.bool_)
+
+
+def group_curves(groups: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[GroupCurves]:
+    """The curves of everybody and of every group that counts and is shown."""
+    blocks = {name: _blocks(table) for name, table in tables.items()}
+    everybody = blocks["distribution"].get(groups["group"].iloc[0], np.empty((0, 4)))
+    found = []
+    for i, row in enumerate(groups.to_dict("records")):
+        if i and (not row["kept"] or row["people"] is None):
+            continue
+        bars = blocks["distribution"].get(row["group"], np.empty((0, 4)))
+        exact = blocks["net_benefit"].get(row["group"], np.empty((0, 8)))
+        curve = blocks["curves"].get(row["group"], np.empty((0, 4)))
+        found.append(GroupCurves(row, _thresholds(exact, bars, everybody, row), curve, bars))
+    return found
+
+
+def _blocks(table: pd.DataFrame) -> dict[str, FloatArray]:
+    """The rows of each group as an array, in the order of the columns."""
+    columns = [name for name in table.columns if name != "group"]
+    values = table[columns].to_numpy(dtype=np.float64)
+    return {str(name): values[places] for name, places in table.groupby("group", sort=False).indices.items()}
+
+
+def _thresholds(exact: FloatArray, bars: FloatArray, everybody: FloatArray, row: Any) -> Thresholds:
+    """Exact points, and between them the edges of bins with a guess of what is hidden."""
+    known = exact[:, [0, 1, 4, 5, 6]]
+    guess = np.empty((0, 5))
+    if len(bars) and np.isnan(bars[:, 2]).any():
+        guess = _guess(bars, everybody, row)
+        guess = guess[~np.isin(guess[:, 0].round(6), known[:, 0].round(6))]
+    points = np.concatenate([known, guess])
+    marks = np.repeat([False, True], [len(known), len(guess)])
+    order = np.argsort(points[:, 0], kind="stable")
+    threshold, benefit, treat_all, sensitivity, specificity = points[order].T
+    return Thresholds(threshold, benefit, treat_all, sensitivity, specificity, marks[order])
+
+
+def _guess(bars: FloatArray, everybody: FloatArray, row: Any) -> FloatArray:
+    """Points at the edges, hidden people spread over the hidden bins as everybody's are (or evenly).
+
+    It uses nothing but what is shown, and so gives nothing away.
+    """
+    nothing = np.empty((0, 5))
+    if row["positives"] is None or not np.isfinite([row["positives"], row["outcome_rate"]]).all():
+        return nothing
+    total = row["positives"] / row["outcome_rate"] if row["outcome_rate"] > 0 else float(row["people"])
+    sums = np.array([row["positives"], total - row["positives"]])
+    cells = np.stack([bars[:, 3], bars[:, 2] - bars[:, 3]])
+    hidden = np.isnan(cells[0])
+    rest = np.maximum(sums - np.nansum(cells, axis=1), 0.0)
+    if np.any(rest > MOST_GUESSED * sums) or np.any(sums <= 0):
+        return nothing
+    like = np.where(np.isnan(everybody[:, 2]), 0.0, everybody[:, 2])[hidden]
+    like = like + max(float(like.mean()), 1.0) * 0.1
+    cells[:, hidden] = rest[:, None] * like / like.sum()
+    above = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    threshold = bars[1:, 0]
+    odds = threshold / np.maximum(1 - threshold, 1e-9)
+    benefit = (above[0] - odds * above[1]) / total
+    treat_all = (sums[0] - odds * sums[1]) / total
+    points = np.column_stack([threshold, benefit, treat_all, above[0] / sums[0], 1 - above[1] / sums[1]])
+    return np.asarray(points[(threshold > 0) & (threshold < 1)])

@@ -1,0 +1,256 @@
+"""The four pictures of clinical practice for everybody, and the lines that a chosen group adds to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from propcal.core.grid import FloatArray
+from propcal.output.report.curves import GroupCurves
+from propcal.output.report.numbers import count, decimal, interval, known, per_100
+from propcal.output.report.svg import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    Axis,
+    Line,
+    Picture,
+    area,
+    bar,
+    path,
+    round_steps,
+    ticks,
+)
+
+TENTHS = (0, 0.2, 0.4, 0.6, 0.8, 1.0)
+FEWEST_POINTS = 5  # a line through fewer looks like a worse score than it is
+X = Axis(0, 1, LEFT, RIGHT)
+Y = Axis(0, 1, BOTTOM, TOP)
+
+
+@dataclass(frozen=True)
+class GroupPictures:
+    """What one group draws into the four pictures, its tables and its sentences."""
+
+    name: str
+    lines: dict[str, str]
+    tables: dict[str, list[list[str]]]
+    told: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Four:
+    """Four pictures of everybody, and every group's lines."""
+
+    pictures: list[Picture]
+    headings: dict[str, list[str]]
+    groups: list[GroupPictures]
+
+
+def four_pictures(found: list[GroupCurves]) -> Four:
+    """Draw everybody, and keep the groups ready for the reader to pick."""
+    benefit, most = _benefit_axis(found), _most_dense(found)
+    groups = [_group(each, benefit, most) for each in found]
+    steps, digits = round_steps(benefit.low, benefit.high)
+    first = groups[0]
+    shown = [
+        Picture(
+            "roc",
+            "Does it tell people apart?",
+            "Discrimination: sensitivity against the share of false alarms, over all thresholds. A "
+            "useless score "
+            "lies on the dotted diagonal.",
+            "false alarms, share of people without the outcome",
+            "found, share of people with it",
+            ticks(X, TENTHS),
+            ticks(Y, TENTHS),
+            [Line("guide", path(X([0, 1]), Y([0, 1])))],
+        ),
+        Picture(
+            "calibration",
+            "Is a score of 30 % right 30 % of the time?",
+            "Calibration: the smoothed share of people who had the outcome, by score, with a 95 % band. "
+            "A right "
+            "score lies on the dotted diagonal; below it the score is too high.",
+            "score",
+            "share who had the outcome",
+            ticks(X, TENTHS),
+            ticks(Y, TENTHS),
+            [Line("guide", path(X([0, 1]), Y([0, 1])))],
+        ),
+        Picture(
+            "benefit",
+            "Would acting on it help?",
+            "Net benefit: people treated rightly less people treated wrongly, who count by the odds of "
+            "the threshold. "
+            "The score should lie above treating everybody (thin line) and nobody (zero).",
+            "threshold from which people are treated",
+            "net benefit, per person",
+            ticks(X, TENTHS),
+            ticks(benefit, steps, digits),
+            [Line("guide", path(X([0, 1]), benefit(np.zeros(2))))],
+        ),
+        Picture(
+            "distribution",
+            "How are the scores spread?",
+            "Distribution: share of people in each range of scores. Bars of everybody are filled; those of "
+            "the group are outlined.",
+            "score",
+            "people, relative",
+            ticks(X, TENTHS),
+            [],
+            [Line("guide", path(X([0, 1]), Y([0, 0])))],
+        ),
+    ]
+    for picture in shown:
+        look = "fill" if picture.key == "distribution" else "line"
+        own = [key for key in first.lines if key.split("-")[0] == picture.key]
+        for key in own:
+            kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
+            picture.lines.append(Line(f"all-{kind}", first.lines[key]))
+        for key in own:
+            kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
+            picture.lines.append(Line(f"one-{kind}", "", key))
+    return Four(shown, HEADINGS, groups)
+
+
+HEADINGS = {
+    "roc": ["threshold", "found (sensitivity)", "false alarms (1 − specificity)"],
+    "calibration": ["score", "had the outcome, of 100", "95 % band"],
+    "benefit": ["threshold", "net benefit", "treat everybody"],
+    "distribution": ["scores from", "to", "people", "had the outcome"],
+}
+
+
+def _group(found: GroupCurves, benefit: Axis, most: float) -> GroupPictures:
+    row, t = found.row, found.thresholds
+    false = np.concatenate([[1.0], 1 - t.specificity, [0.0]])
+    right = np.concatenate([[1.0], t.sensitivity, [0.0]])
+    enough = (
+        len(t.threshold) >= FEWEST_POINTS and known(row["outcome_rate"]) and np.isfinite(false + right).all()
+    )
+    curve, band = _calibration(found)
+    shown = t.net_benefit >= benefit.low  # far below zero there is nothing to see
+    treated = t.treat_all >= benefit.low
+    lines = {
+        "roc": path(X(false), Y(right)) if enough else "",
+        "calibration-band": band,
+        "calibration": curve,
+        "benefit-all": path(X(t.threshold[treated]), benefit(t.treat_all[treated])),
+        "benefit": path(X(t.threshold[shown]), benefit(t.net_benefit[shown])),
+        "distribution": _bars(found.bars, most),
+    }
+    return GroupPictures(row["group"], lines, _tables(found), _told(found, bool(enough)))
+
+
+def _calibration(found: GroupCurves) -> tuple[str, str]:
+    """The curve and its band, in pieces between hidden bins."""
+    if not len(found.curve):
+        return "", ""
+    edges = found.bars[1:, 0] if len(found.bars) else np.empty(0)
+    place = np.searchsorted(edges, found.curve[:, 0], side="right")
+    hidden = np.flatnonzero(found.hidden_bars)
+    cuts = [
+        i
+        for i in range(1, len(place))
+        if np.any((hidden > place[i - 1]) & (hidden < place[i])) and place[i] > place[i - 1]
+    ]
+    pieces = [_thinned(piece, 60) for piece in np.split(found.curve, cuts) if len(piece)]
+    lines = [path(X(piece[:, 0]), Y(piece[:, 1])) for piece in pieces]
+    bands = [
+        area(list(X(piece[:, 0])), list(Y(piece[:, 2])), list(Y(piece[:, 3])))
+        for piece in pieces
+        if len(piece) > 1
+    ]
+    return "".join(lines), "".join(bands)
+
+
+def _density(bars: FloatArray) -> FloatArray:
+    """Share of the shown people, for each unit of the score."""
+    people = bars[:, 2]
+    total = np.nansum(people)
+    return np.asarray(people / total / (bars[:, 1] - bars[:, 0])) if total > 0 else people * 0.0
+
+
+def _most_dense(found: list[GroupCurves]) -> float:
+    densest = [np.nanmax(_density(each.bars), initial=0.0) for each in found if len(each.bars)]
+    return max([*map(float, densest), 1e-9])
+
+
+def _bars(bars: FloatArray, most: float) -> str:
+    if not len(bars):
+        return ""
+    heights = _density(bars) / most
+    return "".join(
+        bar(float(X(low)), float(X(high)), float(Y(0)), float(Y(height)))
+        for low, high, height in zip(bars[:, 0], bars[:, 1], heights)
+        if height > 0
+    )
+
+
+def _benefit_axis(found: list[GroupCurves]) -> Axis:
+    tops = [float(np.nanmax(each.thresholds.net_benefit, initial=0.0)) for each in found]
+    rates = [float(each.row["outcome_rate"]) for each in found if known(each.row["outcome_rate"])]
+    high = max([0.02, *tops, *rates]) * 1.05
+    return Axis(-0.25 * high, high, BOTTOM, TOP)
+
+
+def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
+    """The numbers behind the pictures."""
+    t = found.thresholds
+    exact = _thinned(np.flatnonzero(~t.guessed))
+    ends = found.bars[:, :2] if len(found.bars) else np.empty((0, 2))
+    return {
+        "roc": [
+            [_short(t.threshold[i]), decimal(t.sensitivity[i], 3), decimal(1 - t.specificity[i], 3)]
+            for i in exact
+        ],
+        "calibration": [
+            [_short(s), per_100(rate), interval(100 * low, 100 * high, 1)]
+            for s, rate, low, high in _thinned(found.curve)
+        ],
+        "benefit": [
+            [_short(t.threshold[i]), decimal(t.net_benefit[i], 4), decimal(t.treat_all[i], 4)] for i in exact
+        ],
+        "distribution": [
+            [_short(low), _short(high), _or_hidden(people), _or_hidden(positives)]
+            for (low, high), (people, positives) in zip(ends, found.bars[:, 2:])
+        ],
+    }
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):.3f}".rstrip("0").rstrip(".") or "0"
+
+
+def _or_hidden(value: float) -> str:
+    return count(value) if known(value) else "hidden"
+
+
+def _thinned(rows: Any, most: int = 25) -> Any:
+    """Every row, every second, every third ...: as many as are read."""
+    return rows[:: max(1, -(-len(rows) // most))]
+
+
+def _told(found: GroupCurves, enough: bool) -> dict[str, str]:
+    """A sentence under each picture."""
+    row, guessed = found.row, bool(found.thresholds.guessed.any())
+    spread = " Where counts are hidden, the line is an estimate." if guessed else ""
+    auroc = f"AUROC {decimal(row['auroc'])} ({interval(row['auroc_low'], row['auroc_high'])})"
+    off = f"Mean distance from the diagonal (ICI) {per_100(row['ici'])} of 100"
+    hidden = int(found.hidden_bars.sum())
+    return {
+        "roc": (auroc + "." if known(row["auroc"]) else "AUROC is not known.")
+        + (spread if enough else " Too few of its points can be shown to draw the line."),
+        "calibration": f"{off}; slope {decimal(row['slope'])}."
+        if known(row["ici"])
+        else "Too few people for a curve.",
+        "benefit": (f"{per_100(row['outcome_rate'])} of 100 had the outcome." + spread)
+        if known(row["outcome_rate"])
+        else "Not shown.",
+        "distribution": f"{count(row['people'])} people."
+        + (f" {hidden} of {len(found.bars)} bars are hidden." if hidden else ""),
+    }

@@ -1,0 +1,116 @@
+"""A summary as one HTML file, or as Markdown: templates filled in, nothing computed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from jinja2 import BaseLoader, Environment, TemplateNotFound
+from markupsafe import Markup
+
+from propcal.output.report.summary import Summary, summarise
+from propcal.output.storage import write_whole
+
+
+class _Templates(BaseLoader):
+    """Templates from the package, wherever it is installed."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str | None, Any]:  # noqa: ARG002
+        try:
+            return _template(template), None, lambda: True
+        except FileNotFoundError:
+            raise TemplateNotFound(template) from None
+
+
+@cache
+def _template(name: str) -> str:
+    return (files("propcal.output.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(loader=_Templates(), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters["md"] = markdown_text
+    return made
+
+
+def write_html(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:
+    """The page; written whole or not at all if a path is given."""
+    return _written(html(summarise(result, **options)), path)
+
+
+def write_markdown(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:
+    """The Markdown text; written likewise."""
+    return _written(markdown(summarise(result, **options)), path)
+
+
+def _written(text: str, path: str | PathLike[str] | None) -> str:
+    if path is not None:
+
+        def write(part: Path) -> None:
+            part.write_text(text, encoding="utf-8", newline="\n")
+
+        write_whole(path, write)
+    return text
+
+
+def html(summary: Summary) -> str:
+    """The page."""
+    style, script = _template("report.css"), _template("report.js")
+    groups = [
+        {"name": group.name, "lines": group.lines, "tables": group.tables, "told": group.told}
+        for group in summary.four.groups
+    ]
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            s=summary,
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+            groups_json=data_block(groups),
+            audit_json=data_block(summary.content),
+        )
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def data_block(content: Any) -> Markup:
+    r"""JSON that cannot end the script element it stands in, nor open a comment.
+
+    >>> data_block("</script>")
+    Markup('"\\u003c/script\\u003e"')
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def markdown(summary: Summary) -> str:
+    """The Markdown text."""
+    made = _environment().overlay(autoescape=False).get_template("report.md").render(s=summary)
+    return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
+
+
+def markdown_text(value: Any) -> str:
+    r"""Users' text as Markdown shows it letter by letter, on one line.
+
+    >>> print(markdown_text("a|b *c* <script>"))
+    a\|b \*c\* &lt;script&gt;
+    """
+    text = "".join(c if c.isprintable() else " " for c in str(value))
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#!~$])", r"\\\1", text)

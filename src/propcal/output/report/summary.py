@@ -1,0 +1,139 @@
+"""Summary: everything a report says, as plain numbers and sentences, small counts already hidden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from propcal.auditing.audit import Audit
+from propcal.auditing.compare import Comparison
+from propcal.core.certificate import Certificate
+from propcal.core.correction import Correction
+from propcal.errors import InputError
+from propcal.output.audit_json import audit_content, comparison_content
+from propcal.output.report import methods, tables
+from propcal.output.report.correction_view import CorrectionView, correction_view
+from propcal.output.report.curves import group_curves
+from propcal.output.report.numbers import count, known, rounded
+from propcal.output.report.pictures import Four, four_pictures
+from propcal.output.report.sentences import Top, top_of
+from propcal.output.report.svg import Tick
+from propcal.output.suppressed import suppressed, suppressed_comparison
+
+TITLE = "Is this risk score right for everyone?"
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """One score against the base."""
+
+    base: str
+    name: str
+    overall: list[tables.Change]
+    groups: list[tables.Change]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is rendered; nothing is computed after it."""
+
+    title: str
+    score: str
+    lead: str
+    top: Top
+    four: Four
+    groups: list[tables.GroupRow]
+    left_out: list[tables.GroupRow]
+    forest_ticks: list[Tick]
+    bins: list[str]
+    heat: list[tables.HeatRow]
+    categories: list[tables.CategoryRow]
+    dc: list[tables.DcRow]
+    floor: str
+    losses: list[list[str]]
+    before_after: list[BeforeAfter]
+    certificate: tables.CertificateView | None
+    correction: CorrectionView | None
+    notes: list[str]
+    methods: list[str]
+    facts: list[tuple[str, str]]
+    tripod: list[tuple[str, str]]
+    suppress: int
+    content: Any
+
+
+def summarise(
+    result: Audit | Comparison,
+    *,
+    suppress: int = 11,
+    title: str | None = None,
+    correction: Any = None,
+    certificate: Any = None,
+) -> Summary:
+    """The summary of an audit, or of the last score of a comparison."""
+    fit, proof = _fitted(correction, certificate)
+    if isinstance(result, Comparison):
+        shown = suppressed_comparison(result, suppress)
+        name, audit = list(shown.audits.items())[-1]
+        before_after = [
+            BeforeAfter(shown.base, other, *tables.changes(shown, other)) for other in list(shown.audits)[1:]
+        ]
+        content: Any = comparison_content(shown)
+        notes = [*shown.notes, *audit.notes]
+    else:
+        audit = suppressed(result, suppress)
+        name, before_after, content, notes = "", [], audit_content(audit), list(audit.notes)
+    found = group_curves(
+        audit.groups,
+        {kind: getattr(audit, kind) for kind in ("curves", "net_benefit", "distribution")},
+    )
+    kept, left_out, forest_ticks = tables.group_rows(audit.groups)
+    bins, heat, categories = tables.heat_map(audit)
+    return Summary(
+        title=title or TITLE,
+        score=name,
+        lead=_lead(audit),
+        top=top_of(audit),
+        four=four_pictures(found),
+        groups=kept,
+        left_out=left_out,
+        forest_ticks=forest_ticks,
+        bins=bins,
+        heat=heat,
+        categories=categories,
+        dc=tables.dc_rows(audit),
+        floor=f"{100 * audit.settings['rho']:g}",
+        losses=tables.loss_rows(audit),
+        before_after=before_after,
+        certificate=tables.certificate_view(proof),
+        correction=correction_view(fit),
+        notes=list(dict.fromkeys(notes)),
+        methods=methods.paragraphs(audit, suppress),
+        facts=methods.facts(audit, suppress),
+        tripod=methods.TRIPOD,
+        suppress=suppress,
+        content=rounded(content),
+    )
+
+
+def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, Certificate | None]:
+    """A correction and a certificate, from themselves or from what was fitted."""
+    proof = certificate if certificate is not None else getattr(correction, "certificate_", None)
+    fit = getattr(correction, "correction_", correction)
+    if fit is not None and not isinstance(fit, Correction):
+        raise InputError(
+            f"correction must be a Correction, or a fitted PMCBoost or MCBoost; got {type(fit).__name__}"
+        )
+    if proof is not None and not isinstance(proof, Certificate):
+        raise InputError(f"certificate must be a Certificate; got {type(proof).__name__}")
+    return fit, proof
+
+
+def _lead(audit: Audit) -> str:
+    people, positives = audit.settings["people"], audit.settings["positives"]
+    if not known(people) or not known(positives):
+        return "An audit of people whose score and outcome are known. Their number is hidden."
+    return (
+        f"An audit of {count(people)} people whose score and outcome are known; {count(positives)} of them "
+        "had the outcome."
+    )

@@ -16,6 +16,7 @@ from propcal.cli.thresholds import NAMES, thresholds
 from propcal.errors import InputError
 
 CANARY = "canary-7f3a"
+OPEN = ("--suppress", "0")
 COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
 
 
@@ -78,7 +79,7 @@ def test_the_verdict_comes_first_and_the_next_command_last(files, calls, run):
 def test_the_same_atoms_are_audited_from_every_file(files, run, source):
     atoms = Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"])
     atoms.save("visits.atoms")
-    out, _ = run("audit", source, *(() if source.endswith("atoms") else COLUMNS), "--format", "json")
+    out, _ = run("audit", source, *(() if source.endswith("atoms") else COLUMNS), "--format", "json", *OPEN)
     assert json.loads(out)["settings"]["fingerprint"] == atoms.fingerprint()
 
 
@@ -118,7 +119,7 @@ def test_groups_in_words_and_options_from_a_file(files, run):
         'score = "risk"\noutcome = "y"\n[audit]\ngroups = ["gender"]\nfail-on = ["pmc > 5"]\n'
         '[audit.cut]\nage = [40, 65]\n[audit.where]\nelderly = "age >= 75 and gender = F"\n'
     )
-    out, _ = run("audit", "visits.csv", "--config", "propcal.toml", "--format", "json")
+    out, _ = run("audit", "visits.csv", "--config", "propcal.toml", "--format", "json", *OPEN)
     words = Groups(columns=["gender"], cuts={"age": [40, 65]}, where={"elderly": "age >= 75 and gender = F"})
     expected = Atoms.from_frame(files, score="risk", outcome="y", groups=words)
     assert json.loads(out)["settings"]["fingerprint"] == expected.fingerprint()

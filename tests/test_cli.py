@@ -54,6 +54,7 @@ def test_demo_ends_with_an_audit_and_the_next_command(demo):
     assert re.search(r"Verdict: (within noise|miscalibrated beyond noise)", part)
     command = output.splitlines()[-2].split()
     assert command[:2] == ["propcal", "audit"]
+    assert "generated emergency-department visits" in (folder / "report.html").read_text()
     again = CliRunner().invoke(app, command[1:], env={"COLUMNS": "100"})
     assert again.exit_code == 0
     assert "corrected against score" in again.output

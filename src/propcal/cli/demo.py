@@ -16,8 +16,9 @@ from propcal.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal import Correction
+    from propcal.auditing.compare import Comparison
     from propcal.core.grid import FloatArray
+    from propcal.estimators import PMCBoost
 
 ATTRIBUTES = ["race", "gender"]
 FEATURES = [
@@ -43,7 +44,7 @@ Of these and of Brier (mean squared error) lower is better; of AUROC, higher.
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the correction and the people.")
+        Path, typer.Option("--output", "-o", help="Folder for report, correction and people.")
     ] = Path("propcal-demo"),
     people: Annotated[int, typer.Option(min=5000, help="Visits to generate.")] = 173_561,
     alpha: Annotated[float, typer.Option(help="Tolerance of MCBoost and PMCBoost.")] = 0.1,
@@ -55,11 +56,12 @@ def demo(
     paper's Table 1, fits a logistic regression that does not know race or
     gender, corrects its scores with PMCBoost on one part of the people, and
     compares both on the others; beside them the paper's own settings, which
-    neither start smoothly nor guard against noise. Ends with an audit.
+    neither start smoothly nor guard against noise. Ends with an audit,
+    and writes it as a report.
 
     Example: propcal demo --people 50000 --alpha 0.05
     """
-    from propcal import MCBoost, PMCBoost, audit
+    from propcal import MCBoost, PMCBoost, compare
     from propcal.data.cohorts import make_ed_visits
     from propcal.output.terminal import audit_text
 
@@ -94,31 +96,44 @@ def demo(
     console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"]))
     console.print(f"{' '.join(methods['PMCBoost'].certificate_.sentences())}\n", markup=False)
     console.rule("The audit: is the score wrong, for whom, and is it noise?")
-    for name in ("base model", "PMCBoost"):
-        found = audit(held_out["admitted"], scores[name], sensitive_features=held_out[ATTRIBUTES])
-        console.print(f"[bold]{name}[/bold]: {found.verdict.conclusion}", highlight=False)
+    with console.status("Auditing..."):
+        found = compare(
+            {"base model": scores["base model"], "PMCBoost": methods["PMCBoost"]},
+            held_out["admitted"],
+            sensitive_features=held_out[ATTRIBUTES],
+        )
+        files = _write(output, methods["PMCBoost"], held_out, scores["base model"], found)
+    for name, audit in found.audits.items():
+        console.print(f"[bold]{name}[/bold]: {audit.verdict.conclusion}", highlight=False)
     console.print()
-    console.print(audit_text(found))
-    files = _write(output, methods["PMCBoost"].correction_, held_out, scores["base model"])
-    console.print("Written:", *files, sep="\n  ", soft_wrap=True, markup=False, highlight=False)
+    console.print(audit_text(audit))
+    _say("Written:", *files)
     columns = f"--score risk --outcome admitted --groups {','.join(ATTRIBUTES)}"
-    console.print(
-        f"Next:\n  propcal audit {files[1]} {columns} --correction {files[0]}",
-        soft_wrap=True,
-        markup=False,
-        highlight=False,
+    again = f"propcal audit {files[2]} {columns} --correction {files[1]} --html report.html"
+    _say(
+        f"Open {files[0]} in a browser: the same for a committee. Next, with these files or your own:", again
     )
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
 
 
-def _write(folder: Path, correction: Correction, held_out: pd.DataFrame, score: FloatArray) -> list[Path]:
-    """The correction, and the held-out people with their score, to try the commands on."""
+def _say(first: str, *lines: object) -> None:
+    """Lines as they are: names of files are neither markup nor wrapped."""
+    for line in (first, *(f"  {line}" for line in lines)):
+        typer.echo(line)
+
+
+def _write(
+    folder: Path, method: PMCBoost, held_out: pd.DataFrame, score: FloatArray, found: Comparison
+) -> list[Path]:
+    """The report, the correction, and the held-out people with their score, to try the commands on."""
     from propcal.output.storage import write_whole
 
-    files = [folder / "correction.json", folder / "held_out.csv"]
-    correction.save(files[0])
+    files = [folder / "report.html", folder / "correction.json", folder / "held_out.csv"]
+    title = "Admission risk of generated emergency-department visits"
+    found.to_html(files[0], title=title, correction=method)
+    method.correction_.save(files[1])
     people = held_out[[*ATTRIBUTES, "age", "insurance", "admitted"]].assign(risk=score)
-    write_whole(files[1], lambda part: people.to_csv(part, index=False))
+    write_whole(files[2], lambda part: people.to_csv(part, index=False))
     return files
 
 

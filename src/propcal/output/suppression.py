@@ -24,7 +24,7 @@ NEVER = 1e15  # the cost of hiding what is known to be nobody
 NARROW = 15.0  # the cost of each value that a hidden count cannot have
 TOO_NARROW, LEAST_WIDTH = 1e6, 3  # the cost of leaving it hardly any
 COST_OF_TOTAL = 20.0  # with the total of a group all that is said of the group is hidden
-COST_OF_EVERYBODY = 4.0  # whose curves everyone looks at
+COST_OF_EVERYBODY = 1000.0  # whose curves everyone looks at
 LEFT_OUT_FIRST = 0.1  # a group that is listed only is the first to be hidden
 MOST_INSIDE, MOST_OUTSIDE = 5, 24  # patterns that are tried for a move
 

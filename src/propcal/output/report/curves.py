@@ -43,7 +43,6 @@ class GroupCurves:
 def group_curves(groups: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[GroupCurves]:
     """The curves of everybody and of every group that counts and is shown."""
     blocks = {name: _blocks(table) for name, table in tables.items()}
-    everybody = blocks["distribution"].get(groups["group"].iloc[0], np.empty((0, 4)))
     found = []
     for i, row in enumerate(groups.to_dict("records")):
         if i and (not row["kept"] or row["people"] is None):
@@ -51,7 +50,7 @@ def group_curves(groups: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[
         bars = blocks["distribution"].get(row["group"], np.empty((0, 4)))
         exact = blocks["net_benefit"].get(row["group"], np.empty((0, 8)))
         curve = blocks["curves"].get(row["group"], np.empty((0, 4)))
-        found.append(GroupCurves(row, _thresholds(exact, bars, everybody, row), curve, bars))
+        found.append(GroupCurves(row, _thresholds(exact, bars, row), curve, bars))
     return found
 
 
@@ -62,12 +61,12 @@ def _blocks(table: pd.DataFrame) -> dict[str, FloatArray]:
     return {str(name): values[places] for name, places in table.groupby("group", sort=False).indices.items()}
 
 
-def _thresholds(exact: FloatArray, bars: FloatArray, everybody: FloatArray, row: Any) -> Thresholds:
+def _thresholds(exact: FloatArray, bars: FloatArray, row: Any) -> Thresholds:
     """Exact points, and between them the edges of bins with a guess of what is hidden."""
     known = exact[:, [0, 1, 4, 5, 6]]
     guess = np.empty((0, 5))
     if len(bars) and np.isnan(bars[:, 2]).any():
-        guess = _guess(bars, everybody, row)
+        guess = _guess(bars, row)
         guess = guess[~np.isin(guess[:, 0].round(6), known[:, 0].round(6))]
     points = np.concatenate([known, guess])
     marks = np.repeat([False, True], [len(known), len(guess)])
@@ -76,8 +75,8 @@ def _thresholds(exact: FloatArray, bars: FloatArray, everybody: FloatArray, row:
     return Thresholds(threshold, benefit, treat_all, sensitivity, specificity, marks[order])
 
 
-def _guess(bars: FloatArray, everybody: FloatArray, row: Any) -> FloatArray:
-    """Points at the edges, hidden people spread over the hidden bins as everybody's are (or evenly).
+def _guess(bars: FloatArray, row: Any) -> FloatArray:
+    """Points at the edges of the bins, with a guess of how hidden people are spread over hidden bins.
 
     It uses nothing but what is shown, and so gives nothing away.
     """
@@ -89,11 +88,11 @@ def _guess(bars: FloatArray, everybody: FloatArray, row: Any) -> FloatArray:
     cells = np.stack([bars[:, 3], bars[:, 2] - bars[:, 3]])
     hidden = np.isnan(cells[0])
     rest = np.maximum(sums - np.nansum(cells, axis=1), 0.0)
-    if np.any(rest > MOST_GUESSED * sums) or np.any(sums <= 0):
+    if hidden.all() or np.any(rest > MOST_GUESSED * sums) or np.any(sums <= 0):
         return nothing
-    like = np.where(np.isnan(everybody[:, 2]), 0.0, everybody[:, 2])[hidden]
-    like = like + max(float(like.mean()), 1.0) * 0.1
-    cells[:, hidden] = rest[:, None] * like / like.sum()
+    middle = bars[hidden, :2].mean(axis=1)
+    like = _neighbours(bars[:, 2]) * np.stack([middle, 1 - middle])  # as if the score were right there
+    cells[:, hidden] = rest[:, None] * like / like.sum(axis=1, keepdims=True)
     above = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1][:, 1:]
     threshold = bars[1:, 0]
     odds = threshold / np.maximum(1 - threshold, 1e-9)
@@ -101,3 +100,11 @@ def _guess(bars: FloatArray, everybody: FloatArray, row: Any) -> FloatArray:
     treat_all = (sums[0] - odds * sums[1]) / total
     points = np.column_stack([threshold, benefit, treat_all, above[0] / sums[0], 1 - above[1] / sums[1]])
     return np.asarray(points[(threshold > 0) & (threshold < 1)])
+
+
+def _neighbours(people: FloatArray) -> FloatArray:
+    """For each hidden bin half of its nearest shown neighbour, a quarter of the next, ..."""
+    shown, hidden = np.flatnonzero(~np.isnan(people)), np.flatnonzero(np.isnan(people))
+    apart = np.abs(hidden[:, None] - shown)
+    nearest = shown[np.argmin(apart, axis=1)]
+    return np.asarray((people[nearest] + 1.0) * 0.5 ** apart.min(axis=1))

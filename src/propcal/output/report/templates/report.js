@@ -123,11 +123,11 @@
     });
   }
 
-  // paper has everything
+  // what is folded away on the screen, and short, is open on paper
   var closed = [];
   window.addEventListener("beforeprint", function () {
-    closed = all("details:not([open])");
-    closed.forEach(function (e) { if (e.id !== "all-categories") { e.open = true; } });
+    closed = all(".on-paper:not([open])");
+    closed.forEach(function (e) { e.open = true; });
   });
   window.addEventListener("afterprint", function () { closed.forEach(function (e) { e.open = false; }); });
 })();

@@ -24,6 +24,7 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/classifier.py
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/report.py
 
 bench-quality: .venv/developed
 	$(BIN)/pip install --quiet --group peers

@@ -1,0 +1,51 @@
+"""How long the page of an audit takes, and how large it is.
+
+python benchmarks/report.py
+
+Writes benchmarks/results/report.json.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from engine import best
+
+from propcal import audit
+
+SHAPES = {"23 groups x 10": ((5, 3), 10), "60 groups x 10": ((5, 9), 10), "200 groups x 20": ((10, 17), 20)}
+
+
+def audited(levels: tuple[int, ...], n_bins: int, n: int = 60_000):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"a{i}": rng.integers(0, k, n).astype(str) for i, k in enumerate(levels)})
+    score = rng.beta(1.5, 4, n)
+    y = (rng.random(n) < score).astype(int)
+    return audit(y, score, sensitive_features=frame, gamma=1e-4, n_bins=n_bins, n_draws=100)
+
+
+def main() -> None:
+    rows = []
+    for name, (levels, n_bins) in SHAPES.items():
+        a = audited(levels, n_bins)
+        a.to_html()  # loads the templates
+        for suppress in (11, 0):
+            page = a.to_html(suppress=suppress)
+            rows.append(
+                {
+                    "shape": name,
+                    "groups": int(a.groups["kept"].sum()) - 1,
+                    "suppress": suppress,
+                    "seconds": best(lambda: a.to_html(suppress=suppress), 3),
+                    "megabytes": len(page.encode()) / 1e6,
+                }
+            )
+    (Path(__file__).parent / "results" / "report.json").write_text(json.dumps(rows, indent=1) + "\n")
+    print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -34,6 +34,7 @@ bench-quality: .venv/developed
 figures: .venv/developed
 	$(BIN)/python docs/images/before_after.py
 	$(BIN)/python docs/images/forest.py
+	$(BIN)/python docs/images/report.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -122,15 +122,13 @@ def _verdict(audit: Audit, directions: list[Direction]) -> list[str]:
         return ["The score was measured but not tested: " + reason, "Differences below may be chance."]
     if conclusion == INSUFFICIENT:
         return [
-            f"No group has {audit.settings['min_people']} people, too few to tell an error from chance.",
+            f"No group is large enough (at least {audit.settings['min_people']} people, and gamma="
+            f"{audit.settings['gamma']:g} of all) to tell an error from chance.",
             "The audit says neither that the score is right nor that it is wrong.",
         ]
     if conclusion == WITHIN:
-        return [
-            f"{_people(audit)} people do not show that the score is wrong for any of the "
-            f"{plural(tested, 'group')} tested.",
-            _unnoticed(audit),
-        ]
+        whom = f"any of the {plural(tested - 1, 'group')} tested" if tested > 1 else "everybody"
+        return [f"{_people(audit)} people do not show that the score is wrong for {whom}.", _unnoticed(audit)]
     smallest = audit.verdict.tests["adjusted_p"].min()
     chance = f" (p {'=' if smallest >= 1e-4 else ''}{' ' if smallest >= 1e-4 else ''}{p_value(smallest)})"
     first = (
@@ -142,13 +140,14 @@ def _verdict(audit: Audit, directions: list[Direction]) -> list[str]:
             first,
             f"For none of the {plural(tested, 'group')} as a whole, but within some ranges of scores.",
         ]
+    everybody = ", everybody among them," if (audit.verdict.tests["test"] == "everybody").any() else ""
     parts = [
-        f"{d.finding} for {len(d.named) + len(d.others):,} of the {plural(tested, 'group')} tested"
+        f"{d.finding} for {len(d.named) + len(d.others):,} of the {plural(tested, 'group')} tested{everybody}"
         if i == 0
         else f"{d.finding} for {len(d.named) + len(d.others):,}"
         for i, d in enumerate(directions)
     ]
-    return [first, f"It is {' and '.join(parts)}."]
+    return [first, f"It is {' and '.join(parts).rstrip(',')}."]
 
 
 def _unnoticed(audit: Audit) -> str:
@@ -157,10 +156,10 @@ def _unnoticed(audit: Audit) -> str:
     if not np.isfinite(error).any():
         return "That is no proof that it is right."
     worst = int(np.nanargmax(error))
+    share = f"some {100 * error[worst]:.0f}" if error[worst] >= 0.01 else "less than 1"
     return (
         f"That is no proof that it is right: for {tested['group'].iloc[worst]} the number of outcomes "
-        "could be "
-        f"off by some {100 * error[worst]:.0f} % without being noticed."
+        f"could be off by {share} % without being noticed."
     )
 
 

@@ -143,12 +143,12 @@ def logistic(x: Fraction) -> int:
 
 
 def smooth_start(levels: tuple, score: int, terms) -> int:
-    """One person's score after a smooth start; terms are (group, 97 shifts in 2**-20 of log-odds)."""
+    """One person's score after a smooth start; terms are (group, 193 shifts in 2**-20 of log-odds)."""
     own = [shifts for group, shifts in terms if belongs(levels, group)]
     corners = [(0, 0)]
-    for k in range(97):
-        at = Fraction(k - 48, 8)
-        shift = max(min(sum(shifts[k] for shifts in own), 2**24), -(2**24))
+    for k in range(193):
+        at = Fraction(k - 96, 8)
+        shift = max(min(sum(shifts[k] for shifts in own), 10 * 2**20), -10 * 2**20)
         place = at + Fraction(shift, 2**20)
         below = Fraction(math.floor(place * 64), 64)
         low, high = logistic(below), logistic(below + Fraction(1, 64))

@@ -129,8 +129,8 @@ def test_the_certificate_reads_as_sentences_and_escapes_names():
     assert "within noise" in html
     paper = PMCBoost.paper().fit(score, y, sensitive_features={"g": group}).certificate_
     assert "updates, fitted to 800 people" in paper.sentences()[0]
-    assert "Every one of the" in paper.sentences()[1]
-    assert "within alpha" in paper._repr_html_() or "Every one" in paper._repr_html_()
+    assert "categories are within alpha" in paper.sentences()[1]
+    assert "within alpha" in paper._repr_html_()
 
 
 def test_what_stopped_a_fit_is_in_the_certificate(cohort, features):
@@ -181,3 +181,20 @@ def test_held_out_brier_and_log_loss_are_no_worse_than_the_score_was():
             found.append(losses(corrected, y) - losses(score[new], y))
         mean, spread = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
         assert np.all(mean <= spread)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_change_is_called_calibrated_only_where_that_was_tested():
+    rng = np.random.default_rng(0)
+    score = 1 / (1 + np.exp(-rng.normal(-1, 1, 5000)))
+    y = (rng.random(5000) < np.minimum(1.3 * score, 1)).astype(int)  # 30 % too low
+    for model in (
+        PMCBoost.paper(alpha=0.5),
+        PMCBoost(start="identity", guard=1000.0),
+        PMCBoost(max_updates=0),
+    ):
+        said = model.fit(score, y).certificate_.sentences()[0]
+        assert said.startswith("No change: ")
+        assert "calibrated" not in said
+    few = PMCBoost().fit([0.2, 0.5, 0.8], [0, 1, 1]).certificate_.sentences()
+    assert "calibrated" not in few[0]

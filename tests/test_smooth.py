@@ -289,7 +289,7 @@ def test_many_groups_are_cut_to_the_largest_and_it_is_said():
     score = rng.uniform(0.1, 0.6, n)
     model = PMCBoost().fit(score, rng.random(n) < score * 0.7, sensitive_features=frame)
     assert len(model.correction_.start.groups) <= MOST_TERMS
-    assert f"knows the {MOST_TERMS - 1} largest of" in notes(model)
+    assert f"know the {MOST_TERMS - 1} largest of" in notes(model)
 
 
 def test_missing_values_that_make_no_group_make_no_term():
@@ -341,3 +341,20 @@ def test_held_out_people_gain():
     loss = pmc_loss(new.y, corrected, sensitive_features=features, min_people=200)
     assert loss < pmc_loss(new.y, new.score, sensitive_features=features, min_people=200)
     assert error(model, new) < np.mean((paper.predict(new.score) - new.risk) ** 2)
+
+
+@pytest.mark.parametrize(("middle", "slope", "offset"), [(-7.5, 0.5, 0), (-8.5, 2, -0.5), (7.5, 0.5, 0)])
+def test_rare_risks_are_put_right_not_made_worse(middle, slope, offset):
+    """What is applied far out is what was fitted there."""
+    rng = np.random.default_rng(1)
+    x = middle + 0.5 * rng.standard_normal(400_000)
+    risk = expit(x)
+    y = (rng.random(len(x)) < risk).astype(int)
+    score = expit(middle + slope * (x - middle) + offset)
+
+    def loss(q):
+        return -np.mean(risk * np.log(q / risk) + (1 - risk) * np.log((1 - q) / (1 - risk)))
+
+    model = PMCBoost().fit(score, y)
+    assert model.correction_.start is not None
+    assert loss(model.predict(score)) < 0.5 * loss(score)

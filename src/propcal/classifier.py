@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from propcal.core.certificate import Certificate
 from propcal.core.correction import Correction
 from propcal.core.grid import FloatArray
 from propcal.data.frames import columns_of_x
@@ -155,6 +156,12 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """The correction that was learned."""
         check_is_fitted(self, "calibrator_")
         return self.calibrator_.correction_
+
+    @property
+    def certificate_(self) -> Certificate:
+        """What the fit can say about each category."""
+        check_is_fitted(self, "calibrator_")
+        return self.calibrator_.certificate_
 
     def raw_score(self, X: Any) -> FloatArray:
         """The classifier's own probability of the outcome, before the correction."""

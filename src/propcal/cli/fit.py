@@ -136,7 +136,7 @@ def fit(
 def _guard(text: str) -> str | float | None:
     """A guard as the library has it; what it does not know it refuses itself."""
     try:
-        return None if text == "none" else float(text)
+        return None if text.lower() == "none" else float(text)
     except ValueError:
         return text
 

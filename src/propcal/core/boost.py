@@ -22,7 +22,7 @@ from propcal.core.groups import Collection, Groups, definition
 from propcal.core.guard import noise_limit, standard_errors
 from propcal.core.reduction import without_clusters
 from propcal.core.scores import Rule, Scores
-from propcal.core.smooth import Learned, learn_start
+from propcal.core.smooth import LEVEL, Learned, learn_start
 from propcal.errors import InputError
 
 logger = logging.getLogger("propcal")
@@ -61,12 +61,11 @@ class Settings:
         check_choice("sample", self.sample, (None, "bootstrap"))
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
         check_choice("start", self.start, ("smooth", "identity"))
-        if isinstance(self.guard, str) and self.guard != "noise":
-            raise InputError(
-                f'guard must be "noise", None or a number of standard errors; got {self.guard!r}'
-            )
-        if self.guard not in ("noise", None):
+        if isinstance(self.guard, (int, float, np.integer, np.floating)):
             check_number("guard", self.guard, at_least=0)
+        elif not (self.guard is None or (isinstance(self.guard, str) and self.guard == "noise")):
+            shown = repr(self.guard) if isinstance(self.guard, str) else f"a {type(self.guard).__name__}"
+            raise InputError(f'guard must be "noise", None or a number of standard errors; got {shown}')
         self.definition()  # checks its own arguments
 
     def definition(self) -> Groups:
@@ -107,6 +106,8 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     learned = Learned(None)
     if settings.start == "smooth" and settings.max_updates > 0:
         learned = learn_start(atoms, collection, np.random.default_rng(SEED))
+    elif settings.start == "smooth":
+        learned = Learned(None, notes=("no smooth start: max_updates=0",))
     started = atoms
     if learned.start is not None:
         score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
@@ -173,6 +174,7 @@ def _certificate(
         n_updates=correction.n_updates,
         smooth=correction.start is not None,
         why=why,
+        calm=bool(settings.guard == "noise" and learned.p_value > LEVEL),
         notes=learned.notes,
     )
 

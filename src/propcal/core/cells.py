@@ -14,7 +14,7 @@ from propcal.core.groups import Group, membership
 from propcal.core.logistic import log_odds, spline_columns
 from propcal.core.start import TABLE_PER_UNIT, logistic_table
 
-REACH = 8  # cells run from log-odds -8 to 8; the first and the last hold what lies beyond
+REACH = 12  # cells run from log-odds -12 to 12, as the knots of the start do; the ends hold what lies beyond
 CONSTANT, SLOPE, CURVE, N_KINDS = 0, 1, 2, 3
 CURVE_KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])  # shares of the people below each
 

@@ -45,6 +45,8 @@ class Certificate:
         Whether there is a smooth start.
     why : str
         Why categories may be outside.
+    calm : bool
+        Whether error was looked for beyond single categories and told from noise, and none was found.
     notes : tuple of str
         What the fit did otherwise than asked for.
     """
@@ -63,6 +65,7 @@ class Certificate:
     n_updates: int
     smooth: bool
     why: str
+    calm: bool
     notes: tuple[str, ...] = ()
 
     @property
@@ -112,7 +115,8 @@ class Certificate:
         if n == 0:
             told.append("No category is large enough to say anything about.")
         elif noise == outside == 0:
-            told.append(f"Every one of the {n:,} categories is within alpha.")
+            every = "The one category is" if n == 1 else f"All {n:,} categories are"
+            told.append(f"{every} within alpha.")
         else:
             why = f" ({self.why})" if outside else ""
             told.append(
@@ -122,13 +126,26 @@ class Certificate:
         return [*told, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)]
 
     def _what_was_done(self) -> str:
-        if not self.n_updates and not self.count(OUTSIDE):
-            return f"No change: the score is calibrated as far as these {self.n_people:,} people can tell."
+        if not self.n_updates:
+            return f"No change: {self._why_no_change()}."
         updates = self.n_updates - self.smooth
         steps = ["a smooth start"] * self.smooth
         if updates or not self.smooth:
             steps.append(f"{updates:,} update{'s' * (updates != 1)}")
         return f"Changed by {' and '.join(steps)}, fitted to {self.n_people:,} people."
+
+    def _why_no_change(self) -> str:
+        """Not every fit that changes nothing has found that nothing is wrong."""
+        if self.count(OUTSIDE):
+            return self.why
+        if self.calm and len(self.people):
+            return f"the score is calibrated as far as these {self.n_people:,} people can tell"
+        if not len(self.people):
+            return "too few people to tell"
+        if self.count(WITHIN_NOISE):
+            limit = f"{self.z:.3g} standard errors"
+            return f"every category is within alpha or {limit}; a smaller error was not sought"
+        return "every category is within alpha; a smaller error was not sought"
 
     def listed(self) -> list[str]:
         """The worst of the categories that are not within alpha, a line each."""

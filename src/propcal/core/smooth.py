@@ -16,7 +16,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.cells import CONSTANT, CURVE, N_KINDS, SLOPE, Basis, Cells, count_cells
 from propcal.core.compiled import compiled
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.groups import MISSING, Collection, Group
 from propcal.core.logistic import expit
 from propcal.core.start import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
@@ -50,11 +50,11 @@ def learn_start(atoms: Atoms, collection: Collection, rng: np.random.Generator) 
     people = float(coarse.n.sum())
     if people < FEWEST_PEOPLE:
         few = f"here are {people:.0f} people with scores between 0 and 1, it takes {FEWEST_PEOPLE}"
-        return Learned(None, notes=(f"no smooth start: {few}",))
+        return Learned(None, notes=(*notes, f"no smooth start: {few}"))
     basis = Basis(coarse)
     p_value = score_test(coarse, basis(coarse.log_odds), _components(terms, basis.kinds), rng)
     if p_value > LEVEL:
-        return Learned(None, p_value)
+        return Learned(None, p_value, notes)
     fine = count_cells(atoms, terms, FINE)
     basis = Basis(fine)
     effects = fit_effects(fine, basis(fine.log_odds), _components(terms, basis.kinds))
@@ -63,6 +63,8 @@ def learn_start(atoms: Atoms, collection: Collection, rng: np.random.Generator) 
     start = _tabulated(terms, effects, basis)
     if start is None:
         return Learned(None, p_value, (*notes, "no smooth start: every effect shrank to nothing"))
+    if not _better(start, terms, fine):
+        return Learned(None, p_value, (*notes, "no smooth start: it would not serve the fitting people"))
     if SLOPE not in basis.kinds:
         notes = (*notes, "all scores are alike: the smooth start has no slope and no curve")
     elif CURVE not in basis.kinds:
@@ -82,6 +84,20 @@ def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> S
     return SmoothStart(tuple(terms[t] for t in moved), shifts[moved]) if len(moved) else None
 
 
+def _better(start: SmoothStart, terms: tuple[Group, ...], cells: Cells) -> bool:
+    """Whether what will be applied, tabulated and never falling, is likelier than the score as it is."""
+    kept = [terms.index(group) for group in start.groups]
+    values = start.values_inside(cells.members[:, kept].T)
+    raw = to_grid(expit(cells.log_odds))
+    row = np.repeat(np.arange(len(values)), np.diff(cells.starts))
+    before, after = (
+        np.clip(units, 1, UNIT - 1) / UNIT for units in (raw, start.apply_to_rows(raw, row, values))
+    )
+    gain = cells.positives * np.log(after / before)
+    gain += (cells.n - cells.positives) * (np.log1p(-after) - np.log1p(-before))
+    return float(gain.sum()) > 0
+
+
 def _terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, ...]]:
     """Everybody, and the groups that are large enough to learn from; the largest if they are many.
 
@@ -94,7 +110,7 @@ def _terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, ...]]:
     ]
     notes: tuple[str, ...] = ()
     if len(sizes) >= MOST_TERMS:
-        notes = (f"the smooth start knows the {MOST_TERMS - 1} largest of {len(sizes):,} groups",)
+        notes = (f"the smooth start and its test know the {MOST_TERMS - 1} largest of {len(sizes):,} groups",)
         smallest = sorted((size.people for size in sizes), reverse=True)[MOST_TERMS - 2]
         sizes = [size for size in sizes if size.people >= smallest][: MOST_TERMS - 1]
     return (Group(()), *(size.group for size in sizes)), notes

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from propcal.core.compiled import compiled
-from propcal.core.grid import UNIT, IntArray
+from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.core.groups import Group, membership
 from propcal.core.patterns import Patterns
 from propcal.core.segments import first_not_below
 
 SHIFT_UNIT = 1 << 20  # shifts are whole numbers of 2**-20 in log-odds
-KNOTS_PER_UNIT, REACH = 8, 6  # knots at every eighth of log-odds from -6 to 6
+KNOTS_PER_UNIT, REACH = 8, 12  # knots at every eighth of log-odds from -12 to 12: a risk of 6 in a million
 TABLE_PER_UNIT, TABLE_REACH = 64, 22  # the logistic curve at every 64th; at -22 it is one unit
 MOST_SHIFT = TABLE_REACH - REACH
 N_KNOTS = 2 * KNOTS_PER_UNIT * REACH + 1
@@ -60,9 +60,9 @@ class SmoothStart:
     ----------
     groups : tuple of Group
         The terms; a group without conditions is everybody.
-    shifts : array of int64, shape (n_groups, 97)
+    shifts : array of int64, shape (n_groups, 193)
         What each term adds to the log-odds, in units of 2**-20, where the log-odds of the raw score
-        are -6, -5.875, ..., 6.
+        are -12, -11.875, ..., 12.
     """
 
     groups: tuple[Group, ...]
@@ -73,7 +73,11 @@ class SmoothStart:
 
         0 stays 0 and 1 stays 1. A pattern that no term applies to keeps every score.
         """
-        inside = membership(self.groups, patterns).astype(np.int64)
+        return self.values_inside(membership(self.groups, patterns))
+
+    def values_inside(self, inside: BoolArray) -> IntArray:
+        """The same of patterns (columns) to which these terms (rows) apply."""
+        inside = inside.astype(np.int64)
         shift = np.clip(inside.T @ self.shifts, -MOST_SHIFT * SHIFT_UNIT, MOST_SHIFT * SHIFT_UNIT)
         place = (np.arange(N_KNOTS) - N_KNOTS // 2) * (SHIFT_UNIT // KNOTS_PER_UNIT) + shift
         cell, part = np.divmod(place + TABLE_REACH * SHIFT_UNIT, SHIFT_UNIT // TABLE_PER_UNIT)
@@ -81,12 +85,17 @@ class SmoothStart:
         low, high = table[cell], table[np.minimum(cell + 1, len(table) - 1)]
         step = SHIFT_UNIT // TABLE_PER_UNIT
         inner = low + ((high - low) * part + step // 2) // step
-        ends = np.zeros((len(patterns), 1), dtype=np.int64)
+        ends = np.zeros((len(inner), 1), dtype=np.int64)
         return np.maximum.accumulate(np.concatenate([ends, inner, ends + UNIT], axis=1), axis=1)
 
     def apply(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
         """Scores (in units) after the start, for people whose pattern is row `code` of `patterns`."""
-        return np.asarray(_apply(score, code, knots(), self.values(patterns)))
+        return self.apply_to_rows(score, code, self.values(patterns))
+
+    @staticmethod
+    def apply_to_rows(score: IntArray, row: Any, values: IntArray) -> IntArray:
+        """Scores (in units) under rows of values at the knots."""
+        return np.asarray(_apply(score, row, knots(), values))
 
 
 @compiled

@@ -154,6 +154,7 @@ def load_correction(path: str | PathLike[str]) -> Correction:
             f"{path} has version {version}, this propcal reads up to {CORRECTION_VERSION}; upgrade propcal"
         )
     try:
+        need(version > 1 or "start" not in content, 'version 1 has no "start"')
         return _correction({"start": [], **content} if version == 1 else content)
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: {error}. Save the correction again") from None
@@ -264,7 +265,7 @@ def _start(rows: list[list[Any]], attributes: list[str]) -> SmoothStart | None:
     most = MOST_SHIFT * SHIFT_UNIT
     need(
         all(len(shifts) == N_KNOTS and all(_whole(s, -most, most) for s in shifts) for _, shifts in rows),
-        f'the shifts of "start" must be {N_KNOTS} whole numbers between -2**24 and 2**24',
+        f'the shifts of "start" must be {N_KNOTS} whole numbers of at most {most:,}',
     )
     return SmoothStart(groups, np.array([shifts for _, shifts in rows], dtype=np.int64))
 

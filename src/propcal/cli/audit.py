@@ -164,6 +164,8 @@ def audit(
         typer.echo(text)
     else:
         _show(shown)
+        if written := [str(path) for path in (html, markdown, output) if path is not None]:
+            typer.echo(f"Written: {', '.join(written)}\n")
         if model is None and result.verdict.conclusion == BEYOND_NOISE:
             typer.echo(f"To correct it:\n  {_then(file, columns, said)}")
     _end(limits, result, shown)

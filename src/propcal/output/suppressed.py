@@ -142,7 +142,9 @@ def _verdict(
     if audit.verdict.conclusion == UNTESTED:
         return audit.verdict
     # tests are those of the groups that count and have enough people, in their order
-    small = dict(zip(groups["group"], found.totals))
+    small: dict[str, bool] = {}
+    for name, gone_total in zip(groups["group"], found.totals):  # two groups may read the same
+        small[name] = small.get(name, False) or bool(gone_total)
     for row, name in zip(tests.index, tests["test"]):
         if name != CATEGORIES and small.get(name, True):
             tests.loc[row, ["statistic", "p_value", "adjusted_p"]] = np.nan

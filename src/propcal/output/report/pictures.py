@@ -141,7 +141,7 @@ def _group(found: GroupCurves, benefit: Axis, most: float) -> GroupPictures:
         "calibration": curve,
         "benefit-all": path(X(t.threshold[treated]), benefit(t.treat_all[treated])),
         "benefit": path(X(t.threshold[shown]), benefit(t.net_benefit[shown])),
-        "distribution": _bars(found.bars, most),
+        "distribution": _bars(found, most),
     }
     return GroupPictures(row["group"], lines, _tables(found), _told(found, bool(enough)))
 
@@ -168,22 +168,24 @@ def _calibration(found: GroupCurves) -> tuple[str, str]:
     return "".join(lines), "".join(bands)
 
 
-def _density(bars: FloatArray) -> FloatArray:
-    """Share of the shown people, for each unit of the score."""
-    people = bars[:, 2]
-    total = np.nansum(people)
-    return np.asarray(people / total / (bars[:, 1] - bars[:, 0])) if total > 0 else people * 0.0
+def _density(found: GroupCurves) -> FloatArray:
+    """Share of the group's people, hidden ones too, for each unit of the score."""
+    low, high, people = found.bars[:, :3].T
+    rate, shown = found.row["outcome_rate"], float(np.nansum(people))
+    total = found.row["positives"] / rate if known(rate) and rate > 0 else shown
+    return np.asarray(people / max(total, shown, 1e-9) / (high - low))
 
 
 def _most_dense(found: list[GroupCurves]) -> float:
-    densest = [np.nanmax(_density(each.bars), initial=0.0) for each in found if len(each.bars)]
+    densest = [np.nanmax(_density(each), initial=0.0) for each in found if len(each.bars)]
     return max([*map(float, densest), 1e-9])
 
 
-def _bars(bars: FloatArray, most: float) -> str:
+def _bars(found: GroupCurves, most: float) -> str:
+    bars = found.bars
     if not len(bars):
         return ""
-    heights = _density(bars) / most
+    heights = _density(found) / most
     return "".join(
         bar(float(X(low)), float(X(high)), float(Y(0)), float(Y(height)))
         for low, high, height in zip(bars[:, 0], bars[:, 1], heights)

@@ -164,30 +164,32 @@ def _forest(axis: Axis, ratio: float, low: float, high: float) -> Forest | None:
 
 def heat_map(audit: Audit) -> tuple[list[str], list[HeatRow], list[CategoryRow]]:
     """Labels of the bins, the map, and every category behind it."""
-    labels, table = bin_labels(audit), audit.categories
-    place = {label: i for i, label in enumerate(labels)}
+    labels = bin_labels(audit)
     rows: list[HeatRow] = []
     listed: list[CategoryRow] = []
-    last = -1
-    for i, row in enumerate(table.to_dict("records")):
-        b = place[row["bin"]]
-        if not rows or rows[-1].name != row["group"] or b <= last:
+    last = len(labels)
+    for i, row in enumerate(audit.categories.to_dict("records")):
+        place = _next(labels, row["bin"], last)
+        if place is None or rows[-1].name != row["group"]:
+            place = _next(labels, row["bin"], -1) or 0
             rows.append(HeatRow(row["group"], [_nobody() for _ in labels]))
-        rows[-1].cells[b] = _heat_cell(row, i)
-        listed.append(_category_row(row, b))
-        last = b
+        rows[-1].cells[place] = _heat_cell(row, i)
+        listed.append(_category_row(row, place))
+        last = place
     return labels, rows, listed
+
+
+def _next(labels: list[str], label: str, after: int) -> int | None:
+    """The next bin of that name; narrow ones may share theirs."""
+    return next((i for i in range(after + 1, len(labels)) if labels[i] == label), None)
 
 
 def bin_labels(audit: Audit) -> list[str]:
     """The bins in words, also those without people."""
-    edges = audit.settings["edges"]
-    ends = [f"{edge:.4g}" for edge in edges]
-    if len(set(ends)) < len(ends):
-        ends = [f"{edge:.9g}" for edge in edges]
+    ends = [f"{edge:.4g}" for edge in audit.settings["edges"]]
     said = [f"[{a}, {b})" for a, b in pairwise(ends[:-1])] + [f"[{ends[-2]}, {ends[-1]}]"]
-    known_labels = dict.fromkeys(audit.categories["bin"].tolist())
-    return said if all(label in said for label in known_labels) else list(known_labels)
+    listed = list(dict.fromkeys(audit.categories["bin"].tolist()))
+    return said if set(listed) <= set(said) else listed
 
 
 def _nobody() -> HeatCell:

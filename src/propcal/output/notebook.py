@@ -108,6 +108,10 @@ def _interval(low: float, high: float, digits: int = 2) -> str:
     return "" if low != low or high != high else f"{low:.{digits}f} to {high:.{digits}f}"
 
 
+def _count(value: Any) -> str:
+    return "" if value is None or value != value else f"{int(value):,}"
+
+
 def _percent(value: float) -> str:
     return "" if value != value else f"{100 * value:.1f} %"
 
@@ -131,7 +135,7 @@ def audit_html(audit: Audit) -> str:
         (
             row["group"],
             row["bin"],
-            f"{row['people']:,}",
+            _count(row["people"]),
             _percent(row["outcome_rate"]),
             _percent(row["mean_score"]),
             row["finding"],
@@ -142,7 +146,7 @@ def audit_html(audit: Audit) -> str:
     groups = [
         (
             row["group"],
-            f"{row['people']:,}",
+            _count(row["people"]),
             float(row["observed_expected"]),
             _interval(row["observed_expected_low"], row["observed_expected_high"]),
             row["finding"],

@@ -12,6 +12,7 @@ from propcal.core.correction import Correction
 from propcal.errors import InputError
 from propcal.output.audit_json import audit_content, comparison_content
 from propcal.output.report import methods, tables
+from propcal.output.report.changes import CertificateView, Change, certificate_view, changes
 from propcal.output.report.correction_view import CorrectionView, correction_view
 from propcal.output.report.curves import group_curves
 from propcal.output.report.numbers import count, known, rounded
@@ -29,8 +30,8 @@ class BeforeAfter:
 
     base: str
     name: str
-    overall: list[tables.Change]
-    groups: list[tables.Change]
+    overall: list[Change]
+    groups: list[Change]
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Summary:
     floor: str
     losses: list[list[str]]
     before_after: list[BeforeAfter]
-    certificate: tables.CertificateView | None
+    certificate: CertificateView | None
     correction: CorrectionView | None
     notes: list[str]
     methods: list[str]
@@ -76,7 +77,7 @@ def summarise(
         shown = suppressed_comparison(result, suppress)
         name, audit = list(shown.audits.items())[-1]
         before_after = [
-            BeforeAfter(shown.base, other, *tables.changes(shown, other)) for other in list(shown.audits)[1:]
+            BeforeAfter(shown.base, other, *changes(shown, other)) for other in list(shown.audits)[1:]
         ]
         content: Any = comparison_content(shown)
         notes = [*shown.notes, *audit.notes]
@@ -105,7 +106,7 @@ def summarise(
         floor=f"{100 * audit.settings['rho']:g}",
         losses=tables.loss_rows(audit),
         before_after=before_after,
-        certificate=tables.certificate_view(proof),
+        certificate=certificate_view(proof),
         correction=correction_view(fit),
         notes=list(dict.fromkeys(notes)),
         methods=methods.paragraphs(audit, suppress),

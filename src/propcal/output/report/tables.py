@@ -1,4 +1,4 @@
-"""The tables of the page: groups, the heat map, every category, DC by bin, before and after."""
+"""The tables of the page: groups, the heat map, every category, DC by bin."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.compare import Comparison
 from propcal.auditing.frames import TOO_HIGH, TOO_LOW
 from propcal.auditing.verdict import INSUFFICIENT, WITHIN
-from propcal.core.certificate import Certificate
 from propcal.output.report.numbers import (
     NOTHING,
     count,
@@ -284,59 +282,6 @@ def dc_rows(audit: Audit) -> list[DcRow]:
         )
         for b, high, r1, low, r0, far, n in found
     ]
-
-
-@dataclass(frozen=True)
-class Change:
-    """A measure before and after."""
-
-    measure: str
-    group: str
-    before: str
-    after: str
-    difference: str
-    interval: str
-
-
-def changes(comparison: Comparison, name: str) -> tuple[list[Change], list[Change]]:
-    """What differs between the base and another score: overall, and observed/expected by group."""
-    table = comparison.differences[comparison.differences["score"] == name]
-    rows = [
-        Change(
-            measure=MEASURES.get(row["measure"], row["measure"]),
-            group=row["group"],
-            before=decimal(row["base"], 3),
-            after=decimal(row["value"], 3),
-            difference=decimal(row["difference"], 3, "+"),
-            interval=interval(row["low"], row["high"], 3, "+"),
-        )
-        for row in table.to_dict("records")
-    ]
-    overall = table["group"].isin(["all categories", "everybody"]).tolist()
-    ratio = (table["measure"] == "observed_expected").tolist()
-    return (
-        [row for row, whole in zip(rows, overall) if whole],
-        [row for row, whole, chosen in zip(rows, overall, ratio) if chosen and not whole],
-    )
-
-
-@dataclass(frozen=True)
-class CertificateView:
-    """What a fit says of its own categories, without their counts."""
-
-    sentences: list[str]
-    rows: list[tuple[str, str, str]]
-    more: int
-
-
-def certificate_view(certificate: Certificate | None, most: int = 30) -> CertificateView | None:
-    """The certificate, and the categories that are not within alpha."""
-    if certificate is None:
-        return None
-    frame = certificate.to_frame()
-    frame = frame[frame["status"] != "within alpha"]
-    rows = [(r["group"], r["bin"], r["status"]) for r in frame.head(most).to_dict("records")]
-    return CertificateView(certificate.sentences(), rows, max(len(frame) - most, 0))
 
 
 def loss_rows(audit: Audit) -> list[list[str]]:

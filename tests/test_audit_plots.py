@@ -146,7 +146,7 @@ def test_the_forest_shows_observed_over_expected(found):
         assert interval.get_xdata().tolist() == [row.observed_expected_low, row.observed_expected_high]
         hollow = point.get_markerfacecolor() == "white"
         assert hollow == (row.finding == "within noise")
-        assert point.get_marker() == {"too high": "v", "too low": "^"}.get(row.finding, "o")
+        assert point.get_marker() == {"too high": "^", "too low": "v"}.get(row.finding, "o")
     assert any("score too high" in text for text in texts(ax))
 
 

@@ -360,3 +360,14 @@ def test_markdown_says_the_same(found):
     for row in summary.groups:
         assert f"| {row.ratio} | {row.ratio_interval} | {row.people} |" in text
     assert html(summary).count("<section") == 6
+
+
+def test_a_comparison_says_what_the_score_before_was(cohort):
+    half = len(cohort) // 2
+    past, new, groups = cohort[:half], cohort[half:], ["race", "gender"]
+    cal = PMCBoost().fit(past.score, past.y, sensitive_features=past[groups])
+    both = compare({"as it is": new.score, "corrected": cal}, new.y, sensitive_features=new[groups])
+    text = both.to_markdown()
+    assert "as it is: wrong for some, beyond chance." in text
+    assert "## corrected: " in text
+    assert "Nothing here asks for a correction." not in text

@@ -320,3 +320,41 @@ def test_suppress_must_be_a_number_of_people(wrong):
     a = audit(y, score, sensitive_features=frame, n_draws=100)
     with pytest.raises(ValueError, match="suppress"):
         a.to_html(suppress=wrong)
+
+
+def test_measures_of_a_whole_group_do_not_give_its_hidden_parts_away():
+    """A points score has few values: its mean, in full, would tell how many have the rarest."""
+    rng = np.random.default_rng(1)
+    levels = np.array([0.05, 0.15, 0.25, 0.45, 0.65, 0.85])
+    sizes = {"A": [900, 600, 300, 120, 60, 30], "B": [500, 300, 150, 70, 25, 7]}
+    score = np.concatenate([np.repeat(levels, n) for n in sizes.values()])
+    group = np.repeat(list(sizes), [sum(n) for n in sizes.values()])
+    y = (rng.random(len(score)) < score).astype(int)
+    shown = json.loads(audit(y, score, sensitive_features=group).to_json(suppress=11))
+    for row in shown["groups"][1:]:
+        own = [c for c in shown["categories"] if c["group"] == row["group"] and c["people"] is not None]
+        hidden = row["people"] - sum(c["people"] for c in own)
+        assert hidden > 0
+        rest = row["people"] * row["mean_score"] - sum(c["people"] * c["mean_score"] for c in own)
+        slack = 0.005 * row["people"]  # what rounding leaves open, in scores of the hidden
+        most, least = ((rest + sign * slack - 0.65 * hidden) / 0.2 for sign in (1, -1))
+        assert min(most, hidden) - max(least, 0) > 10  # the people scored 0.85 may be any of these
+        for name in ("observed_expected", "brier", "log_loss", "auroc"):
+            assert row[name] == round(row[name], 2)
+
+
+def test_one_person_with_many_rows_is_one_person():
+    rng = np.random.default_rng(0)
+    many = pd.DataFrame({"g": np.repeat(["A", "B"], 3000), "s": rng.random(6000), "id": np.arange(6000)})
+    many["y"] = (rng.random(6000) < many.s).astype(int)
+    one = pd.DataFrame({"g": "C", "s": 0.3, "id": -1, "y": 1}, index=range(200))
+    rows = pd.concat([many, one])
+    a = audit(rows.y, rows.s, sensitive_features=rows[["g"]], cluster=rows.id, gamma=0.01)
+    assert a.groups.set_index("group").finding["g=C"] == "insufficient data"  # not "within noise"
+    shown = json.loads(a.to_json(suppress=11))
+    assert next(row for row in shown["groups"] if row["group"] == "g=C")["people"] is None
+    assert "people come again" in shown["notes"][-1]
+    plain = json.loads(
+        audit(many.y, many.s, sensitive_features=many[["g"]], cluster=many.id).to_json(suppress=11)
+    )
+    assert plain["settings"]["people"] == 6000  # people who come once are hidden no further

@@ -42,6 +42,8 @@ class Counts:
     edges : array of float64
     ends : int
         People with a score of exactly 0 or 1.
+    rows_per_person : float
+        The most rows that people of any cell have on average: more than 1 if people come again.
     """
 
     table: IntArray
@@ -55,6 +57,7 @@ class Counts:
     weight: FloatArray
     edges: FloatArray
     ends: int
+    rows_per_person: float
 
     @classmethod
     def of(cls, found: Findings) -> Counts:
@@ -81,6 +84,7 @@ class Counts:
             weight=weight,
             edges=from_grid(bins.edges),
             ends=int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum()),
+            rows_per_person=found.rows_per_person,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.noise import Noise, score_cells
+from propcal.auditing.noise import Noise, rows_per_person, score_cells
 from propcal.auditing.profile import Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_BUCKETS
 from propcal.auditing.verdict import Test, category_p_value, clustered_p_value, combine, group_p_value
@@ -74,7 +74,8 @@ class Findings:
 
     `untested` says why there are no tests (empty if there are), `min_share` from which share a category
     counts, `fitted_on_these` whether the score was corrected by what was fitted to these people (None: it
-    was not corrected), `rows` how many rows whole weights were counted up from (0: nobody was weighted).
+    was not corrected), `rows` how many rows whole weights were counted up from (0: nobody was weighted),
+    `rows_per_person` the most rows that people of any one pattern and bin have on average.
     """
 
     rule: Rule
@@ -87,6 +88,7 @@ class Findings:
     min_share: float
     fitted_on_these: bool | None
     rows: int
+    rows_per_person: float
 
     @property
     def everybody(self) -> Profile:
@@ -123,6 +125,7 @@ def find(
         min_share=category_min_share(rule.alpha, rule.gamma, table.bins) if share is None else share,
         fitted_on_these=fitted_on_these,
         rows=rows,
+        rows_per_person=rows_per_person(atoms, table.bins),
     )
 
 
@@ -135,8 +138,8 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
     filled = everybody.sample.n_buckets
     if everybody.sample.bucket is not None and filled < FEWEST_BUCKETS:
         return (
-            f"the rows come from so few people that they fill {filled} of 256 buckets; "
-            f"{FEWEST_BUCKETS} are needed to see how much people differ"
+            f"the rows come from so few people that they fill fewer than {FEWEST_BUCKETS} of 256 buckets, "
+            "too few to see how much people differ"
         )
     return ""
 
@@ -154,4 +157,6 @@ def _tests(atoms: Atoms, table: Categories, noise: Noise, measured: Sequence[Pro
         else clustered_p_value(profile.sample)
         for profile, members in zip(chosen, inside)
     ]
-    return combine([profile.size.group.name for profile in chosen], found, category_p_value(table, noise))
+    known = [i for i, (_, p) in enumerate(found) if not np.isnan(p)]
+    names = [chosen[i].size.group.name for i in known]
+    return combine(names, [found[i] for i in known], category_p_value(table, noise))

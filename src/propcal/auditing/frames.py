@@ -102,7 +102,7 @@ def _group_row(profile: Profile, tests: dict[str, Test], n_tests: int) -> dict[s
         "kept": not size.left_out,
         "reason": size.left_out,
         "missing": any(level is None for _, level in size.group.conditions),
-        "finding": group_finding(profile, test),
+        "finding": group_finding(profile, test, tested=bool(tests)),
         "p_value": test.adjusted_p if test is not None else np.nan,
         "positives": sample.observed,
         "outcome_rate": np.nan if empty else sample.observed / sample.total,
@@ -114,12 +114,12 @@ def _group_row(profile: Profile, tests: dict[str, Test], n_tests: int) -> dict[s
     return row
 
 
-def group_finding(profile: Profile, test: Test | None) -> str:
+def group_finding(profile: Profile, test: Test | None, *, tested: bool) -> str:
     """What can be said of a group as a whole."""
     if profile.size.left_out:
         return LEFT_OUT
-    if test is None:
-        return UNTESTED if profile.enough else INSUFFICIENT
+    if test is None:  # too few people, or all of its rows are of the same few
+        return INSUFFICIENT if not profile.enough or tested else UNTESTED
     if not test.rejected:
         return WITHIN
     return TOO_LOW if test.statistic > 0 else TOO_HIGH

@@ -33,8 +33,8 @@ MOST_ROWS = 24
 ROW = 0.29  # inches, for a name of two lines
 # marker, colour and filling of each finding, and what the legend calls it
 FINDINGS: dict[str, tuple[str, str, str, str]] = {
-    TOO_HIGH: ("v", HIGH, HIGH, "score too high, beyond noise"),
-    TOO_LOW: ("^", LOW, LOW, "score too low, beyond noise"),
+    TOO_HIGH: ("^", HIGH, HIGH, "score too high, beyond noise"),
+    TOO_LOW: ("v", LOW, LOW, "score too low, beyond noise"),
     WITHIN: ("o", "0.35", "white", "within noise"),
     UNTESTED: ("s", "0.35", "white", "not tested"),
     LEFT_OUT: ("x", "0.35", "0.35", "left out: not judged"),

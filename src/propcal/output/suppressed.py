@@ -23,6 +23,12 @@ from propcal.output.suppression import Hidden, hidden
 
 GROUP_WORDS = ("group", "kept", "reason", "missing", "finding")
 CATEGORY_WORDS = ("group", "bin", "eligible", "reason", "finding")
+COUNTED = (
+    "people",
+    "share",
+    "positives",
+    "outcome_rate",
+)  # of counts alone, which are hidden by their own rule
 FEW_TERMS = 2  # hidden gaps that could be worked out from a mean square
 
 
@@ -31,6 +37,7 @@ def suppressed(audit: Audit, fewest: int | None) -> Audit:
     if not _wanted(fewest):
         return audit
     assert fewest is not None
+    fewest = _fewest_rows([audit], fewest)
     return _without(audit, hidden([_counts(audit)], fewest), 0, fewest)
 
 
@@ -39,11 +46,17 @@ def suppressed_comparison(comparison: Comparison, fewest: int | None) -> Compari
     if not _wanted(fewest):
         return comparison
     assert fewest is not None
+    fewest = _fewest_rows(list(comparison.audits.values()), fewest)
     found = hidden([_counts(audit) for audit in comparison.audits.values()], fewest)
     audits = {
         name: _without(audit, found, i, fewest) for i, (name, audit) in enumerate(comparison.audits.items())
     }
     return replace(comparison, audits=audits, differences=_differences(comparison, audits))
+
+
+def _fewest_rows(audits: list[Audit], fewest: int) -> int:
+    """Where people come again, as many rows as so many people have."""
+    return int(np.ceil(fewest * max(_counts(audit).rows_per_person for audit in audits)))
 
 
 def _wanted(fewest: int | None) -> bool:
@@ -60,7 +73,8 @@ def _counts(audit: Audit) -> Counts:
 
 def _without(audit: Audit, found: Hidden, score: int, fewest: int) -> Audit:
     counts, cells = _counts(audit), found.cells[score]
-    groups = _emptied(audit.groups, found.totals, GROUP_WORDS)
+    partly: BoolArray = np.asarray(cells.any(axis=1))
+    groups = _rounded(_emptied(audit.groups, found.totals, GROUP_WORDS), partly)
     gone = cells[counts.category_group, counts.category_bin]
     categories = _emptied(audit.categories, gone, CATEGORY_WORDS)
     worst = worst_rows(audit)
@@ -98,6 +112,25 @@ def _emptied(table: pd.DataFrame, gone: BoolArray, words: tuple[str, ...]) -> pd
     return pd.DataFrame(columns, columns=table.columns)
 
 
+def _rounded(groups: pd.DataFrame, partly: BoolArray) -> pd.DataFrame:
+    """Measures of whole groups with hidden parts, to two decimals.
+
+    A mean score, a Brier score or a p-value in full would, with the parts that are shown, tell what the
+    hidden ones add up to; where scores take few values, that is how many people have them.
+    """
+    table = groups.copy()
+    for name in table.columns:
+        if name not in (*GROUP_WORDS, *COUNTED):
+            table[name] = table[name].where(~partly, _coarse(table[name], name))
+    return table
+
+
+def _coarse(column: pd.Series[Any], name: str) -> pd.Series[Any]:
+    if name in ("p_value", "adjusted_p"):
+        return column.map(lambda p: float(f"{p:.0e}") if p == p else p)  # one digit
+    return column.round(1 if name == "statistic" else 2)
+
+
 def worst_rows(audit: Audit) -> dict[str, list[int]]:
     """For each loss the categories that set it, as rows of `categories`."""
     table = audit.categories
@@ -132,15 +165,20 @@ def _losses(losses: pd.DataFrame, gone: set[str]) -> pd.DataFrame:
 def _debiased(audit: Audit, gone: BoolArray) -> pd.DataFrame:
     """A mean over all categories; with few of them hidden it would give these away."""
     few = int(np.sum(gone & audit.categories["eligible"].to_numpy(dtype=np.bool_)))
-    return audit.debiased * np.nan if 0 < few <= FEW_TERMS else audit.debiased
+    if not few:
+        return audit.debiased
+    return audit.debiased * np.nan if few <= FEW_TERMS else audit.debiased.map(lambda x: float(f"{x:.1e}"))
 
 
 def _verdict(
     audit: Audit, groups: pd.DataFrame, categories: pd.DataFrame, found: Hidden, gone: BoolArray
 ) -> Verdict:
-    tests = audit.verdict.tests.copy()
     if audit.verdict.conclusion == UNTESTED:
         return audit.verdict
+    tests = audit.verdict.tests.copy()
+    for name in ("statistic", "p_value", "adjusted_p"):
+        tests[name] = _coarse(tests[name], name)
+    coarse = tests.copy()
     # tests are those of the groups that count and have enough people, in their order
     small: dict[str, bool] = {}
     for name, gone_total in zip(groups["group"], found.totals):  # two groups may read the same
@@ -151,7 +189,7 @@ def _verdict(
     size = (audit.categories["gap"].abs() / audit.categories["detectable_gap"]).fillna(-1.0)
     if len(size) and gone[int(np.argmax(size.to_numpy()))]:
         tests.loc[tests["test"] == CATEGORIES, "statistic"] = np.nan
-    listed = [Test(**{str(k): v for k, v in row.items()}) for row in audit.verdict.tests.to_dict("records")]
+    listed = [Test(**{str(k): v for k, v in row.items()}) for row in coarse.to_dict("records")]
     least = int(audit.settings["min_people"])
     told = verdict_of(listed, groups, categories, untested="", min_people=least)
     return Verdict(audit.verdict.conclusion, told.text, tests)
@@ -211,9 +249,11 @@ def _notes(audit: Audit, found: Hidden, fewest: int) -> tuple[str, ...]:
             told[missing_note(name, count, n, alone=alone)] = missing_note(name, None, n, alone=alone)
     if 0 < counts.ends < fewest:
         told[ends_note(counts.ends)] = ends_note(None)
+    who = "people" if counts.rows_per_person == 1 else "rows (people come again)"
     hiding = (
-        f"Numbers that would tell of fewer than {fewest} people with or without the outcome are hidden, and "
-        "so are further ones from which they could be worked out. What was found is shown all the same."
+        f"Numbers that would tell of fewer than {fewest} {who} with or without the outcome are hidden, and "
+        "so are further ones from which they could be worked out; other numbers of groups with hidden parts "
+        "are rounded. What was found is shown all the same."
     )
     return (*(told.get(note, note) for note in audit.notes), hiding)
 
@@ -231,4 +271,6 @@ def _differences(comparison: Comparison, audits: dict[str, Audit]) -> pd.DataFra
         if audit.debiased["rms"].isna().all() or base.debiased["rms"].isna().all():
             gone |= ((table["score"] == name) & table["measure"].str.endswith("mean_square")).to_numpy()
     table.loc[gone, ["base", "value", "difference", "low", "high"]] = np.nan
+    table[["base", "value"]] = table[["base", "value"]].round(2)
+    table[["difference", "low", "high"]] = table[["difference", "low", "high"]].round(3)
     return table

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from propcal.auditing.compare import Comparison
 from propcal.core.certificate import Certificate
 from propcal.output.report.numbers import decimal, interval
 from propcal.output.report.tables import MEASURES
+
+FURTHER = 0.01  # in the logarithm of the ratio: less is no matter
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,15 @@ class Change:
     after: str
     difference: str
     interval: str
+
+
+def further_off(comparison: Comparison, name: str) -> int:
+    """How many groups' observed/expected ratios came to lie further from 1, beyond noise."""
+    table = comparison.differences
+    chosen = table[(table["score"] == name) & (table["measure"] == "observed_expected")]
+    before, after = (np.abs(np.log(np.maximum(chosen[c].astype(float), 1e-9))) for c in ("base", "value"))
+    sure = (chosen["low"] > 0) | (chosen["high"] < 0)
+    return int(np.sum(sure & (after > before + FURTHER)))
 
 
 def changes(comparison: Comparison, name: str) -> tuple[list[Change], list[Change]]:

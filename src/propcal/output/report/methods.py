@@ -50,13 +50,11 @@ def paragraphs(audit: Audit, suppress: int) -> list[str]:
     told.append(_weights(s))
     if suppress > 1:
         told.append(
-            f"Counts of 1 to {suppress - 1} people, of people with the outcome and of people without it "
-            "are hidden, with "
-            "every number that comes from them, and further numbers until none of the hidden counts can "
-            "be worked out "
-            "from the totals shown. Curves over thresholds and histograms are then drawn at the edges of "
-            "the score "
-            "ranges."
+            f"Counts of 1 to {suppress - 1} people, of people with the outcome and of people without it are "
+            "hidden, with every number that comes from them, and further numbers until none of the hidden "
+            "counts can be worked out from the counts shown; other numbers of groups with hidden parts are "
+            "rounded to two decimals. Another report on these people, with other bins or groups, could give "
+            "them away. Curves over thresholds and histograms are then drawn at the edges of score ranges."
         )
     return told
 

@@ -68,9 +68,13 @@ HEADLINES = {
 }
 
 
-def top_of(audit: Audit) -> Top:
-    """The words at the top."""
+def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None, worse: int = 0) -> Top:
+    """The words at the top; `before` has the other scores of a comparison, whose last one is `name`.
+
+    `worse` is the number of groups whose observed/expected ratio came to lie further from 1.
+    """
     tone, headline = HEADLINES[audit.verdict.conclusion]
+    compared = _compared(name, before or {}, worse)
     directions = [
         direction
         for finding, symbol in ((TOO_HIGH, "▲"), (TOO_LOW, "▼"))
@@ -78,13 +82,25 @@ def top_of(audit: Audit) -> Top:
     ]
     return Top(
         tone=tone,
-        headline=headline,
-        verdict=_verdict(audit, directions),
+        headline=f"{name}: {headline[0].lower()}{headline[1:]}" if before else headline,
+        verdict=[*compared, *_verdict(audit, directions)],
         directions=directions,
         worst=_worst(audit),
         cannot_tell=_cannot_tell(audit),
-        next_steps=_next_steps(audit),
+        next_steps=_next_steps(audit, name if before else ""),
     )
+
+
+def _compared(name: str, before: dict[str, Audit], worse: int) -> list[str]:
+    """What the scores were found to be that this one is compared with."""
+    told = []
+    for other, audit in before.items():
+        headline = HEADLINES[audit.verdict.conclusion][1]
+        told.append(f"{other}: {headline[0].lower()}{headline[1:]}.")
+    if worse:
+        be = "group is" if worse == 1 else "groups are"
+        told.append(f"{worse:,} {be} further off with {name} than before (see Before and after).")
+    return told
 
 
 def _direction(groups: pd.DataFrame, finding: str, symbol: str) -> Direction:
@@ -140,14 +156,18 @@ def _verdict(audit: Audit, directions: list[Direction]) -> list[str]:
             first,
             f"For none of the {plural(tested, 'group')} as a whole, but within some ranges of scores.",
         ]
-    everybody = ", everybody among them," if (audit.verdict.tests["test"] == "everybody").any() else ""
-    parts = [
-        f"{d.finding} for {len(d.named) + len(d.others):,} of the {plural(tested, 'group')} tested{everybody}"
-        if i == 0
-        else f"{d.finding} for {len(d.named) + len(d.others):,}"
-        for i, d in enumerate(directions)
-    ]
-    return [first, f"It is {' and '.join(parts).rstrip(',')}."]
+    together = audit.groups["finding"].iloc[0]
+    told = []
+    for d in directions:
+        groups = len(d.named) + len(d.others) - (together == d.finding)
+        if groups:
+            told.append(f"{d.finding} for {groups:,}")
+    second = f"Of {plural(tested - 1, 'group')} tested, it is {' and '.join(told)}." if told else ""
+    if together in (TOO_HIGH, TOO_LOW):
+        second += f" For everybody together it is {together}."
+    elif tested > 1:
+        second += " For everybody together it is within chance."
+    return [first, second.strip()]
 
 
 def _unnoticed(audit: Audit) -> str:
@@ -203,7 +223,7 @@ def _cannot_tell(audit: Audit) -> list[str]:
     return told
 
 
-def _next_steps(audit: Audit) -> list[str]:
+def _next_steps(audit: Audit, corrected: str) -> list[str]:
     if audit.verdict.conclusion == BEYOND:
         return [
             "Before the score is used for people of the groups named above, decide who must know of the "
@@ -216,8 +236,14 @@ def _next_steps(audit: Audit) -> list[str]:
             "is used.",
         ]
     if audit.verdict.conclusion == WITHIN:
+        first = "Nothing here asks for a correction."
+        if corrected:
+            first = (
+                f"Nothing here asks for more than {corrected}. Before it is used: were these people apart "
+                "from those it was made from, and does it read attributes that need legal advice?"
+            )
         return [
-            "Nothing here asks for a correction.",
+            first,
             "Look at how large an error could have gone unnoticed in the groups that matter most to you; if "
             "that is too large, audit more people.",
             "Repeat the audit when the score, the patients or the way the outcome is recorded change.",

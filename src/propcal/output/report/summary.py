@@ -12,7 +12,7 @@ from propcal.core.correction import Correction
 from propcal.errors import InputError
 from propcal.output.audit_json import audit_content, comparison_content
 from propcal.output.report import methods, tables
-from propcal.output.report.changes import CertificateView, Change, certificate_view, changes
+from propcal.output.report.changes import CertificateView, Change, certificate_view, changes, further_off
 from propcal.output.report.correction_view import CorrectionView, correction_view
 from propcal.output.report.curves import group_curves
 from propcal.output.report.numbers import count, known, rounded
@@ -76,6 +76,8 @@ def summarise(
     if isinstance(result, Comparison):
         shown = suppressed_comparison(result, suppress)
         name, audit = list(shown.audits.items())[-1]
+        before = {other: each for other, each in shown.audits.items() if other != name}
+        worse = further_off(result, name)
         before_after = [
             BeforeAfter(shown.base, other, *changes(shown, other)) for other in list(shown.audits)[1:]
         ]
@@ -84,6 +86,7 @@ def summarise(
     else:
         audit = suppressed(result, suppress)
         name, before_after, content, notes = "", [], audit_content(audit), list(audit.notes)
+        before, worse = {}, 0
     found = group_curves(
         audit.groups,
         {kind: getattr(audit, kind) for kind in ("curves", "net_benefit", "distribution")},
@@ -94,7 +97,7 @@ def summarise(
         title=title or TITLE,
         score=name,
         lead=_lead(audit),
-        top=top_of(audit),
+        top=top_of(audit, name, before, worse),
         four=four_pictures(found),
         groups=kept,
         left_out=left_out,
@@ -134,7 +137,8 @@ def _lead(audit: Audit) -> str:
     people, positives = audit.settings["people"], audit.settings["positives"]
     if not known(people) or not known(positives):
         return "An audit of people whose score and outcome are known. Their number is hidden."
+    who = "rows, of people who may come again," if audit.settings["buckets"] else "people"
     return (
-        f"An audit of {count(people)} people whose score and outcome are known; {count(positives)} of them "
+        f"An audit of {count(people)} {who} whose score and outcome are known; {count(positives)} of them "
         "had the outcome."
     )

@@ -51,7 +51,7 @@ def test_fit_on_atoms_is_fit_on_their_rows(cohort, features):
         PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features),
     )
     assert by_atoms.correction_.to_json() == by_rows.correction_.to_json()
-    assert by_atoms.correction_.about["fingerprint"] == atoms.fingerprint()
+    assert by_atoms.correction_.about["fingerprint"] == atoms.people_fingerprint()
 
 
 def test_the_papers_settings_do_not_follow_the_defaults():

@@ -269,11 +269,11 @@ class PMCBoost(_Boost):
     array([0.2, 0.4])
     >>> cal.certificate_
     Changed by a smooth start, fitted to 2,000 people.
-    Every one of the 2 categories is within alpha.
+    All 2 categories are within alpha.
     All scores are alike: the smooth start has no slope and no curve.
     >>> PMCBoost().fit(cal.predict(score, sensitive_features=group), y, sensitive_features=group).certificate_
     No change: the score is calibrated as far as these 2,000 people can tell.
-    Every one of the 2 categories is within alpha.
+    All 2 categories are within alpha.
     """
 
     _proportional = True

@@ -179,16 +179,24 @@ class Atoms:
         return "sha256:" + digest.hexdigest()
 
     def people_fingerprint(self) -> str:
-        """As `fingerprint`, of scores, outcomes and weights alone: the same whatever the groups are."""
-        order = np.argsort(self.score, kind="stable")
-        score = self.score[order]
-        first = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
-        digest = hashlib.sha256(score[first].tobytes())
-        for column in (self.weight, self.positives):
-            sums = np.add.reduceat(column[order], first)
-            # sums of survey weights depend on the order in their last digits
-            digest.update(np.asarray(sums if sums.dtype.kind == "i" else sums.astype(np.float32)).tobytes())
-        return "sha256:" + digest.hexdigest()
+        """As `fingerprint`, of scores, outcomes and weights alone: the same whatever the groups are.
+
+        Each score stands for two random-looking numbers, which are added up over the people with it: a
+        sum needs no sorting, and does not depend on how people are divided into atoms.
+        """
+        whole = self.weight.dtype.kind == "i", self.positives.dtype.kind == "i"
+        sums: list[Any] = [0 if exact else 0.0 for exact in whole]
+        for begin in range(0, len(self), 1 << 16):
+            rows = slice(begin, begin + (1 << 16))
+            for i, column in enumerate((self.weight, self.positives)):
+                mixed = _mix(self.score[rows].astype(np.uint64) * np.uint64(2) + np.uint64(i))
+                if whole[i]:
+                    sums[i] += int(np.sum(mixed * column[rows].astype(np.uint64), dtype=np.uint64))
+                else:
+                    sums[i] += float(np.sum(mixed / 2.0**64 * column[rows]))
+        # sums of fractions depend on the order in their last digits
+        told = [s % 2**64 if exact else f"{s:.9e}" for s, exact in zip(sums, whole)]
+        return "sha256:" + hashlib.sha256(repr((self.n_people, told)).encode()).hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
         """List the atoms: a column for each attribute, then score and sums."""
@@ -222,6 +230,14 @@ class Atoms:
         return (
             f"Atoms({len(self):,} atoms of {self.n_people:,} people; {len(self.patterns)} patterns of {of})"
         )
+
+
+def _mix(values: Any) -> Any:
+    """Scatter 64-bit numbers (the finaliser of splitmix64); wrapping around is meant."""
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
 def refuse_too_many(total: float) -> None:

@@ -9,6 +9,8 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from propcal import Groups, audit, compare
+from propcal.auditing.measures import auroc_influence, brier, log_loss
+from propcal.auditing.sample import Sample
 from propcal.output.report.render import html, markdown
 from propcal.output.report.summary import summarise
 from propcal.output.suppressed import suppressed
@@ -323,7 +325,10 @@ def test_suppress_must_be_a_number_of_people(wrong):
 
 
 def test_measures_of_a_whole_group_do_not_give_its_hidden_parts_away():
-    """A points score has few values: its mean, in full, would tell how many have the rarest."""
+    """A points score has few values: measures of a group, in full, would tell how many have the rarest.
+
+    Every way to divide the hidden people between the two hidden values is tried against all that is shown.
+    """
     rng = np.random.default_rng(1)
     levels = np.array([0.05, 0.15, 0.25, 0.45, 0.65, 0.85])
     sizes = {"A": [900, 600, 300, 120, 60, 30], "B": [500, 300, 150, 70, 25, 7]}
@@ -333,14 +338,32 @@ def test_measures_of_a_whole_group_do_not_give_its_hidden_parts_away():
     shown = json.loads(audit(y, score, sensitive_features=group).to_json(suppress=11))
     for row in shown["groups"][1:]:
         own = [c for c in shown["categories"] if c["group"] == row["group"] and c["people"] is not None]
-        hidden = row["people"] - sum(c["people"] for c in own)
-        assert hidden > 0
-        rest = row["people"] * row["mean_score"] - sum(c["people"] * c["mean_score"] for c in own)
-        slack = 0.005 * row["people"]  # what rounding leaves open, in scores of the hidden
-        most, least = ((rest + sign * slack - 0.65 * hidden) / 0.2 for sign in (1, -1))
-        assert min(most, hidden) - max(least, 0) > 10  # the people scored 0.85 may be any of these
-        for name in ("observed_expected", "brier", "log_loss", "auroc"):
-            assert row[name] == round(row[name], 2)
+        people, positives = ([c[name] for c in own] for name in ("people", "positives"))
+        left, events = row["people"] - sum(people), round(row["positives"] - sum(positives))
+        assert len(own) == 4
+        possible = [
+            (rare, hit)
+            for rare in range(left + 1)
+            for hit in range(max(0, events - left + rare), min(rare, events) + 1)
+            if fits(row, levels, [*people, left - rare, rare], [*positives, events - hit, hit])
+        ]
+        for which in (0, 1):
+            counts = {pair[which] for pair in possible}
+            assert max(counts) - min(counts) >= 5
+
+
+def fits(row, levels, people, positives):
+    """Whether measures of such people round to those that are shown."""
+    n, p = np.array(people, dtype=float), np.array(positives, dtype=float)
+    sample = Sample(levels, n.astype(int), n, n, p, p, None)
+    found = {
+        "mean_score": sample.expected / sample.total,
+        "observed_expected": sample.observed / sample.expected,
+        "brier": brier(sample).value,
+        "log_loss": log_loss(sample).value,
+        "auroc": auroc_influence(sample)[0],
+    }
+    return all(abs(value - row[name]) <= 0.005 + 1e-9 for name, value in found.items())
 
 
 def test_one_person_with_many_rows_is_one_person():

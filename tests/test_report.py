@@ -368,6 +368,6 @@ def test_a_comparison_says_what_the_score_before_was(cohort):
     cal = PMCBoost().fit(past.score, past.y, sensitive_features=past[groups])
     both = compare({"as it is": new.score, "corrected": cal}, new.y, sensitive_features=new[groups])
     text = both.to_markdown()
-    assert "as it is: wrong for some, beyond chance." in text
+    assert "The score before (as it is): wrong for some, beyond chance. With corrected:" in text
     assert "## corrected: " in text
     assert "Nothing here asks for a correction." not in text

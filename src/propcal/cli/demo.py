@@ -111,7 +111,7 @@ def demo(
     columns = f"--score risk --outcome admitted --groups {','.join(ATTRIBUTES)}"
     again = f"propcal audit {files[2]} {columns} --correction {files[1]} --html report.html"
     _say(
-        f"Open {files[0]} in a browser: the same for a committee. Next, with these files or your own:", again
+        f"Open {files[0]} in a browser: the audit for a committee. Next, with these files or your own:", again
     )
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
 

@@ -96,7 +96,7 @@ def _compared(name: str, before: dict[str, Audit], worse: int) -> list[str]:
     told = []
     for other, audit in before.items():
         headline = HEADLINES[audit.verdict.conclusion][1]
-        told.append(f"{other}: {headline[0].lower()}{headline[1:]}.")
+        told.append(f"The score before ({other}): {headline[0].lower()}{headline[1:]}. With {name}:")
     if worse:
         be = "group is" if worse == 1 else "groups are"
         told.append(f"{worse:,} {be} further off with {name} than before (see Before and after).")

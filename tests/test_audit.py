@@ -20,7 +20,7 @@ def found(cohort):
     return audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]])
 
 
-def same(a, b, **kw):
+def assert_same(a, b, **kw):
     for name in TABLES:
         pd.testing.assert_frame_equal(getattr(a, name), getattr(b, name), **kw)
     pd.testing.assert_frame_equal(a.verdict.tests, b.verdict.tests, **kw)
@@ -110,7 +110,7 @@ def test_groups_left_out_and_missing_values_are_rows(cohort):
 
 def test_the_same_seed_gives_the_same_audit_in_any_order_of_rows(cohort, found):
     mixed = cohort.sample(frac=1, random_state=3)
-    same(audit(mixed.y, mixed.score, sensitive_features=mixed[["race", "gender"]]), found, rtol=1e-9)
+    assert_same(audit(mixed.y, mixed.score, sensitive_features=mixed[["race", "gender"]]), found, rtol=1e-9)
     other = audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]], random_state=1)
     assert not other.debiased.equals(found.debiased)  # other draws
     assert other.verdict.conclusion == found.verdict.conclusion
@@ -122,7 +122,7 @@ def test_atoms_give_the_same_audit_as_rows(cohort, found):
         Atoms.from_frame(part, score="score", outcome="y", groups=["race", "gender"])
         for part in (cohort[:half], cohort[half:])
     ]
-    same(audit(parts[0] + parts[1]), found)
+    assert_same(audit(parts[0] + parts[1]), found)
 
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow"])
@@ -135,7 +135,7 @@ def test_other_frames_give_the_same_audit(cohort, found, kind):
 
         frame = pa.Table.from_pandas(cohort, preserve_index=False)
         columns = frame["y"], frame["score"], frame.select(["race", "gender"])
-    same(audit(*columns[:2], sensitive_features=columns[2]), found)
+    assert_same(audit(*columns[:2], sensitive_features=columns[2]), found)
 
 
 def test_weight_two_is_the_row_twice(cohort):
@@ -143,7 +143,7 @@ def test_weight_two_is_the_row_twice(cohort):
     weight = np.random.default_rng(0).integers(0, 4, 600)
     twice = some.loc[some.index.repeat(weight)]
     a = audit(some.y, some.score, sensitive_features=some[["race", "gender"]], sample_weight=weight)
-    same(a, audit(twice.y, twice.score, sensitive_features=twice[["race", "gender"]]))
+    assert_same(a, audit(twice.y, twice.score, sensitive_features=twice[["race", "gender"]]))
 
 
 def test_survey_weights_widen_the_intervals(cohort, found):
@@ -190,11 +190,11 @@ def test_buckets_of_people_add_up_and_fits_ignore_them(cohort, tmp_path):
         Atoms.from_frame(part, score="score", outcome="y", groups=["race", "gender"], cluster="id")
         for part in (ids[:1000], ids[1000:])
     ]
-    same(audit(sum(parts)), audit(whole))
+    assert_same(audit(sum(parts)), audit(whole))
     rows = audit(ids.y, ids.score, sensitive_features=ids[["race", "gender"]], cluster=ids.id)
-    same(audit(whole), rows)
+    assert_same(audit(whole), rows)
     whole.save(tmp_path / "x.atoms")
-    same(audit(Atoms.load(tmp_path / "x.atoms")), rows)
+    assert_same(audit(Atoms.load(tmp_path / "x.atoms")), rows)
     plain = Atoms.from_frame(ids, score="score", outcome="y", groups=["race", "gender"])
     assert (
         PMCBoost().fit_atoms(whole).correction_.to_json() == PMCBoost().fit_atoms(plain).correction_.to_json()
@@ -208,7 +208,7 @@ def test_ids_of_any_kind_fall_into_the_same_buckets(cohort):
         audit(cohort.y, cohort.score, sensitive_features=frame, cluster=cluster)
         for cluster in (ids.astype(float), pd.Series(ids).astype(str))
     )
-    same(whole, text)
+    assert_same(whole, text)
 
 
 def test_few_people_who_come_again_and_again_are_not_tested(cohort):
@@ -288,7 +288,7 @@ def test_an_audit_of_a_correction(cohort):
         cohort.y[half:], cohort.score[half:], sensitive_features=frame[half:], correction=cal.correction_
     )
     by_hand = cal.predict(cohort.score[half:], sensitive_features=frame[half:])
-    same(held_out, audit(cohort.y[half:], by_hand, sensitive_features=frame[half:]))
+    assert_same(held_out, audit(cohort.y[half:], by_hand, sensitive_features=frame[half:]))
     assert not held_out.settings["fitted_on_these"]
     own = audit(cohort.y[:half], cohort.score[:half], sensitive_features=frame[:half], correction=cal)
     assert own.settings["fitted_on_these"]
@@ -412,7 +412,7 @@ def test_side_by_side_with_paired_intervals(cohort):
     scores = {"base": new.score, "PMCBoost": cal, "MCBoost": also.correction_}
     c = compare(scores, new.y, sensitive_features=frame[half:])
     assert list(c.audits) == ["base", "PMCBoost", "MCBoost"]
-    same(c.audits["base"], audit(new.y, new.score, sensitive_features=frame[half:]))
+    assert_same(c.audits["base"], audit(new.y, new.score, sensitive_features=frame[half:]))
     table = c.differences.set_index(["score", "measure", "group"])
     corrected = cal.predict(new.score, sensitive_features=frame[half:])
     loss = (corrected - new.y) ** 2 - (new.score - new.y) ** 2

@@ -368,4 +368,5 @@ def test_help_tells_the_defaults_of_the_audit(run, monkeypatch):
 @pytest.mark.parametrize("name", [*NAMES])
 def test_the_real_audit_knows_every_threshold(files, run, name):
     run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--fail-on", f"{name} > 100")
-    run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--fail-on", f"{name} < 100", code=1)
+    _, err = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--fail-on", f"{name} < 100", code=1)
+    assert err.startswith(f"propcal: failed: {name} < 100: ")

@@ -54,15 +54,28 @@ def four_pictures(found: list[GroupCurves]) -> Four:
     """Draw everybody, and keep the groups ready for the reader to pick."""
     benefit, most = _benefit_axis(found), _most_dense(found)
     groups = [_group(each, benefit, most) for each in found]
+    first, shown = groups[0], _frames(benefit)
+    for picture in shown:
+        look = "fill" if picture.key == "distribution" else "line"
+        own = [key for key in first.lines if key.split("-")[0] == picture.key]
+        for key in own:
+            kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
+            picture.lines.append(Line(f"all-{kind}", first.lines[key]))
+        for key in own:
+            kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
+            picture.lines.append(Line(f"one-{kind}", "", key))
+    return Four(shown, HEADINGS, groups)
+
+
+def _frames(benefit: Axis) -> list[Picture]:
+    """The pictures without people: words, axes and guides."""
     steps, digits = round_steps(benefit.low, benefit.high)
-    first = groups[0]
-    shown = [
+    return [
         Picture(
             "roc",
             "Does it tell people apart?",
             "Discrimination: sensitivity against the share of false alarms, over all thresholds. A "
-            "useless score "
-            "lies on the dotted diagonal.",
+            "useless score lies on the dotted diagonal.",
             "false alarms, share of people without the outcome",
             "found, share of people with it",
             ticks(X, TENTHS),
@@ -73,8 +86,7 @@ def four_pictures(found: list[GroupCurves]) -> Four:
             "calibration",
             "Is a score of 30 % right 30 % of the time?",
             "Calibration: the smoothed share of people who had the outcome, by score, with a 95 % band. "
-            "A right "
-            "score lies on the dotted diagonal; below it the score is too high.",
+            "A right score lies on the dotted diagonal; below it the score is too high.",
             "score",
             "share who had the outcome",
             ticks(X, TENTHS),
@@ -85,8 +97,7 @@ def four_pictures(found: list[GroupCurves]) -> Four:
             "benefit",
             "Would acting on it help?",
             "Net benefit: people treated rightly less people treated wrongly, who count by the odds of "
-            "the threshold. "
-            "The score should lie above treating everybody (thin line) and nobody (zero).",
+            "the threshold. The score should lie above treating everybody (thin line) and nobody (zero).",
             "threshold from which people are treated",
             "net benefit, per person",
             ticks(X, TENTHS),
@@ -105,16 +116,6 @@ def four_pictures(found: list[GroupCurves]) -> Four:
             [Line("guide", path(X([0, 1]), Y([0, 0])))],
         ),
     ]
-    for picture in shown:
-        look = "fill" if picture.key == "distribution" else "line"
-        own = [key for key in first.lines if key.split("-")[0] == picture.key]
-        for key in own:
-            kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
-            picture.lines.append(Line(f"all-{kind}", first.lines[key]))
-        for key in own:
-            kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
-            picture.lines.append(Line(f"one-{kind}", "", key))
-    return Four(shown, HEADINGS, groups)
 
 
 HEADINGS = {

@@ -18,6 +18,7 @@ LAYERS = [
     "classifier",
     "output",
     "displays",
+    "paper",
     "cli",
 ]
 

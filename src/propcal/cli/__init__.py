@@ -16,6 +16,7 @@ from propcal.cli.apply import apply
 from propcal.cli.audit import audit
 from propcal.cli.demo import demo
 from propcal.cli.fit import fit
+from propcal.cli.paper import app as paper
 from propcal.cli.screen import in_flags
 from propcal.errors import FileFormatError, InputError
 
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for command in (demo, audit, fit, apply):
     app.command()(command)
+app.add_typer(paper)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,12 @@
+"""``propcal paper``: the paper's tables and figures, one command each."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    name="paper",
+    no_args_is_help=True,
+    help="Reproduce the paper's tables and figures.",
+    rich_markup_mode="rich",
+)

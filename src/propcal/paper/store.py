@@ -1,0 +1,175 @@
+"""The store of the hospital-admission experiment: one SQLite file, a row for each trial.
+
+Trials of one base model and seed are added in one transaction and have a key, so that a run killed at
+any moment leaves whole trials only, and one that goes on doubles none.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from propcal.errors import FileFormatError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT, VERSION = "propcal-admissions", 1
+
+TRIAL_COLUMNS = {
+    "seed": "INTEGER NOT NULL",
+    "model": "TEXT NOT NULL",
+    "setting": "TEXT NOT NULL",  # Setting.key()
+    "method": "TEXT NOT NULL",
+    "groups": "TEXT NOT NULL",
+    "alpha": "REAL",
+    "gamma": "REAL",
+    "rho": "REAL",
+    "fit_alpha": "REAL",
+    "n_train": "INTEGER NOT NULL",
+    "n_test": "INTEGER NOT NULL",
+    "n_updates": "INTEGER NOT NULL",
+    "n_sweeps": "INTEGER NOT NULL",
+    "converged": "INTEGER NOT NULL",
+    "fit_seconds": "REAL NOT NULL",
+    "evaluation_seconds": "REAL NOT NULL",
+    # on the test set
+    "auroc": "REAL",
+    "brier": "REAL NOT NULL",
+    "log_loss": "REAL NOT NULL",
+    "mc_loss": "REAL",  # by settings.RULE
+    "pmc_loss": "REAL",
+    "dc_loss": "REAL",
+    "own_mc_loss": "REAL",  # by the rule of the fit itself
+    "own_pmc_loss": "REAL",
+    "own_dc_loss": "REAL",
+    "true_risk_rms": "REAL",  # root mean squared error against the true risk, where it is known
+    # on the training set, by the rule of the fit: what Algorithm 1 guarantees
+    "train_mc_loss": "REAL",
+    "train_pmc_loss": "REAL",
+}
+CURVE_COLUMNS = {
+    "seed": "INTEGER NOT NULL",
+    "model": "TEXT NOT NULL",
+    "setting": "TEXT NOT NULL",
+    "method": "TEXT NOT NULL",
+    "group_name": "TEXT NOT NULL",
+    "bin_index": "INTEGER NOT NULL",
+    "people": "INTEGER NOT NULL",
+    "positives": "INTEGER NOT NULL",
+    "score_sum": "REAL NOT NULL",
+}
+_KEYS = {"trials": "seed, model, setting", "curves": "seed, model, setting, group_name, bin_index"}
+_TABLES = {"trials": TRIAL_COLUMNS, "curves": CURVE_COLUMNS}
+
+
+class Store:
+    """Trials on disk.
+
+    Parameters
+    ----------
+    path : path
+        The SQLite file.
+    about : mapping, optional
+        What all its trials have in common: cohort, grid, rule, rows. A file that is there already must
+        say the same, else nothing is touched and an error says what differs. None: take it as it is.
+    """
+
+    def __init__(self, path: str | PathLike[str], about: Mapping[str, Any] | None = None) -> None:
+        self.path = Path(path)
+        if about is None and not self.path.is_file():
+            raise InputError(f"there are no trials at {path}; propcal paper admissions -o {path} makes some")
+        with closing(self._open()) as connection:
+            known = self._about(connection)
+            if known is None:
+                if about is None:
+                    raise FileFormatError(f"{path} holds no trials: it is not a file of propcal")
+                self._create(connection, about)
+                known = json.loads(json.dumps(dict(about)))
+        self.about: dict[str, Any] = known
+        if about is not None:
+            self._refuse_others(json.loads(json.dumps(dict(about))))
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self.path, timeout=60)
+            connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error as error:
+            raise InputError(f"cannot open {self.path}: {error}") from None
+        return connection
+
+    def _about(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
+        try:
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            if "about" not in tables:
+                if tables:
+                    raise FileFormatError(f"{self.path} is a database of something else; name another file")
+                return None
+            content = dict(connection.execute("SELECT key, value FROM about"))
+        except sqlite3.DatabaseError as error:
+            raise FileFormatError(
+                f"{self.path} is not a file of trials, or it is damaged ({error}); name another file"
+            ) from None
+        if content.get("format") != FORMAT:
+            raise FileFormatError(f"{self.path} is a database of something else; name another file")
+        if content.get("version") != str(VERSION):
+            raise FileFormatError(
+                f"{self.path} was written by another propcal (version {content.get('version')} of the "
+                f"file, this one writes {VERSION}); name another file"
+            )
+        return dict(json.loads(content["about"]))
+
+    def _create(self, connection: sqlite3.Connection, about: Mapping[str, Any]) -> None:
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for table, columns in _TABLES.items():
+                listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
+                connection.execute(f"CREATE TABLE {table} ({listed}, PRIMARY KEY ({_KEYS[table]}))")
+            connection.execute("CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            entries = [("format", FORMAT), ("version", str(VERSION)), ("about", json.dumps(dict(about)))]
+            connection.executemany("INSERT INTO about VALUES (?, ?)", entries)
+
+    def _refuse_others(self, about: dict[str, Any]) -> None:
+        for key in [*about, *self.about]:
+            if about.get(key) != self.about.get(key):
+                raise InputError(
+                    f"{self.path} holds trials with another {key}: {self.about.get(key)!r} there, "
+                    f"{about.get(key)!r} now; name another file"
+                )
+
+    def done(self) -> set[tuple[int, str, str]]:
+        """Seed, base model and setting of each trial that is there."""
+        with closing(self._open()) as connection:
+            return {*connection.execute("SELECT seed, model, setting FROM trials")}
+
+    def add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Add trials all or none; one that is there already stays as it is."""
+        with closing(self._open()) as connection, connection:
+            for table, rows in (("trials", trials), ("curves", curves)):
+                names = list(_TABLES[table])
+                listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" for _ in names)
+                connection.executemany(
+                    f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({marks})",
+                    [[row[name] for name in names] for row in rows],
+                )
+
+    def trials(self) -> pd.DataFrame:
+        """All trials, a row each, in the order of seed, model and setting."""
+        return self._frame("trials")
+
+    def curves(self) -> pd.DataFrame:
+        """Counts of the calibration curves: a row for each seed, model, setting, group and bin."""
+        return self._frame("curves")
+
+    def _frame(self, table: str) -> pd.DataFrame:
+        import pandas as pd
+
+        with closing(self._open()) as connection:
+            query = f"SELECT * FROM {table} ORDER BY {_KEYS[table]}"
+            rows = connection.execute(query).fetchall()
+        return pd.DataFrame(rows, columns=list(_TABLES[table]))

@@ -8,7 +8,7 @@ demo: .venv/installed
 	$(BIN)/propcal demo
 
 test: .venv/developed
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadgroup
 
 test-slow: .venv/developed
 	$(BIN)/pytest -m slow

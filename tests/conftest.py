@@ -2,6 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from engines import dask_client, spark  # noqa: F401
+
 
 @pytest.fixture(scope="session")
 def cohort():

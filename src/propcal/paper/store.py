@@ -97,11 +97,9 @@ class Store:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            connection = sqlite3.connect(self.path, timeout=60)
-            connection.execute("PRAGMA synchronous = FULL")
-        except sqlite3.Error as error:
+            return sqlite3.connect(self.path, timeout=60)
+        except sqlite3.Error as error:  # no such folder, no permission
             raise InputError(f"cannot open {self.path}: {error}") from None
-        return connection
 
     def _about(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
         try:
@@ -149,12 +147,19 @@ class Store:
 
     def add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]] = ()) -> None:
         """Add trials all or none; one that is there already stays as it is."""
+        try:
+            self._add(trials, curves)
+        except sqlite3.OperationalError as error:  # locked for a minute, read-only, or no space left
+            raise InputError(f"cannot write to {self.path}: {error}; what is in it stays as it is") from None
+
+    def _add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]]) -> None:
         with closing(self._open()) as connection, connection:
             for table, rows in (("trials", trials), ("curves", curves)):
                 names = list(_TABLES[table])
                 listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" for _ in names)
+                insert = f"INSERT INTO {table} ({listed}) VALUES ({marks})"
                 connection.executemany(
-                    f"INSERT OR IGNORE INTO {table} ({listed}) VALUES ({marks})",
+                    f"{insert} ON CONFLICT ({_KEYS[table]}) DO NOTHING",
                     [[row[name] for name in names] for row in rows],
                 )
 

@@ -71,6 +71,7 @@ def test_a_smooth_start_round_trips_and_is_checked(tmp_path, cohort):
         [[group, [*shifts[:-1], 2**24 + 1]]],
         [[group, [*shifts[:-1], 0.5]]],
         [[group, shifts], [group, shifts]],
+        [[[["race", "Asian"], ["gender", "F"]], shifts], [[["gender", "F"], ["race", "Asian"]], shifts]],
         [[[["race", "Martian"]], shifts]],
         [[[["planet", "Mars"]], shifts]],
         [group],
@@ -79,6 +80,15 @@ def test_a_smooth_start_round_trips_and_is_checked(tmp_path, cohort):
         path.write_text(json.dumps({**good, "start": nonsense}))
         with pytest.raises(FileFormatError, match="damaged"):
             Correction.load(path)
+
+
+@pytest.mark.parametrize("guard", ["-1", '"noise"', "1e999", "true"])
+def test_a_guard_that_is_no_number_of_standard_errors_is_refused(path, guard):
+    content = json.loads(path.read_text())
+    content["about"]["guard"] = "GUARD"
+    path.write_text(json.dumps(content).replace('"GUARD"', guard))
+    with pytest.raises(FileFormatError, match="guard"):
+        Correction.load(path)
 
 
 def test_the_first_version_of_the_file_is_still_read(path, correction, cohort):

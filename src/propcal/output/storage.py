@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from math import inf
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,11 @@ def _correction(content: dict[str, Any]) -> Correction:
     for key in ("alpha", "gamma", "rho", "eta"):
         known = about.get(key, 1.0)
         need(type(known) in (int, float) and 0 < known <= 2, f'"{key}" of "about" is out of range')
+    guard = about.get("guard")
+    need(
+        guard is None or (type(guard) in (int, float) and 0 <= guard < inf),
+        '"guard" of "about" is out of range',
+    )
     need(content["unseen"] in ("replay", "keep", "error"), '"unseen" must be replay, keep or error')
     attributes = content["attributes"]
     need(
@@ -223,7 +229,7 @@ def _correction(content: dict[str, Any]) -> Correction:
     need(len(set(attributes)) == len(attributes), '"attributes" must differ')
     bins = _bins(content["bins"])
     groups = tuple(_group(row, attributes) for row in _rows(content, "groups", None))
-    need(len(groups) > 0 and len(set(groups)) == len(groups), '"groups" must be some, all different')
+    need(len(groups) > 0 and _differ(groups), '"groups" must be some, all different')
     updates = _rows(content, "updates", 3)
     need(
         all(
@@ -261,7 +267,7 @@ def _start(rows: list[list[Any]], attributes: list[str]) -> SmoothStart | None:
         'each of "start" must be a group and a list of shifts',
     )
     groups = tuple(_group(group, attributes) for group, _ in rows)
-    need(len(set(groups)) == len(groups), 'the groups of "start" must differ')
+    need(_differ(groups), 'the groups of "start" must differ')
     most = MOST_SHIFT * SHIFT_UNIT
     need(
         all(len(shifts) == N_KNOTS and all(_whole(s, -most, most) for s in shifts) for _, shifts in rows),
@@ -305,6 +311,11 @@ def _group(row: list[Any], attributes: list[str]) -> Group:
     )
     need(len({c[0] for c in row}) == len(row), "a group names an attribute twice")
     return Group(tuple((c[0], c[1]) for c in row))
+
+
+def _differ(groups: tuple[Group, ...]) -> bool:
+    """Whether no group stands twice, also not with its conditions in another order."""
+    return len({frozenset(group.conditions) for group in groups}) == len(groups)
 
 
 def recipes(patterns: Patterns) -> dict[str, Any]:

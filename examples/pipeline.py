@@ -5,11 +5,11 @@ python examples/pipeline.py
 
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from propcal import MulticalibratedClassifier, PMCBoost, pmc_loss
 from propcal.data.cohorts import make_ed_visits
@@ -23,7 +23,8 @@ train, test = train_test_split(visits, random_state=0)
 model = make_pipeline(
     make_column_transformer(
         (SimpleImputer(strategy="median"), NUMBERS),
-        (OneHotEncoder(sparse_output=False), ["chief_complaint"]),
+        (CountVectorizer(binary=True), "chief_complaint"),  # words: "chest pain, shortness of breath"
+        sparse_threshold=0,
     ),
     HistGradientBoostingClassifier(max_iter=60, random_state=0),
 )

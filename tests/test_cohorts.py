@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from propcal.data.cohorts import N_VISITS, TABLE_1, make_ed_visits
+from propcal.data.cohorts import (
+    COMPLAINTS,
+    N_VISITS,
+    PLAUSIBLE,
+    SECOND_COMPLAINTS,
+    TABLE_1,
+    make_ed_visits,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +50,50 @@ def test_some_vital_signs_are_missing_and_no_attribute_is(visits):
     share = visits.isna().mean()
     assert 0.02 < share["heartrate"] < 0.15
     assert share[["race", "gender", "age", "insurance", "admitted", "true_risk"]].max() == 0
+
+
+def test_admission_rates_are_the_published_ones_within_sampling_error(visits):
+    cells = visits.groupby(["race", "gender"])
+    rate, variance = cells.admitted.mean(), cells.true_risk.agg(lambda p: (p * (1 - p)).sum() / len(p) ** 2)
+    for race, cell in TABLE_1.items():
+        for gender, (n_visits, n_admitted) in zip("FM", cell):
+            z = (rate[race, gender] - n_admitted / n_visits) / np.sqrt(variance[race, gender])
+            assert abs(z) < 4
+
+
+def test_ages_and_vital_signs_are_those_of_living_adults(visits):
+    assert visits.age.between(18, 95).all()
+    for name, (low, high) in PLAUSIBLE.items():
+        assert visits[name].dropna().between(low, high).all()
+    assert visits.acuity.dropna().isin([1, 2, 3, 4, 5]).all()
+    assert visits.pain.dropna().between(0, 10).all()
+    assert (visits.n_previous_admissions <= visits.n_previous_visits).all()
+
+
+def test_the_young_are_single_and_the_widowed_old(visits):
+    status = visits.groupby("marital_status").age.mean()
+    assert status["SINGLE"] < status["MARRIED"] < status["WIDOWED"]
+    assert (visits.marital_status[visits.age < 25] == "SINGLE").mean() > 0.8
+
+
+def test_a_text_names_one_complaint_or_two_and_the_ill_name_graver_ones(visits):
+    parts = visits.chief_complaint.str.split(", ", expand=True)
+    assert set(parts[0]) == set(COMPLAINTS)
+    assert 0.2 < parts[1].notna().mean() < 0.5
+    for main, seconds in SECOND_COMPLAINTS.items():
+        assert set(parts[1][parts[0] == main].dropna()) == set(seconds)
+        assert main not in seconds
+    risk = visits.true_risk.groupby(visits.chief_complaint).mean()
+    assert risk["chest pain, cough"] < risk["chest pain, syncope"]
+
+
+def test_insurance_differs_by_group(visits):
+    share = (visits.insurance == "Medicaid").groupby(visits.race).mean()
+    assert share["Hispanic/Latino"] > 1.5 * share["White"]
+
+
+def test_marital_status_and_language_are_missing_now_and_then(visits):
+    assert 0.01 < visits.marital_status.isna().mean() < 0.1
+    assert 0 < visits.language.isna().mean() < 0.02
+    unknown = visits.race == "Unknown/Unable to Obtain"
+    assert visits.marital_status[unknown].isna().mean() > visits.marital_status[~unknown].isna().mean()

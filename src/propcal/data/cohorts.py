@@ -43,6 +43,15 @@ STEEPNESS = {
     "Unknown/Unable to Obtain": 0.7,
     "White": 1.3,
 }
+# What a triage nurse would believe, as in the paper's preprocessing; a draw beyond it is taken as its end.
+PLAUSIBLE = {
+    "temperature": (95.0, 105.0),
+    "heartrate": (30.0, 300.0),
+    "resprate": (2.0, 200.0),
+    "o2sat": (50.0, 100.0),
+    "sbp": (30.0, 400.0),
+    "dbp": (30.0, 300.0),
+}
 COMPLAINTS = {
     "abdominal pain": 0.1,
     "chest pain": 0.2,
@@ -60,13 +69,42 @@ COMPLAINTS = {
     "cough": -0.3,
     "alcohol": -1.0,
 }
+# What may stand beside the main complaint in the text, from mild to grave. It has no effect of its own
+# on the risk: it tells of illness, as the vital signs do.
+SECOND_COMPLAINTS = {
+    "abdominal pain": ("constipation", "diarrhea", "nausea", "vomiting", "fever"),
+    "chest pain": ("cough", "palpitations", "dizziness", "shortness of breath", "syncope"),
+    "shortness of breath": ("cough", "chest pain", "wheezing", "leg swelling", "hypoxia"),
+    "fever": ("sore throat", "cough", "chills", "weakness", "altered mental status"),
+    "headache": ("neck pain", "nausea", "dizziness", "visual changes", "weakness"),
+    "back pain": ("neck pain", "leg pain", "flank pain", "fever", "weakness"),
+    "fall": ("wrist injury", "back pain", "head injury", "hip pain", "syncope"),
+    "dizziness": ("headache", "nausea", "lightheaded", "weakness", "syncope"),
+    "weakness": ("dizziness", "fatigue", "fall", "fever", "altered mental status"),
+    "laceration": ("hand injury", "fall", "alcohol", "head injury", "bleeding"),
+    "altered mental status": ("alcohol", "agitation", "fall", "fever", "hypoxia"),
+    "vomiting": ("diarrhea", "nausea", "abdominal pain", "fever", "dehydration"),
+    "ankle injury": ("foot pain", "knee pain", "fall", "leg swelling", "fracture"),
+    "cough": ("sore throat", "congestion", "fever", "chest pain", "shortness of breath"),
+    "alcohol": ("anxiety", "laceration", "fall", "head injury", "altered mental status"),
+}
+# Of adults about 18, 40, 60 and 90 years old, how many are of each marital status; invented, in plausible
+# order. Between these ages the shares change in straight lines.
+MARITAL_AGES = (18, 40, 60, 90)
+MARITAL_STATUS = {
+    "SINGLE": (0.97, 0.45, 0.25, 0.12),
+    "MARRIED": (0.02, 0.46, 0.52, 0.32),
+    "DIVORCED": (0.01, 0.08, 0.17, 0.08),
+    "WIDOWED": (0.0, 0.01, 0.06, 0.48),
+}
 
 
 def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     """Generate emergency-department visits with a known true risk of admission.
 
     Group and gender occur as often as in the paper's Table 1, and their mean true risk is the
-    published admission rate. Everything else is invented.
+    published admission rate. Everything else is invented: the columns are those of the paper's
+    Table 2, their dependence on each other and their missing values are made up to be plausible.
 
     Parameters
     ----------
@@ -77,8 +115,8 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a visit: race, gender, age, insurance, vital signs and the like (some missing), the
-        outcome `admitted` and its `true_risk`.
+        One row a visit: race, gender, age, insurance, vital signs, chief complaint and the like (some
+        missing), the outcome `admitted` and its `true_risk`.
 
     Examples
     --------
@@ -99,7 +137,11 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     visits.update(_triage(rng, illness, visits["age"]))
     risk = _true_risk(race, cell, cells, illness, visits)
     admitted = (rng.random(n) < risk).astype(np.int64)
-    columns: dict[str, Any] = {"race": race, "gender": gender, **_some_missing(rng, visits)}
+    visits = _some_missing(rng, visits)
+    extra = np.random.default_rng([seed, 1])  # of its own: what it draws changes neither risk nor outcome
+    visits["chief_complaint"] = _with_second(extra, visits["chief_complaint"], illness, visits["age"])
+    visits.update(_some_unrecorded(extra, race, visits))
+    columns: dict[str, Any] = {"race": race, "gender": gender, **visits}
     return pd.DataFrame({**columns, "true_risk": risk, "admitted": admitted})
 
 
@@ -124,30 +166,36 @@ def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
     return {
         "age": age,
         "insurance": insurance,
-        "marital_status": rng.choice(
-            ["MARRIED", "SINGLE", "DIVORCED", "WIDOWED"], n, p=[0.4, 0.43, 0.08, 0.09]
-        ),
+        "marital_status": _marital_status(rng, age),
         "language": np.where(rng.random(n) < english, "ENGLISH", "?"),
         "n_previous_visits": n_visits,
         "n_previous_admissions": rng.binomial(n_visits, 0.3),
     }
 
 
+def _marital_status(rng: np.random.Generator, age: IntArray) -> Any:
+    """Drawn by age: the young are single, the old married or widowed."""
+    shares = [np.interp(age, MARITAL_AGES, by_age) for by_age in MARITAL_STATUS.values()]
+    place = (rng.random(len(age)) >= np.cumsum(shares[:-1], axis=0)).sum(axis=0)
+    return np.array(list(MARITAL_STATUS), dtype=object)[place]
+
+
 def _triage(rng: np.random.Generator, illness: FloatArray, age: IntArray) -> dict[str, Any]:
     n = len(illness)
     seen = illness + rng.normal(scale=0.8, size=n)  # triage sees illness imperfectly
     complaints = np.array(list(COMPLAINTS), dtype=object)
-    return {
+    triage = {
         "acuity": np.clip(np.round(3.0 - 0.6 * seen), 1, 5),
         "temperature": np.round(98.1 + 0.25 * illness + rng.normal(scale=0.8, size=n), 1),
         "heartrate": np.round(84 + 7 * illness + rng.normal(scale=13, size=n)),
         "resprate": np.round(17.5 + 1.0 * illness + rng.normal(scale=1.8, size=n)),
-        "o2sat": np.minimum(np.round(98.3 - 0.8 * illness + rng.normal(scale=1.4, size=n)), 100),
+        "o2sat": np.round(98.3 - 0.8 * illness + rng.normal(scale=1.4, size=n)),
         "sbp": np.round(118 + 0.35 * age - 3 * illness + rng.normal(scale=18, size=n)),
         "dbp": np.round(78 - 1.5 * illness + rng.normal(scale=12, size=n)),
         "pain": np.clip(np.round(rng.normal(4.5, 3.2, n)), 0, 10),
         "chief_complaint": complaints[rng.integers(0, len(complaints), n)],
     }
+    return triage | {name: np.clip(triage[name], *limits) for name, limits in PLAUSIBLE.items()}
 
 
 def _true_risk(
@@ -204,4 +252,25 @@ def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str,
     for name in ("acuity", "temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain"):
         absent = never_measured | (rng.random(n) < 0.02)
         result[name] = np.where(absent, np.nan, visits[name])
+    return result
+
+
+def _with_second(rng: np.random.Generator, main: Any, illness: FloatArray, age: IntArray) -> Any:
+    """Texts such as "chest pain, cough": the old and the ill name a second complaint, the ill a graver."""
+    n = len(main)
+    names_two = rng.random(n) < _expit(-0.9 + 0.4 * illness + 0.01 * (age - 50))
+    seconds = np.array([SECOND_COMPLAINTS[name] for name in COMPLAINTS], dtype=object)
+    gravity = _expit(0.8 * illness + rng.logistic(size=n))
+    place = np.minimum((gravity * seconds.shape[1]).astype(np.int64), seconds.shape[1] - 1)
+    second = seconds[_index(main, COMPLAINTS), place]
+    return np.where(names_two, main + ", " + second, main)
+
+
+def _some_unrecorded(rng: np.random.Generator, race: Any, visits: dict[str, Any]) -> dict[str, Any]:
+    """Marital status and language are not recorded now and then, more often where race is not either."""
+    unknown = race == "Unknown/Unable to Obtain"
+    result = {}
+    for name, usual, then in (("marital_status", 0.03, 0.25), ("language", 0.005, 0.04)):
+        absent = rng.random(len(race)) < np.where(unknown, then, usual)
+        result[name] = np.where(absent, None, visits[name])
     return result

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from propcal.cli.paper.simulation import simulation
+
 app = typer.Typer(
     name="paper",
     no_args_is_help=True,
     help="Reproduce the paper's tables and figures.",
     rich_markup_mode="rich",
 )
+app.command()(simulation)

@@ -1,0 +1,38 @@
+"""Where the commands of ``propcal paper`` write: files in a folder, none replaced unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from propcal.errors import InputError
+
+Folder = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the files.")]
+ForceFiles = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+FOLDER = Path("propcal-paper")
+
+
+def planned(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
+    """The files to write, checked before the work begins; the folder is made later."""
+    from propcal.output.storage import check_target
+
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--output {folder} is a file; name a folder")
+    paths = [folder / name for name in names]
+    if folder.is_dir():
+        for path in paths:
+            check_target(path, force=force)
+    return paths
+
+
+def said(sentences: Sequence[str], files: Sequence[Path] = ()) -> None:
+    """What was found, then the files; lines as they are, so that names of files stay whole."""
+    for sentence in sentences:
+        typer.echo(sentence)
+    if files:
+        typer.echo("Written:")
+        for path in files:
+            typer.echo(f"  {path}")

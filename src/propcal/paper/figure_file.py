@@ -1,0 +1,37 @@
+"""Figures of the paper and their numbers as files: no window, all of a file or nothing."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from propcal.errors import InputError
+from propcal.output.drawing import require_matplotlib
+from propcal.output.storage import write_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, or both
+DPI = 200
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A figure that belongs to no window."""
+    try:
+        figure = require_matplotlib()
+    except ImportError:
+        raise InputError('the paper\'s figures need matplotlib: pip install "propcal[paper]"') from None
+    return figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: str | PathLike[str]) -> None:
+    """Write a figure in the format that the ending of the name asks for."""
+    kind = Path(path).suffix.lstrip(".").lower() or "png"
+    write_whole(path, lambda part: figure.savefig(part, format=kind, dpi=DPI))
+
+
+def save_table(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+    """Write the numbers of a figure as CSV, in six digits."""
+    write_whole(path, lambda part: frame.to_csv(part, index=False, float_format="%.6g"))

@@ -1,0 +1,197 @@
+"""The simulation study: the same multicalibration, and proportional errors that depend on prevalence.
+
+Each group S_i has one score for all its people, R_i = p_i - Delta_i, where p_i is the group's outcome
+rate, from 0.2 in steps of 0.01. In a data set one group, drawn at random, has |Delta| = alpha and
+the others a draw from Uniform(0, alpha), all with random signs: an alpha-multicalibrated model.
+Then the outcomes of `n_people` people of each group are drawn. The PMC loss of a group is its absolute
+mean error as observed, |mean of y - R_i|, divided by the true rate p_i, as the paper's text has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from propcal.core.grid import FloatArray, check_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIRST_RATE, STEP = 0.2, 0.01
+SCENARIOS = ("Fixed", "Increasing", "Decreasing")
+# The paper does not say how |Delta| goes up or down; its public code goes from 0.01 to 0.1 in equal steps.
+LEAST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was drawn, and what it shows.
+
+    Attributes
+    ----------
+    rate : array of shape (n_groups,)
+        True outcome rate p_i of each group.
+    delta : array of shape (n_data_sets, n_groups)
+        True error p_i - R_i.
+    mc_loss, pmc_loss : arrays of shape (n_data_sets, n_groups)
+        Observed absolute mean error of each group, and the same as a share of its true rate.
+    scenario_delta : dict of arrays of shape (n_groups,)
+        |Delta| of each group in the three scenarios.
+    scenario_pmc_loss : dict of arrays of shape (n_data_sets, n_groups)
+        Observed PMC loss in the three scenarios, on as many data sets.
+    alpha : float
+    n_people : int
+        People of a group.
+    """
+
+    rate: FloatArray
+    delta: FloatArray
+    mc_loss: FloatArray
+    pmc_loss: FloatArray
+    scenario_delta: dict[str, FloatArray]
+    scenario_pmc_loss: dict[str, FloatArray]
+    alpha: float
+    n_people: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each data set and group: the gray points."""
+        import pandas as pd
+
+        n_data_sets, n_groups = self.delta.shape
+        return pd.DataFrame(
+            {
+                "data_set": np.repeat(np.arange(1, n_data_sets + 1), n_groups),
+                "group": np.tile(np.arange(1, n_groups + 1), n_data_sets),
+                "outcome_rate": np.tile(self.rate, n_data_sets).round(10),
+                "score": (self.rate - self.delta).ravel(),
+                "mc_loss": self.mc_loss.ravel(),
+                "pmc_loss": self.pmc_loss.ravel(),
+            }
+        )
+
+    def scenarios(self) -> pd.DataFrame:
+        """A row for each scenario and group: the lines, and what was observed around them."""
+        import pandas as pd
+
+        parts = []
+        for name, delta in self.scenario_delta.items():
+            low, middle, high = np.quantile(self.scenario_pmc_loss[name], [0.05, 0.5, 0.95], axis=0)
+            part = {
+                "scenario": name,
+                "group": np.arange(1, len(self.rate) + 1),
+                "outcome_rate": self.rate.round(10),
+                "delta": delta,
+                "pmc": delta / self.rate,
+                "observed_median": middle,
+                "observed_5": low,
+                "observed_95": high,
+            }
+            parts.append(pd.DataFrame(part))
+        return pd.concat(parts, ignore_index=True)
+
+    def claim(self) -> pd.DataFrame:
+        """The paper's claim in numbers: MC, and how PMC goes with the outcome rate.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by scenario, with "Random" for the gray points. `mc` is the largest |Delta| of a
+            data set (the same for all of them), `pmc` the median over data sets of the largest
+            observed PMC loss. `rank_correlation` is the mean over data sets of Spearman's correlation
+            of PMC loss and outcome rate: below 0, groups with low rates are worse off. `lowest_fifth`
+            and `highest_fifth` are the mean PMC losses of the groups with the lowest and highest rates.
+        """
+        import pandas as pd
+
+        random = float(np.abs(self.delta).max(axis=1).max())
+        rows = {"Random": _described(random, self.pmc_loss)}
+        for name, delta in self.scenario_delta.items():
+            rows[name] = _described(float(delta.max()), self.scenario_pmc_loss[name])
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("scenario")
+
+
+def simulate(
+    n_groups: int = 61, alpha: float = 0.1, n_data_sets: int = 1000, n_people: int = 1000, seed: int = 0
+) -> Simulation:
+    """Draw the data sets of the simulation study.
+
+    Parameters
+    ----------
+    n_groups : int, default=61
+        Groups; the outcome rate of the i-th is 0.2 + 0.01 (i - 1). With alpha = 0.1 there can be 71,
+        else a score might exceed 1.
+    alpha : float, default=0.1
+        Multicalibration of the simulated models; at most 0.2, else a score might be negative.
+    n_data_sets : int, default=1000
+    n_people : int, default=1000
+        People in each group of a data set.
+    seed : int, default=0
+
+    Examples
+    --------
+    >>> simulation = simulate(n_data_sets=200, seed=1)
+    >>> claim = simulation.claim()
+    >>> claim["mc"].round(6).tolist()
+    [0.1, 0.1, 0.1, 0.1]
+    >>> (claim["rank_correlation"] < 0).to_dict()
+    {'Random': True, 'Fixed': True, 'Increasing': False, 'Decreasing': True}
+    """
+    check_number("alpha", alpha, above=0, at_most=FIRST_RATE)
+    most = int((1 - alpha - FIRST_RATE) / STEP + 1e-9) + 1  # no score above 1
+    check_number("n_groups", n_groups, at_least=2, at_most=most, whole=True)
+    check_number("n_data_sets", n_data_sets, at_least=1, whole=True)
+    check_number("n_people", n_people, at_least=1, whole=True)
+    check_number("seed", seed, at_least=0, whole=True)
+    rate = FIRST_RATE + STEP * np.arange(n_groups, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    shape = (n_data_sets, n_groups)
+    size = rng.uniform(0, alpha, shape)
+    size[np.arange(n_data_sets), rng.integers(0, n_groups, n_data_sets)] = alpha
+    delta = size * _signs(rng, shape)
+    mc_loss = _observed(rng, rate, delta, n_people)
+    scenario_delta = dict(zip(SCENARIOS, _scenarios(n_groups, alpha)))
+    scenario_pmc = {
+        name: _observed(rng, rate, given * _signs(rng, shape), n_people) / rate
+        for name, given in scenario_delta.items()
+    }
+    return Simulation(rate, delta, mc_loss, mc_loss / rate, scenario_delta, scenario_pmc, alpha, n_people)
+
+
+def _scenarios(n_groups: int, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    up = np.linspace(LEAST_SHARE * alpha, alpha, n_groups)
+    return np.full(n_groups, alpha), up, up[::-1]
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
+
+
+def _observed(rng: np.random.Generator, rate: FloatArray, delta: FloatArray, n_people: int) -> FloatArray:
+    """Absolute mean error of each group: a score for all, and people whose outcomes are drawn."""
+    observed = rng.binomial(n_people, np.broadcast_to(rate, delta.shape)) / n_people
+    return np.abs(observed - (rate - delta))
+
+
+def _described(mc: float, pmc_loss: FloatArray) -> dict[str, float]:
+    fifth = max(1, pmc_loss.shape[1] // 5)
+    return {
+        "mc": mc,
+        "pmc": float(np.median(pmc_loss.max(axis=1))),
+        "rank_correlation": _rank_correlation(pmc_loss),
+        "lowest_fifth": float(pmc_loss[:, :fifth].mean()),
+        "highest_fifth": float(pmc_loss[:, -fifth:].mean()),
+    }
+
+
+def _rank_correlation(pmc_loss: FloatArray) -> float:
+    """Spearman's correlation with the outcome rate, averaged over data sets; rates ascend."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(pmc_loss, axis=1)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    order = np.arange(pmc_loss.shape[1]) - (pmc_loss.shape[1] - 1) / 2
+    spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
+    with np.errstate(invalid="ignore"):  # all equal: no correlation
+        return float(np.nan_to_num(ranks @ order / spread).mean())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from propcal.cli.paper.simulation import simulation
+from propcal.cli.paper.theory import theory
 
 app = typer.Typer(
     name="paper",
@@ -13,3 +14,4 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command()(simulation)
+app.command()(theory)

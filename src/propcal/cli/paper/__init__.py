@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from propcal.cli.paper.admissions import admissions
 from propcal.cli.paper.simulation import simulation
 from propcal.cli.paper.theory import theory
 
@@ -13,5 +14,5 @@ app = typer.Typer(
     help="Reproduce the paper's tables and figures.",
     rich_markup_mode="rich",
 )
-app.command()(simulation)
-app.command()(theory)
+for command in (simulation, theory, admissions):
+    app.command()(command)

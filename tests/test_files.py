@@ -94,6 +94,13 @@ def test_every_number_is_read_to_the_last_digit():
     assert read(path, "x", numeric=["x"])["x"] == values
 
 
+def test_text_is_read_as_it_stands_in_the_order_of_the_file():
+    path = write("a.csv", "n,zip\n" + "".join(f"{i}.0,0{i}\n" for i in range(5000)) + ",x\n")
+    table = open_file(path).read_text(["zip", "n"]).to_pydict()
+    assert table["zip"] == [*(f"0{i}" for i in range(5000)), "x"]
+    assert table["n"] == [*(f"{i}.0" for i in range(5000)), None]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -91,6 +91,14 @@ class TextFile:
         table = self._told(lambda: self._engine.sql(query).to_arrow_table())
         return table.rename_columns(list(wanted))
 
+    def read_text(self, wanted: Sequence[str]) -> Any:
+        """The wanted columns as they are written, in the order of the file; an empty cell is missing."""
+        places = self._places(wanted)
+        columns = ", ".join(f"c{i} AS w{k}" for k, i in enumerate(places))
+        query = f"SELECT {columns} FROM {self._source(null=True)}"
+        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
+        return table.rename_columns(list(wanted))
+
     def batches(
         self, wanted: Sequence[str], *, numeric: Sequence[str] = (), as_text: bool = False
     ) -> Iterator[tuple[Any, Any]]:

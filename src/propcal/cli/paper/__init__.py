@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from propcal.cli.paper.admissions import admissions
+from propcal.cli.paper.cohort import cohort
 from propcal.cli.paper.simulation import simulation
 from propcal.cli.paper.theory import theory
 
@@ -14,5 +15,5 @@ app = typer.Typer(
     help="Reproduce the paper's tables and figures.",
     rich_markup_mode="rich",
 )
-for command in (simulation, theory, admissions):
+for command in (simulation, theory, cohort, admissions):
     app.command()(command)

@@ -1,0 +1,110 @@
+"""Table 1: admissions by ethnoracial group and gender, of any cohort beside the published ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from propcal.data.cohorts import TABLE_1
+from propcal.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+OVERALL = "Overall"
+GENDERS = ("F", "M", OVERALL)
+
+
+def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
+    """Visits and admissions by group and gender, beside those of the paper.
+
+    Parameters
+    ----------
+    visits : pandas.DataFrame
+        A cohort with the columns race, gender and admitted, as `make_ed_visits` and `mimic_cohort` have.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by race and gender, "Overall" among both. `visits`, `admitted` and `rate` of the cohort,
+        `published_visits`, `published_admitted` and `published_rate` of Table 1. Groups that Table 1 does
+        not have come last before the total, with nothing published. Visits of no known gender or race
+        count in the totals only.
+
+    Examples
+    --------
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> table = prevalence(make_ed_visits(seed=1))
+    >>> table.loc[("White", "F"), ["visits", "published_visits", "published_admitted"]].astype(int).tolist()
+    [50174, 50174, 18147]
+    """
+    import pandas as pd
+
+    missing = [name for name in ("race", "gender", "admitted") if name not in visits]
+    if missing:
+        raise InputError(f"Table 1 needs the columns race, gender and admitted; there is no {missing}")
+    more = sorted(set(visits["race"].dropna()) - set(TABLE_1))
+    rows = []
+    for race in (*TABLE_1, *more, OVERALL):
+        of_race = visits if race == OVERALL else visits[visits["race"] == race]
+        for gender in GENDERS:
+            chosen = of_race if gender == OVERALL else of_race[of_race["gender"] == gender]
+            n_published, admitted_published = _published(race, gender)
+            rows.append(
+                (race, gender, len(chosen), int(chosen["admitted"].sum()), n_published, admitted_published)
+            )
+    names = ["race", "gender", "visits", "admitted", "published_visits", "published_admitted"]
+    table = pd.DataFrame(rows, columns=names).set_index(["race", "gender"])
+    for kind in ("", "published_"):
+        n = table[f"{kind}visits"]
+        table[f"{kind}rate"] = (table[f"{kind}admitted"] / n.where(n > 0)).astype(float)
+    return table
+
+
+def _published(race: str, gender: str) -> tuple[float, float]:
+    """Visits and admissions of Table 1; not a number where it has none."""
+    if race != OVERALL and race not in TABLE_1:
+        return float("nan"), float("nan")
+    groups = TABLE_1.values() if race == OVERALL else [TABLE_1[race]]
+    cells = [cell for pair in groups for cell in (pair if gender == OVERALL else [pair["FM".index(gender)]])]
+    return sum(visits for visits, _ in cells), sum(admitted for _, admitted in cells)
+
+
+def prevalence_text(table: pd.DataFrame, name: str = "here") -> Table:
+    """Table 1 for a terminal: under each group a line of the cohort and one of the paper.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        What `prevalence` returns.
+    name : str
+        What the line of the cohort is called.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(
+        title="Table 1: admitted/visits by ethnoracial group and gender",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    shown.add_column("", overflow="fold")
+    for heading in ("women", "men", "overall"):
+        shown.add_column(heading, justify="right", no_wrap=True, header_style="underline")
+    for race in dict.fromkeys(table.index.get_level_values("race")):
+        shown.add_row(Text(str(race), style="bold"))
+        for label, kind in ((name, ""), ("published", "published_")):
+            cells = [_cell(table.loc[(race, gender)], kind) for gender in GENDERS]
+            shown.add_row(Text(f"  {label}"), *cells, style="dim" if kind else "")
+    return shown
+
+
+def _cell(row: Any, kind: str) -> str:
+    visits, admitted, rate = row[f"{kind}visits"], row[f"{kind}admitted"], row[f"{kind}rate"]
+    if visits != visits:  # nothing published
+        return "-"
+    percent = f"{100 * rate:.0f}%" if visits else "-"
+    return f"{int(admitted)}/{int(visits)} {percent:>4}"

@@ -246,8 +246,7 @@ def test_a_file_of_another_version_is_refused():
     [
         ("edstays", {"subject_id": "Jane Doe"}, "each subject_id must be a whole number; 1 of 10 are not"),
         ("edstays", {"intime": "soon"}, "each intime must be a time"),
-        ("edstays", {"stay_id": 12}, "each stay_id must stand there once; 1 stand there again"),
-        ("admissions", {"hadm_id": 202}, "each hadm_id must stand there once"),
+        ("admissions", {"hadm_id": ""}, "each hadm_id must be a whole number; 1 of 7 are not"),
     ],
 )
 def test_ids_and_times_that_are_none_are_refused_without_showing_them(table, change, words):
@@ -257,6 +256,22 @@ def test_ids_and_times_that_are_none_are_refused_without_showing_them(table, cha
     with pytest.raises(InputError, match=words) as told:
         mimic_cohort("mimic")
     assert "Jane" not in str(told.value)
+
+
+def test_of_rows_that_repeat_an_id_the_first_counts():
+    plain = records(mimic_cohort(write_mimic("plain", hand_worked())))
+    tables = hand_worked()
+    for rows, change in zip(
+        tables.values(), ({"hadm_id": ""}, {"sbp": "99"}, {"race": "ASIAN"}, {"gender": "X"})
+    ):
+        rows.append({**rows[0], **change})
+    cohort = mimic_cohort(write_mimic("repeated", tables))
+    assert records(cohort) == plain
+    assert cohort.n_stays == 10
+    assert cohort.notes[:2] == (
+        "1 rows of edstays repeat a stay_id; the first row of each counts.",
+        "1 rows of triage repeat a stay_id; the first row of each counts.",
+    )
 
 
 def test_a_cohort_without_visits_is_refused_with_the_reason():

@@ -50,7 +50,7 @@ CASTS = {
     "admissions": {"subject_id": "BIGINT", "hadm_id": "BIGINT", "admittime": "TIMESTAMP"},
     "patients": {"subject_id": "BIGINT", "anchor_age": "BIGINT", "anchor_year": "BIGINT"},
 }
-MAY_BE_EMPTY = ("hadm_id", "anchor_age", "anchor_year", "admittime")
+MAY_BE_EMPTY = ("edstays.hadm_id", "admissions.admittime", "patients.anchor_age", "patients.anchor_year")
 KEYS = {"edstays": "stay_id", "triage": "stay_id", "admissions": "hadm_id", "patients": "subject_id"}
 
 
@@ -119,7 +119,7 @@ def mimic_cohort(
         raise InputError(f"--cohort must be one of {list(RULES)}; got {rule!r}")
     tables = read_tables(folders, say)
     say("Joining...")
-    engine = _engine(tables)
+    engine, repeated = _engine(tables)
     joined = sql.JOINED.format(race=sql.RACE[rule], told_by=sql.TOLD_BY[rule])
     engine.execute(joined)
     engine.execute(sql.COUNTED.format(kept=sql.KEPT[rule]))
@@ -129,12 +129,12 @@ def mimic_cohort(
     if not len(table):
         raise InputError(_nothing_left(n_stays, dropped))
     layout = "1.0" if tables["admissions"].has("ethnicity") else "2.x"
-    notes = (*_notes(engine, rule, layout), *_unlisted(engine, rule))
+    notes = (*repeated, *_notes(engine, rule, layout), *_unlisted(engine, rule))
     return MimicCohort(table, rule, layout, n_stays, dropped, _made_missing(engine, rule), notes)
 
 
-def _engine(tables: dict[str, MimicTable]) -> Any:
-    """A DuckDB connection with the checked tables and the words for race."""
+def _engine(tables: dict[str, MimicTable]) -> tuple[Any, list[str]]:
+    """A DuckDB connection with the checked tables and the words for race, and what there is to note."""
     import duckdb
     import pyarrow as pa
 
@@ -143,13 +143,15 @@ def _engine(tables: dict[str, MimicTable]) -> Any:
         # nothing is fetched from anywhere
         config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"},
     )
+    notes = []
     for name, table in tables.items():
         engine.register("read", table.text)
         _check_values(engine, name, table)
         engine.execute(f"CREATE TABLE {'stays' if name == 'edstays' else name} AS {_typed(name, table)}")
         engine.unregister("read")
+        notes += _without_repeats(engine, name)
     engine.register("words", pa.table({"word": list(GROUP_OF), "race": list(GROUP_OF.values())}))
-    return engine
+    return engine, notes
 
 
 def _typed(name: str, table: MimicTable) -> str:
@@ -165,10 +167,10 @@ def _typed(name: str, table: MimicTable) -> str:
 
 
 def _check_values(engine: Any, name: str, table: MimicTable) -> None:
-    """Ids and times must be such, and the key must be one."""
+    """Ids and times must be such."""
     for column, kind in CASTS[name].items():
         wrong = f"TRY_CAST(trim({column}) AS {kind}) IS NULL"
-        if column in MAY_BE_EMPTY:
+        if f"{name}.{column}" in MAY_BE_EMPTY:
             wrong += f" AND {column} IS NOT NULL"
         n_wrong = engine.execute(f"SELECT count(*) FROM read WHERE {wrong}").fetchall()[0][0]
         if n_wrong:
@@ -176,13 +178,17 @@ def _check_values(engine: Any, name: str, table: MimicTable) -> None:
                 f"{table.path}: each {column} must be {KINDS[kind]}; {n_wrong:,} of "
                 f"{len(table.text):,} are not. Is the file as PhysioNet has it?"
             )
-    key = KEYS[name]
-    (n_twice,) = engine.execute(f"SELECT count({key}) - count(DISTINCT {key}) FROM read").fetchall()[0]
-    if n_twice:
-        raise InputError(
-            f"{table.path}: each {key} must stand there once; {n_twice:,} stand there again. Was the file "
-            "joined with itself?"
-        )
+
+
+def _without_repeats(engine: Any, name: str) -> list[str]:
+    """Each stay, admission or person counts once, by its first row, as in the paper's code."""
+    key, table = KEYS[name], "stays" if name == "edstays" else name
+    ((n_repeated,),) = engine.execute(f"SELECT count(*) - count(DISTINCT {key}) FROM {table}").fetchall()
+    if not n_repeated:
+        return []
+    first = f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY line) = 1"
+    engine.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM {table} {first}")
+    return [f"{n_repeated:,} rows of {name} repeat a {key}; the first row of each counts."]
 
 
 def _nothing_left(n_stays: int, dropped: dict[str, int]) -> str:

@@ -71,7 +71,7 @@ class TextFile:
         self._refuse_truncated()
         n = int(self._one("count(*)")[0])
         if not n:
-            raise InputError(f"{self.path} has a line of names and no rows")
+            raise InputError(self._no_rows())
         return n
 
     def schema(self, *, as_text: bool) -> Any:
@@ -93,10 +93,13 @@ class TextFile:
 
     def read_text(self, wanted: Sequence[str]) -> Any:
         """The wanted columns as they are written, in the order of the file; an empty cell is missing."""
-        places = self._places(wanted)
-        columns = ", ".join(f"c{i} AS w{k}" for k, i in enumerate(places))
+        check_names(self.path, self.names, wanted)
+        self._refuse_truncated()
+        columns = ", ".join(f"c{self.names.index(name)} AS w{k}" for k, name in enumerate(wanted))
         query = f"SELECT {columns} FROM {self._source(null=True)}"
         table = self._told(lambda: self._engine.sql(query).to_arrow_table())
+        if not len(table):
+            raise InputError(self._no_rows())
         return table.rename_columns(list(wanted))
 
     def batches(
@@ -254,6 +257,9 @@ class TextFile:
 
     def _truncated(self) -> str:
         return f"{self.path} is damaged: its compressed content ends early. Copy it again"
+
+    def _no_rows(self) -> str:
+        return f"{self.path} has a line of names and no rows"
 
     def _no_utf8(self) -> str:
         return f"{self.path} is not UTF-8 text; save it as UTF-8 (in Excel: CSV UTF-8)"

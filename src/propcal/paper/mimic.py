@@ -163,16 +163,17 @@ def _typed(name: str, table: MimicTable) -> str:
         chosen.append("ethnicity AS race")
     if name == "edstays":
         chosen += [f"CAST(NULL AS VARCHAR) AS {c}" for c in ("gender", "race") if not table.has(c)]
-    return f"SELECT {', '.join(chosen)}, line FROM read ORDER BY line"
+    return f"SELECT {', '.join(chosen)}, line FROM read"
 
 
 def _check_values(engine: Any, name: str, table: MimicTable) -> None:
     """Ids and times must be such."""
+    wrong = []
     for column, kind in CASTS[name].items():
-        wrong = f"TRY_CAST(trim({column}) AS {kind}) IS NULL"
-        if f"{name}.{column}" in MAY_BE_EMPTY:
-            wrong += f" AND {column} IS NOT NULL"
-        n_wrong = engine.execute(f"SELECT count(*) FROM read WHERE {wrong}").fetchall()[0][0]
+        empty = f" AND {column} IS NOT NULL" if f"{name}.{column}" in MAY_BE_EMPTY else ""
+        wrong.append(f"count(*) FILTER (TRY_CAST(trim({column}) AS {kind}) IS NULL{empty})")
+    counts = engine.execute(f"SELECT {', '.join(wrong)} FROM read").fetchall()[0]
+    for (column, kind), n_wrong in zip(CASTS[name].items(), counts):
         if n_wrong:
             raise InputError(
                 f"{table.path}: each {column} must be {KINDS[kind]}; {n_wrong:,} of "

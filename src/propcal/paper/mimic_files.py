@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from propcal.errors import FileFormatError, InputError
@@ -130,7 +131,7 @@ def _read(name: str, path: Path, say: Callable[[str], None]) -> MimicTable:
             "that propcal does not know (it knows 1.0 and 2.x)"
         )
     text = file.read_text(wanted)
-    return MimicTable(path, text.append_column("line", pa.array(range(len(text)), pa.int64())))
+    return MimicTable(path, text.append_column("line", pa.array(np.arange(len(text)))))
 
 
 def _optional(name: str, names: Sequence[str]) -> list[str]:

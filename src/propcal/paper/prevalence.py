@@ -44,15 +44,14 @@ def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
     if missing:
         raise InputError(f"Table 1 needs the columns race, gender and admitted; there is no {missing}")
     more = sorted(set(visits["race"].dropna()) - set(TABLE_1))
+    cells = visits.groupby(["race", "gender"], dropna=False)["admitted"].agg(["size", "sum"]).reset_index()
     rows = []
     for race in (*TABLE_1, *more, OVERALL):
-        of_race = visits if race == OVERALL else visits[visits["race"] == race]
+        of_race = cells if race == OVERALL else cells[cells["race"] == race]
         for gender in GENDERS:
             chosen = of_race if gender == OVERALL else of_race[of_race["gender"] == gender]
-            n_published, admitted_published = _published(race, gender)
-            rows.append(
-                (race, gender, len(chosen), int(chosen["admitted"].sum()), n_published, admitted_published)
-            )
+            counts = (int(chosen["size"].sum()), int(chosen["sum"].sum()))
+            rows.append((race, gender, *counts, *_published(race, gender)))
     names = ["race", "gender", "visits", "admitted", "published_visits", "published_admitted"]
     table = pd.DataFrame(rows, columns=names).set_index(["race", "gender"])
     for kind in ("", "published_"):

@@ -25,6 +25,7 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/classifier.py
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/cohort.py
 
 bench-quality: .venv/developed
 	$(BIN)/pip install --quiet --group peers
@@ -35,6 +36,7 @@ figures: .venv/developed
 	$(BIN)/python docs/images/before_after.py
 	$(BIN)/python docs/images/forest.py
 	$(BIN)/python docs/images/report.py
+	$(BIN)/python docs/images/paper.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

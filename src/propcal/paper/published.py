@@ -13,7 +13,7 @@ PERCENT_CHANGE = {
 }
 
 # Table 5: average updates and seconds for the same alpha of PMC; MCBoost is run at alpha * rho.
-UPDATES_AND_TIME = {
+UPDATES_AND_TIME: dict[tuple[str, float, str], tuple[float, float]] = {
     ("LR", 0.001, "MCBoost"): (2094, 678),
     ("LR", 0.001, "PMCBoost"): (263, 320),
     ("LR", 0.01, "MCBoost"): (631, 223),

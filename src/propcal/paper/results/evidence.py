@@ -1,0 +1,96 @@
+"""What a store of trials has to say so far, and what is missing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import pandas as pd
+
+from propcal.errors import InputError
+from propcal.paper.settings import MODELS, grid
+from propcal.paper.store import Store
+
+METRICS = {"auroc": "AUROC", "mc_loss": "MC loss", "pmc_loss": "PMC loss", "dc_loss": "DC loss"}
+HIGHER_IS_BETTER = ("auroc",)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The trials of a store, with the counts of their calibration curves and what they have in common."""
+
+    trials: pd.DataFrame
+    curves: pd.DataFrame
+    about: Mapping[str, Any]
+
+    @classmethod
+    def from_store(cls, path: str | PathLike[str]) -> Evidence:
+        """Read a store; one without trials is an error that says how to add some."""
+        store = Store(path)
+        trials = store.trials()
+        if trials.empty:
+            raise InputError(f"{path} holds no trials yet; propcal paper admissions -o {path} adds some")
+        numbers = ["alpha", "gamma", "rho", "fit_alpha", *METRICS]  # all NULL is no number to pandas
+        return cls(trials.astype(dict.fromkeys(numbers, float)), store.curves(), store.about)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The base models, in the paper's order."""
+        there = {*self.trials["model"]}
+        return (*(m for m in MODELS if m in there), *sorted(there - {*MODELS}))
+
+    @property
+    def n_seeds(self) -> int:
+        """Shuffles of the data with at least one trial."""
+        return int(self.trials["seed"].nunique())
+
+    def seeds_of(self, model: str) -> int:
+        """Shuffles with at least one trial of a base model."""
+        return int(self.trials.loc[self.trials["model"] == model, "seed"].nunique())
+
+    @property
+    def generated(self) -> bool:
+        """Whether the visits are generated ones."""
+        return "generated" in self.cohort.lower()
+
+    @property
+    def cohort(self) -> str:
+        """What the store says about its visits."""
+        said = self.about.get("cohort", "a cohort that the store does not name")
+        if isinstance(said, Mapping):
+            return ", ".join(f"{key}: {value}" for key, value in said.items())
+        return str(said)
+
+    def caption(self) -> str:
+        """The line that stands below every picture: whose visits, how many shuffles."""
+        whose = "Generated visits, no patients" if self.generated else f"Visits: {self.cohort}"
+        counts = {model: self.seeds_of(model) for model in self.models}
+        if len({*counts.values()}) == 1:
+            return f"{whose}. {_shuffles(self.n_seeds)} for each model."
+        listed = ", ".join(f"{model} {n}" for model, n in counts.items())
+        return f"{whose}. Shuffles of the data: {listed}."
+
+    def missing(self) -> list[str]:
+        """What a finished run would have besides, in sentences; of the seeds that have begun."""
+        said = [f"There are no trials of {model} yet." for model in MODELS if model not in self.models]
+        wanted = {setting.key() for setting in grid()}
+        for model in self.models:
+            rows = self.trials[self.trials["model"] == model]
+            lacking = [f"{self.n_seeds - self.seeds_of(model)} of {self.n_seeds} shuffles"]
+            lacking = lacking if self.seeds_of(model) < self.n_seeds else []
+            partial = int((rows.groupby("seed")["setting"].nunique() < len(wanted)).sum())
+            lacking += [f"some settings of {_shuffles(partial).lower()}"] if partial else []
+            if lacking:
+                said.append(f"{model}: {' and '.join(lacking)} are not there yet.")
+        failed = int((self.trials["converged"] == 0).sum())
+        if failed:
+            said.append(f"{failed:,} of {len(self.trials):,} trials stopped at the limit of updates.")
+        undefined = {name: int(self.trials[key].isna().sum()) for key, name in METRICS.items()}
+        said += [f"{name} could not be computed in {n:,} trials." for name, n in undefined.items() if n]
+        return said
+
+
+def _shuffles(n: int) -> str:
+    return f"{n:,} shuffle{'s' if n != 1 else ''} of the data"

@@ -1,0 +1,79 @@
+"""Table 5: updates and seconds to reach the same tolerance of PMC; and what convergence draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.paper.published import UPDATES_AND_TIME
+from propcal.paper.results.intervals import by_seed, median_interval
+from propcal.paper.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
+
+READING = (
+    "MCBoost is run at alpha * rho, which reaches a PMC of alpha as PMCBoost does at alpha. Means over "
+    "seeds, both groupings, gamma and rho; updates of one fit and its seconds. The paper has no DNN here."
+)
+
+
+def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that aim at the same PMC, where both methods have been run."""
+    wanted = trials["method"].isin((MC_FOR_PMC, PMC)) & trials["alpha"].isin(EQUIVALENT_ALPHAS)
+    chosen = trials[wanted]
+    keys = ["seed", "model", "groups", "alpha", "gamma", "rho"]
+    both = chosen.groupby(keys)["method"].transform("nunique") == 2
+    return chosen[both]
+
+
+def updates_and_time(trials: pd.DataFrame) -> pd.DataFrame:
+    """Means for each base model and alpha, MCBoost beside PMCBoost, with ratios.
+
+    Returns
+    -------
+    frame
+        model, alpha, n_seeds, mc_updates, pmc_updates, updates_ratio, mc_seconds, pmc_seconds,
+        seconds_ratio, and the published ones of each with the prefix ``published_``.
+    """
+    rows = []
+    key: Any
+    for key, part in equivalent(trials).groupby(["model", "alpha"], sort=False):
+        model, alpha = key
+        means: Any = part.groupby("method")[["n_updates", "fit_seconds"]].mean()
+        mc, pmc = means.loc[MC_FOR_PMC], means.loc[PMC]
+        printed: list[tuple[float, float]] = [
+            UPDATES_AND_TIME.get((model, alpha, method), (np.nan, np.nan)) for method in (MC, PMC)
+        ]
+        row: dict[str, Any] = {"model": model, "alpha": alpha, "n_seeds": part["seed"].nunique()}
+        row |= _with_ratios("", mc["n_updates"], pmc["n_updates"], mc["fit_seconds"], pmc["fit_seconds"])
+        row |= _with_ratios("published_", printed[0][0], printed[1][0], printed[0][1], printed[1][1])
+        rows.append(row)
+    names = [*_with_ratios("", 1, 1, 1, 1)]
+    columns = ["model", "alpha", "n_seeds", *names, *(f"published_{name}" for name in names)]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _with_ratios(
+    prefix: str, mc_updates: float, pmc_updates: float, mc_seconds: float, pmc_seconds: float
+) -> dict[str, float]:
+    return {
+        f"{prefix}mc_updates": mc_updates,
+        f"{prefix}pmc_updates": pmc_updates,
+        f"{prefix}updates_ratio": mc_updates / pmc_updates if pmc_updates else np.nan,
+        f"{prefix}mc_seconds": mc_seconds,
+        f"{prefix}pmc_seconds": pmc_seconds,
+        f"{prefix}seconds_ratio": mc_seconds / pmc_seconds if pmc_seconds else np.nan,
+    }
+
+
+def convergence(trials: pd.DataFrame) -> pd.DataFrame:
+    """Median updates to reach a PMC of alpha, for each base model, alpha, rho and method."""
+    names = ["model", "alpha", "rho", "method"]
+    rows = []
+    for values, part in equivalent(trials).groupby(names, sort=False):
+        found = median_interval(by_seed(part, "n_updates"))
+        rows.append(
+            dict(zip(names, values))
+            | {"updates": found.median, "low": found.low, "high": found.high, "n_seeds": found.n_seeds}
+        )
+    return pd.DataFrame(rows, columns=[*names, "updates", "low", "high", "n_seeds"])

@@ -1,0 +1,84 @@
+"""Table 6: how often each method is the best, by three readings of the published caption."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from propcal.paper.published import WINS
+from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS
+from propcal.paper.settings import BASE, MC, OURS, PMC
+
+PUBLISHED = (BASE, MC, PMC)
+SETTING = ["groups", "alpha", "gamma", "rho"]
+# What one "trial" of the caption may mean, and the columns that make one.
+READINGS = {
+    "seed": ["seed"],
+    "seed and model": ["seed", "model"],
+    "seed, model and setting": ["seed", "model", *SETTING],
+}
+IN_WORDS = {
+    "seed": "of a seed, the best value that any base model and setting of a method gives; one winner a seed",
+    "seed and model": "the same for each base model apart",
+    "seed, model and setting": "methods compared at one and the same setting, with the base model of that "
+    "grouping; one winner for each seed, base model, grouping, alpha, gamma and rho",
+}
+READING = (
+    'The caption says "out of 100 trials" and leaves open what a trial has in common; three readings. Equal '
+    "best values share the win. In the first two the best of many settings is taken on the test set "
+    "itself: a method with more settings has more chances (the base model has none; MCBoost's fits do not "
+    "depend on rho, so it has half as many as PMCBoost)."
+)
+
+
+def wins(trials: pd.DataFrame, methods: Sequence[str] = PUBLISHED) -> pd.DataFrame:
+    """Share of comparisons that each method wins, by each reading and metric.
+
+    Returns
+    -------
+    frame
+        reading, metric, method, wins (ties shared), comparisons, percent, published (NaN if not).
+    """
+    chosen = _at_every_setting(trials[trials["method"].isin([*methods])], methods)
+    rows = []
+    for reading, keys in READINGS.items():
+        for metric in METRICS:
+            won, n = _won(chosen, keys, metric, methods)
+            for method in methods:
+                rows.append(
+                    {"reading": reading, "metric": metric, "method": method, "wins": won.get(method, 0.0)}
+                    | {"comparisons": n, "percent": 100 * won.get(method, 0.0) / n if n else np.nan}
+                    | {"published": _published(metric, method) if tuple(methods) == PUBLISHED else np.nan}
+                )
+    return pd.DataFrame(rows)
+
+
+def _published(metric: str, method: str) -> float:
+    return float(WINS[metric][PUBLISHED.index(method)])
+
+
+def _at_every_setting(trials: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+    """Trials with the base model and our method repeated at each setting of their grouping."""
+    keys = ["seed", "model"]
+    fixed = trials["method"].isin((BASE, OURS))
+    settings = trials.loc[~fixed, [*keys, *SETTING]].drop_duplicates()
+    columns = [*keys, "groups", "method", *METRICS]
+    repeated = trials.loc[fixed, columns].merge(settings, on=[*keys, "groups"])
+    everything = pd.concat([trials.loc[~fixed, [*columns, *SETTING[1:]]], repeated], ignore_index=True)
+    return everything[everything["method"].isin([*methods])]
+
+
+def _won(
+    trials: pd.DataFrame, keys: list[str], metric: str, methods: Sequence[str]
+) -> tuple[dict[str, float], int]:
+    """Wins of each method and the number of comparisons in which all of them take part."""
+    sign = -1 if metric in HIGHER_IS_BETTER else 1
+    best = (sign * trials.set_index([*keys, "method"])[metric]).groupby(level=[*keys, "method"]).min()
+    table = best.unstack("method").reindex(columns=[*methods]).dropna()
+    if table.empty:
+        return {}, 0
+    first = table.eq(table.min(axis=1), axis=0)
+    shares = first.div(first.sum(axis=1), axis=0).sum()
+    return {str(method): float(share) for method, share in shares.items()}, len(table)

@@ -1,0 +1,154 @@
+"""A claim of the paper, the rule that decides it, and what the trials say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.paper.results.evidence import METRICS, Evidence
+from propcal.paper.results.over_alpha import PANEL, best_alpha, medians
+from propcal.paper.results.percent_change import changes
+from propcal.paper.results.wins import wins
+from propcal.paper.settings import ALPHAS, BASE, GROUPINGS, MC, MODELS, PMC
+
+AGREES, DIFFERS, NOT_YET = "agrees", "differs", "cannot be said yet"
+LEAST_SEEDS = 3  # fewer shuffles say nothing about the next one
+
+
+_GROUPINGS = [" x ".join(groups) for groups in GROUPINGS]
+
+
+class NotYetError(Exception):
+    """Something that a rule needs is not in the store."""
+
+
+@dataclass
+class Case:
+    """The trials as the rules look at them; what several rules need is computed once."""
+
+    evidence: Evidence
+    _medians: dict[str, pd.DataFrame] = field(default_factory=dict)
+    _best: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """All trials."""
+        return self.evidence.trials
+
+    @cached_property
+    def _changes(self) -> pd.DataFrame:
+        found = changes(self.trials)
+        columns = [f"{metric}_change" for metric in METRICS]
+        return found.groupby(["method", "model"])[columns].median()
+
+    def change(self, method: str, model: str, metric: str) -> float:
+        """Table 4: median percent change from the base model."""
+        try:
+            found: Any = self._changes.at[(method, model), f"{metric}_change"]
+            return defined(float(found), metric)
+        except KeyError:
+            raise NotYetError(f"no {method} of {model} beside its base model") from None
+
+    def medians(self, column: str, models: tuple[str, ...] = MODELS) -> pd.DataFrame:
+        """Medians of a column: rows model, grouping and alpha; columns base model, MCBoost, PMCBoost."""
+        if column not in self._medians:
+            self._medians[column] = medians(self.trials, column)
+        wanted = pd.MultiIndex.from_product([models, _GROUPINGS, ALPHAS], names=[*PANEL, "alpha"])
+        table = self._medians[column].reindex(index=wanted, columns=[BASE, MC, PMC])
+        if table.isna().to_numpy().any():
+            raise NotYetError(f"{column} is not there for every base model, grouping and alpha")
+        return table
+
+    def best(self, metric: str) -> pd.DataFrame:
+        """The alpha of each method's best median, for each base model and grouping."""
+        if metric not in self._best:
+            self._best[metric] = best_alpha(self.trials, metric)
+        if len(self._best[metric]) < len(MODELS) * len(_GROUPINGS) * 2:
+            raise NotYetError(f"{metric} is not there for every base model and grouping")
+        return self._best[metric]
+
+    @cached_property
+    def wins(self) -> pd.DataFrame:
+        """Table 6."""
+        return wins(self.trials)
+
+    def need(self, models: tuple[str, ...], methods: tuple[str, ...]) -> int:
+        """Seeds on which a rule stands: the fewest of the base models and methods it looks at."""
+        rows = self.trials[self.trials["model"].isin(models) & self.trials["method"].isin(methods)]
+        counts = rows.groupby(["model", "method"])["seed"].nunique()
+        fewest = self.evidence.n_seeds
+        for model in models:
+            for method in methods:
+                n = int(counts.get((model, method), 0))
+                if n < LEAST_SEEDS:
+                    there = f"{n} seed{'s' if n != 1 else ''}" if n else "no trials"
+                    raise NotYetError(f"{there} of {method} of {model}; {LEAST_SEEDS} seeds are needed")
+                fewest = min(fewest, n)
+        return fewest
+
+
+Check = Callable[[Case], tuple[bool, str]]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, where, and the rule by which trials agree or differ.
+
+    `check` returns whether they agree, and the numbers. `odd` says what is strange about the claim
+    even in the paper itself. `models` and `methods` are those without which it cannot be said.
+    """
+
+    name: str
+    place: str
+    says: str
+    rule: str
+    check: Check
+    odd: str = ""
+    models: tuple[str, ...] = MODELS
+    methods: tuple[str, ...] = (BASE, MC, PMC)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim with the verdict, the numbers behind it and the seeds they stand on."""
+
+    claim: Claim
+    verdict: str
+    numbers: str
+    n_seeds: int
+
+
+def judge(claim: Claim, case: Case) -> Judgement:
+    """Decide one claim."""
+    try:
+        n_seeds = case.need(claim.models, claim.methods)
+        agrees, numbers = claim.check(case)
+    except NotYetError as missing:
+        return Judgement(claim, NOT_YET, str(missing), 0)
+    return Judgement(claim, AGREES if agrees else DIFFERS, numbers, n_seeds)
+
+
+def defined(value: float, name: str) -> float:
+    """A number as it is; one that could not be computed decides nothing."""
+    if np.isnan(value):
+        raise NotYetError(f"{name} could not be computed")
+    return value
+
+
+def about(value: float, published: float) -> bool:
+    """Whether a number is "about" a published one: at least half of it and at most twice, same sign.
+
+    >>> about(7, 5), about(11, 5), about(-5, 5)
+    (True, False, False)
+    """
+    return bool(0.5 <= value / published <= 2.0)
+
+
+def most(flags: pd.Series | list[bool]) -> bool:
+    """Whether more than half are true."""
+    return bool(np.mean([bool(flag) for flag in flags]) > 0.5)

@@ -1,0 +1,95 @@
+"""Published claims are decided by their rules: the evaluation is tested, not that the claims come true."""
+
+import pytest
+
+from paper_trials import like_the_paper, unlike_the_paper, whole_store
+from propcal.paper.claims import AGREES, CLAIMS, DIFFERS, NOT_YET, judge_all
+from propcal.paper.claims.claim import about, most
+from propcal.paper.results.evidence import Evidence
+
+# Claims that the paper's own tables contradict: trials like the tables cannot agree with them.
+CONTRADICTED = {"better by all three losses", "time scales like updates"}
+
+
+def judged(path):
+    return {found.claim.name: found for found in judge_all(Evidence.from_store(path))}
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory):
+    return judged(whole_store(tmp_path_factory.mktemp("alike") / "a.sqlite", like_the_paper))
+
+
+@pytest.fixture(scope="module")
+def unlike(tmp_path_factory):
+    path = tmp_path_factory.mktemp("unlike") / "a.sqlite"
+    return judged(whole_store(path, unlike_the_paper, better=False))
+
+
+def test_every_claim_has_a_name_of_its_own():
+    assert len({claim.name for claim in CLAIMS}) == len(CLAIMS)
+
+
+@pytest.mark.parametrize("name", [claim.name for claim in CLAIMS])
+def test_trials_like_the_published_agree_and_opposite_ones_differ(alike, unlike, name):
+    assert alike[name].verdict == (DIFFERS if name in CONTRADICTED else AGREES), alike[name].numbers
+    assert unlike[name].verdict == DIFFERS, unlike[name].numbers
+    assert alike[name].n_seeds == 3
+
+
+def test_contradicted_claims_can_agree_too(tmp_path):
+    """Nothing in the rules decides them in advance."""
+
+    def values(seed, model, setting):
+        found = like_the_paper(seed, model, setting)
+        if model == "LR" and setting.alpha is not None:
+            found["mc_loss"] *= 0.5
+        return found | {"fit_seconds": 0.01 * found.get("n_updates", 0)}
+
+    found = judged(whole_store(tmp_path / "a.sqlite", values))
+    assert {found[name].verdict for name in CONTRADICTED} == {AGREES}
+
+
+def test_without_dnn_what_needs_it_cannot_be_said_yet(tmp_path):
+    found = judged(whole_store(tmp_path / "a.sqlite", like_the_paper, models=("LR", "RF")))
+    for name, one in found.items():
+        needed = "DNN" in one.claim.models
+        assert (one.verdict == NOT_YET) == needed, name
+    assert found["MC loss of DNN"].numbers == "no trials of base model of DNN; 3 seeds are needed"
+
+
+def test_two_seeds_are_too_few_for_any_verdict_but_the_guarantees(tmp_path):
+    found = judged(whole_store(tmp_path / "a.sqlite", like_the_paper, seeds=(1, 2)))
+    said = {name for name, one in found.items() if one.verdict != NOT_YET}
+    assert said == {claim.name for claim in CLAIMS if not claim.models}
+    assert found["MC loss of LR is not improved"].numbers.startswith("2 seeds of base model of LR")
+
+
+def test_numbers_behind_a_verdict_are_those_of_the_trials(alike):
+    assert alike["MC loss of RF"].numbers == "PMCBoost -17.00 %, MCBoost -6.50 %"
+    assert alike["five times the updates"].numbers.startswith("5.5x on average; LR at 0.001 7.96x")
+    assert alike["4.0x fewer updates to the lowest PMC loss"].numbers.startswith("4.0x: MCBoost 200, ")
+    assert "PMCBoost 100 %" in alike["best PMC loss: PMCBoost"].numbers
+    assert "at most 0.900 alpha" in alike["PMCBoost reaches alpha-PMC"].numbers
+
+
+def test_curves_are_of_the_groups_where_the_base_model_is_furthest_off(alike):
+    numbers = alike["calibration curves of three groups"].numbers
+    assert numbers.startswith("off by race=Asian & gender=F & insurance=Medicaid: 160.0 % to 40.0 %;")
+    assert "gamma=0.05; rho=0.1)" in numbers
+    assert "alpha=0.1;" in numbers
+
+
+def test_about_means_from_half_to_twice():
+    assert [about(v, 4) for v in (1.9, 2, 8, 8.1, -4)] == [False, True, True, False, False]
+    assert [most(v) for v in ([True, False], [True, True, False])] == [False, True]
+
+
+def test_losses_that_could_not_be_computed_decide_nothing(tmp_path):
+    def values(seed, model, setting):
+        return like_the_paper(seed, model, setting) | {"dc_loss": None}
+
+    found = judged(whole_store(tmp_path / "a.sqlite", values))
+    assert found["better by all three losses"].verdict == NOT_YET
+    assert found["best DC loss: PMCBoost"].verdict == NOT_YET
+    assert found["AUROC cost of PMCBoost"].verdict == AGREES

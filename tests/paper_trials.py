@@ -8,8 +8,8 @@ from propcal.paper.store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 
 GENERATED = {"cohort": "generated visits", "rows": 1000}
 DEFAULTS = {
-    "n_train": 750,
-    "n_test": 250,
+    "n_train": 75_000,
+    "n_test": 25_000,
     "n_updates": 0,
     "n_sweeps": 1,
     "converged": 1,
@@ -55,12 +55,13 @@ def whole_store(path, values, seeds=(1, 2, 3), models=MODELS, *, better=True, ab
     """A store of the whole grid with `values(seed, model, setting)`, and curves of RF."""
     trials = [trial(s, m, g, **values(s, m, g)) for s in seeds for m in models for g in grid()]
     curves = []
-    finest = [g for g in grid() if g.groups == GROUPINGS[1] and g.method in (BASE, PMC) and g.alpha != 0.2]
+    finest = [g for g in grid() if g.groups == GROUPINGS[1] and g.method in (BASE, PMC, OURS)]
     for seed in seeds if "RF" in models else ():
         for setting in finest:
-            off = {BASE: 8, PMC: 2}[setting.method] if better else {BASE: 2, PMC: 8}[setting.method]
+            off = {BASE: 800, PMC: 200, OURS: 100} if better else {BASE: 200, PMC: 800, OURS: 900}
             for i, group in enumerate(CURVE_GROUPS):
-                counts = [(15 + 5 * (i % 2), 2, 2 + off / (i + 1)), (16, 8, 8 - off / (i + 1))]
+                gap = off[setting.method] / (i + 1)
+                counts = [(1500 + 500 * (i % 2), 200, 200 + gap), (1600, 800, 800 - gap)]
                 curves += curve(seed, "RF", setting, group, counts)
     return make_store(path, trials, curves, about)
 

@@ -106,7 +106,7 @@ def test_wins_are_counted_by_each_reading_and_ties_are_shared(tmp_path):
     assert [by_seed.at[("auroc", m), "wins"] for m in (BASE, MC, PMC)] == [0.5, 1.5, 0]  # seed 1: a tie
     assert by_seed.at[("mc_loss", PMC), "percent"] == 50
     assert by_seed.at[("mc_loss", PMC), "published"] == 70
-    paired = table.loc["seed, model and setting"]
+    paired = table.loc["seed, model, setting"]
     # seed 1 at 0.1: PMCBoost; seed 1 at 0.2: the base model; seed 2: MCBoost
     assert [paired.at[("mc_loss", m), "wins"] for m in (BASE, MC, PMC)] == [1, 1, 1]
     assert paired.at[("mc_loss", PMC), "comparisons"] == 3
@@ -205,12 +205,14 @@ def test_an_empty_store_and_a_missing_one_say_what_to_do(tmp_path):
 
 def test_what_is_missing_is_said(tmp_path):
     path = whole_store(tmp_path / "a.sqlite", like_the_paper, models=("LR",))
-    make_store(path, [trial(9, "RF", Setting(BASE, TWO), dc_loss=None, converged=0)])
+    make_store(path, [trial(9, "RF", at(PMC), dc_loss=None, converged=0)])
     evidence = Evidence.from_store(path)
     said = " ".join(evidence.missing())
     assert "There are no trials of DNN yet." in said
     assert "LR: 1 of 4 shuffles are not there yet." in said
     assert "RF: 3 of 4 shuffles and some settings of 1 shuffle" in said
-    assert "1 of 253 trials stopped at the limit of updates." in said
+    assert "1 of 247 fits stopped at the limit of updates." in said
     assert "DC loss could not be computed in 1 trials." in said
-    assert evidence.caption() == "Generated visits, no patients. Shuffles of the data: LR 3, RF 1."
+    assert evidence.caption() == (
+        "Generated visits, no patients. Shuffles of the data (seeds): LR 3, RF 1. No DNN yet."
+    )

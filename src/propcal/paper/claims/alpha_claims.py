@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.paper.claims.change_claims import SMALL_WHY
 from propcal.paper.claims.claim import Case, Claim, NotYetError, defined, most
 from propcal.paper.results.over_alpha import PANEL
 from propcal.paper.settings import ALPHAS, BASE, MC, PMC
 
+RHO_WHY = (
+    "PMC loss is judged with rates floored at rho = 0.1. Below that rate PMCBoost with rho 0.01 works on "
+    "errors that the loss no longer sees, and what it fits there may be noise."
+)
 LOW, HIGH = ALPHAS[:2], ALPHAS[2:]
 LOSSES = ("mc_loss", "pmc_loss", "dc_loss")
 
@@ -177,6 +182,7 @@ ALPHA_CLAIMS = (
         "at alpha 0.1 and 0.2 its median MC loss is below MCBoost's and the base model's in more than half "
         "of the base models, groupings and alphas",
         _lowest_mc_loss,
+        why=SMALL_WHY,
     ),
     Claim(
         "low alpha does not help MCBoost's MC loss",
@@ -185,6 +191,7 @@ ALPHA_CLAIMS = (
         "its lowest median MC loss at alpha 0.001 or 0.01 is not below that at 0.1 or 0.2, in more than "
         "half of the base models and groupings",
         _low_alpha_no_help,
+        why=SMALL_WHY,
     ),
     Claim(
         "small updates overfit",
@@ -218,6 +225,7 @@ ALPHA_CLAIMS = (
         "its median PMC loss is not above MCBoost's in more than half of the base models, groupings and "
         "alphas",
         _as_well_or_better,
+        why=RHO_WHY,
     ),
     Claim(
         "better particularly at larger alpha",
@@ -233,6 +241,7 @@ ALPHA_CLAIMS = (
         "In all cases PMC post-processing gives a better median PMC loss at some alpha.",
         "the lowest median PMC loss over alpha is PMCBoost's for every base model and grouping",
         _better_somewhere,
+        why=RHO_WHY,
     ),
     Claim(
         "beneficial over a large range of alpha",
@@ -241,5 +250,6 @@ ALPHA_CLAIMS = (
         "at 3 of the 4 alphas at least, PMCBoost has the lower MC, PMC and DC loss in more than half of the "
         "pairs of the same seed, base model and setting (ties count half)",
         _beneficial,
+        why=RHO_WHY,
     ),
 )

@@ -100,7 +100,8 @@ class Claim:
     """What the paper says, where, and the rule by which trials agree or differ.
 
     `check` returns whether they agree, and the numbers. `odd` says what is strange about the claim
-    even in the paper itself. `models` and `methods` are those without which it cannot be said.
+    even in the paper itself; `why`, what may lie behind a difference. `models` and `methods` are those
+    without which it cannot be said.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Claim:
     rule: str
     check: Check
     odd: str = ""
+    why: str = ""
     models: tuple[str, ...] = MODELS
     methods: tuple[str, ...] = (BASE, MC, PMC)
 

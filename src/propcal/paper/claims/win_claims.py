@@ -48,6 +48,7 @@ def _claim(metric: str, method: str) -> Claim:
         f"{method} achieves the best {METRICS[metric]} most often ({printed} %).",
         f"{method} has more wins than each other method, one winner a seed; other readings beside it",
         _most_wins(metric, method),
+        why="Which trials compete in Table 6 is not stated; see the readings of the table.",
     )
 
 

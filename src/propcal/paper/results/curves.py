@@ -1,4 +1,4 @@
-"""Calibration curves of three intersectional groups, with and without PMCBoost."""
+"""Calibration curves of three intersectional groups: base model, PMCBoost, and our method if it is there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from propcal.paper.results.evidence import Evidence
-from propcal.paper.settings import BASE, PMC, RULE
+from propcal.paper.settings import BASE, OURS, PMC, RULE
 
+METHODS = (BASE, PMC, OURS)
 N_GROUPS, MIN_PEOPLE = 3, 30
 RULE_IN_WORDS = (
     "Of the groups by all attributes of the finest grouping that hold at least a share gamma of the test "
@@ -26,7 +27,7 @@ class Curves:
     """Points of the curves, the error of each group, and the setting they belong to."""
 
     points: pd.DataFrame  # group, method, bin_index, people (a seed), mean_score, outcome_rate
-    errors: pd.DataFrame  # group, share, the two methods' errors; furthest off first
+    errors: pd.DataFrame  # group, share of people, then each method's error; furthest off first
     setting: str
     n_seeds: int
 
@@ -37,7 +38,7 @@ def curves(evidence: Evidence, model: str = "RF") -> Curves | None:
     keys = ["seed", "model", "setting"]
     known = evidence.trials[[*keys, "groups", "alpha", "gamma", "rho", "n_test"]]
     counts = counts.merge(known, on=keys)
-    counts = counts[counts["method"].isin((BASE, PMC))]
+    counts = counts[counts["method"].isin(METHODS)]
     chosen = _finest(counts)
     if chosen.empty:
         return None
@@ -50,7 +51,7 @@ def curves(evidence: Evidence, model: str = "RF") -> Curves | None:
 
 
 def _finest(counts: pd.DataFrame) -> Any:
-    """Base model and one setting of PMCBoost: the finest grouping, nearest to the rule of the losses."""
+    """One setting of PMCBoost: the finest grouping, nearest to the rule of the losses; and the others."""
     treated = counts[counts["method"] == PMC]
     treated = treated[treated["groups"].isin(counts.loc[counts["method"] == BASE, "groups"])]
     if treated.empty:
@@ -60,7 +61,7 @@ def _finest(counts: pd.DataFrame) -> Any:
     fineness = -options["groups"].str.count(" x ")
     first = options.assign(fineness=fineness, far=far).sort_values(["fineness", "far"]).iloc[0]
     same = counts["groups"] == first["groups"]
-    return counts[same & ((counts["method"] == BASE) | (counts["setting"] == first["setting"]))]
+    return counts[same & ((counts["method"] != PMC) | (counts["setting"] == first["setting"]))]
 
 
 def _errors(counts: pd.DataFrame, gamma: float, n_seeds: int) -> Any:
@@ -70,11 +71,15 @@ def _errors(counts: pd.DataFrame, gamma: float, n_seeds: int) -> Any:
     bins = summed.groupby(["group_name", "method", "bin_index"])[["people", "positives", "score_sum"]].sum()
     off = (bins["positives"] - bins["score_sum"]).abs()
     groups = bins.assign(off=off).groupby(level=["group_name", "method"]).sum()
-    table = (groups["off"] / groups["positives"]).unstack("method").dropna()
+    table = (groups["off"] / groups["positives"]).unstack("method").dropna(subset=[BASE, PMC])
     size = groups["people"].unstack("method")[BASE] / n_seeds / counts["n_test"].mean()
     table = table.assign(share=size)
     table = table[table["share"] >= gamma].sort_values(BASE, ascending=False).head(N_GROUPS)
-    return table.rename_axis("group").rename_axis(None, axis=1).reset_index()[["group", "share", BASE, PMC]]
+    return (
+        table.rename_axis("group")
+        .rename_axis(None, axis=1)
+        .reset_index()[["group", "share", *(method for method in METHODS if method in table)]]
+    )
 
 
 def _points(counts: pd.DataFrame, n_seeds: int) -> pd.DataFrame:

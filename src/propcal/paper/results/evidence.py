@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from propcal.errors import InputError
-from propcal.paper.settings import MODELS, grid
+from propcal.paper.settings import BASE, MODELS, grid
 from propcal.paper.store import Store
 
 METRICS = {"auroc": "AUROC", "mc_loss": "MC loss", "pmc_loss": "PMC loss", "dc_loss": "DC loss"}
@@ -67,10 +67,12 @@ class Evidence:
         """The line that stands below every picture: whose visits, how many shuffles."""
         whose = "Generated visits, no patients" if self.generated else f"Visits: {self.cohort}"
         counts = {model: self.seeds_of(model) for model in self.models}
+        absent = [model for model in MODELS if model not in counts]
+        more = f" No {' and '.join(absent)} yet." if absent else ""
         if len({*counts.values()}) == 1:
-            return f"{whose}. {_shuffles(self.n_seeds)} for each model."
+            return f"{whose}. {_shuffles(self.n_seeds)} (seeds) for each model.{more}"
         listed = ", ".join(f"{model} {n}" for model, n in counts.items())
-        return f"{whose}. Shuffles of the data: {listed}."
+        return f"{whose}. Shuffles of the data (seeds): {listed}.{more}"
 
     def missing(self) -> list[str]:
         """What a finished run would have besides, in sentences; of the seeds that have begun."""
@@ -84,9 +86,10 @@ class Evidence:
             lacking += [f"some settings of {_shuffles(partial).lower()}"] if partial else []
             if lacking:
                 said.append(f"{model}: {' and '.join(lacking)} are not there yet.")
-        failed = int((self.trials["converged"] == 0).sum())
+        fits = self.trials[self.trials["method"] != BASE]
+        failed = int((fits["converged"] == 0).sum())
         if failed:
-            said.append(f"{failed:,} of {len(self.trials):,} trials stopped at the limit of updates.")
+            said.append(f"{failed:,} of {len(fits):,} fits stopped at the limit of updates.")
         undefined = {name: int(self.trials[key].isna().sum()) for key, name in METRICS.items()}
         said += [f"{name} could not be computed in {n:,} trials." for name, n in undefined.items() if n]
         return said

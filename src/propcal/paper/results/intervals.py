@@ -56,7 +56,8 @@ def median_interval(values: ArrayLike, *, level: float = LEVEL, n_draws: int = N
     if n == 1:
         return Interval(_median(table), np.nan, np.nan, 1)
     drawn = np.random.default_rng(0).integers(n, size=(n_draws, n))
-    medians = [_median(table[seeds]) for seeds in drawn]
+    several = np.nanmedian if np.isnan(table).any() else np.median  # the first is much slower
+    medians = several(table[drawn].reshape(n_draws, -1), axis=1)
     low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
     return Interval(_median(table), float(low), float(high), n)
 

@@ -17,12 +17,12 @@ SETTING = ["groups", "alpha", "gamma", "rho"]
 READINGS = {
     "seed": ["seed"],
     "seed and model": ["seed", "model"],
-    "seed, model and setting": ["seed", "model", *SETTING],
+    "seed, model, setting": ["seed", "model", *SETTING],
 }
 IN_WORDS = {
     "seed": "of a seed, the best value that any base model and setting of a method gives; one winner a seed",
     "seed and model": "the same for each base model apart",
-    "seed, model and setting": "methods compared at one and the same setting, with the base model of that "
+    "seed, model, setting": "methods compared at one and the same setting, with the base model of that "
     "grouping; one winner for each seed, base model, grouping, alpha, gamma and rho",
 }
 READING = (

@@ -1,0 +1,92 @@
+"""What the pictures share: a method's look, the note below, and the numbers that go with them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.output.drawing import COLORS, LETTER, SMALL, literal
+from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its name, what it shows in words, and its numbers: a frame for each CSV."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Any
+    data: Mapping[str, pd.DataFrame]
+
+
+# Colour and marker both tell the methods apart.
+LOOKS: dict[str, dict[str, Any]] = {
+    BASE: {"color": "0.4", "marker": "o"},
+    MC: {"color": COLORS[1], "marker": "s"},
+    MC_FOR_PMC: {"color": COLORS[1], "marker": "s"},
+    PMC: {"color": COLORS[0], "marker": "^"},
+    OURS: {"color": COLORS[2], "marker": "D"},
+}
+NAMES = {OURS: "propcal (ours)", MC_FOR_PMC: "MCBoost at α·ρ"}
+SHORT = {OURS: "ours"}
+
+
+def name_of(method: str) -> str:
+    """A method in a legend; ours is marked as ours."""
+    return NAMES.get(method, method)
+
+
+def handles(methods: tuple[str, ...], **look: Any) -> list[Any]:
+    """Entries of a legend."""
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], label=name_of(m), ms=4.5, **({"lw": 0} | LOOKS[m] | look)) for m in methods]
+
+
+def legend_above(figure: Any, entries: list[Any]) -> None:
+    """One line above the panels."""
+    figure.legend(
+        handles=entries,
+        loc="outside upper center",
+        ncols=len(entries),
+        fontsize=SMALL,
+        frameon=False,
+        handletextpad=0.4,
+        columnspacing=1.5,
+    )
+
+
+def note_below(figure: Any, text: str) -> None:
+    """Whose visits, how many shuffles, and what the signs mean, in small letters under the panels."""
+    width = int(figure.get_figwidth() / (0.88 * LETTER))
+    lines = "\n".join(textwrap.fill(line, width) for line in text.splitlines())
+    figure.supxlabel(literal(lines), fontsize=SMALL, x=0.01, ha="left", color="0.25")
+
+
+def count_axis(ax: Any, counts: Any) -> None:
+    """Counts on a logarithm in plain numbers; a fit may need no update, which is drawn at 0."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+    if np.asarray(counts).min() > 0:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    else:
+        ax.set_yscale("symlog", linthresh=10)
+        ax.yaxis.set_major_locator(FixedLocator([0, *(10.0**k for k in range(1, 10))]))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+
+
+def reach(median: Any, low: Any, high: Any) -> Any:
+    """Lengths of error bars to both sides; none where there is no interval."""
+    middle, ends = np.asarray(median, float), [np.asarray(low, float), np.asarray(high, float)]
+    lengths = np.array([middle - ends[0], ends[1] - middle])
+    return np.nan_to_num(np.maximum(lengths, 0.0))

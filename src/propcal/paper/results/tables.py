@@ -1,0 +1,198 @@
+"""Tables 4, 5 and 6 beside the published numbers: for the terminal, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from propcal.paper.results import over_alpha, percent_change, updates_time, wins
+from propcal.paper.results.evidence import METRICS, Evidence
+from propcal.paper.results.intervals import tests, too_few
+from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+
+METHODS = (MC, PMC, OURS)
+NAMES = {OURS: "propcal (ours)", MC_FOR_PMC: "MCBoost"}
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its name as a file, a title, how it came about, its numbers, and the rows that are shown."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    frame: pd.DataFrame
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    n_texts: int = 2  # the first columns hold words, the others numbers
+
+    def markdown(self) -> str:
+        """Title, table and notes as Markdown."""
+        from propcal.output.report.render import markdown_text
+
+        align = ["---" if i < self.n_texts else "---:" for i in range(len(self.headings))]
+        rows = [[markdown_text(cell) for cell in row] for row in (self.headings, *self.rows)]
+        lines = ["| " + " | ".join(row) + " |" for row in (rows[0], align, *rows[1:])]
+        body = "\n".join(lines) if self.rows else "Nothing yet."
+        notes = [markdown_text(note) for note in self.notes]
+        return "\n\n".join([f"### {self.title}", body, *notes]) + "\n"
+
+    def to_rich(self) -> Any:
+        """The table for a terminal."""
+        from rich.table import Table as Drawn
+
+        drawn = Drawn(title=self.title, title_justify="left")
+        for i, heading in enumerate(self.headings):
+            drawn.add_column(heading, justify="left" if i < self.n_texts else "right")
+        for row in self.rows:
+            drawn.add_row(*row)
+        return drawn
+
+
+def number(value: Any, form: str = "{:.2f}") -> str:
+    """A number, or a dash where there is none.
+
+    >>> number(-10.83), number(float("nan"))
+    ('-10.83', '–')
+    """
+    return NONE if pd.isna(value) else form.format(value)
+
+
+def table_4(evidence: Evidence) -> Table:
+    """Percent change from the base model, with the published medians."""
+    found = percent_change.percent_change(evidence.trials)
+    rows = []
+    for method in METHODS:
+        for model in evidence.models:
+            part = found[(found["method"] == method) & (found["model"] == model)].set_index("metric")
+            if part.empty:
+                continue
+            cells = [NAMES.get(method, method), model, str(part["n_seeds"].max())]
+            for metric in METRICS:
+                cells += [number(part.at[metric, c], "{:+.2f}") for c in ("change", "published")]
+            rows.append(tuple(cells))
+    names = [f"{name.removesuffix(' loss')} %" for name in METRICS.values()]
+    headings = ("method", "model", "seeds", *(h for name in names for h in (name, "paper")))
+    title = "Table 4: median percent change from the base model"
+    return Table("table_4", title, (percent_change.READING,), found, headings, tuple(rows))
+
+
+def table_4_by_alpha(evidence: Evidence) -> Table:
+    """The same for each alpha apart: no alpha is picked."""
+    found = percent_change.percent_change(evidence.trials, by=["alpha"])
+    rows = []
+    for (method, model, alpha), part in found.groupby(["method", "model", "alpha"], sort=False):
+        values = part.set_index("metric")["change"]
+        cells = (str(method), str(model), f"{alpha:g}", *(number(values[m], "{:+.2f}") for m in METRICS))
+        rows.append((METHODS.index(str(method)), evidence.models.index(str(model)), alpha, cells))
+    names = tuple(f"{name.removesuffix(' loss')} %" for name in METRICS.values())
+    notes = (
+        "Table 4 for each alpha apart; our method has none. To pick the best alpha of a row is to look at "
+        "the test sets.",
+    )
+    title = "Table 4 by alpha: median percent change from the base model"
+    shown = tuple(cells for *_, cells in sorted(rows))
+    return Table("table_4_by_alpha", title, notes, found, ("method", "model", "alpha", *names), shown)
+
+
+def table_5(evidence: Evidence) -> Table:
+    """Updates and seconds to reach the same PMC, with the published ones."""
+    found = updates_time.updates_and_time(evidence.trials)
+    shown: list[tuple[str, ...]] = []
+    for model in evidence.models:
+        for _, row in found[found["model"] == model].sort_values("alpha").iterrows():
+            for name, key in ((MC, "mc"), (PMC, "pmc")):
+                updates = [number(row[f"{p}{key}_updates"], "{:,.0f}") for p in ("", "published_")]
+                seconds = number(row[f"{key}_seconds"], "{:.3f}")
+                printed = number(row[f"published_{key}_seconds"], "{:,.0f}")
+                shown.append((model, f"{row['alpha']:g}", name, *updates, seconds, printed))
+            ratios = [f"{p}{w}_ratio" for w in ("updates", "seconds") for p in ("", "published_")]
+            shown.append(("", "", "ratio", *(number(row[name], "{:.1f}x") for name in ratios)))
+    headings = ("model", "alpha", "method", "updates", "paper", "seconds", "paper")
+    title = "Table 5: updates and time for the same alpha of PMC"
+    notes = (updates_time.READING, "The paper's seconds are of its own code on a cluster.")
+    return Table("table_5", title, notes, found, headings, tuple(shown), n_texts=3)
+
+
+def table_6(evidence: Evidence) -> Table:
+    """How often each is best, by three readings, with the published counts."""
+    return _wins_table(evidence, wins.PUBLISHED, "table_6", "Table 6: best in percent of the comparisons")
+
+
+def table_6_with_ours(evidence: Evidence) -> Table:
+    """The same with our method among those compared; the paper has no such table."""
+    title = "Like Table 6, with our method: best in percent of the comparisons"
+    return _wins_table(evidence, (*wins.PUBLISHED, OURS), "table_6_with_ours", title)
+
+
+def _wins_table(evidence: Evidence, methods: tuple[str, ...], name: str, title: str) -> Table:
+    found = wins.wins(evidence.trials, methods)
+    printed = bool(found["published"].notna().any())
+    rows = []
+    for (reading, metric), part in found.groupby(["reading", "metric"], sort=False):
+        own = part.set_index("method")
+        cells = [str(reading), METRICS[str(metric)], f"{own['comparisons'].max():,}"]
+        for method in methods:
+            cells.append(number(own.at[method, "percent"], "{:.0f}"))
+            cells += [number(own.at[method, "published"], "{:.0f}")] if printed else []
+        rows.append(tuple(cells))
+    names = [{BASE: "base", OURS: "ours"}.get(m, m) for m in methods]
+    columns = [heading for name in names for heading in ((name, "paper") if printed else (name,))]
+    readings = "; ".join(f"by {key}: {words}" for key, words in wins.IN_WORDS.items())
+    notes = (wins.READING, f"{readings[0].upper()}{readings[1:]}.")
+    headings = ("winner by", "metric", "n", *columns)
+    return Table(name, title, notes, found, headings, tuple(rows))
+
+
+def best_alphas(evidence: Evidence) -> Table:
+    """Updates and seconds that each method needs for its best median: behind the claims on steps."""
+    found = over_alpha.best_alphas(evidence.trials)
+    rows = []
+    for _, row in found.iterrows():
+        names = (METRICS[row["metric"]], row["model"], row["groups"], row["method"], f"{row['alpha']:g}")
+        cost = (f"{row['n_updates']:,.0f}", f"{row['fit_seconds']:.3f}")
+        rows.append((*names, number(row["median"], "{:.4f}"), *cost))
+    headings = ("metric", "model", "grouping", "method", "alpha", "median", "updates", "seconds")
+    notes = ("The alpha whose median over seeds, gamma and rho is best on the test sets, as in the paper.",)
+    title = "Each method at its best alpha"
+    return Table("best_alpha", title, notes, found, headings, tuple(rows), n_texts=4)
+
+
+def significance(evidence: Evidence) -> Table:
+    """Both tests of every pair of methods."""
+    found = tests(evidence.trials)
+    rows = []
+    for _, row in found.iterrows():
+        pair = f"{_name(row['method_a'])} – {_name(row['method_b'])}"
+        names = (METRICS[row["metric"]], row["model"], pair, str(row["n_seeds"]))
+        paired, least = (f"{row[c]:.2g}" for c in ("signed_rank_corrected", "smallest_possible_corrected"))
+        rows.append((*names, f"{row['rank_sum_corrected']:.2g}", row["mark"], paired, least))
+    headings = ("metric", "model", "pair", "seeds", "rank-sum p", "mark", "signed-rank p", "least possible")
+    notes = (
+        "A seed's value is the median over a method's settings. Both p values are multiplied by the number "
+        "of pairs of a metric (Bonferroni); pairs with our method are counted apart. Least possible: of "
+        "the rank-sum test with so many seeds.",
+        too_few(found),
+    )
+    kept = tuple(filter(None, notes))
+    title = "Do methods differ? Two-sided tests"
+    return Table("tests", title, kept, found, headings, tuple(rows), n_texts=3)
+
+
+def _name(method: str) -> str:
+    return {BASE: "base", OURS: "ours"}.get(method, method)
+
+
+TABLES: dict[str, Callable[[Evidence], Table]] = {
+    "table_4": table_4,
+    "table_4_by_alpha": table_4_by_alpha,
+    "table_5": table_5,
+    "table_6": table_6,
+    "table_6_with_ours": table_6_with_ours,
+    "best_alpha": best_alphas,
+    "tests": significance,
+}

@@ -6,6 +6,7 @@ import typer
 
 from propcal.cli.paper.admissions import admissions
 from propcal.cli.paper.cohort import cohort
+from propcal.cli.paper.results import figures, reproduction, tables
 from propcal.cli.paper.simulation import simulation
 from propcal.cli.paper.theory import theory
 
@@ -15,5 +16,5 @@ app = typer.Typer(
     help="Reproduce the paper's tables and figures.",
     rich_markup_mode="rich",
 )
-for command in (simulation, theory, cohort, admissions):
+for command in (simulation, theory, cohort, admissions, tables, figures, reproduction):
     app.command()(command)

@@ -17,7 +17,7 @@ LR_WHY = (
 )
 SMALL_WHY = (
     "A low alpha also lowers the size rule: at 0.001 categories of a single person count, and both methods "
-    "fit noise there. How the paper's code treats small categories differs from its text."
+    "fit noise there. The paper has three size rules; Algorithm 1's is used."
 )
 SHORT = {"auroc": "AUROC", "mc_loss": "MC", "pmc_loss": "PMC", "dc_loss": "DC"}
 

@@ -10,9 +10,9 @@ from propcal.paper.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
 
 TABLE_5 = ("LR", "RF")
 STEPS_WHY = (
-    "Updates are counted on the training data itself, in a fixed order, until none is left; the paper's "
-    "public code draws a sample in each sweep, and may stop before. Where rates lie near or below rho, "
-    "both methods have the same cutoff and need about the same updates."
+    'Algorithm 1 says "sample D" in each sweep; here that is the training data itself, in a fixed order, '
+    "until no update is left. Where rates lie below rho, both methods have the same cutoff and need about "
+    "the same updates; how many rates do depends on the patients."
 )
 TIME_WHY = (
     "A fit takes a fraction of a second here; most of it goes to sorting the scores once, which does not "

@@ -1,0 +1,177 @@
+"""``propcal paper tables``, ``figures`` and ``reproduction``: what the trials of a store say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, planned, said
+from propcal.cli.screen import working
+
+if TYPE_CHECKING:
+    from propcal.paper.figures import Picture
+    from propcal.paper.results.evidence import Evidence
+    from propcal.paper.results.tables import Table
+
+TrialsFile = Annotated[
+    Path, typer.Argument(metavar="STORE", help="File of trials that propcal paper admissions wrote.")
+]
+
+
+class Format(StrEnum):
+    """How a table is written."""
+
+    CSV = "csv"
+    MARKDOWN = "md"
+
+
+def tables(
+    store: TrialsFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write all tables there.")
+    ] = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option("--format", help="Write this format only. [dim]Default: both[/dim]", show_default=False),
+    ] = None,
+    force: ForceFiles = False,
+) -> None:
+    """Tables 4, 5 and 6 beside the published numbers, and the paper's claims.
+
+    Works at any stage of a run: what is missing is said.
+    With -o it also writes each table by alpha, each method at its best
+    alpha, and the tests.
+
+    Example: propcal paper tables trials.sqlite -o tables
+    """
+    from rich.console import Console
+
+    from propcal.paper.tables import NAMES, PRINTED, all_tables
+
+    evidence = _read(store)
+    kinds = [*Format] if format_ is None else [format_]
+    names = [f"{name}.{kind}" for name in NAMES for kind in kinds]
+    files = planned(output, names, force=force) if output is not None else []
+    with working("Computing medians and intervals..."):
+        found = all_tables(evidence)
+    _say_about(evidence)
+    console = Console()
+    for table in found:
+        if table.name in PRINTED:
+            console.print(table.to_rich(), markup=False)
+            for note in table.notes:
+                console.print(note, style="dim", markup=False, highlight=False)
+            console.print()
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        _write_tables(found, output, kinds)
+    said([], files)
+
+
+def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = False) -> None:
+    """The figures of the admission experiment, with their numbers as CSV.
+
+    The comparison of base models and methods, calibration curves of three
+    groups, convergence, and AUROC, losses and updates over alpha. Works at
+    any stage of a run: what is missing is said.
+
+    Example: propcal paper figures trials.sqlite -o figures
+    """
+    from propcal.paper.figure_file import new_figure, save_table
+    from propcal.paper.figures import FILES, pictures
+
+    evidence = _read(store)
+    planned(output, FILES, force=force)
+    new_figure(1, 1)  # without matplotlib, say so before the work
+    with working("Drawing..."):
+        drawn, lacking = pictures(evidence)
+        output.mkdir(parents=True, exist_ok=True)
+        files = _write_pictures(drawn, output)
+        for picture in drawn:
+            for name, frame in picture.data.items():
+                files.append(output / f"{name}.csv")
+                save_table(frame, files[-1])
+    _say_about(evidence)
+    said([f"Not drawn: {sentence}" for sentence in lacking], files)
+
+
+def reproduction(
+    store: TrialsFile,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page, in Markdown.")
+    ] = Path("reproduction.md"),
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder for the pictures. [dim]Default: images/reproduction beside the page[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    force: ForceFiles = False,
+) -> None:
+    """A page with tables, figures and a verdict on each published claim.
+
+    All numbers come from the store; each verdict (agrees, differs, cannot
+    be said yet) follows from a rule that is printed with it.
+
+    Example: propcal paper reproduction trials.sqlite -o docs/reproduction.md
+    """
+    from propcal.output.storage import check_target
+    from propcal.paper.claims.as_table import counted
+    from propcal.paper.figure_file import new_figure
+    from propcal.paper.figures import FILES
+    from propcal.paper.reproduction import IMAGES, Reproduction, images_from
+
+    evidence = _read(store)
+    check_target(output, force=force, reads=[store])
+    folder = output.parent / IMAGES if images is None else images
+    planned(folder, [name for name in FILES if name.endswith(".png")], force=force)
+    new_figure(1, 1)
+    with working("Computing and drawing..."):
+        page = Reproduction.of(evidence)
+        folder.mkdir(parents=True, exist_ok=True)
+        files = _write_pictures(page.drawn, folder)
+        _write_text(output, page.markdown(images_from(output, folder)))
+    _say_about(evidence)
+    said([counted(page.judged)], [output, *files])
+
+
+def _read(store: Path) -> Evidence:
+    from propcal.paper.results.evidence import Evidence
+
+    return Evidence.from_store(store)
+
+
+def _say_about(evidence: Evidence) -> None:
+    said([f"{evidence.caption()} {len(evidence.trials):,} trials.", *evidence.missing(), ""])
+
+
+def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[Format]) -> None:
+    from propcal.paper.figure_file import save_table
+
+    for table in found:
+        if Format.CSV in kinds:
+            save_table(table.frame, folder / f"{table.name}.csv")
+        if Format.MARKDOWN in kinds:
+            _write_text(folder / f"{table.name}.md", table.markdown())
+
+
+def _write_text(path: Path, text: str) -> None:
+    from propcal.output.storage import whole_file
+
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _write_pictures(drawn: Sequence[Picture], folder: Path) -> list[Path]:
+    from propcal.paper.figure_file import save_figure
+
+    files = [folder / f"{picture.name}.png" for picture in drawn]
+    for path, picture in zip(files, drawn):
+        save_figure(picture.figure, path)
+    return files

@@ -1,0 +1,75 @@
+"""The page on the reproduction: its words are in a template, its numbers come from the store only."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from propcal import __version__
+from propcal.paper.claims import AGREES, DIFFERS, NOT_YET, Judgement, judge_all
+from propcal.paper.claims.as_table import counted
+from propcal.paper.figures import Picture, pictures
+from propcal.paper.results.evidence import Evidence
+from propcal.paper.results.intervals import tests, too_few
+from propcal.paper.results.tables import TABLES, Table
+from propcal.paper.settings import N_SEEDS, RULE
+
+IMAGES = Path("images") / "reproduction"
+SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}
+# Long tables are written beside the page by `propcal paper tables`, not into it.
+SHOWN = ("table_4", "table_4_by_alpha", "table_5", "table_6", "table_6_with_ours", "best_alpha")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Everything that the page shows."""
+
+    evidence: Evidence
+    tables: Sequence[Table]
+    judged: Sequence[Judgement]
+    drawn: Sequence[Picture]
+    lacking: Sequence[str]
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Reproduction:
+        """Compute tables, verdicts and pictures."""
+        drawn, lacking = pictures(evidence)
+        tables = [TABLES[name](evidence) for name in SHOWN]
+        return cls(evidence, tables, judge_all(evidence), drawn, lacking)
+
+    def markdown(self, images: str = IMAGES.as_posix()) -> str:
+        """The page; `images` is where its pictures are, seen from it."""
+        from jinja2 import Environment, StrictUndefined
+
+        from propcal.output.report.render import markdown_text
+
+        made = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+        made.filters["md"] = markdown_text
+        text = (files("propcal.paper") / "templates" / "reproduction.md").read_text(encoding="utf-8")
+        trials = self.evidence.trials
+        page = made.from_string(text).render(
+            e=self.evidence,
+            n_trials=len(trials),
+            n_seeds_paper=N_SEEDS,
+            seconds=trials.loc[trials["n_updates"] > 0, "fit_seconds"].median(),
+            rule=RULE,
+            tables=self.tables,
+            judged=self.judged,
+            signs=SIGNS,
+            counted=counted(self.judged),
+            few=too_few(tests(trials)),
+            drawn=self.drawn,
+            lacking=self.lacking,
+            images=images,
+            version=__version__,
+        )
+        return re.sub(r"\n{3,}", "\n\n", page).strip() + "\n"
+
+
+def images_from(page: Path, folder: Path) -> str:
+    """The folder of the pictures as links on the page have it."""
+    return Path(os.path.relpath(folder, page.parent)).as_posix()

@@ -10,18 +10,20 @@ from importlib.resources import files
 from pathlib import Path
 
 from propcal import __version__
+from propcal.data.cohorts import N_VISITS
 from propcal.paper.claims import AGREES, DIFFERS, NOT_YET, Judgement, judge_all
 from propcal.paper.claims.as_table import counted
 from propcal.paper.figures import Picture, pictures
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.intervals import tests, too_few
+from propcal.paper.results.table_1 import table_1
 from propcal.paper.results.tables import TABLES, Table
-from propcal.paper.settings import N_SEEDS, RULE
+from propcal.paper.settings import MODELS, N_SEEDS, RULE
 
 IMAGES = Path("images") / "reproduction"
 SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}
 # Long tables are written beside the page by `propcal paper tables`, not into it.
-SHOWN = ("table_4", "table_4_by_alpha", "table_5", "table_6", "table_6_with_ours", "best_alpha")
+SHOWN = ("table_4", "table_4_by_alpha", "table_5", "table_6", "table_6_with_ours", "accuracy", "best_alpha")
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,21 @@ class Reproduction:
     lacking: Sequence[str]
 
     @classmethod
-    def of(cls, evidence: Evidence) -> Reproduction:
+    def of(cls, evidence: Evidence, cohort: str | os.PathLike[str] | None = None) -> Reproduction:
         """Compute tables, verdicts and pictures."""
         drawn, lacking = pictures(evidence)
-        tables = [TABLES[name](evidence) for name in SHOWN]
+        first = table_1(evidence, cohort)
+        tables = [*([first] if first else []), *(TABLES[name](evidence) for name in SHOWN)]
         return cls(evidence, tables, judge_all(evidence), drawn, lacking)
+
+    def _command(self) -> str:
+        """The command that makes the trials."""
+        rows, models = self.evidence.about.get("rows"), self.evidence.models
+        options = [] if self.evidence.generated else ["--cohort cohort.parquet"]
+        options += [f"--trials {self.evidence.n_seeds}"]
+        options += [f"--rows {rows}"] if isinstance(rows, int) and rows != N_VISITS else []
+        options += [f"--models {','.join(models)}"] if models != MODELS else []
+        return f"propcal paper admissions {' '.join(options)} -o admissions.sqlite"
 
     def markdown(self, images: str = IMAGES.as_posix()) -> str:
         """The page; `images` is where its pictures are, seen from it."""
@@ -65,6 +77,7 @@ class Reproduction:
             drawn=self.drawn,
             lacking=self.lacking,
             images=images,
+            command=self._command(),
             version=__version__,
         )
         return re.sub(r"\n{3,}", "\n\n", page).strip() + "\n"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from os import PathLike
+
 from propcal.paper.claims import judge_all
 from propcal.paper.claims.as_table import claims_table
 from propcal.paper.results.evidence import Evidence
+from propcal.paper.results.table_1 import table_1
 from propcal.paper.results.tables import TABLES, Table
 
-NAMES = (*TABLES, "claims")
+NAMES = ("table_1", *TABLES, "claims")
 # What a terminal shows; the others are written only.
-PRINTED = ("table_4", "table_5", "table_6", "table_6_with_ours", "claims")
+PRINTED = ("table_1", "table_4", "table_5", "table_6", "table_6_with_ours", "accuracy", "claims")
 
 
-def all_tables(evidence: Evidence) -> list[Table]:
-    """Every table, in the order of the paper."""
-    return [*(make(evidence) for make in TABLES.values()), claims_table(judge_all(evidence))]
+def all_tables(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> list[Table]:
+    """Every table, in the order of the paper; Table 1 where the visits can be had."""
+    first = table_1(evidence, cohort)
+    others = [*(make(evidence) for make in TABLES.values()), claims_table(judge_all(evidence))]
+    return others if first is None else [first, *others]

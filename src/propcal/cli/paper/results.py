@@ -22,6 +22,15 @@ TrialsFile = Annotated[
 ]
 
 
+CohortFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The visits that the trials were run on, for Table 1; generated ones are made anew.",
+    ),
+]
+
+
 class Format(StrEnum):
     """How a table is written."""
 
@@ -38,9 +47,10 @@ def tables(
         Format | None,
         typer.Option("--format", help="Write this format only. [dim]Default: both[/dim]", show_default=False),
     ] = None,
+    cohort: CohortFile = None,
     force: ForceFiles = False,
 ) -> None:
-    """Tables 4, 5 and 6 beside the published numbers, and the paper's claims.
+    """Tables 1, 4, 5 and 6 beside the published numbers, and the paper's claims.
 
     Works at any stage of a run: what is missing is said.
     With -o it also writes each table by alpha, each method at its best
@@ -55,9 +65,10 @@ def tables(
     evidence = _read(store)
     kinds = [*Format] if format_ is None else [format_]
     names = [f"{name}.{kind}" for name in NAMES for kind in kinds]
-    files = planned(output, names, force=force) if output is not None else []
+    if output is not None:
+        planned(output, names, force=force)  # before the work
     with working("Computing medians and intervals..."):
-        found = all_tables(evidence)
+        found = all_tables(evidence, cohort)
     _say_about(evidence)
     console = Console()
     for table in found:
@@ -68,8 +79,7 @@ def tables(
             console.print()
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-        _write_tables(found, output, kinds)
-    said([], files)
+        said([], _write_tables(found, output, kinds))
 
 
 def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = False) -> None:
@@ -112,6 +122,7 @@ def reproduction(
             show_default=False,
         ),
     ] = None,
+    cohort: CohortFile = None,
     force: ForceFiles = False,
 ) -> None:
     """A page with tables, figures and a verdict on each published claim.
@@ -133,7 +144,7 @@ def reproduction(
     planned(folder, [name for name in FILES if name.endswith(".png")], force=force)
     new_figure(1, 1)
     with working("Computing and drawing..."):
-        page = Reproduction.of(evidence)
+        page = Reproduction.of(evidence, cohort)
         folder.mkdir(parents=True, exist_ok=True)
         files = _write_pictures(page.drawn, folder)
         _write_text(output, page.markdown(images_from(output, folder)))
@@ -151,14 +162,18 @@ def _say_about(evidence: Evidence) -> None:
     said([f"{evidence.caption()} {len(evidence.trials):,} trials.", *evidence.missing(), ""])
 
 
-def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[Format]) -> None:
+def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[Format]) -> list[Path]:
     from propcal.paper.figure_file import save_table
 
+    files: list[Path] = []
     for table in found:
         if Format.CSV in kinds:
-            save_table(table.frame, folder / f"{table.name}.csv")
+            files.append(folder / f"{table.name}.csv")
+            save_table(table.frame, files[-1])
         if Format.MARKDOWN in kinds:
-            _write_text(folder / f"{table.name}.md", table.markdown())
+            files.append(folder / f"{table.name}.md")
+            _write_text(files[-1], table.markdown())
+    return files
 
 
 def _write_text(path: Path, text: str) -> None:

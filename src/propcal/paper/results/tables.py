@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.paper.results import over_alpha, percent_change, updates_time, wins
+from propcal.paper.results import accuracy, over_alpha, percent_change, updates_time, wins
 from propcal.paper.results.evidence import METRICS, Evidence
 from propcal.paper.results.intervals import tests, too_few
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
@@ -162,6 +162,21 @@ def best_alphas(evidence: Evidence) -> Table:
     return Table("best_alpha", title, notes, found, headings, tuple(rows), n_texts=4)
 
 
+def accuracies(evidence: Evidence) -> Table:
+    """How far scores are from outcomes, and from the truth where it is known."""
+    found = accuracy.accuracy(evidence.trials).set_index(["model", "method"])
+    rows = []
+    for model in evidence.models:
+        for method in (BASE, *METHODS):
+            if (model, method) in found.index:
+                values = [number(found.at[(model, method), name], "{:.4f}") for name in accuracy.COLUMNS]
+                seeds = str(found.at[(model, method), "n_seeds"])
+                rows.append((model, NAMES.get(method, method), seeds, *values))
+    headings = ("model", "method", "seeds", *accuracy.COLUMNS.values())
+    title = "Accuracy of the scores (not in the paper)"
+    return Table("accuracy", title, (accuracy.READING,), found.reset_index(), headings, tuple(rows))
+
+
 def significance(evidence: Evidence) -> Table:
     """Both tests of every pair of methods."""
     found = tests(evidence.trials)
@@ -193,6 +208,7 @@ TABLES: dict[str, Callable[[Evidence], Table]] = {
     "table_5": table_5,
     "table_6": table_6,
     "table_6_with_ours": table_6_with_ours,
+    "accuracy": accuracies,
     "best_alpha": best_alphas,
     "tests": significance,
 }

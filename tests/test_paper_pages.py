@@ -38,6 +38,11 @@ def evidence(partial):
     return Evidence.from_store(partial)
 
 
+@pytest.fixture(scope="module")
+def made(evidence):
+    return {name: make(evidence) for name, make in TABLES.items()}
+
+
 def words(picture):
     return " ".join(text.get_text() for text in picture.figure.findobj(Text) if text.get_text())
 
@@ -50,8 +55,8 @@ def test_table_4_shows_the_published_numbers_beside_and_marks_ours(tmp_path):
     assert [row[0] for row in rows] == ["MCBoost", "PMCBoost", "propcal (ours)"]
 
 
-def test_table_5_and_6_show_ours_beside_the_published(evidence):
-    five, six = TABLES["table_5"](evidence), TABLES["table_6"](evidence)
+def test_table_5_and_6_show_ours_beside_the_published(made):
+    five, six = made["table_5"], made["table_6"]
     assert [row[4] for row in five.rows[:3]] == ["2,094", "263", "8.0x"]
     assert six.headings == (
         "winner by",
@@ -80,9 +85,9 @@ def test_a_store_with_base_models_only_gives_tables_without_rows(tmp_path):
     assert {j.verdict for j in page.judged} == {"cannot be said yet"}
 
 
-def test_markdown_tables_have_as_many_cells_as_headings(evidence):
-    for make in TABLES.values():
-        lines = [line for line in make(evidence).markdown().splitlines() if line.startswith("|")]
+def test_markdown_tables_have_as_many_cells_as_headings(made):
+    for table in made.values():
+        lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
 
 

@@ -6,6 +6,7 @@ from scipy import stats
 
 from paper_trials import like_the_paper, make_store, trial, whole_store
 from propcal.errors import InputError
+from propcal.paper.results.accuracy import accuracy, base_on_both_sets
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.intervals import (
     mark,
@@ -135,6 +136,22 @@ def test_the_best_alpha_is_that_of_the_lowest_median_and_of_fewest_updates_if_eq
     assert (row["alpha"], row["pmc_loss"], row["n_updates"]) == (0.1, 0.1, 50)
     drawn = over_alpha(trials, "pmc_loss").set_index("alpha")["pmc_loss"]
     assert drawn.to_dict() == {a: v for a, (v, _) in values.items()}
+
+
+def test_accuracy_and_the_base_models_on_both_sets_are_medians(tmp_path):
+    trials = read(
+        tmp_path,
+        trial(1, "LR", Setting(BASE, TWO), brier=0.1, true_risk_rms=0.2, train_mc_loss=0.01, mc_loss=0.1),
+        trial(2, "LR", Setting(BASE, TWO), brier=0.3, true_risk_rms=0.4, train_mc_loss=0.03, mc_loss=0.3),
+        trial(1, "LR", at(PMC), brier=0.05, train_mc_loss=9.0),
+    )
+    table = accuracy(trials).set_index("method")
+    assert table.at[BASE, "brier"] == pytest.approx(0.2)
+    assert table.at[BASE, "true_risk_rms"] == pytest.approx(0.3)
+    assert np.isnan(table.at[PMC, "true_risk_rms"])
+    assert table.at[PMC, "n_seeds"] == 1
+    (row,) = base_on_both_sets(trials).to_dict("records")
+    assert (row["train_mc_loss"], row["mc_loss"]) == (pytest.approx(0.02), pytest.approx(0.2))
 
 
 def test_the_interval_of_the_median_is_the_bootstrap_of_scipy():

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from math import ceil
 from pathlib import Path
 
 from propcal import __version__
@@ -23,7 +24,16 @@ from propcal.paper.settings import MODELS, N_SEEDS, RULE
 IMAGES = Path("images") / "reproduction"
 SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}
 # Long tables are written beside the page by `propcal paper tables`, not into it.
-SHOWN = ("table_4", "table_4_by_alpha", "table_5", "table_6", "table_6_with_ours", "accuracy", "best_alpha")
+SHOWN = (
+    "table_4",
+    "table_4_by_alpha",
+    "table_5",
+    "table_6",
+    "table_6_with_ours",
+    "accuracy",
+    "base_models",
+    "best_alpha",
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,8 @@ class Reproduction:
             n_seeds_paper=N_SEEDS,
             seconds=trials.loc[trials["n_updates"] > 0, "fit_seconds"].median(),
             rule=RULE,
+            n_test=int(trials["n_test"].median()),
+            smallest=ceil(trials["n_test"].median() * RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]),
             tables=self.tables,
             judged=self.judged,
             signs=SIGNS,

@@ -12,7 +12,16 @@ from propcal.paper.results.tables import TABLES, Table
 
 NAMES = ("table_1", *TABLES, "claims")
 # What a terminal shows; the others are written only.
-PRINTED = ("table_1", "table_4", "table_5", "table_6", "table_6_with_ours", "accuracy", "claims")
+PRINTED = (
+    "table_1",
+    "table_4",
+    "table_5",
+    "table_6",
+    "table_6_with_ours",
+    "accuracy",
+    "base_models",
+    "claims",
+)
 
 
 def all_tables(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> list[Table]:

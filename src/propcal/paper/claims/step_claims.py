@@ -15,8 +15,8 @@ STEPS_WHY = (
     "the same updates; how many rates do depends on the patients."
 )
 TIME_WHY = (
-    "A fit takes a fraction of a second here; most of it goes to sorting the scores once, which does not "
-    "depend on the number of updates."
+    "A fit here sorts the scores once, which takes the same time however many updates follow, and an update "
+    "does not touch people one by one: time grows more slowly than updates."
 )
 ROUNDING = 1e-6  # the losses are computed in floating point
 

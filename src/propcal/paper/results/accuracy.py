@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from propcal.paper.results.comparison import METHODS
+from propcal.paper.settings import BASE
 
 COLUMNS = {"brier": "Brier", "log_loss": "log loss", "true_risk_rms": "error against true risk"}
 READING = (
@@ -14,7 +15,7 @@ READING = (
 
 
 def accuracy(trials: pd.DataFrame) -> pd.DataFrame:
-    """Medians for each base model and method, in one frame.
+    """Medians for each base model and method.
 
     Returns
     -------
@@ -25,3 +26,16 @@ def accuracy(trials: pd.DataFrame) -> pd.DataFrame:
     numbers = chosen.astype(dict.fromkeys(COLUMNS, float))
     found = numbers.groupby(["model", "method"])[[*COLUMNS]].median()
     return found.assign(n_seeds=chosen.groupby(["model", "method"])["seed"].nunique()).reset_index()
+
+
+TRAINING_READING = (
+    "The base models' own losses, by the rule that judges all trials: where they are much lower on the "
+    "training set, post-processing, which is fitted there, sees other errors than new visits have."
+)
+
+
+def base_on_both_sets(trials: pd.DataFrame) -> pd.DataFrame:
+    """Median MC and PMC loss of the base models on training and test sets: model, groups, four losses."""
+    names = ["train_mc_loss", "mc_loss", "train_pmc_loss", "pmc_loss"]
+    base = trials[trials["method"] == BASE].astype(dict.fromkeys(names, float))
+    return base.groupby(["model", "groups"])[names].median().reset_index()

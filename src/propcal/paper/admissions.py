@@ -144,7 +144,7 @@ def _results(
     visits: pd.DataFrame, units: Sequence[Unit], jobs: int | None
 ) -> Iterator[tuple[list[Row], list[Row]]]:
     """Rows of each unit as soon as it is done; workers need no disk, only the parent writes."""
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, effective_n_jobs
 
     def tasks(some: Iterable[Unit]) -> Iterator[Any]:
         return (delayed(run_unit)(visits, unit) for unit in some)
@@ -153,7 +153,7 @@ def _results(
         parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
     except ValueError:  # a backend that hands results back all at once: as many as work at the same time
         parallel = Parallel(n_jobs=jobs, batch_size=1)
-        at_once = max(1, parallel._effective_n_jobs())
+        at_once = max(1, effective_n_jobs(parallel.n_jobs))
         for first in range(0, len(units), at_once):
             yield from parallel(tasks(units[first : first + at_once]))
         return

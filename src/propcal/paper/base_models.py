@@ -14,7 +14,7 @@ import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.errors import InputError
-from propcal.paper.features import Matrix
+from propcal.paper.features import NUMBERS, Matrix
 from propcal.paper.settings import MODELS
 
 # Counted up when the same data would give other models.
@@ -53,26 +53,43 @@ def train(name: str, features: Matrix, outcome: Any, seed: int) -> Trained:
 
     model = {"LR": _logistic, "RF": _forest, "DNN": _network}[name](seed)
     began = perf_counter()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", ConvergenceWarning)
+    with warnings.catch_warnings():  # told by `converged`
+        warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(features, outcome)
     seconds = perf_counter() - began
-    failed = any(issubclass(one.category, ConvergenceWarning) for one in said)
 
     def score(rows: Matrix) -> FloatArray:
         return np.asarray(model.predict_proba(rows)[:, 1], dtype=np.float64)
 
-    return Trained(score, seconds, not failed)
+    return Trained(score, seconds, name == "RF" or bool(np.max(model[-1].n_iter_) < model[-1].max_iter))
 
 
 def _logistic(seed: int) -> Any:
-    """Logistic regression with an l1 penalty of scikit-learn's default strength."""
+    """Logistic regression with an l1 penalty of scikit-learn's default strength.
+
+    Numbers are imputed and scaled; columns of 0 and 1 are scaled and not centred, so that they stay
+    sparse: with an intercept that is the same model, in a tenth of the memory.
+    """
+    from scipy.sparse import csr_matrix
+    from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
     l1: dict[str, Any] = {"l1_ratio": 1.0}
     if signature(LogisticRegression).parameters["penalty"].default == "l2":  # scikit-learn before 1.8
         l1 = {"penalty": "l1"}
-    return _scaled(LogisticRegression(solver="saga", max_iter=1000, random_state=seed, **l1))
+    columns = make_column_transformer(
+        (_imputed_and_scaled(), slice(0, len(NUMBERS))),
+        (
+            make_pipeline(FunctionTransformer(csr_matrix), StandardScaler(with_mean=False)),
+            slice(len(NUMBERS), None),
+        ),
+        sparse_threshold=1.0,
+    )
+    return make_pipeline(
+        columns, LogisticRegression(solver="liblinear", max_iter=1000, random_state=seed, **l1)
+    )
 
 
 def _forest(seed: int) -> Any:
@@ -104,28 +121,29 @@ def _forest_class() -> Any:
 def _network(seed: int) -> Any:
     """Five layers of 100, as in the paper's appendix."""
     from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
 
-    return _scaled(
-        MLPClassifier(
-            hidden_layer_sizes=(100,) * 5,
-            activation="relu",
-            solver="adam",
-            learning_rate_init=0.001,
-            batch_size=200,
-            early_stopping=True,
-            validation_fraction=0.1,
-            n_iter_no_change=10,
-            max_iter=200,
-            random_state=seed,
-        )
+    network = MLPClassifier(
+        hidden_layer_sizes=(100,) * 5,
+        activation="relu",
+        solver="adam",
+        learning_rate_init=0.001,
+        batch_size=200,
+        early_stopping=True,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        max_iter=200,
+        random_state=seed,
     )
+    return make_pipeline(_imputed_and_scaled(), network)
 
 
-def _scaled(model: Any) -> Any:
-    """Median imputation and scaling first."""
+def _imputed_and_scaled() -> Any:
+    """Missing numbers become the median, then all are brought to mean 0 and variance 1."""
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    imputer = SimpleImputer(strategy="median", keep_empty_features=True)
-    return make_pipeline(imputer, StandardScaler(copy=False), model)
+    return make_pipeline(
+        SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler(copy=False)
+    )

@@ -56,7 +56,7 @@ def tables(
     With -o it also writes each table by alpha, each method at its best
     alpha, and the tests.
 
-    Example: propcal paper tables trials.sqlite -o tables
+    Example: propcal paper tables admissions.sqlite -o tables
     """
     from rich.console import Console
 
@@ -89,7 +89,7 @@ def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = Fals
     groups, convergence, and AUROC, losses and updates over alpha. Works at
     any stage of a run: what is missing is said.
 
-    Example: propcal paper figures trials.sqlite -o figures
+    Example: propcal paper figures admissions.sqlite -o figures
     """
     from propcal.paper.figure_file import new_figure, save_table
     from propcal.paper.figures import FILES, pictures
@@ -130,7 +130,7 @@ def reproduction(
     All numbers come from the store; each verdict (agrees, differs, cannot
     be said yet) follows from a rule that is printed with it.
 
-    Example: propcal paper reproduction trials.sqlite -o docs/reproduction.md
+    Example: propcal paper reproduction admissions.sqlite -o docs/reproduction.md
     """
     from propcal.output.storage import check_target
     from propcal.paper.claims.as_table import counted

@@ -37,7 +37,7 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
 
 
 def _table(visits: pd.DataFrame) -> Table:
-    from propcal.paper.prevalence import GENDERS, prevalence
+    from propcal.paper.prevalence import GENDERS, prevalence, prevalence_text
 
     found = prevalence(visits)
     rows = []
@@ -49,7 +49,8 @@ def _table(visits: pd.DataFrame) -> Table:
         rows.append(tuple(cells))
     headings = ("group", "women", "paper", "men", "paper", "overall", "paper")
     title = "Table 1: admitted / visits by ethnoracial group and gender"
-    return Table("table_1", title, (), found.reset_index(), headings, tuple(rows), n_texts=1)
+    drawing = prevalence_text(found)
+    return Table("table_1", title, (), found.reset_index(), headings, tuple(rows), 1, drawing)
 
 
 def _cell(row: Any, prefix: str) -> str:

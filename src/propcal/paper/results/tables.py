@@ -11,11 +11,12 @@ import pandas as pd
 from propcal.paper.results import accuracy, over_alpha, percent_change, updates_time, wins
 from propcal.paper.results.evidence import METRICS, Evidence
 from propcal.paper.results.intervals import tests, too_few
-from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.paper.settings import BASE, MC, OURS, PMC
 
 METHODS = (MC, PMC, OURS)
-NAMES = {OURS: "propcal (ours)", MC_FOR_PMC: "MCBoost"}
+NAMES = {OURS: "propcal (ours)"}
 NONE = "–"
+OURS_NOTE = '"ours" is the default method of propcal, which is not in the paper.'
 APART = "Our method takes part; readings as in Table 6. It has one setting for each grouping."
 
 
@@ -30,6 +31,7 @@ class Table:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     n_texts: int = 2  # the first columns hold words, the others numbers
+    drawing: Any = None  # for a terminal, if rows are not what it should show
 
     def markdown(self) -> str:
         """Title, table and notes as Markdown."""
@@ -46,9 +48,14 @@ class Table:
         """The table for a terminal."""
         from rich.table import Table as Drawn
 
-        drawn = Drawn(title=self.title, title_justify="left")
+        if self.drawing is not None:
+            return self.drawing
+        drawn = Drawn(title=self.title, title_justify="left", title_style="bold", box=None)
+        drawn.pad_edge, drawn.padding = False, (0, 1, 0, 0)
+        drawn.leading = int(any(len(cell) > 40 for row in self.rows for cell in row))  # sentences
         for i, heading in enumerate(self.headings):
-            drawn.add_column(heading, justify="left" if i < self.n_texts else "right")
+            words = i < self.n_texts
+            drawn.add_column(heading, justify="left" if words else "right", no_wrap=not words)
         for row in self.rows:
             drawn.add_row(*row)
         return drawn
@@ -72,14 +79,14 @@ def table_4(evidence: Evidence) -> Table:
             part = found[(found["method"] == method) & (found["model"] == model)].set_index("metric")
             if part.empty:
                 continue
-            cells = [NAMES.get(method, method), model, str(part["n_seeds"].max())]
+            cells = [_name(method), model, str(part["n_seeds"].max())]
             for metric in METRICS:
                 cells += [number(part.at[metric, c], "{:+.2f}") for c in ("change", "published")]
             rows.append(tuple(cells))
     names = [f"{name.removesuffix(' loss')} %" for name in METRICS.values()]
     headings = ("method", "model", "seeds", *(h for name in names for h in (name, "paper")))
     title = "Table 4: median percent change from the base model"
-    return Table("table_4", title, (percent_change.READING,), found, headings, tuple(rows))
+    return Table("table_4", title, (percent_change.READING, OURS_NOTE), found, headings, tuple(rows))
 
 
 def table_4_by_alpha(evidence: Evidence) -> Table:
@@ -147,7 +154,7 @@ def _wins_table(evidence: Evidence, methods: tuple[str, ...], name: str, title: 
             cells.append(number(own.at[method, "percent"], "{:.0f}"))
             cells += [number(own.at[method, "published"], "{:.0f}")] if printed else []
         rows.append(tuple(cells))
-    names = [{BASE: "base", OURS: "ours"}.get(m, m) for m in methods]
+    names = [_name(method) for method in methods]
     columns = [heading for name in names for heading in ((name, "paper") if printed else (name,))]
     readings = "; ".join(f"by {key}: {words}" for key, words in wins.IN_WORDS.items())
     notes = (wins.READING, f"{readings[0].upper()}{readings[1:]}.") if printed else (APART,)

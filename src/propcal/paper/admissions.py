@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -113,7 +114,11 @@ class Experiment:
             Called with each unit when its trials are stored.
         """
         units = {(unit.seed, unit.model): unit for unit in self.units()}
-        if units:
+        if not units:
+            return self.store
+        with warnings.catch_warnings():
+            # joblib's word on an interrupted run, to which the caller has something better to say
+            warnings.filterwarnings("ignore", message=r".*tasks which were still being processed")
             for trials, curves in _results(self.visits.frame, list(units.values()), jobs):
                 self._add(trials, curves)
                 told(units[trials[0]["seed"], trials[0]["model"]])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
+from multiprocessing import current_process
 from operator import attrgetter
-from time import perf_counter
+from threading import Thread
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -61,6 +65,7 @@ def run_unit(visits: pd.DataFrame, unit: Unit) -> tuple[list[Row], list[Row]]:
     """Rows of the table of trials, and of that of the curves."""
     from threadpoolctl import threadpool_limits
 
+    _obey_parent()
     with threadpool_limits(1):  # workers must not fight for cores, nor sums depend on how many there are
         _compile()
         return _run_unit(visits, unit)
@@ -84,6 +89,22 @@ def _run_unit(visits: pd.DataFrame, unit: Unit) -> tuple[list[Row], list[Row]]:
                 key = {name: trials[-1][name] for name in ("seed", "model", "setting", "method")}
                 curves += [{**key, **row} for row in curve_rows(corrected)]
     return trials, curves
+
+
+@cache
+def _obey_parent() -> None:
+    """Let joblib's own processes leave Ctrl-C to their parent, and end soon after one that was killed."""
+    if not current_process().name.startswith("LokyProcess"):
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 @cache

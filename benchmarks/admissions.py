@@ -21,7 +21,7 @@ from propcal.paper.trials import Unit, run_unit
 
 
 def seconds(values: pd.Series) -> dict:
-    return {"median_s": round(values.median(), 4), "largest_s": round(values.max(), 4)}
+    return {"median_s": round(float(values.median()), 4), "largest_s": round(float(values.max()), 4)}
 
 
 def main() -> None:
@@ -34,17 +34,15 @@ def main() -> None:
         units[model] = {
             "wall_s": round(perf_counter() - began, 1),
             "cpu_s": round(process_time() - cpu, 1),
-            "training_s": round(found.query("method == @BASE").fit_seconds.iloc[0], 1),
+            "training_s": round(float(found.fit_seconds[found.method == BASE].iloc[0]), 1),
         }
-        trials.append(found.query("method != @BASE"))
+        trials.append(found[found.method != BASE])
         print(model, units[model], flush=True)
     both = pd.concat(trials)
     both["total"] = both.fit_seconds + both.evaluation_seconds
     methods = {name: seconds(part.total) for name, part in both.groupby("method", sort=False)}
     for name, told in methods.items():
-        print(
-            f"{name}: a fit and its evaluation take {told['median_s']:.3f} s, at most {told['largest_s']:.3f} s"
-        )
+        print(f"{name}: fit and evaluation {told['median_s']:.3f} s, at most {told['largest_s']:.3f} s")
     result = {
         "visits": len(visits),
         "test_visits": int(both.n_test.iloc[0]),

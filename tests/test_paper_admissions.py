@@ -186,6 +186,16 @@ def test_a_dask_cluster_gives_the_same_trials_as_one_process(tmp_path, dask_clie
     pd.testing.assert_frame_equal(alone.curves(), spread.curves())
 
 
+@pytest.mark.xdist_group("dask")
+def test_the_command_runs_on_a_dask_cluster(tmp_path, dask_client, capsys):
+    path, address = str(tmp_path / "x.sqlite"), dask_client.scheduler.address
+    where = ["--scheduler", address, "--trials", "1", "-o", path]
+    assert command("--rows", "1000", "--models", "LR", *where) == 0
+    assert len(Store(path).done()) == 84
+    assert command("--jobs", "2", *where) == 2
+    assert "--jobs" in capsys.readouterr().err
+
+
 def test_a_backend_that_hands_back_all_results_at_once_is_used_in_rounds(tmp_path, monkeypatch):
     class AllAtOnce(joblib.parallel.ThreadingBackend):
         supports_return_generator = False

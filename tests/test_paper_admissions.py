@@ -308,7 +308,7 @@ def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
 def test_other_files_are_left_alone(tmp_path):
     text = tmp_path / "notes.txt"
     text.write_text("not a store " * 100)
-    with pytest.raises(InputError, match="file is not a database"):
+    with pytest.raises(FileFormatError, match="file is not a database"):
         run(text, trials=1, **SMALL)
     assert text.read_text() == "not a store " * 100
     with pytest.raises(InputError, match="it is a folder"):
@@ -321,7 +321,7 @@ def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatc
     def full(*_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(Store, "add", full)
+    monkeypatch.setattr(Store, "_add", full)
     with pytest.raises(InputError, match=r"disk is full.*the same command goes on"):
         run(tmp_path / "x.sqlite", trials=1, **SMALL)
 

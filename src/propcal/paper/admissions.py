@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propcal.core.grid import check_number
-from propcal.errors import InputError
 from propcal.output.storage import check_target
 from propcal.paper import base_models, features
 from propcal.paper.settings import MODELS, N_SEEDS, RULE, Setting, grid
@@ -120,18 +118,9 @@ class Experiment:
             # joblib's word on an interrupted run, to which the caller has something better to say
             warnings.filterwarnings("ignore", message=r".*tasks which were still being processed")
             for trials, curves in _results(self.visits.frame, list(units.values()), jobs):
-                self._add(trials, curves)
+                self.store.add(trials, curves)
                 told(units[trials[0]["seed"], trials[0]["model"]])
         return self.store
-
-    def _add(self, trials: list[Row], curves: list[Row]) -> None:
-        try:
-            self.store.add(trials, curves)
-        except sqlite3.Error as error:
-            raise InputError(
-                f"cannot write {self.path}: {error}. What it holds is sound; when there is room and "
-                "permission, the same command goes on"
-            ) from None
 
 
 def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:

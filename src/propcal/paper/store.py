@@ -150,7 +150,10 @@ class Store:
         try:
             self._add(trials, curves)
         except sqlite3.OperationalError as error:  # locked for a minute, read-only, or no space left
-            raise InputError(f"cannot write to {self.path}: {error}; what is in it stays as it is") from None
+            raise InputError(
+                f"cannot write {self.path}: {error}. What it holds is sound; when there is room and "
+                "permission, the same command goes on"
+            ) from None
 
     def _add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]]) -> None:
         with closing(self._open()) as connection, connection:

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from propcal import Groups, PMCBoost
+from propcal.core.conditions import parse
 from propcal.core.groups import Group
+from propcal.data.derive import evaluate
 from propcal.data.people import rows_to_atoms
 from propcal.errors import InputError
 
@@ -125,3 +128,14 @@ def test_very_many_attributes_do_not_overflow():
 def test_wrong_settings_are_told(wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         Groups(**wrong)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [["true", "false", "maybe", "1"], [True, False, None, True], [1, 0, 2, 1], ["1", "01", "x", "1.0"]],
+)
+def test_a_condition_holds_for_a_person_alone_as_in_a_batch(column):
+    condition, values = parse("flag = 1"), pa.array(column)
+    together = evaluate(condition, {"flag": values}, "flagged")
+    alone = [evaluate(condition, {"flag": values[i : i + 1]}, "flagged")[0] for i in range(4)]
+    assert together.tolist() == alone

@@ -94,7 +94,7 @@ def _test(test: Test, columns: Columns, name: str) -> BoolArray:
         refuse_dates(column, test.column)
     values, codes = distinct(column)
     keys = [level_key(value) for value in values]
-    wanted = _wanted(test, column, truths={*keys} <= {"true", "false", None})
+    wanted = _wanted(test, column)
     if test.op == "holds":
         if not {*keys} <= {"true", "false", None}:
             raise InputError(f"{name} alone must hold truth values; compare it with something")
@@ -109,18 +109,22 @@ def _test(test: Test, columns: Columns, name: str) -> BoolArray:
     return np.asarray(lookup[codes])
 
 
-def _wanted(test: Test, column: Any, *, truths: bool) -> set[str | None]:
-    """Keys of the values of a test: as text, and as numbers in the column's own precision."""
+def _wanted(test: Test, column: Any) -> set[str | None]:
+    """Keys of the values of a test: as text, and as numbers in the column's own precision.
+
+    They depend on the type of the column and not on the other rows: a person is in the same groups
+    alone and in a batch.
+    """
     kind = None if isinstance(column, np.ndarray) else column.type
     kind = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
     single = kind is not None and pa.types.is_float32(kind)
     wanted: set[str | None] = set(test.values)
-    if kind is not None and "string" in str(kind) and not truths:
-        return wanted  # among texts, 02139 is not 2139
+    texts = kind is not None and "string" in str(kind)
     for value in filter(is_numeric, test.values):
         whole = value.lstrip("-").isdigit()
         number = int(value) if whole else float(np.float32(value)) if single else float(value)
-        wanted.add(level_key(number))
-        if truths and number in (0, 1):
+        if not texts:  # among texts, 02139 is not 2139
+            wanted.add(level_key(number))
+        if number in (0, 1):
             wanted.add("true" if number else "false")
     return wanted

@@ -11,6 +11,7 @@ from numba import njit
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function when it is first called; without a folder for the result, in each process anew."""
     try:
-        return njit(cache=True)(function)
+        # without Python's lock, so that files are read and written while scores are corrected
+        return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba finds no folder it may write to, as in some containers
-        return njit(function)
+        return njit(nogil=True)(function)

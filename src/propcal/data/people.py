@@ -241,24 +241,28 @@ def refuse_two_roles(score: str, outcome: str, groups: Sequence[str]) -> None:
         raise InputError(f"column {outcome!r} is the outcome and cannot define groups as well")
 
 
-def scoring_rows(score: Any, sensitive_features: Any, known: Patterns) -> tuple[FloatArray, Patterns, Any]:
+def scoring_rows(
+    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
+) -> tuple[FloatArray, Patterns, Any]:
     """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern."""
-    values, patterns, code = rows_to_score(score, sensitive_features, known)
+    values, patterns, code = rows_to_score(score, sensitive_features, known, name)
     warn_of_other_codes(patterns, len(values), none_known(patterns))
     return values, patterns, code
 
 
-def rows_to_score(score: Any, sensitive_features: Any, known: Patterns) -> tuple[FloatArray, Patterns, Any]:
+def rows_to_score(
+    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
+) -> tuple[FloatArray, Patterns, Any]:
     """As `scoring_rows`, and silent."""
-    values = numbers(score, "score")
+    values = numbers(score, name)
     columns: Columns = {}
     if known.attributes:
         if sensitive_features is None:
             raise InputError(f"pass sensitive_features: this correction reads {list(known.reads)}")
         columns = attribute_columns(sensitive_features, known.reads)
-    sizes = {"score": len(values)}
-    check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
-    check_scores(values, "score")
+    sizes = {name: len(values)}
+    check_lengths(sizes | {f"attribute {a!r}": len(column) for a, column in columns.items()})
+    check_scores(values, name)
     codes = [
         encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
         for name, levels in zip(known.attributes, known.levels)

@@ -175,7 +175,7 @@ class _Boost(BaseEstimator):
             A person's corrected score does not depend on who else is in the batch.
         """
         check_is_fitted(self, "correction_")
-        return self.correction_.apply(score, sensitive_features, n_updates=n_updates)
+        return np.asarray(self.correction_.apply(score, sensitive_features, n_updates=n_updates))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -121,22 +121,34 @@ class Correction:
 
         return correction_to_json(self)
 
+    @classmethod
+    def from_json(cls, text: str) -> Correction:
+        """A correction from the text of its file; what `to_json` gives."""
+        from propcal.output.storage import correction_from_json
+
+        return correction_from_json(text)
+
     def apply(
         self,
         score: Any,
         sensitive_features: Any = None,
         *,
+        column: str = "corrected",
         n_updates: int | None = None,
         unseen: str | None = None,
-    ) -> FloatArray:
-        """Correct scores.
+    ) -> Any:
+        """Correct scores: arrays in, an array out; or a frame in, the same kind of frame out.
 
         Parameters
         ----------
-        score : array-like of shape (n,)
-            Raw scores in [0, 1].
+        score : array-like of shape (n,), or the name of a column
+            Raw scores in [0, 1]. A text names the column of the frame that holds them.
         sensitive_features : data frame, series or array with n rows
-            The attributes of each person. A frame may have other columns too, in any order.
+            The attributes of each person. A frame may have other columns too, in any order. If `score`
+            is a name: a frame of pandas, polars (also lazy), pyarrow (a table, batch or reader of
+            batches), DuckDB (a relation), Dask or PySpark.
+        column : str, default "corrected"
+            If `score` is a name: the name of the new column.
         n_updates : int, optional
             Apply only the first so many updates, of which a smooth start is the first; 0 returns
             the scores as they came.
@@ -145,11 +157,34 @@ class Correction:
 
         Returns
         -------
-        array of float64
-            A score that no update changes is returned as it came.
+        array of float64, or a frame
+            A score that no update changes is returned as it came. A frame has the rows, columns, types
+            and index that it had, and one more column. Where frames are lazy it is lazy too: rows
+            are read when it is computed, in batches, and only then is a score that is missing or no
+            probability told, with the count of the batch it is in.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from propcal import PMCBoost
+        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+        >>> people = pd.DataFrame({"race": ["A", "B"], "risk": [0.25, 0.25]})
+        >>> c.apply(people.risk, people)
+        array([0.05, 0.55])
+        >>> c.apply("risk", people)
+          race  risk  corrected
+        0    A  0.25       0.05
+        1    B  0.25       0.55
         """
         from propcal.data.people import scoring_rows  # a door in; core itself knows no frames
 
+        if isinstance(score, str):
+            from propcal.data.scored_frames import scored_frame
+
+            return scored_frame(
+                self, sensitive_features, score, column=column, n_updates=n_updates, unseen=unseen
+            )
         values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
         return self.apply_to_patterns(values, code, patterns, n_updates=n_updates, unseen=unseen)
 

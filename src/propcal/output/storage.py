@@ -140,11 +140,21 @@ def load_correction(path: str | PathLike[str]) -> Correction:
     """Read a correction, refusing whatever is not exactly one."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
+    except ValueError as error:
+        raise FileFormatError(_no_json(path)) from error
+    return correction_from_json(text, path)
+
+
+def _no_json(path: str | PathLike[str]) -> str:
+    return f"{path} is not a correction file: it is no complete JSON text. Is it cut off?"
+
+
+def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> Correction:
+    """The correction of a file's text; errors name its `path`."""
+    try:
         content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(
-            f"{path} is not a correction file: it is no complete JSON text. Is it cut off?"
-        ) from error
+        raise FileFormatError(_no_json(path)) from error
     if not isinstance(content, dict) or content.get("format") != CORRECTION_FORMAT:
         raise FileFormatError(f'{path} is not a correction file: its "format" is not "{CORRECTION_FORMAT}"')
     version = content.get("version")

@@ -37,15 +37,14 @@ def fitted(cohort):
 
 @pytest.fixture(scope="module")
 def people(fitted):
-    """Scores at breakpoints and one unit either side, for patterns known, unseen and with missing levels."""
-    owner, begin, *_ = fitted.maps.pieces()
+    """Scores at each breakpoint and one unit either side; patterns known, unseen and with missing levels."""
+    every = np.concatenate([fitted.maps.pieces()[1], fitted.bins.edges, knots(), [0, UNIT]])
     rng = np.random.default_rng(0)
     parts = []
     for race, gender, age in [
         ("Asian", "F", 80), ("White", "M", 40), (None, "F", 64), ("Martian", "F", 39), ("Black", None, None)
     ]:  # fmt: skip
-        points = np.concatenate([rng.choice(begin, 150), fitted.bins.edges, knots()[::9], [0, UNIT]])
-        units = np.unique(np.clip(np.concatenate([points - 1, points, points + 1]), 0, UNIT))
+        units = np.unique(np.clip(np.concatenate([every - 1, every, every + 1]), 0, UNIT))
         parts.append(pd.DataFrame({"risk": from_grid(units), "race": race, "gender": gender, "age": age}))
     frame = pd.concat(parts, ignore_index=True)
     frame.loc[::50, "risk"] = rng.random(len(frame.loc[::50]))  # off the grid
@@ -106,7 +105,7 @@ def test_every_kind_of_frame_comes_back_with_the_scores_of_numpy(fitted, people,
     assert rows.schema.field("better").type == pa.float64()
     untouched = collected(kind, given(kind, people))
     assert rows.schema.types[:-1] == untouched.schema.types
-    assert rows.drop_columns("better").to_pylist() == untouched.to_pylist()
+    assert rows.drop_columns("better").to_pandas().equals(untouched.to_pandas())
 
 
 @pytest.mark.parametrize("kind", LOCAL)
@@ -152,7 +151,7 @@ def test_a_frame_without_rows_gets_its_column(fitted, people, kind):
 @pytest.mark.parametrize("kind", LOCAL)
 def test_wrong_names_are_told_at_once(fitted, people, kind):
     frame = given(kind, people)
-    with pytest.raises(InputError, match="no column 'rsk'.* Did you mean 'risk'"):
+    with pytest.raises(InputError, match=r"no column 'rsk'.* Did you mean 'risk'"):
         fitted.apply("rsk", frame)
     with pytest.raises(InputError, match="has a column 'id' already"):
         fitted.apply("risk", frame, column="id")
@@ -219,3 +218,133 @@ def test_hostile_names_of_columns_are_quoted(cohort):
 def test_a_correction_goes_through_its_text(fitted, people):
     twin = Correction.from_json(fitted.to_json())
     assert np.array_equal(twin.apply(people.risk, people), fitted.apply(people.risk, people))
+
+
+# two processes of Dask
+
+
+@pytest.mark.xdist_group("dask")
+def test_dask_scores_its_partitions_as_numpy_scores_the_whole(fitted, people, dask_client):
+    import dask.dataframe as dd
+
+    frame = people.set_index(
+        pd.Index(np.repeat(np.arange(len(people) // 5 + 1), 5)[: len(people)], name="visit")
+    )
+    before = dd.from_pandas(frame, npartitions=7)
+    after = fitted.apply("risk", before, column="better")
+    assert type(after) is type(before)
+    assert after.divisions == before.divisions
+    assert after.dtypes["better"] == np.float64
+    rows = after.compute()
+    assert np.array_equal(rows.better, fitted.apply(people.risk, people))
+    pd.testing.assert_frame_equal(rows.drop(columns="better"), before.compute())
+
+
+@pytest.mark.xdist_group("dask")
+def test_dask_reads_the_columns_that_are_wanted_and_tells_bad_scores(fitted, people, dask_client):
+    import dask.dataframe as dd
+
+    people.assign(risk=people.risk.astype("float32")).to_parquet("people.parquet", row_group_size=300)
+    scored = fitted.apply("risk", dd.read_parquet("people.parquet", split_row_groups=True), unseen="keep")
+    expected = fitted.apply(people.risk.astype("float32"), people, unseen="keep")
+    assert np.array_equal(scored[["id", "corrected"]].compute().corrected, expected)
+    empty = fitted.apply("risk", dd.from_pandas(people, npartitions=5))
+    assert len(empty[empty.id < 0].compute()) == 0
+    wrong = dd.from_pandas(people.assign(risk=45.0), npartitions=2)
+    with pytest.raises(InputError, match=r"column 'risk' \(in one part of the frame\) must hold"):
+        fitted.apply("risk", wrong).compute()
+    with pytest.raises(InputError, match="no column 'rsk'"):
+        fitted.apply("rsk", wrong)
+
+
+# Spark: in this process, and on two executors
+
+spark_tests = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning"),
+]
+
+
+class TestSpark:
+    pytestmark = spark_tests
+
+    def test_spark_scores_its_batches_as_numpy_scores_the_whole(self, fitted, people, spark):
+        from pyspark.sql.types import DoubleType
+
+        plain = people.astype({"race": "str", "age": "float"}).drop(columns="when").astype(object)
+        rows = plain.where(plain.notna(), None).values.tolist()
+        kinds = "id long, risk double, race string, gender string, age double, ok boolean"
+        extra = "timestamp'2024-02-29' AS when", "array(id) AS many", "map('a', 1) AS pairs"
+        narrow = "CAST(risk AS float) AS single"
+        before = spark.createDataFrame(rows, kinds).selectExpr("*", *extra, narrow).repartition(2)
+        after = fitted.apply("risk", before, column="better")
+        assert type(after) is type(before)
+        assert after.schema.fields[:-1] == before.schema.fields
+        assert (after.schema["better"].dataType, after.columns[-1]) == (DoubleType(), "better")
+
+        after = fitted.apply("single", after, column="of single", unseen="keep", n_updates=5)
+        found = after.toArrow().sort_by("id")
+        assert found.select(before.columns).equals(before.toArrow().sort_by("id"))
+        assert np.array_equal(found["better"].to_numpy(), fitted.apply(people.risk, people))
+        expected = fitted.apply(people.risk.astype("float32"), people, unseen="keep", n_updates=5)
+        assert np.array_equal(found["of single"].to_numpy(), expected)
+
+    def test_spark_tells_bad_scores_when_it_computes_and_names_at_once(self, fitted, spark):
+        kinds = "risk double, race string, gender string, age int"
+        rows = [(0.5, "Asian", "F", 80), (None, "White", "M", 20)]
+        people = spark.createDataFrame(rows, kinds).coalesce(1)
+        scored = fitted.apply("risk", people)
+        assert scored.columns[-1] == "corrected"
+        with pytest.raises(
+            Exception, match=r"InputError: column 'risk' \(in one part of the frame\).*1 of 2"
+        ):
+            scored.collect()
+        with pytest.raises(InputError, match="no column 'rsk'"):
+            fitted.apply("rsk", people)
+        with pytest.raises(InputError, match="has a column 'RISK' already"):
+            fitted.apply("risk", people, column="RISK")
+        assert fitted.apply("risk", people.limit(0)).count() == 0
+
+    def test_the_text_travels_by_itself_where_there_is_no_context(self, fitted, people, spark, monkeypatch):
+        rows = spark.createDataFrame(
+            [(0.5, "Asian", "F", 80)], "risk double, race string, gender string, age int"
+        )
+        monkeypatch.setattr(type(spark.sparkContext), "broadcast", lambda *_: 1 / 0)
+        found = fitted.apply("risk", rows).collect()[0].corrected
+        assert found == fitted.apply([0.5], {"race": ["Asian"], "gender": ["F"], "age": [80]})[0]
+
+
+CLUSTER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from engines import spark_session
+from propcal import Correction
+
+if __name__ == "__main__":
+    spark = spark_session("local-cluster[2,1,1024]")
+    correction = Correction.load("model.json")
+    scored = correction.apply("risk", spark.read.parquet("people.parquet").repartition(4))
+    scored.write.parquet("scored")
+    executors = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # one is the driver
+    print("executors", executors)
+    spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_two_executors_write_the_scores_of_numpy(fitted, people):
+    pytest.importorskip("pyspark")
+    frame = people.drop(columns="when").astype({"race": "str", "age": "float64"})
+    frame.to_parquet("people.parquet")
+    fitted.save("model.json")
+    Path("cluster.py").write_text(CLUSTER)
+    done = subprocess.run(
+        [sys.executable, "cluster.py", str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "executors 2" in done.stdout, done.stderr[-2000:]
+    scored = pd.read_parquet("scored").sort_values("id")
+    assert np.array_equal(scored.corrected, fitted.apply(people.risk, people))

@@ -224,7 +224,7 @@ def test_what_cannot_be_written_is_told_before_the_work(files, model, run):
     for output, message in (
         ("out.csv", "propcal: out.csv exists; --force replaces it"),
         ("no/out.csv", "there is no folder"),
-        (".", "must end in .csv"),
+        ("no/folder/", "there is no folder no"),
         ("out.xlsx", "must end in .csv, .csv.gz, .csv.zst, .tsv or .parquet"),
         ("out", "must end in"),
     ):

@@ -1,7 +1,9 @@
-"""``propcal apply``: a file with corrected scores."""
+"""``propcal apply``: files with corrected scores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +16,13 @@ from propcal.errors import InputError
 
 def apply(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A correction that propcal fit wrote.")],
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="CSV (also .gz, .zst) or Parquet with a row for each person."),
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES",
+            help="CSV (also .gz, .zst) or Parquet with a row for each person; "
+            '"visits/*.parquet" stands for all files of such names.',
+        ),
     ],
     *,
     score: Annotated[
@@ -26,13 +32,14 @@ def apply(
     na: o.Na = None,
     unseen: o.Unseen = None,
     output: Annotated[
-        Path,
+        str,
         typer.Option(
             "--output",
             "-o",
-            metavar="FILE",
+            metavar="FILE|FOLDER/",
             rich_help_panel="Output",
-            help="Where to write: .csv, .csv.gz, .csv.zst, .tsv or .parquet.",
+            help="Where to write: one .csv, .csv.gz, .csv.zst, .tsv or .parquet with all rows, or a folder "
+            "for files of the same names.",
         ),
     ],
     column: Annotated[
@@ -41,7 +48,7 @@ def apply(
     force: o.Force = False,
     config: o.Config = None,  # noqa: ARG001  # its callback has done the work
 ) -> None:
-    """Write a file of people again, with one more column: their corrected score.
+    """Write files of people again, with one more column: their corrected score.
 
     Rows and columns stay as they are and in order; files of any length take little memory.
 
@@ -49,24 +56,63 @@ def apply(
 
       propcal apply model.json new.csv --score risk -o corrected.csv
 
-      propcal apply model.json lake.parquet --score risk -o out.parquet
+      propcal apply model.json lake/*.parquet --score risk -o corrected/
     """
-    from propcal import Atoms, Correction
+    from propcal import Correction
     from propcal.core.grid import check_choice
-    from propcal.data.files import open_file
-    from propcal.output.scored import score_file
+    from propcal.data.file_sets import check_same_columns, find_files, open_people
+    from propcal.output.scored import score_files
     from propcal.output.storage import check_target
     from propcal.output.tables import writes_text
 
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
-    writes_text(output)  # refuses an ending that it does not know
-    check_target(output, force=force)
-    correction = Correction.load(model)
-    people = open_file(file, missing=na or [])
-    if isinstance(people, Atoms):
-        raise InputError(f"{file} holds atoms, not people; apply needs a file with a row for each person")
-    with warnings_as_lines(), progress("Correcting", people.count()) as advance:
-        rows = score_file(
-            correction, people, output, score=score, column=column, unseen=unseen, advance=advance
+    folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
+    if folder is None:
+        writes_text(output)  # refuses an ending that it does not know
+        check_target(output, force=force)
+    paths = find_files(files)
+    with _made(folder):
+        targets = [Path(output)] if folder is None else _targets(folder, paths, force=force)
+        correction = Correction.load(model)
+        sources = open_people(paths, missing=na or [])
+        check_same_columns(
+            sources,
+            as_text=writes_text(targets[0]),
+            only=None if folder is None else [score, *correction.reads],
         )
+        jobs = [(sources, targets[0])] if folder is None else [([s], t) for s, t in zip(sources, targets)]
+        total = sum(people.count() for people in sources)
+        with warnings_as_lines(), progress("Correcting", total) as advance:
+            rows = score_files(correction, jobs, score=score, column=column, unseen=unseen, advance=advance)
     typer.echo(f"{rows:,} rows with their corrected score in column {column!r}: {output}")
+
+
+def _targets(folder: Path, paths: Sequence[Path], *, force: bool) -> list[Path]:
+    """A file in the folder for each, of the same name; whether all may be written is asked first."""
+    from propcal.output.storage import check_target
+    from propcal.output.tables import writes_text
+
+    names = [path.name for path in paths]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"several files are called {twice[0]}; they cannot be written to one folder")
+    for path in paths:
+        writes_text(path)
+        check_target(folder / path.name, force=force)
+    return [folder / name for name in names]
+
+
+@contextmanager
+def _made(folder: Path | None) -> Iterator[None]:
+    """Make a folder if there is none yet; it goes again if nothing is written to it."""
+    if folder is None or folder.is_dir():
+        yield
+        return
+    if not folder.parent.is_dir():
+        raise InputError(f"cannot write to {folder}: there is no folder {folder.parent}")
+    folder.mkdir()
+    try:
+        yield
+    except BaseException:
+        folder.rmdir()
+        raise

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
 
 
+MOST_RECENT = 16  # sets of patterns for which maps are kept
+
+
 class Update(NamedTuple):
     """One change: people of `group` whose score was then in `bin` had `shift` added to it.
 
@@ -200,16 +203,39 @@ class Correction:
         """Correct checked scores of people whose pattern is row `code` of `patterns`."""
         policy = self.unseen if unseen is None else unseen
         check_choice("unseen", policy, ("replay", "keep", "error"))
-        known = self._known(patterns)
-        if policy == "error" and np.any(known < 0):
-            self._refuse(np.bincount(code, minlength=len(patterns)), known)
-        if n_updates is None and not np.any(known < 0):
-            maps, place = self.maps, known
-        else:
-            maps, place = self.replay(patterns, n_updates), np.arange(len(patterns))
+        known, maps, place = self._prepared(patterns, n_updates)
+        if np.any(known < 0):
+            if policy == "error":
+                self._refuse(np.bincount(code, minlength=len(patterns)), known)
             if policy == "keep":
                 place = np.where(known < 0, -1, place)
         return np.asarray(maps.apply(score, place[code]))
+
+    def _prepared(self, patterns: Patterns, n_updates: int | None) -> tuple[IntArray, PatternMaps, IntArray]:
+        """Where these patterns are among the known ones, maps, and where they are among the maps.
+
+        Rows come in batches, and one batch has much the same patterns as the next: what they need is kept.
+        """
+        if patterns.levels is not self.patterns.levels:
+            return self._prepare(patterns, n_updates)
+        key = (n_updates, patterns.table.tobytes())
+        found = self._recent.get(key)
+        if found is None:
+            found = self._prepare(patterns, n_updates)
+            if len(self._recent) >= MOST_RECENT:
+                self._recent.clear()
+            self._recent[key] = found
+        return found
+
+    @cached_property
+    def _recent(self) -> dict[Any, tuple[IntArray, PatternMaps, IntArray]]:
+        return {}
+
+    def _prepare(self, patterns: Patterns, n_updates: int | None) -> tuple[IntArray, PatternMaps, IntArray]:
+        known = self._known(patterns)
+        if n_updates is None and not np.any(known < 0):
+            return known, self.maps, known
+        return known, self.replay(patterns, n_updates), np.arange(len(patterns))
 
     def fitted_to(self, atoms: Atoms) -> bool:
         """Whether these are the very people, with their raw scores, that the correction was fitted to.
@@ -297,10 +323,14 @@ class Correction:
 
     def _known(self, patterns: Patterns) -> IntArray:
         """Place of each pattern among those seen in fitting; -1 if it was not."""
-        seen = {self.patterns.key(p): p for p in range(len(self.patterns))}
+        seen = self._seen
         rows = zip(*[self._keys(patterns, a) for a in range(len(self.attributes))])
         keys = rows if self.attributes else [()]
         return np.array([seen.get(key, -1) for key in keys], dtype=np.int64)
+
+    @cached_property
+    def _seen(self) -> dict[tuple[Level, ...], int]:
+        return {self.patterns.key(p): p for p in range(len(self.patterns))}
 
     @staticmethod
     def _keys(patterns: Patterns, a: int) -> list[Level | int]:

@@ -167,6 +167,11 @@ def test_a_name_needs_a_frame(fitted, other):
         fitted.apply("risk", other)
 
 
+def test_the_name_comes_first(fitted, people):
+    with pytest.raises(InputError, match="comes first: apply"):
+        fitted.apply(people, "risk")
+
+
 def test_the_index_of_pandas_stays(fitted, people):
     frame = people.set_index(people.id % 7)
     after = fitted.apply("risk", frame)

@@ -182,6 +182,8 @@ class Correction:
         """
         from propcal.data.people import scoring_rows  # a door in; core itself knows no frames
 
+        if isinstance(sensitive_features, str) and not isinstance(score, str):
+            raise InputError('the name of the score\'s column comes first: apply("risk", frame)')
         if isinstance(score, str):
             from propcal.data.scored_frames import scored_frame
 

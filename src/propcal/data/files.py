@@ -23,6 +23,7 @@ from propcal.errors import FileFormatError, InputError
 
 BATCH_ROWS = 1 << 17
 SAMPLE_ROWS = 1 << 14
+PAGE_BYTES = 1 << 20
 _MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _NUMBER_LIKE = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*%?\s*")
 
@@ -180,21 +181,23 @@ class ParquetFile:
         """Some rows with all columns, and the wanted columns of these rows."""
         self._check(wanted)
         try:
-            # what is a dictionary in the file is neither decoded nor looked up row by row
-            file = pq.ParquetFile(self.path, read_dictionary=self._repeated_texts(), pre_buffer=False)
+            # what is a dictionary in the file is neither decoded nor looked up row by row, and a row
+            # group of any size is read page by page
+            texts = self._repeated_texts()
+            file = pq.ParquetFile(self.path, read_dictionary=texts, pre_buffer=False, buffer_size=PAGE_BYTES)
             for batch in file.iter_batches(BATCH_ROWS):
                 yield batch, pa.Table.from_batches([batch.select(list(wanted))])
         except (pa.ArrowException, OSError) as error:
             raise self._damaged() from error
 
     def _repeated_texts(self) -> list[str]:
-        """Columns of texts of which the first rows have far fewer than rows."""
+        """Columns of texts that have few different values, judged by the first rows."""
         schema = self._file.schema_arrow
-        once = [field for field in schema if self.names.count(field.name) == 1]
-        texts = [field.name for field in once if str(field.type) in ("string", "large_string")]
-        first = next(self._file.iter_batches(SAMPLE_ROWS, columns=texts), None) if texts else None
-        if first is None or first.num_columns != len(texts):  # a name with a dot is no path
+        plain = [field for field in schema if self.names.count(field.name) == 1 and "." not in field.name]
+        texts = [field.name for field in plain if str(field.type) in ("string", "large_string")]
+        if not texts:
             return []
+        first = next(self._file.iter_batches(SAMPLE_ROWS, columns=texts))
         return [name for name in texts if len(first[name].unique()) <= len(first) // 4]
 
     def _check(self, wanted: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/cohort.py
+	$(BIN)/python benchmarks/scoring.py
 
 bench-quality: .venv/developed
 	$(BIN)/pip install --quiet --group peers

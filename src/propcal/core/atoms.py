@@ -41,6 +41,8 @@ class Atoms:
     weight_sq, positives_sq : likewise
         Sum of weight**2, and of weight**2 times outcome. A frequency of 2 is two people of weight
         1, so that for frequencies these are the plain sums.
+    resolution_bits : int
+        Scores were rounded to this many binary digits; 32, the finest grid, if nobody asked for less.
     """
 
     patterns: Patterns
@@ -51,6 +53,7 @@ class Atoms:
     weight_sq: SumArray
     positives: SumArray
     positives_sq: SumArray
+    resolution_bits: int = 32
 
     def __post_init__(self) -> None:
         if self.frequencies:
@@ -73,7 +76,9 @@ class Atoms:
 
         Parameters
         ----------
-        frame : pandas, polars or pyarrow data frame
+        frame : data frame of pandas, polars or pyarrow, or of an engine
+            A DuckDB relation, a Spark or Dask frame, or a lazy polars one is reduced by its own engine in one
+            aggregation; no row leaves it.
         score, outcome : str
             Columns with the risk score in [0, 1] and the outcome (0/1, or a soft label between).
         groups : list of str, or Groups

@@ -35,11 +35,11 @@ def atoms_of_rows(
     hard = outcome.dtype.kind == "i"
     whole = weight is None or bool(np.all(weight == np.floor(weight)))
     if weight is not None and weight_kind == "frequency" and not whole:
-        raise InputError("weights that are frequencies must be whole numbers; these are not")
+        refuse_fractions()
     whole = whole and not (weight is not None and weight_kind == "survey")
     refuse_too_many(len(units) if weight is None or not whole else float(weight.sum()))
     if hard and weight is None:
-        return _collapse_counts(patterns, code, units, outcome)
+        return _collapse_counts(patterns, code, units, outcome, resolution_bits)
     y: SumArray = outcome.astype(np.int64) if hard else from_grid(to_grid(outcome))
     if whole:
         w = np.ones(len(units), dtype=np.int64) if weight is None else weight.astype(np.int64)
@@ -54,7 +54,12 @@ def atoms_of_rows(
             "positives": weight * y,
             "positives_sq": squares * y,
         }
-    return _collapse(patterns, code, units, sums)
+    return atoms_of_sums(patterns, code, units, sums, resolution_bits=resolution_bits)
+
+
+def refuse_fractions() -> None:
+    """Frequencies are counts of people."""
+    raise InputError("weights that are frequencies must be whole numbers; these are not")
 
 
 def _coarse(score: FloatArray, bits: int) -> IntArray:
@@ -65,7 +70,7 @@ def _starts(patterns: Patterns, keys: IntArray) -> IntArray:
     return np.searchsorted(keys, np.arange(len(patterns) + 1, dtype=np.int64) << SCORE_BITS)
 
 
-def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: Any) -> Atoms:
+def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: Any, bits: int) -> Atoms:
     """Count people and 0/1 outcomes: pattern, score and outcome in one number, one plain sort.
 
     Sorting such numbers is several times faster than sorting indices (argsort, lexsort).
@@ -89,10 +94,12 @@ def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: An
     people[-1] = len(positive) - first[-1]
     starts = _starts(patterns, keys)
     keys &= (1 << SCORE_BITS) - 1
-    return Atoms(patterns, starts, keys, people, people, people, positives, positives)
+    return Atoms(patterns, starts, keys, people, people, people, positives, positives, bits)
 
 
-def _collapse(patterns: Patterns, code: Any, units: IntArray, sums: dict[str, Any]) -> Atoms:
+def atoms_of_sums(
+    patterns: Patterns, code: Any, units: IntArray, sums: dict[str, Any], *, resolution_bits: int
+) -> Atoms:
     """Add up the given columns over rows of the same pattern and score."""
     keys = (code.astype(np.int64) << SCORE_BITS) + units
     order = np.argsort(keys, kind="stable")
@@ -104,7 +111,8 @@ def _collapse(patterns: Patterns, code: Any, units: IntArray, sums: dict[str, An
             done[id(column)] = np.add.reduceat(column[order], first)
     keys = keys[first]
     added = {name: done[id(column)] for name, column in sums.items()}
-    return Atoms(patterns, _starts(patterns, keys), keys & ((1 << SCORE_BITS) - 1), **added)
+    score = keys & ((1 << SCORE_BITS) - 1)
+    return Atoms(patterns, _starts(patterns, keys), score, **added, resolution_bits=resolution_bits)
 
 
 def merge(a: Atoms, b: Atoms) -> Atoms:
@@ -122,12 +130,14 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
     patterns, code = patterns_of(
         mine.attributes, levels, list(np.concatenate(tables).T), len(score), mine.derived
     )
-    return _collapse(patterns, code, score, sums)
+    bits = min(a.resolution_bits, b.resolution_bits)
+    return atoms_of_sums(patterns, code, score, sums, resolution_bits=bits)
 
 
 def rescored(atoms: Atoms, score: IntArray) -> Atoms:
     """The same people with other scores (in units), one for each atom."""
-    return _collapse(atoms.patterns, atoms.pattern_index(), score, _sums(atoms))
+    bits = atoms.resolution_bits
+    return atoms_of_sums(atoms.patterns, atoms.pattern_index(), score, _sums(atoms), resolution_bits=bits)
 
 
 def without_clusters(atoms: Atoms) -> Atoms:
@@ -139,7 +149,8 @@ def without_clusters(atoms: Atoms) -> Atoms:
     names, levels = tuple(patterns.attributes[a] for a in keep), tuple(patterns.levels[a] for a in keep)
     codes = [patterns.table[:, a] for a in keep]
     fewer, code = patterns_of(names, levels, codes, len(patterns), patterns.derived)
-    return _collapse(fewer, code[atoms.pattern_index()], atoms.score, _sums(atoms))
+    code, bits = code[atoms.pattern_index()], atoms.resolution_bits
+    return atoms_of_sums(fewer, code, atoms.score, _sums(atoms), resolution_bits=bits)
 
 
 def _sums(atoms: Atoms) -> dict[str, Any]:

@@ -18,6 +18,11 @@ from propcal.errors import InputError
 MOST_NAMES = 30  # as many columns as an error lists
 
 
+def is_engine_frame(frame: Any) -> bool:
+    """Whether a frame is of an engine that keeps its rows to itself: DuckDB, Spark, Dask, lazy polars."""
+    return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
+
+
 def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
     """Every wanted column must be there; if one is not, say which comes close."""
     for name in wanted:

@@ -19,7 +19,7 @@ from propcal.core.patterns import Level, Patterns, combinations_present, pattern
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.clusters import BUCKETS, bucket_codes
 from propcal.data.derive import Columns, attribute_values, fitting_values
-from propcal.data.frames import attribute_columns, frame_columns, numbers, require
+from propcal.data.frames import attribute_columns, frame_columns, is_engine_frame, numbers, require
 from propcal.data.levels import encode, encode_known
 from propcal.data.rows import check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.errors import InputError
@@ -218,6 +218,8 @@ def atoms_from_frame(
     if wanted is None:
         raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
     refuse_two_roles(score, outcome, wanted)
+    if is_engine_frame(frame):
+        return _atoms_of_engine(frame, score, outcome, groups, weight, cluster, resolution, weight_kind)
     also = [name for name in optional.values() if name is not None]
     columns = frame_columns(frame, "frame", list(dict.fromkeys([score, outcome, *wanted, *also])))
     return rows_to_atoms(
@@ -229,6 +231,36 @@ def atoms_from_frame(
         groups=groups,
         names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
         resolution=resolution,
+        weight_kind=weight_kind,
+    )
+
+
+def _atoms_of_engine(
+    frame: Any,
+    score: str,
+    outcome: str,
+    groups: Groups,
+    weight: str | None,
+    cluster: str | None,
+    resolution: float | None,
+    weight_kind: str,
+) -> Atoms:
+    """Let an engine reduce its own rows."""
+    from propcal.data.engines import atoms_of_engine
+
+    if cluster is not None:
+        raise InputError(
+            "cluster: ids are hashed in memory, which an engine cannot do in the same way; use "
+            "Atoms.from_files, or add up the atoms of parts in memory, Atoms.from_frame(part, cluster=...)"
+        )
+    return atoms_of_engine(
+        frame,
+        score=score,
+        outcome=outcome,
+        groups=groups,
+        wanted=wanted_columns(groups) or [],
+        weight=weight,
+        bits=resolution_bits(resolution),
         weight_kind=weight_kind,
     )
 

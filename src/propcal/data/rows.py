@@ -90,34 +90,49 @@ def compact_outcomes(outcome: FloatArray, name: str) -> Any:
     if low >= 0 and high <= 1:
         whole = outcome.astype(np.int8)
         return whole if np.array_equal(whole, outcome) else outcome
-    n = len(outcome)
     missing = int(np.count_nonzero(np.isnan(outcome)))
+    outside = int(np.count_nonzero((outcome < 0) | (outcome > 1)))
+    refuse_outcomes(missing, outside, len(outcome), name)
+    raise AssertionError("an outcome is neither inside, outside nor missing")
+
+
+def refuse_outcomes(missing: int, outside: int, n: int, name: str) -> None:
+    """Refuse the outcomes that were counted, if any."""
     if missing:
         raise InputError(
             f"{name} must be 0 or 1; {missing:,} of {n:,} values are missing (NaN). "
             "Leave out people whose outcome is not known"
         )
-    outside = int(np.count_nonzero((outcome < 0) | (outcome > 1)))
-    raise InputError(
-        f"{name} must be 0 or 1 (or a soft label between); {outside:,} of {n:,} values lie outside. "
-        "Recode it, for example with (outcome == code_of_the_event)"
-    )
+    if outside:
+        raise InputError(
+            f"{name} must be 0 or 1 (or a soft label between); {outside:,} of {n:,} values lie outside. "
+            "Recode it, for example with (outcome == code_of_the_event)"
+        )
 
 
 def check_weights(weight: FloatArray, name: str) -> BoolArray:
     """Weights must be finite and not negative. Returns which rows count: a weight of 0 is no row."""
-    n = len(weight)
-    for trouble, found in (
-        ("missing (NaN)", np.isnan(weight)),
-        ("infinite", np.isinf(weight)),
-        ("negative", weight < 0),
-    ):
-        count = int(np.count_nonzero(found))
+    counts = weight > 0
+    refuse_weights(
+        {
+            "missing (NaN)": int(np.count_nonzero(np.isnan(weight))),
+            "infinite": int(np.count_nonzero(np.isinf(weight))),
+            "negative": int(np.count_nonzero(weight < 0)),
+        },
+        len(weight),
+        name,
+        too_large=float(weight.max()) > LARGEST_WEIGHT,
+        all_zero=not counts.any(),
+    )
+    return np.asarray(counts)
+
+
+def refuse_weights(counted: dict[str, int], n: int, name: str, *, too_large: bool, all_zero: bool) -> None:
+    """Refuse the weights that were counted by their trouble, if any."""
+    for trouble, count in counted.items():
         if count:
             raise InputError(f"{name} must be 0 or more; {count:,} of {n:,} values are {trouble}")
-    if float(weight.max()) > LARGEST_WEIGHT:
+    if too_large:
         raise InputError(f"{name}: weights above {LARGEST_WEIGHT:g} cannot be added up; divide them all")
-    counts = weight > 0
-    if not counts.any():
+    if all_zero:
         raise InputError(f"{name}: all {n:,} weights are 0, so there are no rows")
-    return np.asarray(counts)

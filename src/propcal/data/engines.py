@@ -1,0 +1,136 @@
+"""Frames of engines: DuckDB relations, Spark, Dask, lazy polars. The rows stay where they are.
+
+An engine does one aggregation, over the score on the grid and the attributes, and hands back a table of
+totals (`propcal.data.totals`): as many rows as there are atoms. Levels are the only thing that is decided
+here in Python, on the different values alone.
+
+There are two ways from a frame to atoms. Frames in memory go through numpy (`propcal.data.people`): they
+share that way with plain arrays, and a sort of packed numbers is several times faster than a general
+aggregation. Everything else goes this way. Both check the same, say the same and give the same atoms, which
+the tests compare atom by atom on every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from propcal.core.atoms import Atoms
+from propcal.core.groups import Groups
+from propcal.core.recipes import Ranges
+from propcal.core.reduction import CLUSTER
+from propcal.data import expressions as ex
+from propcal.data.derive import RECODE
+from propcal.data.frames import require
+from propcal.data.totals import Shape, atoms_of_totals
+from propcal.errors import InputError
+
+
+def atoms_of_engine(
+    frame: Any,
+    *,
+    score: str,
+    outcome: str,
+    groups: Groups,
+    wanted: Sequence[str],
+    weight: str | None = None,
+    bits: int = 32,
+    weight_kind: str = "auto",
+) -> Atoms:
+    """Reduce the named columns of any frame to atoms, in its own engine."""
+    return atoms_of_totals(*totals(frame, score, outcome, groups, wanted, weight, bits, weight_kind))
+
+
+def totals(
+    frame: Any,
+    score: str,
+    outcome: str,
+    groups: Groups,
+    wanted: Sequence[str],
+    weight: str | None,
+    bits: int,
+    weight_kind: str,
+) -> tuple[Any, Shape]:
+    """The one aggregation: a table of totals, and what its columns mean."""
+    query, shape = totals_query(frame, score, outcome, groups, wanted, weight, bits, weight_kind)
+    return collected(query), shape
+
+
+def totals_query(
+    frame: Any,
+    score: str,
+    outcome: str,
+    groups: Groups,
+    wanted: Sequence[str],
+    weight: str | None,
+    bits: int,
+    weight_kind: str,
+) -> tuple[Any, Shape]:
+    """The one aggregation as a frame of the engine, not yet run."""
+    lazy = nw.from_native(frame).lazy()
+    roles = [score, outcome, *([] if weight is None else [weight])]
+    kinds = dict(lazy.collect_schema())
+    require(list(kinds), [*roles, *wanted])
+    names = (f"column {score!r}", f"column {outcome!r}", f"column {weight!r}")
+    for name, title in zip(roles, names):
+        ex.refuse_no_number(kinds[name], title, RECODE)
+    recipes = groups.recipes()
+    attributes = groups.attributes(list(wanted))
+    if CLUSTER in attributes:
+        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
+    unit = ex.outcome_unit(kinds[outcome])
+    conditions = ex.Conditions(kinds, lambda column: _only_truths(lazy, column))
+    columns = dict(zip(("s", "y", "w"), (ex.number(name, kinds[name]) for name in roles)))
+    for place, name in enumerate(attributes):
+        recipe = recipes.get(name)
+        if recipe is None:
+            columns[f"a{place}"] = _level(name, kinds[name])
+        elif isinstance(recipe, Ranges):
+            columns[f"a{place}"] = ex.range_code(recipe, kinds[recipe.column])
+        else:
+            holds = conditions.expression(recipe.condition, name)
+            columns[f"a{place}"] = ex.either(holds, 1.0, 0.0).cast(nw.Int64)
+    # in steps: not every engine groups by an expression, or adds one up
+    rows = lazy.select(**columns)
+    sums = {"outcome": ex.outcome_units(unit)} | ({} if unit == 1 else {"soft": ex.soft()})
+    rows = rows.with_columns(key=ex.key(bits, weighted=weight is not None).cast(nw.Int64), **sums)
+    added = [*sums]
+    if weight is not None:
+        products = ex.weight_products(unit)
+        rows = rows.with_columns(**products)
+        added += [*products]
+    keys = ["key", *(f"a{place}" for place in range(len(attributes)))]
+    grouped = rows.select(*keys, *added).group_by(*keys)
+    query = grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in added))
+    whole = [nw.col(name).cast(nw.Int64) for name in ("rows", "outcome")]
+    shape = Shape(
+        attributes, recipes, names, bits, unit, weighted=weight is not None, weight_kind=weight_kind
+    )
+    return query.with_columns(*whole), shape
+
+
+def _level(name: str, kind: Any) -> Any:
+    """An attribute as the engine groups by it."""
+    ex.refuse_dates(kind, name)
+    if kind.is_nested():
+        raise InputError("sensitive_features holds lists or records; a group is one value for each person")
+    value = nw.col(name)
+    if kind.is_float():  # some engines keep NaN apart from missing, and -0.0 from 0.0; Dask loses its way
+        return nw.when(~value.is_nan()).then(nw.when(value != 0).then(value).otherwise(nw.lit(0.0)))
+    return value if kind.is_numeric() or kind in (nw.Boolean, nw.String) else value.cast(nw.String)
+
+
+def _only_truths(frame: Any, column: str) -> bool:
+    """Whether a column of text holds nothing but "true" and "false"."""
+    text = nw.col(column).cast(nw.String)
+    other = frame.select(text.alias("text")).filter(
+        ~nw.col("text").is_null() & ~nw.col("text").is_in(ex.TRUTHS)
+    )
+    return not len(collected(other.head(1)))
+
+
+def collected(query: Any) -> Any:
+    """Run a query whose result is small; a pyarrow table."""
+    return query.collect("pyarrow").to_native()

@@ -1,0 +1,179 @@
+"""Totals: what an engine hands back after its one aggregation, checked and made into atoms.
+
+A table of totals has a row for each key and combination of attribute values, not for each person:
+
+- ``key``: the score on the grid, or a `Trouble` below 0 for rows that cannot be part of an atom;
+- ``rows``, ``outcome`` (sum of the outcomes in parts of 1 / `Shape.unit`), ``soft`` (how many outcomes lay
+  strictly between 0 and 1);
+- with weights ``w``, ``ww``, ``wy``, ``wwy`` and ``parts`` (how many weights were not whole);
+- ``a0``, ``a1``, ...: the attributes, as they are, as the number of a range, or as a truth value.
+
+Levels, missing values, limits and messages are those of rows in memory: the same functions make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms, refuse_too_many
+from propcal.core.grid import check_choice
+from propcal.core.patterns import Level, patterns_of
+from propcal.core.recipes import Ranges, Recipe
+from propcal.core.reduction import atoms_of_sums, refuse_fractions
+from propcal.data.derive import fitting_values
+from propcal.data.levels import encode
+from propcal.data.rows import ScoreTally, refuse_outcomes, refuse_weights
+from propcal.errors import InputError
+
+
+class Trouble(IntEnum):
+    """Keys that are no scores, most urgent first: of a row with several troubles the first one counts."""
+
+    WEIGHT_ZERO = -1
+    WEIGHT_MISSING = -2
+    WEIGHT_INFINITE = -3
+    WEIGHT_NEGATIVE = -4
+    WEIGHT_TOO_LARGE = -5
+    SCORE_MISSING = -6
+    SCORE_INFINITE = -7
+    SCORE_FAR_BELOW = -8
+    SCORE_BELOW = -9
+    SCORE_ABOVE = -10
+    SCORE_PERCENT = -11
+    SCORE_FAR_ABOVE = -12
+    OUTCOME_MISSING = -13
+    OUTCOME_OUTSIDE = -14
+
+
+# where the hints of an error change: a score of about this size was seen
+SEEN = {
+    Trouble.SCORE_FAR_BELOW: -1.0,
+    Trouble.SCORE_BELOW: -0.001,
+    Trouble.SCORE_ABOVE: 1.001,
+    Trouble.SCORE_PERCENT: 100.0,
+    Trouble.SCORE_FAR_ABOVE: 1000.0,
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the columns of a table of totals mean."""
+
+    attributes: tuple[str, ...]
+    recipes: Mapping[str, Recipe]
+    names: tuple[str, str, str]  # of score, outcome and weight, in errors
+    bits: int
+    unit: int  # outcomes are summed in parts of 1 / unit
+    weighted: bool
+    weight_kind: str = "auto"
+
+
+def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
+    """Check a table of totals (pyarrow) and make atoms of it."""
+    check_choice("weight_kind", shape.weight_kind, ("auto", "frequency", "survey"))
+    key, rows = _whole(table, "key"), _whole(table, "rows")
+    _refuse_troubles(key, rows, shape)
+    if key.min() < 0:  # weights of 0 are all that remains
+        table = table.filter(key >= 0)
+        key, rows = _whole(table, "key"), _whole(table, "rows")
+    levels: list[tuple[Level, ...]] = []
+    codes = []
+    for place, name in enumerate(shape.attributes):
+        found, code = encode(*_values(name, shape.recipes.get(name), table[f"a{place}"]))
+        levels.append(found)
+        codes.append(code)
+    patterns, code = patterns_of(shape.attributes, tuple(levels), codes, len(key), shape.recipes)
+    sums = _sums(table, rows, shape)
+    return atoms_of_sums(patterns, code, key << (32 - shape.bits), sums, resolution_bits=shape.bits)
+
+
+def _whole(table: Any, name: str) -> Any:
+    """A column of whole numbers; engines have them in many types."""
+    import pyarrow as pa
+
+    return np.asarray(table[name].cast(pa.int64()).to_numpy())
+
+
+def _real(table: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    return np.asarray(table[name].cast(pa.float64()).to_numpy())
+
+
+def _values(name: str, recipe: Recipe | None, column: Any) -> tuple[list[Any], Any]:
+    """The different values of an attribute, and for each row of the table which it has (-1: missing)."""
+    if recipe is None:
+        return fitting_values(name, None, {name: column}, None)
+    import pyarrow as pa
+
+    codes = np.asarray(column.cast(pa.int32()).to_numpy())
+    return (recipe.labels if isinstance(recipe, Ranges) else [False, True]), codes
+
+
+def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
+    """Tell what is wrong as it is told of rows in memory: weights first, then scores, then outcomes."""
+    score, outcome, weight = shape.names
+    if not len(key):
+        raise InputError(f"{score} is empty: there are no rows")
+    bad = key < 0
+    if not bad.any():
+        return
+    of = {trouble: int(rows[key == trouble].sum()) for trouble in Trouble}
+    n = int(rows.sum())
+    refuse_weights(
+        {
+            "missing (NaN)": of[Trouble.WEIGHT_MISSING],
+            "infinite": of[Trouble.WEIGHT_INFINITE],
+            "negative": of[Trouble.WEIGHT_NEGATIVE],
+        },
+        n,
+        weight,
+        too_large=of[Trouble.WEIGHT_TOO_LARGE] > 0,
+        all_zero=of[Trouble.WEIGHT_ZERO] == n,
+    )
+    n -= of[Trouble.WEIGHT_ZERO]
+    seen = [value for trouble, value in SEEN.items() if of[trouble]]
+    ScoreTally(
+        n=n,
+        missing=of[Trouble.SCORE_MISSING],
+        endless=of[Trouble.SCORE_INFINITE],
+        outside=sum(of[trouble] for trouble in SEEN),
+        low=min([*seen, 0.5]),
+        high=max([*seen, 0.5]),
+    ).check(score)
+    refuse_outcomes(of[Trouble.OUTCOME_MISSING], of[Trouble.OUTCOME_OUTSIDE], n, outcome)
+
+
+def _sums(table: Any, rows: Any, shape: Shape) -> dict[str, Any]:
+    """The sums of atoms. With whole weights `people` and `weight` are one array, as in memory."""
+    hard = int(_whole(table, "soft").sum()) == 0 if "soft" in table.column_names else True
+    if not shape.weighted:
+        refuse_too_many(float(rows.sum()))
+        outcome = _whole(table, "outcome")
+        positives = outcome // shape.unit if hard else outcome / shape.unit
+        return dict.fromkeys(("people", "weight", "weight_sq"), rows) | dict.fromkeys(
+            ("positives", "positives_sq"), positives
+        )
+    whole = int(_whole(table, "parts").sum()) == 0
+    if shape.weight_kind == "frequency" and not whole:
+        refuse_fractions()
+    w, wy = _real(table, "w"), _real(table, "wy")
+    if whole and shape.weight_kind != "survey":
+        refuse_too_many(float(w.sum()))
+        people = w.astype(np.int64)
+        positives = wy.astype(np.int64) if hard else wy
+        return dict.fromkeys(("people", "weight", "weight_sq"), people) | dict.fromkeys(
+            ("positives", "positives_sq"), positives
+        )
+    return {
+        "people": rows,
+        "weight": w,
+        "weight_sq": _real(table, "ww"),
+        "positives": wy,
+        "positives_sq": _real(table, "wwy"),
+    }

@@ -94,11 +94,11 @@ def test_commands_are_listed_in_the_order_of_use():
     shown = run(env={**os.environ, "COLUMNS": "80"})
     assert shown.returncode == 0
     listed = re.findall(r"^│ (\w+) ", shown.stdout, re.MULTILINE)
-    assert listed == ["demo", "audit", "fit", "apply", "paper"]
+    assert listed == ["demo", "audit", "fit", "apply", "atoms", "merge", "paper"]
     assert "Start with propcal demo" in shown.stdout
 
 
-@pytest.mark.parametrize("command", ["audit", "fit", "apply"])
+@pytest.mark.parametrize("command", ["audit", "fit", "apply", "atoms", "merge"])
 def test_help_has_an_example_and_fits_80_columns(command):
     shown = run(command, "--help", env={**os.environ, "COLUMNS": "80"}).stdout
     assert f"propcal {command} " in shown[shown.index("For example") :]

@@ -99,10 +99,9 @@ def test_every_option_reaches_the_audit(files, calls, run):
     )
     run("audit", "visits.csv", *COLUMNS, *numbers, *more)
     settings = calls[0][1]
-    words = settings.pop("groups")
-    assert (words.intersections, words.missing) == (1, "exclude")
-    settings.pop("sensitive_features")
     assert settings == {
+        "intersections": 1,
+        "missing": "exclude",
         "alpha": 0.1,
         "gamma": 0.02,
         "rho": 0.2,
@@ -148,11 +147,10 @@ def test_a_correction_is_audited_beside_the_score(files, calls, run):
     model.correction_.save("model.json")
     arguments = ("audit", "visits.csv", *COLUMNS[:4], "--groups", "gender", "--correction", "model.json")
     out, _ = run(*arguments)
-    (scores, _), settings = calls[0]
+    (scores, atoms), _ = calls[0]
     assert list(scores) == ["score", "corrected"]
     assert isinstance(scores["corrected"], Correction)
-    assert settings["groups"] == Groups(columns=["gender"])
-    assert set(settings["sensitive_features"].column_names) >= {"race", "gender"}
+    assert atoms.patterns.attributes == ("gender", "correction: race")
     for word in (
         "score\nVerdict",
         "corrected\nVerdict",
@@ -163,6 +161,32 @@ def test_a_correction_is_audited_beside_the_score(files, calls, run):
         assert word in out
     content = json.loads(run(*arguments, "--format", "json")[0])
     assert content["format"] == "propcal-comparison"
+
+
+def test_a_correction_of_other_columns_is_compared_as_it_would_be_row_by_row(files, run):
+    learned = Groups(columns=["race"], cuts={"age": [50]})
+    model = PMCBoost(groups=learned).fit(files.risk, files.y, sensitive_features=files[["race", "age"]])
+    model.correction_.save("model.json")
+    audited = Groups(columns=["gender"], cuts={"age": [40, 65]})
+    by_rows = propcal.compare(
+        {"score": files.risk, "corrected": model},
+        files.y,
+        sensitive_features=files[["race", "gender", "age"]],
+        groups=audited,
+        n_draws=200,
+    )
+    words = ("--groups", "gender", "--cut", "age=40,65", "--draws", "200", *OPEN)
+    out, _ = run(
+        "audit", "visits.csv", *COLUMNS[:4], *words, "--correction", "model.json", "--format", "json"
+    )
+    found, expected = json.loads(out), json.loads(by_rows.to_json(suppress=0))
+    for name in ("score", "corrected"):
+        settings = [content["audits"][name]["settings"] for content in (found, expected)]
+        assert settings[0]["fingerprint"] == settings[1]["fingerprint"]
+        assert found["audits"][name]["losses"] == expected["audits"][name]["losses"]
+    for a, b in zip(found["differences"], expected["differences"], strict=True):
+        for name, value in b.items():
+            assert a[name] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), name
 
 
 def test_the_correction_of_atoms_is_audited(files, calls, run):

@@ -12,7 +12,7 @@ import pytest
 from propcal import Atoms, Groups
 from propcal.core.atoms import SUMS
 from propcal.data.engines import atoms_of_engine
-from propcal.data.people import resolution_bits, wanted_columns
+from propcal.data.people import made_of, resolution_bits
 from propcal.errors import InputError
 
 UNIT = 2.0**-32
@@ -115,9 +115,7 @@ def assert_same(found, expected):
 
 def by_engine(frame, *, groups, resolution=None, **roles):
     """Through the expressions of engines also where a frame is in memory."""
-    return atoms_of_engine(
-        frame, groups=groups, wanted=wanted_columns(groups), bits=resolution_bits(resolution), **roles
-    )
+    return atoms_of_engine(frame, attributes=made_of(groups, {}), bits=resolution_bits(resolution), **roles)
 
 
 def check_everything(frame, table, *, groups=None, roles=ROLES):

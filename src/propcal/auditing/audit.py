@@ -237,8 +237,7 @@ def audit(
     )
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
-    rows = 0 if sample_weight is None else len(y)
-    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, rows=rows, progress=progress))
+    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress))
 
 
 def assemble(found: Findings) -> Audit:

@@ -20,7 +20,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.correction import Correction
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.groups import membership
-from propcal.core.reduction import rescored
+from propcal.core.reduction import numbered, rescored
 from propcal.data.people import rows_of_scores
 from propcal.errors import InputError
 
@@ -169,7 +169,6 @@ def compare(
             rescored(joint, to_grid(values[name])),
             rule,
             fitted_on_these=fitted[name],
-            rows=0 if sample_weight is None else len(y),
             progress=_part(progress, i, len(names)),
         )
     rows = [
@@ -202,13 +201,14 @@ def _of_atoms(
         raise InputError(
             'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections'
         )
-    values: dict[str, FloatArray] = {base: from_grid(atoms.score)}
+    joint = numbered(atoms)
+    values: dict[str, FloatArray] = {base: from_grid(atoms.score)[joint.score]}
     fitted: dict[str, bool | None] = {base: None}
     for name in others:
         correction = getattr(scores[name], "correction_", scores[name])
-        values[name] = correction.apply_to_atoms(atoms)
+        values[name] = correction.apply_to_atoms(atoms)[joint.score]
         fitted[name] = correction.fitted_to(atoms)
-    return atoms, values, fitted
+    return joint, values, fitted
 
 
 def _of_rows(

@@ -101,7 +101,6 @@ def find(
     rule: Rule,
     *,
     fitted_on_these: bool | None = None,
-    rows: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure everything, from atoms that may have buckets of repeated people."""
@@ -124,7 +123,7 @@ def find(
         untested=untested,
         min_share=category_min_share(rule.alpha, rule.gamma, table.bins) if share is None else share,
         fitted_on_these=fitted_on_these,
-        rows=rows,
+        rows=bare.weighted_rows,
         rows_per_person=rows_per_person(atoms, table.bins),
     )
 

@@ -13,6 +13,7 @@ import typer
 
 from propcal import __version__
 from propcal.cli.apply import apply
+from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit
 from propcal.cli.demo import demo
 from propcal.cli.fit import fit
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, audit, fit, apply):
+for command in (demo, audit, fit, apply, atoms, merge):
     app.command()(command)
 app.add_typer(paper)
 

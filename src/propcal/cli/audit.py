@@ -11,7 +11,7 @@ import typer
 
 from propcal.cli import options as o
 from propcal.cli.people import Columns
-from propcal.cli.screen import warnings_as_lines, working
+from propcal.cli.screen import percentage, warnings_as_lines, working
 from propcal.cli.thresholds import BEYOND_NOISE, Threshold, thresholds
 from propcal.errors import InputError
 
@@ -30,7 +30,7 @@ class Format(StrEnum):
 
 
 def audit(
-    file: o.People,
+    files: o.People,
     score: o.Score = None,
     outcome: o.Outcome = None,
     groups: o.Groups = None,
@@ -38,6 +38,8 @@ def audit(
     weight_kind: o.WeightKind = None,
     cluster: o.Cluster = None,
     na: o.Na = None,
+    resolution: o.Resolution = None,
+    memory: o.Memory = None,
     cut: o.Cut = None,
     where: o.Where = None,
     intersections: o.Intersections = None,
@@ -145,13 +147,22 @@ def audit(
         weight_kind=weight_kind,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
-    _check_targets([output, html, markdown], force, [file, correction])
+    _check_targets([output, html, markdown], force, [*files, correction])
     model = _load(correction)
-    with warnings_as_lines(), working("Reading...") as say:
-        people = columns.load(file, also=() if model is None else model.reads)
-        say("Auditing...")
-        settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
-        result = _audit(columns, people, model, settings)
+    grid = o.resolution(resolution)
+    with warnings_as_lines():
+        with percentage("Reading") as progress:
+            atoms = columns.atoms(
+                files,
+                weight_kind=weight_kind,
+                resolution=grid,
+                memory=memory,
+                correction=model,
+                progress=progress,
+            )
+        with working("Auditing...") as say:
+            settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
+            result = _audit(atoms, model, settings)
     shown = _without_small_counts(result, suppress)
     text = shown.to_json() if output is not None or format_ is Format.JSON else ""
     if output is not None:
@@ -167,7 +178,7 @@ def audit(
         if written := [str(path) for path in (html, markdown, output) if path is not None]:
             typer.echo(f"Written: {', '.join(written)}\n")
         if model is None and result.verdict.conclusion == BEYOND_NOISE:
-            typer.echo(f"To correct it:\n  {_then(file, columns, said)}")
+            typer.echo(f"To correct it:\n  {_then(files, columns, said)}")
     _end(limits, result, shown)
 
 
@@ -195,25 +206,13 @@ def _load(path: Path | None) -> Correction | None:
     return None if path is None else Correction.load(path)
 
 
-def _audit(columns: Columns, people: Any, model: Correction | None, settings: dict[str, Any]) -> Any:
+def _audit(atoms: Any, model: Correction | None, settings: dict[str, Any]) -> Any:
     """An audit, or a comparison of the score with what a correction makes of it."""
     import propcal
 
-    if isinstance(people, propcal.Atoms):
-        if model is None:
-            return propcal.audit(people, **settings)
-        return propcal.compare({"score": None, "corrected": model}, people, **settings)
-    words = {name: settings.pop(name) for name in ("intersections", "missing") if name in settings}
-    data = o.given(
-        sensitive_features=people,
-        groups=columns.definition(**words),
-        sample_weight=None if columns.weight is None else people[columns.weight],
-        cluster=None if columns.cluster is None else people[columns.cluster],
-    )
-    score, outcome = people[columns.score], people[columns.outcome]
     if model is None:
-        return propcal.audit(outcome, score, **data, **settings)
-    return propcal.compare({"score": score, "corrected": model}, outcome, **data, **settings)
+        return propcal.audit(atoms, **settings)
+    return propcal.compare({"score": None, "corrected": model}, atoms, **settings)
 
 
 def _write(text: str, path: Path) -> None:
@@ -234,13 +233,13 @@ def _show(result: Any) -> None:
     Console(highlight=False).print(shown(result))
 
 
-def _then(file: Path, columns: Columns, settings: dict[str, Any]) -> str:
+def _then(files: list[Path], columns: Columns, settings: dict[str, Any]) -> str:
     """The command that corrects what the audit found, for the same groups and bins."""
     flags = []
     for name, value in settings.items():
         text = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list) else str(value)
         flags += [f"--{name.replace('_', '-')}", text]
-    return join(["propcal", "fit", str(file), *columns.flags(), *flags, "-o", "model.json"])
+    return join(["propcal", "fit", *map(str, files), *columns.flags(), *flags, "-o", "model.json"])
 
 
 def _end(limits: list[Threshold], result: Any, shown: Any) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from propcal.cli import options as o
 from propcal.cli.people import Columns
-from propcal.cli.screen import warnings_as_lines, working
+from propcal.cli.screen import percentage, warnings_as_lines, working
 
 MOST_LISTED = 10
 
@@ -25,7 +25,7 @@ class Method(StrEnum):
 
 
 def fit(
-    file: o.People,
+    files: o.People,
     *,
     score: o.Score = None,
     outcome: o.Outcome = None,
@@ -33,6 +33,8 @@ def fit(
     weight: o.Weight = None,
     weight_kind: o.WeightKind = None,
     na: o.Na = None,
+    resolution: o.Resolution = None,
+    memory: o.Memory = None,
     cut: o.Cut = None,
     where: o.Where = None,
     intersections: o.Intersections = None,
@@ -122,13 +124,17 @@ def fit(
     if guard is not None:
         settings["guard"] = _guard(guard)
     Settings(proportional=method is Method.PMCBOOST, **settings)  # a wrong option is told before the work
-    check_target(output, force=force, reads=[file])
+    check_target(output, force=force, reads=[*files])
     algorithm = PMCBoost if method is Method.PMCBOOST else MCBoost
     model = (algorithm.paper if paper else algorithm)(**settings, **o.given(random_state=seed))
-    with warnings_as_lines(), working("Reading...") as say:
-        atoms = columns.atoms(columns.load(file), weight_kind or "auto")
-        say("Fitting (the first fit on a machine compiles for some seconds)...")
-        model.fit_atoms(atoms)
+    grid = o.resolution(resolution)
+    with warnings_as_lines():
+        with percentage("Reading") as progress:
+            atoms = columns.atoms(
+                files, weight_kind=weight_kind, resolution=grid, memory=memory, progress=progress
+            )
+        with working("Fitting (the first fit on a machine compiles for some seconds)..."):
+            model.fit_atoms(atoms)
         model.correction_.save(output)
     _tell(model, atoms.n_people, output, columns)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
+from math import log2
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +17,27 @@ from propcal.errors import InputError
 _DATA, _GROUPS, _METHOD, _OUT = "Your data", "Groups", "Method", "Output"
 
 People = Annotated[
-    Path,
+    list[Path],
     typer.Argument(
-        metavar="FILE", help="CSV (also .gz, .zst) or Parquet with a row for each person, or an atoms file."
+        metavar="FILES",
+        help="CSV (also .gz, .zst) or Parquet with a row for each person, or atoms files; several, or a "
+        'pattern in quotes such as "visits/*.parquet".',
+    ),
+]
+Resolution = Annotated[
+    str | None,
+    typer.Option(
+        metavar="2**-N",
+        rich_help_panel=_DATA,
+        help="Round scores to this grid, such as 2**-16: fewer atoms, less memory. [dim]Default: exact[/dim]",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        rich_help_panel=_DATA,
+        help="Memory for reading, such as 2GB; what does not fit goes to disk for a while.",
     ),
 ]
 Score = Annotated[
@@ -213,6 +233,28 @@ def _floats(text: str) -> list[float]:
 def depth(text: str | None) -> str | int | None:
     """Read --intersections: a word or a number."""
     return int(text) if text is not None and text.isdigit() else text
+
+
+def resolution(text: str | None) -> float | None:
+    """Read --resolution: a power of two, as 2**-16, 2^-16, 1/65536 or a number.
+
+    >>> resolution("2**-10") == resolution("2^-10") == resolution("1/1024") == resolution("0.0009765625")
+    True
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(2\s*(?:\*\*|\^)\s*-\s*(\d+)|1\s*/\s*(\d+)|[\d.eE+-]+)\s*", text)
+    value = 0.0
+    if found and found[2]:
+        value = 2.0 ** -min(int(found[2]), 1000)
+    elif found and found[3]:
+        value = 1 / int(found[3]) if int(found[3]) else 0.0
+    elif found:
+        value = (_floats(text) or [0.0])[0]
+    if not 0 < value < 1 or log2(value) != int(log2(value)) or value < 2.0**-32:
+        near = f"2**-{min(max(round(-log2(value)), 1), 32)}" if 0 < value < 1 else "2**-16"
+        raise InputError(f"--resolution {text}: it must be a power of two down to 2**-32, such as {near}")
+    return value
 
 
 def bins(text: str | None) -> str | list[float] | None:

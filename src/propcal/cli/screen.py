@@ -55,6 +55,21 @@ def progress(text: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
+def percentage(text: str) -> Iterator[Callable[[float], None] | None]:
+    """A progress bar; call what it gives with the percentage that is done. None where nobody looks."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(text, total=100)
+        yield lambda percent: bar.update(task, completed=percent)
+
+
+@contextmanager
 def warnings_as_lines() -> Iterator[None]:
     """Say what is warned of in a line each on standard error, without Python's file names."""
     with warnings.catch_warnings(record=True) as seen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,8 @@ class Atoms:
         1, so that for frequencies these are the plain sums.
     resolution_bits : int
         Scores were rounded to this many binary digits; 32, the finest grid, if nobody asked for less.
+    weighted_rows : int
+        How many rows weights stood in; 0 if nobody was weighted.
     """
 
     patterns: Patterns
@@ -54,6 +57,7 @@ class Atoms:
     positives: SumArray
     positives_sq: SumArray
     resolution_bits: int = 32
+    weighted_rows: int = 0
 
     def __post_init__(self) -> None:
         if self.frequencies:
@@ -106,6 +110,67 @@ class Atoms:
             cluster=cluster,
             resolution=resolution,
             weight_kind=weight_kind,
+        )
+
+    @classmethod
+    def from_files(
+        cls,
+        files: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        score: str,
+        outcome: str,
+        groups: list[str] | tuple[str, ...] | str | Groups = (),
+        weight: str | None = None,
+        cluster: str | None = None,
+        resolution: float | None = None,
+        weight_kind: str = "auto",
+        na: Sequence[str] = (),
+        memory_limit: str | int | None = None,
+        threads: int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Atoms:
+        """Reduce files of any size to atoms; their rows are never in memory together.
+
+        Parameters
+        ----------
+        files : path, pattern such as "visits/*.parquet", or a list of these
+            Parquet, or CSV, also compressed by gzip or zstd; recognised by their content.
+        score, outcome, groups, weight, cluster, resolution, weight_kind
+            As for `from_frame`.
+        na : list of str
+            Texts that mean a missing value in a CSV file, beside the empty cell.
+        memory_limit : str or int, optional
+            Memory for adding up, such as "4GB"; None leaves the choice to DuckDB (most of the machine's).
+            What is needed grows with the number of atoms, not of rows: a coarser `resolution` needs less.
+        threads : int, optional
+            None takes all cores, and fewer where memory does not suffice.
+        progress : callable, optional
+            Called with the percentage that is done, several times a second.
+
+        Examples
+        --------
+        >>> from propcal.data.cohorts import make_ed_visits
+        >>> for month in (1, 2):
+        ...     make_ed_visits(1000, seed=month).to_parquet(f"visits-{month}.parquet")
+        >>> columns = {"score": "true_risk", "outcome": "admitted", "groups": ["race", "gender"]}
+        >>> Atoms.from_files("visits-*.parquet", **columns, resolution=2**-10)
+        Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
+        """
+        from propcal.data.from_files import atoms_from_files
+
+        return atoms_from_files(
+            files,
+            score=score,
+            outcome=outcome,
+            groups=groups,
+            weight=weight,
+            cluster=cluster,
+            resolution=resolution,
+            weight_kind=weight_kind,
+            na=na,
+            memory_limit=memory_limit,
+            threads=threads,
+            progress=progress,
         )
 
     @classmethod

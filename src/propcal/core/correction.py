@@ -16,7 +16,8 @@ from propcal.core.explain import Explanation, trace
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups import Group, membership, pattern_name
 from propcal.core.maps import PatternMaps
-from propcal.core.patterns import Level, Patterns, patterns_of
+from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of
+from propcal.core.recipes import Recipe
 from propcal.core.start import NAME as START
 from propcal.core.start import SmoothStart
 from propcal.errors import InputError, UnseenError
@@ -248,22 +249,34 @@ class Correction:
 
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
-        place = [atoms.patterns.attributes.index(name) for name in self._known_attributes(atoms.patterns)]
+        names = self._known_attributes(atoms.patterns)
+        place = [atoms.patterns.attributes.index(name) for name in names]
         levels = tuple(atoms.patterns.levels[a] for a in place)
         codes = [atoms.patterns.table[:, a] for a in place]
         fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
         return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
 
     def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:
-        """The attributes of the correction, if these patterns have them, made in the same way."""
+        """How these patterns call the attributes of the correction, if they have them, made alike."""
+        beside = [f"{BESIDE}{a}" for a in self.attributes]
+        names = tuple(b if b in patterns.attributes else a for a, b in zip(self.attributes, beside))
         mine, theirs = self.patterns.derived, patterns.derived
-        absent = [a for a in self.attributes if a not in patterns.attributes or mine.get(a) != theirs.get(a)]
+        absent = [
+            a
+            for a, name in zip(self.attributes, names)
+            if name not in patterns.attributes or mine.get(a) != theirs.get(name)
+        ]
         if absent:
             raise InputError(
                 f"this correction reads the attributes {list(self.attributes)}; of these people's, "
                 f"{absent} are missing or made in another way"
             )
-        return self.attributes
+        return names
+
+    def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
+        """The attributes that it reads beside `own` (or makes in another way), under names of their own."""
+        mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
+        return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
 
     def explain(self, score: Any, sensitive_features: Any = None) -> Explanation:
         """Say which updates move these people's scores, in order; parameters as for `apply`."""

@@ -31,18 +31,21 @@ def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) ->
 
 
 def fitting_values(
-    name: str, recipe: Recipe | None, columns: Columns, counted: BoolArray | None
+    name: str, recipe: Recipe | None, columns: Columns, counted: BoolArray | None, *, seen: str = ""
 ) -> tuple[list[Any], Any]:
-    """As `attribute_values`, of the rows that count; refuses dates, identifiers and measurements."""
+    """As `attribute_values`, of the rows that count; refuses dates, identifiers and measurements.
+
+    `seen` says of which rows this is all, for the error.
+    """
     if recipe is None:
         refuse_dates(columns[name], name)
     found, codes = attribute_values(name, recipe, columns)
     codes = codes if counted is None else codes[counted]
     if recipe is None and len(found) > MAX_NUMERIC_LEVELS:
         present = np.bincount(codes + 1, minlength=len(found) + 1)[1:] > 0
-        refuse_many([value for value, occurs in zip(found, present) if occurs], name)
+        refuse_many([value for value, occurs in zip(found, present) if occurs], name, seen)
     elif recipe is None:
-        refuse_many(found, name)
+        refuse_many(found, name, seen)
     return found, codes
 
 

@@ -12,14 +12,13 @@ the tests compare atom by atom on every engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import narwhals.stable.v2 as nw
 
 from propcal.core.atoms import Atoms
-from propcal.core.groups import Groups
-from propcal.core.recipes import Ranges
+from propcal.core.recipes import Ranges, Recipe
 from propcal.core.reduction import CLUSTER
 from propcal.data import expressions as ex
 from propcal.data.derive import RECODE
@@ -33,37 +32,24 @@ def atoms_of_engine(
     *,
     score: str,
     outcome: str,
-    groups: Groups,
-    wanted: Sequence[str],
+    attributes: Mapping[str, Recipe | str],
     weight: str | None = None,
     bits: int = 32,
     weight_kind: str = "auto",
 ) -> Atoms:
-    """Reduce the named columns of any frame to atoms, in its own engine."""
-    return atoms_of_totals(*totals(frame, score, outcome, groups, wanted, weight, bits, weight_kind))
+    """Reduce the named columns of any frame to atoms, in its own engine.
 
-
-def totals(
-    frame: Any,
-    score: str,
-    outcome: str,
-    groups: Groups,
-    wanted: Sequence[str],
-    weight: str | None,
-    bits: int,
-    weight_kind: str,
-) -> tuple[Any, Shape]:
-    """The one aggregation: a table of totals, and what its columns mean."""
-    query, shape = totals_query(frame, score, outcome, groups, wanted, weight, bits, weight_kind)
-    return collected(query), shape
+    `attributes` says of each how it is made, or which column it is.
+    """
+    query, shape = totals_query(frame, score, outcome, attributes, weight, bits, weight_kind)
+    return atoms_of_totals(collected(query), shape)
 
 
 def totals_query(
     frame: Any,
     score: str,
     outcome: str,
-    groups: Groups,
-    wanted: Sequence[str],
+    attributes: Mapping[str, Recipe | str],
     weight: str | None,
     bits: int,
     weight_kind: str,
@@ -72,25 +58,23 @@ def totals_query(
     lazy = nw.from_native(frame).lazy()
     roles = [score, outcome, *([] if weight is None else [weight])]
     kinds = dict(lazy.collect_schema())
-    require(list(kinds), [*roles, *wanted])
+    read = [[made] if isinstance(made, str) else made.columns for made in attributes.values()]
+    require(list(kinds), [*roles, *(name for names in read for name in names)])
     names = (f"column {score!r}", f"column {outcome!r}", f"column {weight!r}")
     for name, title in zip(roles, names):
         ex.refuse_no_number(kinds[name], title, RECODE)
-    recipes = groups.recipes()
-    attributes = groups.attributes(list(wanted))
     if CLUSTER in attributes:
         raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
     unit = ex.outcome_unit(kinds[outcome])
     conditions = ex.Conditions(kinds, lambda column: _only_truths(lazy, column))
     columns = dict(zip(("s", "y", "w"), (ex.number(name, kinds[name]) for name in roles)))
-    for place, name in enumerate(attributes):
-        recipe = recipes.get(name)
-        if recipe is None:
-            columns[f"a{place}"] = _level(name, kinds[name])
-        elif isinstance(recipe, Ranges):
-            columns[f"a{place}"] = ex.range_code(recipe, kinds[recipe.column])
+    for place, (name, made) in enumerate(attributes.items()):
+        if isinstance(made, str):
+            columns[f"a{place}"] = _level(made, kinds[made])
+        elif isinstance(made, Ranges):
+            columns[f"a{place}"] = ex.range_code(made, kinds[made.column])
         else:
-            holds = conditions.expression(recipe.condition, name)
+            holds = conditions.expression(made.condition, name)
             columns[f"a{place}"] = ex.either(holds, 1.0, 0.0).cast(nw.Int64)
     # in steps: not every engine groups by an expression, or adds one up
     rows = lazy.select(**columns)
@@ -105,9 +89,7 @@ def totals_query(
     grouped = rows.select(*keys, *added).group_by(*keys)
     query = grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in added))
     whole = [nw.col(name).cast(nw.Int64) for name in ("rows", "outcome")]
-    shape = Shape(
-        attributes, recipes, names, bits, unit, weighted=weight is not None, weight_kind=weight_kind
-    )
+    shape = Shape(attributes, names, bits, unit, weighted=weight is not None, weight_kind=weight_kind)
     return query.with_columns(*whole), shape
 
 

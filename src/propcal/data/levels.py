@@ -102,24 +102,26 @@ def refuse_dates(values: Any, name: str) -> None:
         )
 
 
-def refuse_many(found: list[Any], name: str) -> None:
-    """Identifiers and measurements are no groups: say so by their number of values."""
+def refuse_many(found: list[Any], name: str, seen: str = "") -> None:
+    """Identifiers and measurements are no groups: say so by their number of values (in what was seen)."""
+    within = f" in {seen}" if seen else ""
     numbers = [value for value in found if is_number(value) and value == value]
     if numbers and len(numbers) == len([v for v in found if level_key(v) is not None]):
         if any(value % 1 != 0 for value in numbers):
             raise InputError(
-                f"attribute {name!r} holds {len(numbers):,} different numbers, not all of them whole; "
+                f"attribute {name!r} holds {len(numbers):,} different numbers{within}, not all of them "
+                f"whole; "
                 f"give cut points, Groups(cuts={{{name!r}: [...]}})"
             )
         if len(numbers) > MAX_NUMERIC_LEVELS:
             raise InputError(
-                f"attribute {name!r} holds {len(numbers):,} different numbers; up to "
+                f"attribute {name!r} holds {len(numbers):,} different numbers{within}; up to "
                 f"{MAX_NUMERIC_LEVELS} are taken as levels. Give cut points, "
                 f"Groups(cuts={{{name!r}: [...]}}), or name the columns that are groups, "
                 f"Groups(columns=[...]); if it is an identifier, leave it out"
             )
     if len(found) > MAX_LEVELS:
         raise InputError(
-            f"attribute {name!r} has {len(found):,} different values; at most {MAX_LEVELS} can be "
+            f"attribute {name!r} has {len(found):,} different values{within}; at most {MAX_LEVELS} can be "
             "levels. If it is an identifier, leave it out; otherwise merge its values"
         )

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from propcal.core.categories import Buckets
 from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
 from propcal.core.groups import Groups, membership
 from propcal.core.patterns import Level, Patterns, combinations_present, patterns_of
+from propcal.core.recipes import Recipe
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.clusters import BUCKETS, bucket_codes
 from propcal.data.derive import Columns, attribute_values, fitting_values
@@ -69,6 +71,7 @@ def rows_to_atoms(
     *,
     cluster: Any = None,
     groups: Groups = EVERY_COLUMN,
+    beside: Mapping[str, Recipe | str] = MappingProxyType({}),
     names: tuple[str, str, str] = NAMES,
     resolution: float | None = None,
     weight_kind: str = "auto",
@@ -76,7 +79,14 @@ def rows_to_atoms(
     """Check arrays or series of people and reduce them to atoms."""
     bits = resolution_bits(resolution)
     rows = checked_rows(
-        score, outcome, sensitive_features, sample_weight, cluster=cluster, groups=groups, names=names
+        score,
+        outcome,
+        sensitive_features,
+        sample_weight,
+        cluster=cluster,
+        groups=groups,
+        beside=beside,
+        names=names,
     )
     return rows.atoms(resolution_bits=bits, weight_kind=weight_kind)
 
@@ -89,16 +99,18 @@ def checked_rows(
     *,
     cluster: Any = None,
     groups: Groups = EVERY_COLUMN,
+    beside: Mapping[str, Recipe | str] = MappingProxyType({}),
     names: tuple[str, str, str] = NAMES,
 ) -> Rows:
     """Check arrays or series of people, and find the pattern of each.
 
-    `names` says how errors call the score, the outcome and the weight.
+    `names` says how errors call the score, the outcome and the weight; `beside` are attributes that make no
+    groups, for a correction: how each is made, or from which column it is taken.
     """
     _warn_of_other_order(score, outcome, sensitive_features, sample_weight, cluster)
     values, y = numbers(score, names[0]), numbers(outcome, names[1])
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
-    columns = attribute_columns(sensitive_features, wanted_columns(groups))
+    columns = attribute_columns(sensitive_features, wanted_columns(groups, beside))
     ids = None if cluster is None else next(iter(attribute_columns({"cluster": cluster}).values()))
     sizes = {names[0]: len(values), names[1]: len(y)}
     if weight is not None:
@@ -124,6 +136,13 @@ def checked_rows(
         found, code = encode(*fitting_values(name, recipes.get(name), columns, counts))
         levels.append(found)
         codes.append(code)
+    for name, made in beside.items():
+        recipe = None if isinstance(made, str) else made
+        found, code = encode(*attribute_values(str(made), recipe, columns))
+        levels.append(found)
+        codes.append(code if counts is None else code[counts])
+        recipes = recipes if recipe is None else recipes | {name: recipe}
+    attributes = (*attributes, *beside)
     if CLUSTER in attributes:
         raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
     if ids is not None:
@@ -187,13 +206,23 @@ def rows_of_scores(
     return atoms, {name: score[atoms.score] for name, score in values.items()}
 
 
-def wanted_columns(groups: Groups) -> list[str] | None:
-    """The columns that groups are made of; None: all that are passed."""
+def wanted_columns(
+    groups: Groups, beside: Mapping[str, Recipe | str] = MappingProxyType({})
+) -> list[str] | None:
+    """The columns that groups (and attributes beside them) are made of; None: all that are passed."""
     if groups.columns is None:
         return None
     recipes = groups.recipes()
     plain = [name for name in groups.columns if name not in recipes]
-    return list(dict.fromkeys([*plain, *(c for recipe in recipes.values() for c in recipe.columns)]))
+    made = [*recipes.values(), *beside.values()]
+    read = [name for one in made for name in ([one] if isinstance(one, str) else one.columns)]
+    return list(dict.fromkeys([*plain, *read]))
+
+
+def made_of(groups: Groups, beside: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
+    """Every attribute by name: how it is made, or the column that it is."""
+    recipes = groups.recipes()
+    return {name: recipes.get(name, name) for name in groups.attributes([])} | dict(beside)
 
 
 def atoms_from_frame(
@@ -208,19 +237,11 @@ def atoms_from_frame(
     weight_kind: str = "auto",
 ) -> Atoms:
     """Reduce the named columns of a data frame to atoms."""
-    optional = {"weight": weight, "cluster": cluster}
-    for argument, name in ({"score": score, "outcome": outcome} | optional).items():
-        if not (isinstance(name, str) or (name is None and argument in optional)):
-            raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
-    if not isinstance(groups, Groups):
-        groups = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
-    wanted = wanted_columns(groups)
-    if wanted is None:
-        raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
-    refuse_two_roles(score, outcome, wanted)
+    groups = chosen_groups(score, outcome, groups, weight, cluster)
+    wanted = wanted_columns(groups) or []
     if is_engine_frame(frame):
         return _atoms_of_engine(frame, score, outcome, groups, weight, cluster, resolution, weight_kind)
-    also = [name for name in optional.values() if name is not None]
+    also = [name for name in (weight, cluster) if name is not None]
     columns = frame_columns(frame, "frame", list(dict.fromkeys([score, outcome, *wanted, *also])))
     return rows_to_atoms(
         columns[score],
@@ -233,6 +254,22 @@ def atoms_from_frame(
         resolution=resolution,
         weight_kind=weight_kind,
     )
+
+
+def chosen_groups(score: Any, outcome: Any, groups: Any, weight: Any, cluster: Any) -> Groups:
+    """Check the names of columns, and say groups in one way; their columns must be named."""
+    optional = {"weight": weight, "cluster": cluster}
+    for argument, name in ({"score": score, "outcome": outcome} | optional).items():
+        if not (isinstance(name, str) or (name is None and argument in optional)):
+            raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
+    named: Groups = groups
+    if not isinstance(groups, Groups):
+        named = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
+    wanted = wanted_columns(named)
+    if wanted is None:
+        raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
+    refuse_two_roles(score, outcome, wanted)
+    return named
 
 
 def _atoms_of_engine(
@@ -257,8 +294,7 @@ def _atoms_of_engine(
         frame,
         score=score,
         outcome=outcome,
-        groups=groups,
-        wanted=wanted_columns(groups) or [],
+        attributes=made_of(groups, {}),
         weight=weight,
         bits=resolution_bits(resolution),
         weight_kind=weight_kind,

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
+from propcal.data.duck import connect, quoted
 from propcal.data.files import BATCH_ROWS, check_names
 from propcal.errors import FileFormatError, InputError
 
@@ -55,12 +56,11 @@ class TextFile:
         self.missing = list(missing)
         self._compression = compression
         self.delimiter, self.names = self._first_line()
-        self._engine = duckdb.connect(
-            ":memory:",
-            # nothing is fetched from anywhere
-            config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"},
-        )
         self._kinds: dict[tuple[int, bool], str] = {}
+
+    @cached_property
+    def _engine(self) -> Any:
+        return connect()
 
     def count(self) -> int:
         """How many rows there are."""
@@ -68,7 +68,7 @@ class TextFile:
 
     @cached_property
     def _count(self) -> int:
-        self._refuse_truncated()
+        self.refuse_truncated()
         n = int(self._one("count(*)")[0])
         if not n:
             raise InputError(self._no_rows())
@@ -84,12 +84,16 @@ class TextFile:
 
     def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
         """The wanted columns as a pyarrow Table."""
+        query = self.typed_query(wanted, numeric=numeric)
+        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
+        return table.rename_columns(list(wanted))
+
+    def typed_query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
+        """The wanted columns, called w0, w1, ..., each in the type of all its values, as SQL."""
         places = self._places(wanted)
         types = self._types(places, [self.names.index(name) for name in numeric])
         columns = ", ".join(self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types)))
-        query = f"SELECT {columns} FROM {self._source(null=True)}"
-        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
-        return table.rename_columns(list(wanted))
+        return f"SELECT {columns} FROM {self.source(null=True)}"
 
     def read_text(self, wanted: Sequence[str]) -> Any:
         """The wanted columns as they are written, in the order of the file; an empty cell is missing."""
@@ -113,7 +117,7 @@ class TextFile:
         kinds = ["VARCHAR"] * n if as_text else self._types(list(range(n)), [])
         columns = [self._cast(i, kind, f"a{i}", null=not as_text) for i, kind in enumerate(kinds)]
         columns += [self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types))]
-        query = f"SELECT {', '.join(columns)} FROM {self._source(null=False)}"
+        query = f"SELECT {', '.join(columns)} FROM {self.source(null=False)}"
         reader: Any = iter(self._told(lambda: self._engine.sql(query).to_arrow_reader(BATCH_ROWS)))
         while (batch := self._told(lambda: next(reader, None))) is not None:
             own = pa.RecordBatch.from_arrays(batch.columns[:n], names=self.names).cast(whole)
@@ -142,20 +146,20 @@ class TextFile:
             raise FileFormatError(f"{self.path} is no CSV: its first line must name the columns; it is empty")
         return delimiter, first[delimiter]
 
-    def _source(self, *, null: bool) -> str:
+    def source(self, *, null: bool) -> str:
         """The file as DuckDB reads it, every column as text; `null` makes missing values of some."""
         columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
-        empty = ", ".join(_quoted(text) for text in (["", *self.missing] if null else [""]))
+        empty = ", ".join(quoted(text) for text in (["", *self.missing] if null else [""]))
         return (
-            f"read_csv({_quoted(glob.escape(str(self.path)))}, auto_detect=false, header=true, "
-            f"columns={{{columns}}}, delim={_quoted(self.delimiter)}, quote='\"', escape='\"', "
+            f"read_csv({quoted(glob.escape(str(self.path)))}, auto_detect=false, header=true, "
+            f"columns={{{columns}}}, delim={quoted(self.delimiter)}, quote='\"', escape='\"', "
             f"compression='{self._compression}', nullstr=[{empty}])"
         )
 
     def _cast(self, place: int, kind: str, name: str, *, null: bool = True) -> str:
         value = f"c{place}"
         for text in self.missing if null else []:
-            value = f"nullif({value}, {_quoted(text)})"
+            value = f"nullif({value}, {quoted(text)})"
         return f"{value} AS {name}" if kind == "VARCHAR" else f"CAST(trim({value}) AS {kind}) AS {name}"
 
     def _places(self, wanted: Sequence[str]) -> list[int]:
@@ -223,10 +227,12 @@ class TextFile:
         return f"column {self.names[place]!r} must hold numbers; {wrong:,} of {n:,} values are none. {hint}"
 
     def _one(self, columns: str, *, limit: int | None = None) -> Sequence[int]:
-        source = self._source(null=True)
+        source = self.source(null=True)
         if limit is not None:
             source = f"(SELECT * FROM {source} LIMIT {limit})"
-        return self._told(lambda: self._engine.sql(f"SELECT {columns} FROM {source}").fetchall())[0]
+        rows: list[Any] = self._told(lambda: self._engine.sql(f"SELECT {columns} FROM {source}").fetchall())
+        found: Sequence[int] = rows[0]
+        return found
 
     def _told(self, step: Callable[[], T]) -> T:
         """DuckDB's errors quote the line that they are about: say where it is, not what is in it."""
@@ -264,7 +270,7 @@ class TextFile:
     def _no_utf8(self) -> str:
         return f"{self.path} is not UTF-8 text; save it as UTF-8 (in Excel: CSV UTF-8)"
 
-    def _refuse_truncated(self) -> None:
+    def refuse_truncated(self) -> None:
         """DuckDB takes a zstd file that was cut off for a shorter one."""
         if self._compression != "zstd":
             return
@@ -288,8 +294,4 @@ def _counted(column: str, name: str) -> str:
         return f"count({column})"
     if name == "number":  # also NaN and infinity, which are told later as such
         return f"count(TRY_CAST(trim({column}) AS DOUBLE))"
-    return f"count(*) FILTER (regexp_full_match(trim({column}), {_quoted(PATTERNS[name])}))"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"count(*) FILTER (regexp_full_match(trim({column}), {quoted(PATTERNS[name])}))"

@@ -22,11 +22,11 @@ import numpy as np
 
 from propcal.core.atoms import Atoms, refuse_too_many
 from propcal.core.grid import check_choice
-from propcal.core.patterns import Level, patterns_of
+from propcal.core.patterns import BESIDE, Level, patterns_of
 from propcal.core.recipes import Ranges, Recipe
 from propcal.core.reduction import atoms_of_sums, refuse_fractions
 from propcal.data.derive import fitting_values
-from propcal.data.levels import encode
+from propcal.data.levels import distinct, encode
 from propcal.data.rows import ScoreTally, refuse_outcomes, refuse_weights
 from propcal.errors import InputError
 
@@ -64,8 +64,7 @@ SEEN = {
 class Shape:
     """What the columns of a table of totals mean."""
 
-    attributes: tuple[str, ...]
-    recipes: Mapping[str, Recipe]
+    attributes: Mapping[str, Recipe | str]  # how each is made, or the column that it is
     names: tuple[str, str, str]  # of score, outcome and weight, in errors
     bits: int
     unit: int  # outcomes are summed in parts of 1 / unit
@@ -83,13 +82,21 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
         key, rows = _whole(table, "key"), _whole(table, "rows")
     levels: list[tuple[Level, ...]] = []
     codes = []
-    for place, name in enumerate(shape.attributes):
-        found, code = encode(*_values(name, shape.recipes.get(name), table[f"a{place}"]))
+    for place, (name, made) in enumerate(shape.attributes.items()):
+        found, code = encode(*_values(name, made, table[f"a{place}"]))
         levels.append(found)
         codes.append(code)
-    patterns, code = patterns_of(shape.attributes, tuple(levels), codes, len(key), shape.recipes)
+    recipes = {name: made for name, made in shape.attributes.items() if not isinstance(made, str)}
+    patterns, code = patterns_of(tuple(shape.attributes), tuple(levels), codes, len(key), recipes)
     sums = _sums(table, rows, shape)
-    return atoms_of_sums(patterns, code, key << (32 - shape.bits), sums, resolution_bits=shape.bits)
+    return atoms_of_sums(
+        patterns,
+        code,
+        key << (32 - shape.bits),
+        sums,
+        resolution_bits=shape.bits,
+        weighted_rows=int(rows.sum()) if shape.weighted else 0,
+    )
 
 
 def _whole(table: Any, name: str) -> Any:
@@ -105,14 +112,16 @@ def _real(table: Any, name: str) -> Any:
     return np.asarray(table[name].cast(pa.float64()).to_numpy())
 
 
-def _values(name: str, recipe: Recipe | None, column: Any) -> tuple[list[Any], Any]:
+def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]:
     """The different values of an attribute, and for each row of the table which it has (-1: missing)."""
-    if recipe is None:
-        return fitting_values(name, None, {name: column}, None)
+    if isinstance(made, str):  # what a correction reads beside makes no groups: any value will do
+        return (
+            distinct(column) if name.startswith(BESIDE) else fitting_values(name, None, {name: column}, None)
+        )
     import pyarrow as pa
 
     codes = np.asarray(column.cast(pa.int32()).to_numpy())
-    return (recipe.labels if isinstance(recipe, Ranges) else [False, True]), codes
+    return (made.labels if isinstance(made, Ranges) else [False, True]), codes
 
 
 def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:

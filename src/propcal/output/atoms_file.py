@@ -39,6 +39,8 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
         "version": ATOMS_VERSION,
         "personal_data": True,
         "unit": "2**-32",
+        "resolution_bits": atoms.resolution_bits,
+        "weighted_rows": atoms.weighted_rows,
         "derived": recipes(atoms.patterns),
         "fingerprint": atoms.fingerprint(),
     }
@@ -68,15 +70,18 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
             "upgrade propcal"
         )
     try:
-        atoms = _atoms(table, header.get("derived"))
+        atoms = _atoms(table, header)
         need(atoms.fingerprint() == header.get("fingerprint"), "its content was changed")
     except (FileFormatError, InputError, pa.ArrowException) as error:
         raise FileFormatError(f"{path} is damaged: {error}. Save the atoms again") from None
     return atoms
 
 
-def _atoms(table: Any, derived: Any) -> Atoms:
+def _atoms(table: Any, header: dict[str, Any]) -> Atoms:
     """Rebuild atoms from the table of a file; rows must be sorted and sums possible."""
+    bits, rows = header.get("resolution_bits", 32), header.get("weighted_rows", 0)
+    need(type(bits) is int and 1 <= bits <= 32, "resolution_bits must be from 1 to 32")
+    need(type(rows) is int and rows >= 0, "weighted_rows must be a whole number")
     attributes = [name for name in table.column_names if name.startswith("attribute:")]
     need(table.column_names == [*attributes, "score", *SUMS], "its columns are not those of atoms")
     encoded = [encode(*distinct(table[name])) for name in attributes]
@@ -108,8 +113,10 @@ def _atoms(table: Any, derived: Any) -> Atoms:
     )
     names = tuple(name.removeprefix("attribute:") for name in attributes)
     levels, codes = [found for found, _ in encoded], [code for _, code in encoded]
-    patterns, code = patterns_of(names, tuple(levels), codes, len(score), read_derived(derived, list(names)))
+    derived = read_derived(header.get("derived"), list(names))
+    patterns, code = patterns_of(names, tuple(levels), codes, len(score), derived)
     key = code.astype(np.int64) * (2 * UNIT) + score
     need(bool(np.all(np.diff(key) > 0)), "rows are not sorted by pattern and score")
     starts = np.searchsorted(code, np.arange(len(patterns) + 1))
-    return Atoms(patterns, starts, **sums)
+    need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than its resolution")
+    return Atoms(patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows)

@@ -1,0 +1,111 @@
+"""``propcal atoms`` and ``propcal merge``: people of any number as a small file, and such files together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from propcal.cli import options as o
+from propcal.cli.people import Columns, merged
+from propcal.cli.screen import percentage, warnings_as_lines
+from propcal.errors import InputError
+
+if TYPE_CHECKING:
+    from propcal import Atoms
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Where to write the atoms."
+    ),
+]
+
+
+def atoms(
+    files: o.People,
+    *,
+    score: o.Score = None,
+    outcome: o.Outcome = None,
+    groups: o.Groups = None,
+    weight: o.Weight = None,
+    weight_kind: o.WeightKind = None,
+    cluster: o.Cluster = None,
+    na: o.Na = None,
+    resolution: o.Resolution = None,
+    memory: o.Memory = None,
+    cut: o.Cut = None,
+    where: o.Where = None,
+    output: Output,
+    force: o.Force = False,
+    config: o.Config = None,  # noqa: ARG001  # its callback has done the work
+) -> None:
+    """Reduce files of any size to atoms: how many people, and outcomes, share their groups and score.
+
+    An audit and a fit need no more than that. Atoms of parts, months or sites add up: propcal merge.
+
+    For example:
+
+      propcal atoms "visits/*.parquet" --score risk --outcome y --groups race
+      --resolution 2**-16 --memory 2GB -o visits.atoms
+    """
+    from propcal.output.storage import check_target
+
+    columns = Columns(
+        score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
+    )
+    grid = o.resolution(resolution)
+    check_target(output, force=force, reads=[*files])
+    with warnings_as_lines(), percentage("Reading") as progress:
+        made = columns.atoms(
+            files, weight_kind=weight_kind, resolution=grid, memory=memory, progress=progress
+        )
+    made.save(output)
+    _tell(made, output)
+
+
+def merge(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILES", help="Files that propcal atoms wrote, two or more.")
+    ],
+    *,
+    allow_repeated: Annotated[
+        bool,
+        typer.Option(
+            "--allow-repeated",
+            rich_help_panel="Your data",
+            help="Add files up even if two of them hold the same scores, outcomes and weights.",
+        ),
+    ] = False,
+    output: Output,
+    force: o.Force = False,
+) -> None:
+    """Add up atoms: of months, of sites, of machines. The result is that of all people together.
+
+    For example:
+
+      propcal merge january.atoms february.atoms -o winter.atoms
+    """
+    from propcal.data.many_files import find_files
+    from propcal.output.storage import check_target
+
+    paths = find_files(files)
+    if len(paths) < 2:
+        raise InputError("merge adds up two files of atoms or more; one was named")
+    check_target(output, force=force, reads=[*paths])
+    total = merged(paths, allow_repeated=allow_repeated)
+    total.save(output)
+    _tell(total, output)
+
+
+def _tell(made: Atoms, output: Path) -> None:
+    """What was written, and how far to trust others with it."""
+    bits = made.resolution_bits
+    grid = "Scores are exact" if bits == 32 else f"Scores are rounded to 2**-{bits}"
+    typer.echo(f"{made!r}")
+    typer.echo(
+        f"{grid}: treat the file as personal data. It is in {output}, {output.stat().st_size:,} bytes."
+    )
+    typer.echo(f"  propcal audit {output}")
+    typer.echo(f"  propcal fit {output} -o model.json")

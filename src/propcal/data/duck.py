@@ -1,0 +1,108 @@
+"""DuckDB, the engine that files go through: connections within a limit of memory, and what they are doing."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import duckdb
+
+from propcal.errors import InputError
+
+T = TypeVar("T")
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+SMALLEST = 64 << 20  # with less DuckDB cannot even begin
+
+
+def connect(**config: Any) -> Any:
+    """A database in memory that fetches nothing from anywhere."""
+    alone = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    return duckdb.connect(":memory:", config={**alone, **config})
+
+
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def named(text: str) -> str:
+    """The name of a column as SQL writes it."""
+    return '"' + text.replace('"', '""') + '"'
+
+
+def memory_bytes(limit: str | int | None) -> int | None:
+    """Read a limit of memory such as "4GB".
+
+    >>> memory_bytes("1.5 GB"), memory_bytes("512MiB")
+    (1500000000, 536870912)
+    """
+    if limit is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(limit))
+    unit = found[2].upper() if found else ""
+    if isinstance(limit, bool) or found is None or unit not in UNITS:
+        raise InputError(f"memory_limit must be like 4GB or 500MB; got {limit!r}")
+    size = int(float(found[1]) * UNITS[unit])
+    if size < SMALLEST:
+        raise InputError(f"memory_limit must be at least {SMALLEST >> 20} MiB; got {limit!r}")
+    return size
+
+
+@contextmanager
+def limited(memory: int | None, threads: int | None) -> Iterator[Any]:
+    """A connection that keeps to a limit of memory and threads.
+
+    What does not fit is put aside in a folder of its own, which is gone afterwards whatever happens.
+    """
+    config: dict[str, Any] = {} if memory is None else {"memory_limit": f"{memory}B"}
+    if threads is not None:
+        config["threads"] = threads
+    with tempfile.TemporaryDirectory(prefix="propcal-", ignore_cleanup_errors=True) as aside:
+        # rows may come in any order: atoms are sorted afterwards
+        engine = connect(temp_directory=aside, preserve_insertion_order=False, **config)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+def fewer_threads(engine: Any, run: Callable[[], T]) -> T:
+    """Run a query; if memory does not suffice, again with half the threads, and so on down to one.
+
+    Each thread fills a table of its own, so that fewer need less.
+    """
+    while True:
+        threads = int(engine.sql("SELECT current_setting('threads')").fetchall()[0][0])
+        try:
+            return run()
+        except duckdb.OutOfMemoryException:
+            if threads == 1:
+                raise
+            engine.execute(f"SET threads = {threads // 2}")
+
+
+@contextmanager
+def watched(engine: Any, advance: Callable[[float], None] | None) -> Iterator[None]:
+    """Call `advance` with the percentage done, several times a second, while queries run."""
+    if advance is None:
+        yield
+        return
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.2):
+            advance(max(0.0, engine.query_progress()))
+
+    engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()

@@ -186,7 +186,9 @@ def test_a_correction_of_other_columns_is_compared_as_it_would_be_row_by_row(fil
         assert found["audits"][name]["losses"] == expected["audits"][name]["losses"]
     for a, b in zip(found["differences"], expected["differences"], strict=True):
         for name, value in b.items():
-            assert a[name] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), name
+            assert a[name] == (
+                pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
+            ), name
 
 
 def test_the_correction_of_atoms_is_audited(files, calls, run):

@@ -14,6 +14,7 @@ from propcal.auditing.frames import TOO_HIGH, TOO_LOW
 from propcal.auditing.verdict import BEYOND, CATEGORIES, INSUFFICIENT, UNTESTED, WITHIN, Test
 from propcal.core.atoms import Atoms
 from propcal.core.grid import UNIT
+from propcal.core.rounding import loss_bounds
 
 MOST_NAMED = 3
 EVERY_HUNDRED = " outcomes for every 100 that it expects)"
@@ -143,6 +144,27 @@ def _within(groups: pd.DataFrame, categories: pd.DataFrame) -> str:
     return text
 
 
+def rounding_note(found: Findings) -> str:
+    """What rounded scores can have changed."""
+    bits, rule = found.atoms.resolution_bits, found.rule
+    if found.fitted_on_these is not None:
+        return (
+            f"Scores were rounded to 2**-{bits} and then corrected: who stands within half of that of a step "
+            "of the correction may be on its other side."
+        )
+    b = loss_bounds(
+        found.atoms, found.table, rho=rule.rho, min_share=found.min_share, min_people=rule.min_people
+    )
+    told = ", ".join(
+        f"{name} from {low:.4g} to {high:.4g}"
+        for name, (low, high) in (("MC loss", b.mc), ("PMC loss", b.pmc), ("DC loss", b.dc))
+    )
+    return (
+        f"Scores are rounded to 2**-{bits}. In the same bins the exact ones have {told}: of "
+        f"{100 * b.people:.2g} % of the people the bin is not certain."
+    )
+
+
 def notes_of(found: Findings) -> tuple[str, ...]:
     """What a reader must know to read the numbers rightly."""
     atoms, collection, buckets = found.atoms, found.table.collection, found.everybody.sample.n_buckets
@@ -164,6 +186,8 @@ def notes_of(found: Findings) -> tuple[str, ...]:
     ends = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
     if ends:
         notes.append(ends_note(ends))
+    if atoms.resolution_bits < 32:
+        notes.append(rounding_note(found))
     if found.rows and atoms.frequencies and atoms.n_people != found.rows:
         notes.append(
             f"Whole weights are taken as counts: {found.rows:,} rows stand for {atoms.n_people:,} people. "

@@ -195,6 +195,11 @@ class Atoms:
         return int(self.people.sum())
 
     @property
+    def resolution(self) -> float:
+        """The grid to which scores were rounded, 2**-32 if nobody asked for a coarser one."""
+        return float(2.0**-self.resolution_bits)
+
+    @property
     def frequencies(self) -> bool:
         """Whether all weights were whole numbers, so that sums are exact."""
         return self.weight.dtype.kind == "i"

@@ -1,281 +1,336 @@
-"""`propcal apply` on several files, and files scored while they are read and written."""
+"""Files of any number and size: the atoms of all rows, and clear words where files do not fit together."""
 
+import gzip
 import os
-import resource
-import signal
 import subprocess
 import sys
-import threading
+import tempfile
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from propcal import PMCBoost
-from propcal.cli import main
-from propcal.output.overlap import ahead, behind
+from propcal import Atoms, Groups
+from propcal.data import duck, from_files
+from propcal.errors import FileFormatError, InputError
+from test_reduction_engines import PLAIN, ROLES, WORDS, assert_same, hard_table
 
-
-@pytest.fixture(scope="module")
-def fitted(cohort):
-    return PMCBoost().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]).correction_
-
-
-@pytest.fixture
-def months(cohort, fitted):
-    """A model, and three months of visits; in the second every identifier is the same."""
-    fitted.save("model.json")
-    people = cohort.rename(columns={"score": "risk"}).assign(id=[f"id{i}" for i in range(len(cohort))])
-    people.loc[1000:1999, "id"] = "nobody"
-    parts = [people[:1000], people[1000:2000], people[2000:]]
-    for number, part in enumerate(parts):
-        table = pa.Table.from_pandas(part, preserve_index=False)
-        Path("lake").mkdir(exist_ok=True)
-        pq.write_table(table, f"lake/m{number}.parquet", row_group_size=300)
-        part.to_csv(f"lake/m{number}.csv", index=False)
-    return people
+CANARY = "canary-7f3a"
+COLUMNS = {"score": "score", "outcome": "y", "groups": ["race", "gender"]}
 
 
 @pytest.fixture
-def run(capfd):
-    def call(*files, output, code=0, options=()):
-        with pytest.raises(SystemExit) as end:
-            main(["apply", "model.json", *files, "--score", "risk", "-o", output, *options])
-        out, err = capfd.readouterr()
-        assert end.value.code == code, err
-        assert not list(Path().rglob(".propcal*"))
-        if code:
-            assert err.startswith("propcal: ")
-            assert err.count("\n") == 1
-        return err if code else out
-
-    return call
+def expected(cohort):
+    return Atoms.from_frame(cohort, **COLUMNS)
 
 
-def no_repeats(frame):
-    return frame.drop(columns="corrected").astype(object).where(frame.drop(columns="corrected").notna(), None)
+@pytest.fixture
+def _aside(tmp_path, monkeypatch):
+    """A folder of our own for what DuckDB puts aside; it must be empty afterwards."""
+    folder = tmp_path / "aside"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    yield
+    assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_files_are_written_to_a_folder_under_their_names(months, fitted, run, ending):
-    said = run(f"lake/*.{ending}", output="out/")
-    assert said == "3,000 rows with their corrected score in column 'corrected': out/\n"
-    names = [f"m{number}.{ending}" for number in range(3)]
-    assert sorted(path.name for path in Path("out").iterdir()) == names
-    read = pd.read_parquet if ending == "parquet" else pd.read_csv
-    written = pd.concat([read(f"out/{name}") for name in names], ignore_index=True)
-    assert written.corrected.to_numpy() == pytest.approx(fitted.apply(months.risk, months), abs=1e-15)
-    if ending == "parquet":
-        assert np.array_equal(written.corrected, fitted.apply(months.risk, months))
-        for name in names:
-            schema = pq.read_schema(f"lake/{name}")
-            assert pq.read_schema(f"out/{name}").remove(5).equals(schema)
-    assert no_repeats(written).equals(no_repeats(months.assign(corrected=0)))
+def thirds(cohort):
+    return cohort[:1000], cohort[1000:1900], cohort[1900:]
 
 
-@pytest.mark.parametrize("source", ["parquet", "csv"])
-@pytest.mark.parametrize("target", ["all.parquet", "all.csv"])
-def test_files_are_joined_to_one_in_the_order_given(months, fitted, run, source, target):
-    run(*[f"lake/m{number}.{source}" for number in (2, 0, 1)], output=target)
-    written = pd.read_parquet(target) if target == "all.parquet" else pd.read_csv(target)
-    people = pd.concat([months[2000:], months[:1000], months[1000:2000]], ignore_index=True)
-    assert written.corrected.to_numpy() == pytest.approx(fitted.apply(people.risk, people), abs=1e-15)
-    assert no_repeats(written).equals(no_repeats(people.assign(corrected=0)))
+def write(cohort, name, **kw):
+    if name.endswith(".parquet"):
+        cohort.to_parquet(name)
+    elif name.endswith(".zst"):
+        with pa.output_stream(name, compression="zstd") as file:
+            file.write(cohort.to_csv(index=False, **kw).encode())
+    else:
+        cohort.to_csv(name, index=False, **kw)
 
 
-def test_a_part_without_rows_is_a_part(months, run):
-    pq.write_table(pq.read_table("lake/m0.parquet").slice(0, 0), "lake/m3.parquet")
-    assert "3,000 rows" in run("lake/*.parquet", output="out/")
-    assert pq.read_table("out/m3.parquet").column_names[-1] == "corrected"
-    assert "3,000 rows" in run("lake/*.parquet", output="all.parquet")
-    assert "no rows" in run("lake/m3.parquet", output="none.parquet", code=2)
-    assert not Path("none.parquet").exists()
+@pytest.mark.usefixtures("_aside")
+@pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz", "csv.zst"])
+def test_parts_in_files_are_the_whole(cohort, expected, ending):
+    for i, part in enumerate(thirds(cohort)):
+        write(part, f"visits-{i}.{ending}")
+    assert_same(Atoms.from_files(f"visits-*.{ending}", **COLUMNS), expected)
+    listed = [Path(f"visits-{i}.{ending}") for i in (2, 0, 1)]
+    assert_same(Atoms.from_files(listed, **COLUMNS, threads=1), expected)
+    coarse = Atoms.from_frame(cohort, **COLUMNS, resolution=2**-8)
+    assert_same(Atoms.from_files(f"visits-*.{ending}", **COLUMNS, resolution=2**-8), coarse)
 
 
-def other(number, change):
-    path = f"lake/m{number}.parquet"
-    change(pd.read_parquet(path)).to_parquet(path)
+def test_files_may_order_write_and_separate_differently(cohort, expected):
+    one, two, three = thirds(cohort)
+    write(one, "1.csv")
+    write(two[["y", "gender", "score", "race"]].assign(more=1), "2.csv.gz", sep=";")
+    write(three, "3.csv.zst", sep="\t")
+    assert_same(Atoms.from_files(["1.csv", "2.csv.gz", "3.csv.zst"], **COLUMNS), expected)
+    one.assign(race=one.race.astype("category"), y=one.y.astype("int8")).to_parquet("1.parquet")
+    two[["gender", "y", "score", "race"]].assign(y=two.y.astype(float)).to_parquet("2.parquet")
+    three.assign(y=three.y.astype(bool).astype("uint8")).to_parquet("3.parquet")
+    assert_same(Atoms.from_files("?.parquet", **COLUMNS), expected)
 
 
-@pytest.mark.parametrize("output", ["all.parquet", "out/"])
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda f: f.assign(risk=f.risk.astype("f4")), "column 'risk' is float in lake/m2.parquet and"),
-        (lambda f: f.assign(gender=1), "column 'gender' is int64 in lake/m2.parquet and"),
-        (lambda f: f.drop(columns="race"), "lake/m2.parquet has no column 'race', which lake/m0.parquet has"),
-        (lambda f: f.assign(risk=f.risk * 100), "of 3,000 values lie outside"),
-        (lambda f: f.assign(corrected=0), "lake/m2.parquet has a column 'corrected'"),
-    ],
-)  # fmt: skip
-def test_files_that_do_not_fit_together_are_refused_and_nothing_is_written(
-    months, run, output, change, message
-):
-    other(2, change)
-    assert message in run("lake/*.parquet", output=output, code=2)
-    assert not Path("out").exists()
-    assert not Path("all.parquet").exists()
+def test_one_late_code_makes_text_of_a_column_in_all_files():
+    Path("1.csv").write_text("s,y,zip\n0.5,1,2139\n0.5,0,2139\n")
+    Path("2.csv").write_text("s,y,zip\n0.5,1,02139\n")
+    atoms = Atoms.from_files("?.csv", score="s", outcome="y", groups="zip")
+    assert atoms.patterns.levels == (("02139", "2139"),)
 
 
-def test_other_columns_may_differ_unless_files_are_joined(months, run):
-    other(1, lambda f: f.assign(more=1))
-    run("lake/*.parquet", output="out/")
-    assert "m1.parquet has a column 'more', which" in run("lake/*.parquet", output="all.parquet", code=2)
-    other(1, lambda f: f[["risk", "more", "race", "y", "gender", "id"]].drop(columns="more"))
-    assert "m1.parquet has its columns in another order" in run("lake/*.parquet", output="a.parquet", code=2)
+@pytest.mark.parametrize("role", ROLES[:7:2], ids=str)
+def test_a_file_of_every_kind_of_column_gives_the_atoms_of_rows_in_memory(role):
+    table = hard_table()
+    pq.write_table(table, "hard.parquet", row_group_size=700)
+    for groups in (Groups(columns=PLAIN), WORDS):
+        assert_same(
+            Atoms.from_files("hard.parquet", groups=groups, **role),
+            Atoms.from_frame(table, groups=groups, **role),
+        )
 
 
-@pytest.mark.parametrize(
-    ("files", "output", "message"),
-    [
-        (["lake/x*.parquet"], "out/", "there is no file lake/x*.parquet"),
-        (["lake/m0.csv", "lake/m*.csv"], "all.csv", "lake/m0.csv is named twice"),
-        (["lake/m0.csv", "twin/m0.csv"], "out/", "several files are called m0.csv"),
-        (["lake/*"], "out/", "lake/fake.parquet is no Parquet file, whatever its name says"),
-        (["lake/*.parquet"], "all", "the name must end in"),
-        (["lake/*.parquet"], "no/out/", "there is no folder no"),
-        (["lake/*.csv"], "lake/", "lake/m0.csv exists; --force replaces it"),
-        (["lake"], "out/", "lake"),
-    ],
-)
-def test_wrong_sets_of_files_are_told(months, run, files, output, message):
-    Path("twin").mkdir()
-    Path("twin/m0.csv").write_bytes(Path("lake/m0.csv").read_bytes())
-    Path("lake/fake.parquet").write_text("race,gender,risk\nAsian,F,0.5\n")
-    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
-    assert message in run(*files, output=output, code=2)
-    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
-    assert not Path("out").exists()
+def test_names_in_which_engines_see_signs_are_only_names():
+    frame = pd.DataFrame({"Age": ["a", "b"], "age": [7, 8], 'a "b"; --': [0.1, 0.9], "y's": [0, 1]})
+    roles = {"score": 'a "b"; --', "outcome": "y's"}
+    for name in ("odd *[1]'s.parquet", "odd ?[2].csv"):
+        write(frame, name)
+        for group in ("Age", "age"):
+            assert_same(
+                Atoms.from_files(name, **roles, groups=group), Atoms.from_frame(frame, **roles, groups=group)
+            )
+        with pytest.raises(InputError, match="cannot tell the columns 'Age' and 'age' apart"):
+            Atoms.from_files(name, **roles, groups=["Age", "age"])
 
 
-def test_a_name_with_a_star_is_itself_if_there_is_such_a_file(months, run):
-    Path("lake/m0.csv").rename("lake/m*.csv")
-    assert "1,000 rows" in run("lake/m*.csv", output="out.csv")
-
-
-def test_parquet_keeps_types_metadata_and_odd_columns(months, fitted, run):
-    n = 900
-    many = np.arange(n)
-    frame = pa.table(
-        {
-            "race": pa.array(months.race[:n]).dictionary_encode(),
-            "gender": pa.array(months.gender[:n], pa.large_string()),
-            "risk": pa.array(months.risk[:n], pa.float32()),
-            "a.b": pa.array(["x", None] * (n // 2)),
-            "unique": pa.array([str(i) for i in many]),
-            "list": pa.array([["u", "v"]] * n),
-            "record": pa.array([{"k": "w"}] * n),
-            "when": pa.array(many, pa.timestamp("ns", "Europe/Berlin")),
-            "long": pa.array(many, pa.duration("us")),
-            "half": pa.array(many.astype("float16")),
-            "bytes": pa.array([b"z"] * n),
-        }
-    )
-    twice = frame.append_column("a.b", pa.array([1] * n)).replace_schema_metadata({"made": "by hand"})
-    pq.write_table(twice, "odd.parquet", row_group_size=250)
-    run("odd.parquet", output="out.parquet")
-    written = pq.ParquetFile("out.parquet").read()
-    read = pq.ParquetFile("odd.parquet").schema_arrow
-    assert written.schema.remove(len(written.schema) - 1).equals(read, check_metadata=True)
-    assert all(a.to_pylist() == b.to_pylist() for a, b in zip(written.columns, twice.columns))
-    assert pq.read_metadata("out.parquet").metadata[b"made"] == b"by hand"
-    expected = fitted.apply(months.risk[:n].astype("float32"), months[:n])
-    assert np.array_equal(written["corrected"].to_numpy(), expected)
-
-
-SLOW = """
-import sys, time
-from propcal.cli import main
-from propcal.core.correction import Correction
-apply, calls = Correction.apply_to_patterns, []
-
-def slowly(*arguments, **options):
-    calls.append(1)
-    if len(calls) == 6:  # in the second file, while threads read and write
-        print("working", flush=True)
-        time.sleep(60)
-    return apply(*arguments, **options)
-
-Correction.apply_to_patterns = slowly
-main()
-"""
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_stopped_process_leaves_files_and_folders_as_they_were(months, number, code):
-    Path("slow.py").write_text(SLOW)
-    Path("out").mkdir()
-    Path("out/m1.parquet").write_text("old")
-    command = [sys.executable, "slow.py", "apply", "model.json", "lake/*.parquet", "--score", "risk"]
-    process = subprocess.Popen(
-        [*command, "-o", "out/", "--force"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "working\n"
-    assert list(Path("out").glob(".propcal-*"))  # it was in the middle
-    process.send_signal(number)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == code, err
-    assert [path.name for path in Path("out").iterdir()] == ["m1.parquet"]
-    assert Path("out/m1.parquet").read_text() == "old"
-
-
-def test_a_disk_that_fills_up_in_a_later_file_leaves_nothing(months):
+@pytest.mark.usefixtures("_aside")
+@pytest.mark.parametrize("weight", [None, "whole", "survey"])
+def test_people_who_come_again_keep_their_buckets(cohort, monkeypatch, weight):
+    monkeypatch.setattr(from_files, "BATCH_ROWS", 700)
     rng = np.random.default_rng(0)
-    other(2, lambda f: pd.concat([f] * 30).assign(id=[str(x) for x in rng.random(30 * len(f))]))
-
-    def little_room():  # writing beyond it fails, as on a full disk
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    command = [sys.executable, "-m", "propcal", "apply", "model.json", "lake/*.parquet", "--score", "risk"]
-    done = subprocess.run([*command, "-o", "out/"], preexec_fn=little_room, capture_output=True, text=True)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("propcal: ")
-    assert done.stderr.count("\n") == 1
-    assert not Path("out").exists()
+    n = len(cohort)
+    frame = cohort.assign(id=rng.integers(0, 400, n), whole=rng.integers(0, 3, n), survey=rng.random(n))
+    frame.loc[: n // 2, "survey"] = 2.0  # whole by chance in the first batches
+    frame.to_parquet("a.parquet", row_group_size=500)
+    found = Atoms.from_files("a.parquet", **COLUMNS, cluster="id", weight=weight)
+    assert_same(found, Atoms.from_frame(frame, **COLUMNS, cluster="id", weight=weight))
 
 
-def test_a_folder_without_permission_is_told(months, run, monkeypatch):
-    Path("out").mkdir()
-    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    assert "not writable" in run("lake/*.parquet", output="out/", code=2)
+def parquet(name, **columns):
+    pq.write_table(pa.table({"score": [0.5, 0.25], "y": [0, 1], "g": ["a", CANARY], **columns}), name)
 
 
-def test_reading_ahead_and_writing_behind_keep_the_order():
-    written = []
-    with ahead(iter(range(50))) as items, behind(written.append) as write:
-        for item in items:
-            write(item)
-    assert written == list(range(50))
+def damaged(name):
+    n = 300_000
+    table = {
+        "score": np.random.default_rng(0).random(n),
+        "y": np.zeros(n, int),
+        "g": [CANARY, "b"] * (n // 2),
+    }
+    pq.write_table(pa.table(table), name, compression="zstd")
+    content = bytearray(Path(name).read_bytes())
+    content[1000:200_000:7] = bytes(len(range(1000, 200_000, 7)))
+    Path(name).write_bytes(content)
 
 
-def test_errors_of_either_side_are_told_and_no_thread_stays():
-    def source():
-        yield 1
-        raise ValueError("cannot read")
+def half(name):
+    parquet(name)
+    Path(name).write_bytes(Path(name).read_bytes()[:-40])
 
-    def full(item):
-        raise OSError("no space left")
 
-    def write_many():
-        with behind(full) as write:
-            for item in range(100):
-                write(item)
+TROUBLE = {
+    "nothing matches": ("*.parquet", lambda: None, r"no file matches \*.parquet"),
+    "no file": ("a.csv", lambda: None, "there is no file a.csv"),
+    "a folder": (".", lambda: None, "is a folder"),
+    "a bucket": ("s3://lake/a.parquet", lambda: None, r"no file of this machine; .*Atoms.from_frame\(duckdb"),
+    "nothing named": ([], lambda: None, "name at least one file"),
+    "twice": (["a.parquet", "./a.parquet"], lambda: parquet("a.parquet"), "named twice"),
+    "no Parquet": (
+        "*",
+        lambda: (parquet("a.parquet"), Path("b.parquet").write_text(CANARY)),
+        "b.parquet is no Parq",
+    ),
+    "cut off": ("*", lambda: (parquet("a.parquet"), half("b.parquet")), "b.parquet is no complete Parquet"),
+    "damaged": ("*", lambda: (parquet("a.parquet"), damaged("b.parquet")), "b.parquet is damaged"),
+    "mixed": (
+        "*",
+        lambda: (parquet("a.parquet"), Path("b.csv").write_text("score,y,g\n1,1,a\n")),
+        "b.csv is text",
+    ),
+    "other type": (
+        "*",
+        lambda: (parquet("a.parquet"), parquet("b.parquet", g=[1, 2])),
+        "column 'g' changes its type: it holds text in a.parquet and numbers in b.parquet",
+    ),
+    "other columns": (
+        "*",
+        lambda: (parquet("a.parquet"), pq.write_table(pa.table({"score": [1.0], "y": [1]}), "b.parquet")),
+        "b.parquet has no column 'g', which a.parquet has",
+    ),
+    "other names in text": (
+        "*",
+        lambda: (
+            Path("a.csv").write_text("score,y,g\n1,1,a\n"),
+            Path("b.csv").write_text("score,y,h\n1,1,a\n"),
+        ),
+        "b.csv has no column 'g'",
+    ),
+    "a broken line": (
+        "*",
+        lambda: (
+            Path("a.csv").write_text("score,y,g\n1,1,a\n"),
+            Path("b.csv").write_text(f"score,y,g\n{CANARY}\n"),
+        ),
+        "b.csv: line 2 has 1 values",
+    ),
+    "text in a score": (
+        "*",
+        lambda: (
+            Path("a.csv").write_text("score,y,g\n1,1,a\n"),
+            Path("b.csv").write_text(f"score,y,g\n{CANARY},1,a\n"),
+        ),
+        "column 'score' must hold numbers; 1 of 2 values are none",
+    ),
+    "cut off in the middle": (
+        "*",
+        lambda: Path("a.csv.gz").write_bytes(
+            gzip.compress(b"score,y,g\n" + os.urandom(9000).hex().encode())[:-900]
+        ),
+        "ends early|values",
+    ),
+    "an identifier": (
+        "a.parquet",
+        lambda: pq.write_table(
+            pa.table({"score": [0.5] * 50_000, "y": [0] * 50_000, "g": [f"p{i}" for i in range(50_000)]}),
+            "a.parquet",
+        ),
+        "attribute 'g' has 20,000 different values in the first 20,000 rows",
+    ),
+    "a late identifier": (
+        "a.parquet",
+        lambda: pq.write_table(
+            pa.table(
+                {"score": [0.5] * 50_000, "y": [0] * 50_000, "g": ["p"] * 30_000 + [*map(str, range(20_000))]}
+            ),
+            "a.parquet",
+        ),
+        "attribute 'g' has 20,001 different values; at most 200",
+    ),
+    "no rows": ("a.parquet", lambda: parquet("a.parquet", score=[0.5, None]), "1 of 2 values are missing"),
+}
 
-    def stop_early():
-        with ahead(iter(range(100))) as items, behind(lambda _: None) as write:
-            write(next(items))
-            raise KeyError
 
-    before = threading.active_count()
-    with pytest.raises(ValueError, match="cannot read"), ahead(source()) as items:
-        list(items)
-    with pytest.raises(OSError, match="no space left"), behind(full) as write:
-        write(1)
+@pytest.mark.usefixtures("_aside")
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_what_does_not_fit_together_is_told_by_file_and_column(trouble, tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    monkeypatch.chdir(tmp_path / "data")
+    files, make, message = TROUBLE[trouble]
+    make()
+    with pytest.raises((InputError, FileFormatError), match=message) as error:
+        Atoms.from_files(files, score="score", outcome="y", groups="g")
+    assert CANARY not in "".join(map(str, (error.value, error.value.__cause__)))
+
+
+def test_atoms_are_no_people(expected):
+    expected.save("a.atoms")
+    with pytest.raises(InputError, match=r"a.atoms holds atoms, not people"):
+        Atoms.from_files("a.atoms", **COLUMNS)
+
+
+@pytest.mark.usefixtures("_aside")
+def test_little_memory_is_enough_and_what_was_put_aside_is_gone(monkeypatch):
+    monkeypatch.setattr(duck, "SMALLEST", 1 << 20)
+    n = 300_000
+    rng = np.random.default_rng(0)
+    table = pa.table({"s": rng.random(n), "y": rng.integers(0, 2, n), "g": rng.choice(["a", "b"], n)})
+    pq.write_table(table, "a.parquet", row_group_size=20_000)
+    roles = {"score": "s", "outcome": "y", "groups": "g"}
+    assert_same(Atoms.from_files("a.parquet", **roles, memory_limit="12MB"), Atoms.from_frame(table, **roles))
+
+
+@pytest.mark.usefixtures("_aside")
+def test_out_of_memory_fewer_threads_then_a_resolution_that_would_fit(cohort, expected, monkeypatch):
+    cohort.to_parquet("a.parquet")
+    reduce, tried = from_files.atoms_of_engine, []
+
+    def short_of_memory(rows, *, bits, **kw):
+        threads = int(duckdb_threads())
+        tried.append((threads, bits))
+        if threads > limit[0] or bits > limit[1]:
+            raise duckdb.OutOfMemoryException("out of memory")
+        return reduce(rows, bits=bits, **kw)
+
+    connect, engines = duck.connect, []
+
+    def remembered(**config):
+        engines.append(connect(**config))
+        return engines[-1]
+
+    def duckdb_threads():
+        return engines[-1].sql("SELECT current_setting('threads')").fetchall()[0][0]
+
+    monkeypatch.setattr(duck, "connect", remembered)
+    monkeypatch.setattr(from_files, "atoms_of_engine", short_of_memory)
+    limit = [1, 32]
+    assert_same(Atoms.from_files("a.parquet", **COLUMNS, threads=4), expected)
+    assert tried == [(4, 32), (2, 32), (1, 32)]
+    limit = [1, 20]
+    # 8 patterns in 200 MB: 200e6 / (8 * 100 bytes) is about 2**18
+    with pytest.raises(
+        InputError, match=r"do not fit into 0.2 GB.*8 x 2\*\*17 would: resolution=2\*\*-17"
+    ) as error:
+        Atoms.from_files("a.parquet", **COLUMNS, threads=2, memory_limit="200MB")
+    assert error.value.__cause__ is None
+    assert (
+        len(Atoms.from_files("a.parquet", **COLUMNS, memory_limit="200MB", resolution=2**-17, threads=1)) > 0
+    )
+
+
+@pytest.mark.usefixtures("_aside")
+def test_a_full_disk_is_told_as_such(cohort, monkeypatch):
+    def full(*_, **__):
+        raise duckdb.IOException('Could not write file "x": No space left on device')
+
+    cohort.to_parquet("a.parquet")
+    monkeypatch.setattr(from_files, "atoms_of_engine", full)
     with pytest.raises(OSError, match="no space left"):
-        write_many()
-    with pytest.raises(KeyError):
-        stop_early()
-    assert threading.active_count() == before
+        Atoms.from_files("a.parquet", **COLUMNS)
+
+
+@pytest.mark.parametrize("limit", ["much", "4 bananas", "-1GB", "1MB", True])
+def test_a_limit_of_memory_must_be_one(limit):
+    with pytest.raises(InputError, match="memory_limit must be"):
+        Atoms.from_files("a.parquet", **COLUMNS, memory_limit=limit)
+
+
+def test_progress_is_told_while_a_file_is_read(cohort):
+    pd.concat([cohort] * 100).to_csv("a.csv", index=False)
+    seen = []
+    Atoms.from_files("a.csv", **COLUMNS, progress=seen.append)
+    assert seen
+    assert all(0 <= percent <= 100 for percent in seen)
+
+
+def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, cohort):
+    pd.concat([cohort] * 300).to_csv("a.csv", index=False)
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    command = [sys.executable, "-m", "propcal", "atoms", "a.csv", "--score", "score", "--outcome", "y"]
+    process = subprocess.Popen(
+        [*command, "--groups", "race", "-o", "a.atoms"],
+        env={**os.environ, "TMPDIR": str(aside)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(aside.iterdir()) and process.poll() is None:
+        pass
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert not list(aside.iterdir())
+    assert not Path("a.atoms").exists()

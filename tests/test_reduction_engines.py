@@ -1,8 +1,18 @@
 """One reduction on every engine: the atoms of rows in memory, atom by atom."""
 
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -229,3 +239,80 @@ def test_an_empty_frame_and_a_missing_column_are_told():
         Atoms.from_frame(frame, score="s", outcome="y", cluster="g")
     with pytest.raises(InputError, match="alone must hold truth values"):
         Atoms.from_frame(frame, score="s", outcome="y", groups=Groups(columns=[], where={"x": "g"}))
+
+
+@pytest.mark.slow  # a cluster of its own takes half a minute to start
+@pytest.mark.xdist_group("spark")
+def test_an_executor_that_dies_half_way_does_not_change_the_atoms():
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java")
+    script = Path(__file__).with_name("spark_cluster.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=540, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["executors"] == 2
+    assert found["killed"] == 1
+    assert found["same"] == [True, True]
+
+
+def part_of_people(number, folder):
+    """A part that takes its time, and leaves a mark when it is made."""
+    (Path(folder) / f"{number}-{os.getpid()}").touch()
+    time.sleep(0.3)
+    rng = np.random.default_rng(number)
+    return pd.DataFrame(
+        {"s": rng.random(2000).round(3), "y": rng.integers(0, 2, 2000), "g": rng.choice(["a", "b"], 2000)}
+    )
+
+
+@pytest.mark.slow  # Dask takes its time to notice
+@pytest.mark.xdist_group("dask")
+def test_a_worker_that_dies_half_way_does_not_change_the_atoms(dask_client, tmp_path):
+    import dask.dataframe as dd
+
+    n_parts = 16
+    roles = {"score": "s", "outcome": "y", "groups": "g"}
+    for name in ("marks", "other"):
+        (tmp_path / name).mkdir()
+    marks = tmp_path / "marks"
+    meta = part_of_people(0, tmp_path / "other")
+    frame = dd.from_map(part_of_people, range(n_parts), folder=str(marks), meta=meta[:0])
+    victim = next(iter(dask_client.run(os.getpid).values()))
+
+    def kill():
+        while len(list(marks.iterdir())) < 5:
+            time.sleep(0.02)
+        os.kill(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = Atoms.from_frame(frame, **roles)
+    killer.join()
+    dask_client.wait_for_workers(2, timeout=30)
+    assert victim not in dask_client.run(os.getpid).values()
+    assert len(list(marks.iterdir())) > n_parts  # some parts were made again
+    whole = pd.concat([part_of_people(i, tmp_path / "other") for i in range(n_parts)])
+    assert_same(found, Atoms.from_frame(whole, **roles))
+
+
+def test_what_an_engine_cannot_do_is_told_with_the_next_step(monkeypatch):
+    roles = {"score": "s", "outcome": "y"}
+    engine = duckdb.connect()
+    relation = engine.sql("SELECT 0.5 AS s, 1 AS y")
+    engine.close()
+    with pytest.raises(InputError, match="connection of this DuckDB relation is closed"):
+        Atoms.from_frame(relation, **roles)
+    with pytest.raises(InputError, match=r"Atoms.from_files"):
+        Atoms.from_frame("visits.parquet", **roles)
+    with pytest.raises(InputError, match="DuckDB relation"):
+        Atoms.from_frame(object(), **roles)
+
+    def too_large(*_, **__):
+        raise RuntimeError(
+            "Total size of serialized results of 9 tasks is bigger than spark.driver.maxResultSize"
+        )
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", too_large)
+    with pytest.raises(InputError, match=r"resolution=2\*\*-16"):
+        Atoms.from_frame(pl.LazyFrame({"s": [0.5], "y": [1]}), **roles)

@@ -12,7 +12,8 @@ the tests compare atom by atom on every engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -56,8 +57,9 @@ def totals_query(
 ) -> tuple[Any, Shape]:
     """The one aggregation as a frame of the engine, not yet run."""
     lazy = nw.from_native(frame).lazy()
+    with _troubles():
+        kinds = dict(lazy.collect_schema())
     roles = [score, outcome, *([] if weight is None else [weight])]
-    kinds = dict(lazy.collect_schema())
     read = [[made] if isinstance(made, str) else made.columns for made in attributes.values()]
     require(list(kinds), [*roles, *(name for names in read for name in names)])
     names = (f"column {score!r}", f"column {outcome!r}", f"column {weight!r}")
@@ -115,4 +117,24 @@ def _only_truths(frame: Any, column: str) -> bool:
 
 def collected(query: Any) -> Any:
     """Run a query whose result is small; a pyarrow table."""
-    return query.collect("pyarrow").to_native()
+    with _troubles():
+        return query.collect("pyarrow").to_native()
+
+
+@contextmanager
+def _troubles() -> Iterator[None]:
+    """Errors of engines that a user can mend in our words; others stay as they are."""
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        if "duckdb" in type(error).__module__ and "closed" in text.lower():
+            raise InputError(
+                "the connection of this DuckDB relation is closed; keep it open until the atoms are made"
+            ) from error
+        if "maxResultSize" in text:
+            raise InputError(
+                "there are more atoms than Spark hands back (spark.driver.maxResultSize); round the scores, "
+                "resolution=2**-16, name fewer groups, or raise that setting"
+            ) from error
+        raise

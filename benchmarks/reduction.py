@@ -61,7 +61,8 @@ def query(source: str, bits: int) -> str:
     """What anybody would write."""
     key = f"CAST(floor(CAST(risk AS DOUBLE) * {1 << bits} + 0.5) AS BIGINT)"
     keys = ", ".join(LEVELS)
-    return f"SELECT {key} AS k, {keys}, count(*) AS n, CAST(sum(y) AS BIGINT) AS y FROM {source} GROUP BY k, {keys}"
+    sums = "count(*) AS n, CAST(sum(y) AS BIGINT) AS y"
+    return f"SELECT {key} AS k, {keys}, {sums} FROM {source} GROUP BY k, {keys}"
 
 
 def bare(path: Path, bits: int):
@@ -101,10 +102,11 @@ def pairs(one, other, n_pairs: int) -> dict:
 
 def peak(path: Path, bits: int, memory: str | None) -> dict:
     """Peak memory of a fresh process that makes the atoms and does nothing else."""
+    settings = {**COLUMNS, "resolution": 2.0**-bits, "memory_limit": memory}
     code = (
-        "import resource, sys, time; from propcal import Atoms; began = time.perf_counter();"
-        f"a = Atoms.from_files({str(path)!r}, **{COLUMNS!r}, resolution=2.0**-{bits}, memory_limit={memory!r});"
-        "print(len(a), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, time.perf_counter() - began)"
+        "import resource, time; from propcal import Atoms; began = time.perf_counter();"
+        f"a = Atoms.from_files({str(path)!r}, **{settings!r}); took = time.perf_counter() - began;"
+        "print(len(a), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, took)"
     )
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -218,8 +220,9 @@ def main() -> None:
         "--folder", type=Path, help="where to put the people; a temporary folder if not given"
     )
     options = parser.parse_args()
-    about = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, duckdb {duckdb.__version__}"
-    found = {"machine": f"{about}, load {os.getloadavg()[0]:.1f} at the start"}
+    about = [platform.machine(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}"]
+    about.append(f"DuckDB {duckdb.__version__}")
+    found = {"machine": f"{', '.join(about)}, load {os.getloadavg()[0]:.1f} at the start"}
     with tempfile.TemporaryDirectory(prefix="propcal-bench-", dir=options.folder) as folder:
         found |= files([int(n) for n in options.rows], options.pairs, Path(folder), options.kind)
         if options.spark:

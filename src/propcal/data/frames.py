@@ -176,8 +176,8 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
     except TypeError:
         raise InputError(
             f"{name} must be a data frame (pandas, polars, pyarrow), a series, a mapping or an array; "
-            f"got {type(frame).__name__}. Atoms are also made of a DuckDB relation, a Spark or Dask frame, and "
-            "of files: Atoms.from_files"
+            f"got {type(frame).__name__}. Atoms are also made of a DuckDB relation, a Spark or Dask frame, "
+            "and of files: Atoms.from_files"
         ) from None
     if isinstance(native, nw.Series):
         only = list(wanted) if wanted is not None and len(wanted) == 1 and not native.name else None

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engines import dask_client, spark  # noqa: F401
+from engines import dask_client, postgres, spark  # noqa: F401
 
 
 @pytest.fixture(scope="session")

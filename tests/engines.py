@@ -1,11 +1,16 @@
-"""Engines for tests: one Spark session and one Dask cluster for each test process.
+"""Engines for tests: one Spark session, one Dask cluster and one PostgreSQL for each test process.
 
-Tests that use them carry `pytest.mark.xdist_group("spark")` or `("dask")`, so that one process has them all.
+Tests that use them carry `pytest.mark.xdist_group("spark")`, `("dask")` or `("postgres")`, so that one
+process has them all.
 """
 
 import os
+import pwd
 import shutil
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +61,42 @@ def dask_client():
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+def _newest_postgres():
+    """The folder of PostgreSQL's programs, where Debian puts them or on the path."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda p: int(p.parts[-3]))
+    elsewhere = shutil.which("initdb")
+    return found[-1].parent if found else Path(elsewhere).parent if elsewhere else None
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A connection to a PostgreSQL of our own, on a socket in a folder that goes with it."""
+    psycopg = pytest.importorskip("psycopg")
+    programs = _newest_postgres()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed")
+    as_user = []
+    with tempfile.TemporaryDirectory(prefix="propcal-pg-") as folder:
+        if os.getuid() == 0:  # which PostgreSQL refuses to run as
+            try:
+                owner = pwd.getpwnam("postgres")
+            except KeyError:
+                pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+            as_user = ["runuser", "-u", "postgres", "--"]
+
+        def run(program, *arguments):
+            command = [*as_user, programs / program, *arguments]
+            subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+        data = f"{folder}/data"
+        run("initdb", "-D", data, "-U", "propcal", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        options = f"-k {folder} -c listen_addresses= -c fsync=off"
+        run("pg_ctl", "-D", data, "-l", f"{folder}/log", "-o", options, "-w", "start")
+        try:
+            with psycopg.connect(host=folder, user="propcal", dbname="postgres", autocommit=True) as connection:
+                yield connection
+        finally:
+            run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from propcal.core.atoms import Atoms
+    from propcal.output.sql import SqlExport
 
 
 MOST_RECENT = 16  # sets of patterns for which maps are kept
@@ -318,6 +319,67 @@ class Correction:
         from propcal.output.plots import plot_correction
 
         return plot_correction(self, patterns, ax=ax)
+
+    def to_sql(
+        self,
+        dialect: str = "duckdb",
+        *,
+        score: str,
+        table: str | Sequence[str] = "people",
+        form: str = "lookup",
+        column: str = "corrected",
+        lookup_table: str | Sequence[str] = "propcal_lookup",
+        unseen: str | None = None,
+        types: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> SqlExport:
+        """SQL that corrects the scores of a table where it is, to the last bit as `apply` does.
+
+        A score that is NULL, NaN or outside [0, 1] gives NULL.
+
+        Parameters
+        ----------
+        dialect : "duckdb", "sqlite", "postgres", "spark", "tsql", "snowflake" or "bigquery"
+            The last three are written by sqlglot (``pip install "propcal[sql]"``) and are not run by
+            the tests of propcal.
+        score : str
+            Column with the score.
+        table : str or sequence of str, default="people"
+            Table with the score and the columns that the correction reads. Dots separate schema and
+            table; where a name has a dot itself, give the parts as a list.
+        form : "lookup" or "case"
+            A lookup table and a query that reads it, or one long expression that needs no table.
+        column : str, default="corrected"
+            Name of the new column.
+        lookup_table : str or sequence of str, default="propcal_lookup"
+        unseen : "replay", "keep" or "error", optional
+            Overrides the policy of the correction. "error" gives NULL; "replay" lists every combination
+            of known levels and others, at most 10,000.
+        types : dict, optional
+            What columns hold in the database: "text", "number" or "boolean". DuckDB, SQLite,
+            PostgreSQL and Spark find out; for the others it is guessed from the levels.
+        columns : dict, optional
+            What columns are called in the database, where that is not as in fitting.
+
+        Returns
+        -------
+        SqlExport
+            ``str()`` of it is the script; its parts are `setup`, `query` and `expression`.
+        """
+        from propcal.output.sql import export_sql
+
+        return export_sql(
+            self,
+            dialect,
+            score=score,
+            table=table,
+            form=form,
+            column=column,
+            lookup_table=lookup_table,
+            unseen=unseen,
+            types=types,
+            columns=columns,
+        )
 
     def _repr_html_(self) -> str:
         from propcal.output.notebook import correction_html

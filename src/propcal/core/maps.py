@@ -74,7 +74,7 @@ class PatternMaps:
         """Pieces of one pattern's start, cut where it enters another piece of the updates."""
         at, values = knots(), self.smooth[pattern]
         low, high = self.starts[pattern], self.starts[pattern + 1]
-        begin = np.union1d(at[:-1], _reaches(self.begin[low:high], at, values))
+        begin = np.union1d(at[:-1], start_reaches(self.begin[low:high], at, values))
         line = np.searchsorted(at, begin, side="right") - 1
         rise = np.diff(values) / np.diff(at)
         value = _apply_start(begin, at, values)
@@ -86,7 +86,7 @@ class PatternMaps:
         return begin[new], slope[new], intercept[new]
 
 
-def _reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray:
+def start_reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray:
     """The first raw score that the start takes to each target or above it; exact."""
     k = np.searchsorted(values[1:-1], targets) + 1
     width, rise, missing = at[k] - at[k - 1], values[k] - values[k - 1], targets - values[k - 1]

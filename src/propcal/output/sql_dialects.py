@@ -1,0 +1,234 @@
+"""What differs between databases: quoting, types, whole-number division, collations, kinds of columns.
+
+DuckDB, SQLite, PostgreSQL and Spark are run in the tests. The text for SQL Server, Snowflake and
+BigQuery goes through sqlglot, which reads it in that dialect and writes it anew; it was not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from propcal.errors import InputError
+
+TWO_32 = 1 << 32
+
+
+def _doubled(mark: str) -> Callable[[str], str]:
+    """Quote by a mark that is doubled where it stands inside."""
+    close = {"[": "]"}.get(mark, mark)
+    return lambda text: mark + text.replace(close, close * 2) + close
+
+
+def _backslashes(*, newline: bool) -> Callable[[str], str]:
+    """Single quotes where a backslash begins an escape; `newline`: a line break must be one, too."""
+    breaks = {"\n": "\\n", "\r": "\\r"} if newline else {}
+    table = str.maketrans({"\\": "\\\\", "'": "\\'", **breaks})
+    return lambda text: f"'{text.translate(table)}'"
+
+
+def _postgres_text(text: str) -> str:
+    """E'...' means the same whether or not the server takes backslashes in plain quotes for escapes."""
+    plain = "'" + text.replace("'", "''") + "'"
+    return "E" + plain.replace("\\", "\\\\") if "\\" in text else plain
+
+
+def _spark_text(text: str) -> str:
+    """A dollar sign by its number: Spark replaces ${...} even within quotes."""
+    return _backslashes(newline=True)(text).replace("$", "\\u0024")
+
+
+def _tsql_text(text: str) -> str:
+    """A backslash at the end of a line would join it with the next one, so the text is broken there."""
+    quoted = "N'" + text.replace("'", "''") + "'"
+    for end in ("\r\n", "\n"):
+        quoted = quoted.replace("\\" + end, "\\' + N'" + end)
+    return f"({quoted})" if "' + N'" in quoted else quoted
+
+
+def _bigquery_name(text: str) -> str:
+    for mark, written in (("\\", "\\\\"), ("`", "\\`"), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(mark, written)
+    return f"`{text}`"
+
+
+def _spark_name(text: str) -> str:
+    if "${" in text:
+        raise InputError(
+            f"the name {text!r} cannot be written for Spark, which replaces ${{...}} in any text"
+        )
+    return "`" + text.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one database writes what a correction needs; {c} is a column, {x} an expression.
+
+    `is_fraction` and `no_text` ask the database what kind of column it is, while it runs; without them
+    the kinds are taken from the levels, or given.
+    """
+
+    title: str
+    text: Callable[[str], str]
+    name: Callable[[str], str]
+    double: str = "DOUBLE"
+    whole: str = "BIGINT"
+    string: str = "VARCHAR"
+    divide: str = "{n} / {d}"  # whole numbers of 0 or more, rounded down
+    floor: str = "CAST(FLOOR({x}) AS BIGINT)"
+    is_whole: str = "{x} = FLOOR({x})"
+    no_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a value that is not a number is missing
+    number: str = "CAST({c} AS DOUBLE)"
+    fraction: str = "CAST(CAST({c} AS VARCHAR) AS DOUBLE)"  # by its text: branches must fit any column
+    truth: str = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
+    exact_text: str = "{x}"  # compared by code points, whatever the collation of the column
+    suffix: str = ""  # what exact_text adds
+    is_fraction: str = ""
+    no_text: str = ""
+    has_truths: bool = True
+    indexed: bool = False
+    temporary_view: bool = False
+    searches: bool = False  # a subquery that searches the index, instead of a join
+    executed: bool = True
+    rows_at_once: int = 500
+    glot: str = ""
+
+    def literal(self, value: float) -> str:
+        """A number that is read as this very double.
+
+        Decimal fractions are not trusted to every reader: the double is a whole number divided by a
+        power of two, and both can be written exactly.
+        """
+        over, below = value.as_integer_ratio()
+        if abs(over) <= 1 << 53 and below == 1:
+            return str(over)
+        if abs(over) <= 1 << 53 and below < 1 << 63:
+            return f"(CAST({over} AS {self.double}) / CAST({below} AS {self.double}))"
+        return f"CAST('{value!r}' AS {self.double})"
+
+    def key(self, text: str) -> str:
+        """A level, as `exact_text` is compared with it."""
+        return self.text(checked(text, "a level") + self.suffix)
+
+    def identifier(self, text: str) -> str:
+        """The name of a column or table."""
+        return self.name(checked(text, "a name"))
+
+
+def checked(text: str, what: str) -> str:
+    """Refuse what no database can hold."""
+    if not isinstance(text, str) or (what == "a name" and not text):
+        raise InputError(f"SQL: {what} must be a text that is not empty; got {text!r}")
+    if "\0" in text:
+        raise InputError(f"SQL: {what} holds a NUL character, which databases do not take: {text[:40]!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"SQL: {what} is no valid Unicode text: {text[:40]!r}") from None
+    return text
+
+
+_FLOATS = "typeof({c}) IN ('FLOAT', 'DOUBLE') OR typeof({c}) LIKE 'DECIMAL%'"
+_PG_FLOATS = "'real', 'double precision', 'numeric'"
+
+DIALECTS = {
+    "duckdb": Dialect(
+        "DuckDB",
+        _doubled("'"),
+        _doubled('"'),
+        divide="{n} // {d}",
+        exact_text='({x}) COLLATE "binary"',
+        is_fraction=f"({_FLOATS})",
+        no_text="typeof({c}) NOT LIKE 'VARCHAR%' AND typeof({c}) NOT LIKE 'ENUM%'",
+    ),
+    "sqlite": Dialect(
+        "SQLite",
+        _doubled("'"),
+        _doubled("`"),  # a name in double quotes that is no column would be taken for a text
+        double="REAL",
+        whole="INTEGER",
+        string="TEXT",
+        floor="CAST({x} AS INTEGER)",  # builds without floor() exist; 0 or more is cut off the same
+        is_whole="{x} = CAST({x} AS INTEGER)",
+        no_nan="{x}",  # SQLite has none
+        number="CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS REAL) END",  # a text would be 0
+        fraction="{c}",
+        truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST({c} AS TEXT) END",
+        exact_text="({x}) COLLATE BINARY",
+        is_fraction="typeof({c}) = 'real'",
+        no_text="typeof({c}) <> 'text'",
+        has_truths=False,
+        indexed=True,
+        searches=True,
+    ),
+    "postgres": Dialect(
+        "PostgreSQL",
+        _postgres_text,
+        _doubled('"'),
+        double="DOUBLE PRECISION",
+        string="TEXT",
+        no_nan="NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
+        number="CAST({c} AS DOUBLE PRECISION)",
+        fraction="CAST(CAST({c} AS TEXT) AS DOUBLE PRECISION)",
+        exact_text='({x}) COLLATE "C"',
+        is_fraction=f"pg_typeof({{c}}) IN ({_PG_FLOATS})",
+        no_text=f"pg_typeof({{c}}) IN ('boolean', 'smallint', 'integer', 'bigint', {_PG_FLOATS})",
+        indexed=True,
+        searches=True,
+    ),
+    "spark": Dialect(
+        "Spark SQL",
+        _spark_text,
+        _spark_name,
+        string="STRING",
+        divide="{n} DIV {d}",
+        fraction="CAST(CAST({c} AS STRING) AS DOUBLE)",
+        is_fraction=f"({_FLOATS.lower().replace('typeof({c}) in', 'typeof({c}) IN')})",
+        no_text="typeof({c}) NOT LIKE 'string%'",
+        temporary_view=True,
+    ),
+    "tsql": Dialect(
+        "SQL Server",
+        _tsql_text,
+        _doubled("["),
+        double="FLOAT",
+        string="NVARCHAR(MAX)",
+        # a literal above 2**31 is a decimal number here, and decimals divide with a fraction
+        divide="CAST({n} AS BIGINT) / CAST({d} AS BIGINT)",
+        no_nan="{x}",  # SQL Server has none
+        number="CAST({c} AS FLOAT)",
+        truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END",
+        # = takes no notice of blanks at the end, so both sides get an end that is none
+        exact_text="CAST({x} AS NVARCHAR(MAX)) COLLATE Latin1_General_BIN2 + N'.'",
+        suffix=".",
+        has_truths=False,
+        indexed=True,
+        executed=False,
+        glot="tsql",
+    ),
+    "snowflake": Dialect(
+        "Snowflake",
+        _backslashes(newline=True),
+        _doubled('"'),
+        # / rounds to some decimals, so only what is divisible is divided
+        divide="({n} - MOD({n}, {d})) / {d}",
+        exact_text="COLLATE({x}, '')",
+        executed=False,
+        glot="snowflake",
+    ),
+    "bigquery": Dialect(
+        "BigQuery",
+        _backslashes(newline=True),
+        _bigquery_name,
+        double="FLOAT64",
+        whole="INT64",
+        string="STRING",
+        divide="DIV({n}, {d})",
+        floor="CAST(FLOOR({x}) AS INT64)",
+        no_nan="CASE WHEN NOT IS_NAN({x}) THEN {x} END",
+        number="CAST({c} AS FLOAT64)",
+        exact_text="COLLATE({x}, '')",
+        executed=False,
+        glot="bigquery",
+    ),
+}

@@ -1,9 +1,10 @@
-"""Databases for tests: each takes a pandas frame as a table and gives back the columns of a query."""
+"""Databases for tests: each takes an arrow table, and gives back the rows of a query."""
 
 import sqlite3
+from decimal import Decimal
 
 import duckdb
-import pandas as pd
+import pyarrow as pa
 
 
 class DuckDb:
@@ -12,10 +13,13 @@ class DuckDb:
     def __init__(self):
         self.connection = duckdb.connect()
 
-    def load(self, table, frame):
+    def load(self, table, rows):
+        self.drop(table)
+        self.connection.register("_rows", rows)
+        self.connection.execute(f'CREATE TABLE "{table}" AS SELECT * FROM _rows')
+
+    def drop(self, table):
         self.connection.execute(f'DROP TABLE IF EXISTS "{table}"')
-        self.connection.register("_frame", frame)
-        self.connection.execute(f'CREATE TABLE "{table}" AS SELECT * FROM _frame')
 
     def run(self, statement):
         return self.connection.execute(statement)
@@ -30,30 +34,33 @@ class Sqlite(DuckDb):
     def __init__(self):
         self.connection = sqlite3.connect(":memory:")
 
-    def load(self, table, frame):
-        marks = ", ".join("?" * frame.shape[1])
-        names = ", ".join('"' + name.replace('"', '""') + '"' for name in frame.columns)
-        self.connection.execute(f'DROP TABLE IF EXISTS "{table}"')
+    def load(self, table, rows):
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in rows.column_names)
+        self.drop(table)
         self.connection.execute(f'CREATE TABLE "{table}" ({names})')
-        self.connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', _plain_rows(frame))
+        columns = [
+            [float(value) if isinstance(value, Decimal) else value for value in column.to_pylist()]
+            for column in rows.columns
+        ]
+        marks = ", ".join("?" * len(columns))
+        self.connection.executemany(f'INSERT INTO "{table}" VALUES ({marks})', zip(*columns))
 
 
 class Postgres(DuckDb):
     name = "postgres"
-    types = {"f": "double precision", "i": "bigint", "b": "boolean"}
+    types = {"double": "double precision", "float": "real", "int64": "bigint", "bool": "boolean"}
 
     def __init__(self, connection):
         self.connection = connection
 
-    def load(self, table, frame):
-        columns = ", ".join(
-            '"' + name.replace('"', '""') + '" ' + self.types.get(frame[name].dtype.kind, "text")
-            for name in frame.columns
-        )
-        self.connection.execute(f'DROP TABLE IF EXISTS "{table}"')
-        self.connection.execute(f'CREATE TABLE "{table}" ({columns})')
+    def load(self, table, rows):
+        kinds = [self.types.get(str(kind), "text") for kind in rows.schema.types]
+        kinds = ["numeric" if pa.types.is_decimal(t) else k for t, k in zip(rows.schema.types, kinds)]
+        quoted = ['"' + name.replace('"', '""') + '"' for name in rows.column_names]
+        self.drop(table)
+        self.connection.execute(f'CREATE TABLE "{table}" ({", ".join(map(" ".join, zip(quoted, kinds)))})')
         with self.connection.cursor().copy(f'COPY "{table}" FROM STDIN') as copy:
-            for row in _plain_rows(frame):
+            for row in zip(*[column.to_pylist() for column in rows.columns]):
                 copy.write_row(row)
 
 
@@ -63,20 +70,14 @@ class Spark(DuckDb):
     def __init__(self, session):
         self.connection = session
 
-    def load(self, table, frame):
-        self.connection.createDataFrame(frame).createOrReplaceTempView(table)
+    def load(self, table, rows):
+        self.connection.createDataFrame(rows).createOrReplaceTempView(table)
+
+    def drop(self, table):
+        self.connection.sql(f"DROP VIEW IF EXISTS `{table}`")
 
     def run(self, statement):
         return self.connection.sql(statement)
 
     def rows(self, query):
         return [tuple(row) for row in self.connection.sql(query).collect()]
-
-
-def _plain_rows(frame):
-    """Rows of Python objects; None where a text or a truth is missing."""
-    columns = [
-        [None if column.dtype.kind not in "fib" and pd.isna(v) else v for v in column.tolist()]
-        for _, column in frame.items()
-    ]
-    return list(zip(*columns))

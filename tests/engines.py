@@ -93,10 +93,12 @@ def postgres():
 
         data = f"{folder}/data"
         run("initdb", "-D", data, "-U", "propcal", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        options = f"-k {folder} -c listen_addresses= -c fsync=off"
+        options = f"-k {folder} -c listen_addresses= -c fsync=off -c jit=off"
         run("pg_ctl", "-D", data, "-l", f"{folder}/log", "-o", options, "-w", "start")
         try:
-            with psycopg.connect(host=folder, user="propcal", dbname="postgres", autocommit=True) as connection:
+            with psycopg.connect(
+                host=folder, user="propcal", dbname="postgres", autocommit=True
+            ) as connection:
                 yield connection
         finally:
             run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")

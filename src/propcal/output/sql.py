@@ -98,14 +98,15 @@ def export_sql(
     source, corrected = alias + d.identifier(score), d.identifier(column)
     setup: tuple[str, ...] = ()
     text, kept = "", unseen == "keep"
+    pattern = _emit(d, reader.pattern())
     if form == "case":
-        made = expression(d, lines, numbers, pattern=reader.pattern(), column=source, kept=kept)
-        text = _emit(d, made)
+        text = expression(d, lines, numbers, pattern=pattern, column=source, kept=kept)
         query = f"SELECT p.*, {text} AS {corrected}\nFROM {people} AS p"
     else:
-        setup = tuple(_emit(d, made) for made in make_table(d, lookup, lookup_rows(lines, numbers)))
+        create, *fill = make_table(d, lookup, lookup_rows(lines, numbers))
+        setup = (_emit(d, create), *fill)  # what remains are numbers
         value = d.number.format(c=source)
-        query = _emit(d, lookup_query(d, people, lookup, corrected, reader.pattern(), value, kept=kept))
+        query = _emit(d, lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
     header = _header(correction, d, form, unseen, patterns, numbers, score)
     return SqlExport(dialect, form, header, setup, query, text, lines, numbers)
 

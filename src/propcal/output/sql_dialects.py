@@ -182,6 +182,7 @@ DIALECTS = {
         _spark_name,
         string="STRING",
         divide="{n} DIV {d}",
+        is_whole="{x} % 1 = 0",  # FLOOR gives a whole number here, and refuses large ones
         fraction="CAST(CAST({c} AS STRING) AS DOUBLE)",
         is_fraction=f"({_FLOATS.lower().replace('typeof({c}) in', 'typeof({c}) IN')})",
         no_text="typeof({c}) NOT LIKE 'string%'",

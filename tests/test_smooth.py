@@ -9,6 +9,7 @@ from propcal.core.cells import CURVE, Basis, Cells, count_cells
 from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
+from propcal.core.maps import PatternMaps
 from propcal.core.smooth import MOST_TERMS, fit_effects, learn_start
 from propcal.core.start import N_KNOTS, SHIFT_UNIT, SmoothStart, knots, logistic_table
 from propcal.data.people import rows_to_atoms
@@ -358,3 +359,13 @@ def test_rare_risks_are_put_right_not_made_worse(middle, slope, offset):
     model = PMCBoost().fit(score, y)
     assert model.correction_.start is not None
     assert loss(model.predict(score)) < 0.5 * loss(score)
+
+
+def test_a_piece_that_begins_at_one_has_its_place_in_the_table():
+    at = knots()
+    begins, values = np.array([0, UNIT]), np.array([0, 5])
+    maps = PatternMaps(np.array([0, 2]), begins, np.array([1, 0]), values, at[None, :])
+    _, begin, slope, intercept = maps.pieces()
+    assert begin.tolist() == [0, UNIT]
+    assert slope.tolist() == [1, 0]
+    assert intercept.tolist() == [0, 5 / UNIT]

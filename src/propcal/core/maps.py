@@ -75,7 +75,7 @@ class PatternMaps:
         at, values = knots(), self.smooth[pattern]
         low, high = self.starts[pattern], self.starts[pattern + 1]
         begin = np.union1d(at[:-1], start_reaches(self.begin[low:high], at, values))
-        line = np.searchsorted(at, begin, side="right") - 1
+        line = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)  # 1 ends the last line
         rise = np.diff(values) / np.diff(at)
         value = _apply_start(begin, at, values)
         piece = low + np.searchsorted(self.begin[low:high], value, side="right") - 1

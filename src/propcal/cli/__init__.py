@@ -16,6 +16,7 @@ from propcal.cli.apply import apply
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit
 from propcal.cli.demo import demo
+from propcal.cli.export import export
 from propcal.cli.fit import fit
 from propcal.cli.paper import app as paper
 from propcal.cli.screen import in_flags
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (demo, audit, fit, apply, atoms, merge):
+for command in (demo, audit, fit, apply, atoms, merge, export):
     app.command()(command)
 app.add_typer(paper)
 

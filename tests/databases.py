@@ -6,6 +6,8 @@ from decimal import Decimal
 import duckdb
 import pyarrow as pa
 
+POSTGRES_TYPES = {"double": "double precision", "float": "real", "int64": "bigint", "bool": "boolean"}
+
 
 class DuckDb:
     name = "duckdb"
@@ -48,13 +50,12 @@ class Sqlite(DuckDb):
 
 class Postgres(DuckDb):
     name = "postgres"
-    types = {"double": "double precision", "float": "real", "int64": "bigint", "bool": "boolean"}
 
     def __init__(self, connection):
         self.connection = connection
 
     def load(self, table, rows):
-        kinds = [self.types.get(str(kind), "text") for kind in rows.schema.types]
+        kinds = [POSTGRES_TYPES.get(str(kind), "text") for kind in rows.schema.types]
         kinds = ["numeric" if pa.types.is_decimal(t) else k for t, k in zip(rows.schema.types, kinds)]
         quoted = ['"' + name.replace('"', '""') + '"' for name in rows.column_names]
         self.drop(table)

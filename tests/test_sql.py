@@ -1,11 +1,13 @@
 """SQL gives what Python gives, to the last bit, on every database that is run here."""
 
-import json
 import re
 import struct
+import sys
+import warnings
 from decimal import Decimal
 from itertools import product
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -305,7 +307,6 @@ def test_hostile_names_and_levels_survive_where_sql_is_not_run(dialect):
         node.this for node in parsed.find_all(exp.Literal, exp.National) if node.args.get("is_string", True)
     }
     suffix = DIALECTS[dialect].suffix
-    joined = {"\\" + suffix, "\nnext" + suffix}  # SQL Server: broken where a line would go on
     for level in HOSTILE:
         whole = level + suffix
         assert whole in found or (dialect == "tsql" and level == "\\\nnext"), level
@@ -365,20 +366,14 @@ def test_letters_count_whatever_the_collation_of_a_column(db):
         combinations(race=texts("asian", "Asian", "BLACK", "Asian ")), np.linspace(0, 1, 50)
     )
     db.load("people", table)
-    kind, rest = {
-        "duckdb": ("VARCHAR COLLATE NOCASE", ""),
-        "sqlite": ("TEXT COLLATE NOCASE", ""),
-        "postgres": ("TEXT COLLATE blind", ""),
-        "spark": ("STRING COLLATE UTF8_LCASE", ""),
-    }[db.name]
+    kinds = {"duckdb": "VARCHAR COLLATE NOCASE", "sqlite": "TEXT COLLATE NOCASE"}
+    kind = kinds.get(db.name, "TEXT COLLATE blind")
     if db.name == "postgres":
-        db.run(
-            "CREATE COLLATION IF NOT EXISTS blind (provider=icu, locale='und-u-ks-level2', deterministic=false)"
-        )
+        settings = "provider=icu, locale='und-u-ks-level2', deterministic=false"
+        db.run(f"CREATE COLLATION IF NOT EXISTS blind ({settings})")
     if db.name == "spark":
-        db.run(
-            "CREATE OR REPLACE TEMPORARY VIEW blind AS SELECT id, risk, race COLLATE UTF8_LCASE AS race FROM people"
-        )
+        view = "CREATE OR REPLACE TEMPORARY VIEW blind"
+        db.run(f"{view} AS SELECT id, risk, race COLLATE UTF8_LCASE AS race FROM people")
     else:
         db.drop("blind")
         db.run(f"CREATE TABLE blind (id BIGINT, risk DOUBLE PRECISION, race {kind})")
@@ -386,3 +381,114 @@ def test_letters_count_whatever_the_collation_of_a_column(db):
     wanted = bits(correction.apply(table["risk"].to_numpy(), table))
     query = correction.to_sql(db.name, score="risk", table="blind", form="case").query
     assert bits([row[-1] for row in sorted(db.rows(query))]) == wanted
+
+
+def test_columns_may_be_called_otherwise_and_their_kinds_be_said(embedded):
+    correction = fitted(Groups(columns=["ward", "icu"], cuts={"age": [30]}), PMCBoost.paper, alpha=0.5)
+    table = combinations(
+        ward=texts("1", "2", "3", None), icu=pa.array([True, False, None]), age=pa.array([29.0, 30.0, None])
+    )
+    table = each_with_every(table, np.linspace(0, 1, 50))
+    wanted = correction.apply(table["risk"].to_numpy(), table)
+    renamed = table.rename_columns(["id", "risk", "Ward no.", "icu", "AGE"])
+    export = correction.to_sql(
+        embedded.name,
+        score="risk",
+        unseen="replay",
+        types={"ward": "text", "icu": "boolean", "age": "number"},
+        columns={"ward": "Ward no.", "age": "AGE"},
+    )
+    assert 'typeof(p."Ward' not in export.query
+    assert bits(score_in(embedded, export, renamed)[1]) == bits(wanted)
+
+
+def test_a_condition_without_attributes_and_an_empty_correction_are_fine(embedded):
+    rng = np.random.default_rng(0)
+    score, y = rng.random(500), rng.random(500) < 0.3
+    for method in (PMCBoost.paper(), PMCBoost.paper(max_updates=0)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it did not converge
+            correction = method.fit(score, y).correction_
+        table = pa.table({"id": np.arange(4), "risk": [0.1, 0.1 + 1e-12, 0.9, 1.0]})
+        for form in ("lookup", "case"):
+            export = correction.to_sql(embedded.name, score="risk", form=form)
+            found = score_in(embedded, export, table)[1]
+            assert bits(found) == bits(correction.apply(table["risk"].to_numpy()))
+
+
+def test_the_script_is_the_whole_and_begins_with_what_it_is(small):
+    export = small.to_sql(score="risk", table="clinic.visits", lookup_table=["clinic", "look.up"])
+    first = export.script.splitlines()[:8]
+    assert all(line.startswith("-- ") for line in first[:7])
+    assert "DuckDB" in first[0]
+    assert small.about["fingerprint"] in first[1]
+    assert "pattern 1: icu" in export.header
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA clinic; CREATE TABLE clinic.visits (risk DOUBLE, icu BOOLEAN)")
+    connection.execute("INSERT INTO clinic.visits VALUES (0.3, true)")
+    assert connection.execute(str(export)).fetchall()[0][2] == small.apply([0.3], {"icu": [True]})[0]
+    assert connection.execute('SELECT * FROM clinic."look.up"').df().equals(export.to_frame())
+    assert "lookup" in repr(export)
+
+
+def test_a_comment_cannot_be_ended_by_a_name():
+    _, correction = hostile()
+    about = {"method": "x\n; DROP TABLE people; --", "fingerprint": "y\r\nDROP"}
+    wicked = Correction(
+        correction.patterns, correction.groups, correction.bins, correction.updates, "keep", about
+    )
+    header = wicked.to_sql(score="ri\nsk").header
+    assert all(line.startswith("-- ") for line in header.splitlines())
+    assert not set(";'`$") & set(
+        header.replace("propcal; the SQL", "").replace("statements once;", "").replace("1; NULL", "")
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])
+def test_names_that_no_database_takes_are_refused(plain, name):
+    with pytest.raises(InputError, match="SQL: a name"):
+        plain.to_sql(score=name)
+
+
+def test_a_level_with_a_nul_is_refused():
+    score, y = np.linspace(0, 1, 100), np.arange(100) % 2
+    correction = PMCBoost.paper().fit(score, y, sensitive_features={"a": ["x\0"] * 100}).correction_
+    with pytest.raises(InputError, match="NUL"):
+        correction.to_sql(score="risk")
+
+
+def test_what_cannot_be_is_refused_and_said(plain, monkeypatch):
+    for options, words in [
+        ({"dialect": "oracle"}, "dialect must be one of"),
+        ({"form": "view"}, "form must be one of"),
+        ({"unseen": "guess"}, "unseen must be one of"),
+        ({"types": {"age": "date"}}, "type of 'age'"),
+        ({"types": {"height": "number"}}, "types names 'height'"),
+        ({"columns": {"height": "h"}}, "columns names 'height'"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            plain.to_sql(**{"score": "risk", **options})
+    with pytest.raises(InputError, match="Spark"):
+        plain.to_sql("spark", score="${x}")
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(InputError, match=r'pip install "propcal\[sql\]"'):
+        plain.to_sql("snowflake", score="risk")
+    plain.to_sql("postgres", score="risk")  # needs no sqlglot
+
+
+def test_too_many_combinations_are_refused_with_a_way_out():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.choice([*"abcdefghij"], 2000) for name in "wxyz"})
+    model = PMCBoost.paper(intersections=1, alpha=0.5, gamma=0.01)
+    correction = model.fit(rng.random(2000), rng.random(2000) < 0.5, sensitive_features=frame).correction_
+    with pytest.raises(InputError, match=r'10,000 can be. unseen="keep"'):
+        correction.to_sql(score="risk")
+    assert len(correction.to_sql(score="risk", unseen="keep").numbers) == len(correction.patterns)
+
+
+def test_numbers_are_written_so_that_the_same_double_is_read(embedded):
+    dialect = DIALECTS[embedded.name]
+    rng = np.random.default_rng(0)
+    values = [0.1, -0.3, 1 / 3, 41.3, 1e15 / 3, 2.0**53, 1e-5, -17.0, *rng.normal(size=200)]
+    for value in values:
+        assert embedded.rows(f"SELECT CAST({dialect.literal(value)} AS {dialect.double})") == [(value,)]

@@ -27,6 +27,7 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/cohort.py
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/sql.py
 
 bench-quality: .venv/developed
 	$(BIN)/pip install --quiet --group peers

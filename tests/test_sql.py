@@ -171,8 +171,9 @@ def plain():
     return correction
 
 
-def test_a_smooth_start_and_the_updates_after_it_are_the_same_to_the_last_bit(db, smooth):
-    assert_same(db, smooth, PEOPLE, forms=("lookup",), unseen="keep")
+def test_a_smooth_start_and_the_updates_after_it_are_the_same_to_the_last_bit(db, smooth, small):
+    correction = small if db.name == "spark" else smooth  # fewer patterns where every query takes seconds
+    assert_same(db, correction, PEOPLE, forms=("lookup",), unseen="keep")
 
 
 def test_combinations_that_were_not_seen_are_replayed(db, plain):
@@ -201,7 +202,8 @@ def test_combinations_that_were_not_seen_are_kept_or_null(embedded, plain):
         )
 
 
-def test_a_score_that_is_no_probability_gives_null_and_never_a_risk(db, plain):
+def test_a_score_that_is_no_probability_gives_null_and_never_a_risk(db):
+    plain = fitted(Groups(columns=["race"]), PMCBoost.paper, alpha=0.5, n_bins=3)
     bad = [None, float("nan"), -0.1, 1.1, float("inf"), -float("inf"), 1e300, -5e-324, np.nextafter(1, 2)]
     good = [0.0, -0.0, 1.0, 0.25]
     table = pa.table(
@@ -209,8 +211,6 @@ def test_a_score_that_is_no_probability_gives_null_and_never_a_risk(db, plain):
             "id": list(range(len(bad) + len(good))),
             "risk": pa.array(bad + good, pa.float64(), from_pandas=False),
             "race": texts(*["Asian", "Martian"] * 6, "Black"),
-            "icu": [True] * 13,
-            "age": [50.0] * 13,
         }
     )
     chosen = [("lookup", "keep"), ("case", "replay"), ("lookup", "replay"), ("case", "keep")]

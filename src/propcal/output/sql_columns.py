@@ -117,12 +117,14 @@ class Reader:
         sizes = [len(levels) + 1 for levels in patterns.levels]
         if prod(sizes) >= 1 << 62:
             raise InputError(f"{len(sizes)} attributes have more combinations of levels than SQL can number")
-        factors = [prod(sizes[a + 1 :]) for a in range(len(sizes))]
         wide = prod(sizes) >= 1 << 31  # more than plain whole numbers hold
-        terms = [
-            f"{f'CAST({factor} AS {self.dialect.whole})' if wide else factor} * {self._place(a)}"
-            for a, factor in enumerate(factors)
-        ]
+        terms = []
+        for a in range(len(sizes)):
+            factor = prod(sizes[a + 1 :])
+            times = (
+                f"CAST({factor} AS {self.dialect.whole}) * " if wide else f"{factor} * " if factor > 1 else ""
+            )
+            terms.append(times + self._place(a))
         if not terms:
             return "0"
         return " + ".join(terms)

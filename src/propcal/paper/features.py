@@ -24,7 +24,7 @@ VERSION = 1
 # Words of the chief complaint are features if so large a share of the training visits has them, the most
 # frequent ones first; real complaints have thousands of words, most of them misspelt, in a handful of visits.
 WORD_SHARE = 0.001
-MOST_WORDS = 500
+MOST_WORDS = 300
 
 Matrix = npt.NDArray[np.float32]
 

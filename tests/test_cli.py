@@ -94,7 +94,7 @@ def test_commands_are_listed_in_the_order_of_use():
     shown = run(env={**os.environ, "COLUMNS": "80"})
     assert shown.returncode == 0
     listed = re.findall(r"^│ (\w+) ", shown.stdout, re.MULTILINE)
-    assert listed == ["demo", "audit", "fit", "apply", "atoms", "merge", "paper"]
+    assert listed == ["demo", "audit", "fit", "apply", "atoms", "merge", "export", "paper"]
     assert "Start with propcal demo" in shown.stdout
 
 

@@ -87,7 +87,7 @@ def merge(
 
       propcal merge january.atoms february.atoms -o winter.atoms
     """
-    from propcal.data.many_files import find_files
+    from propcal.data.file_sets import find_files
     from propcal.output.storage import check_target
 
     paths = find_files(files)

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 
 from propcal.core.atoms import Atoms
 from propcal.data.files import PeopleFile, open_file
 from propcal.errors import InputError
 
+Files = str | PathLike[str] | Sequence[str | PathLike[str]]
 
-def find_files(names: Sequence[str | PathLike[str]]) -> list[Path]:
-    """The files of these names, in order; a name such as ``visits/*.parquet`` stands for all that match.
 
-    A file that there is, is meant itself, whatever is in its name.
-    """
+def find_files(files: Files) -> list[Path]:
+    """The files that paths and patterns such as ``visits/*.parquet`` name, each once."""
+    patterns = [files] if isinstance(files, (str, PathLike)) else list(files)
+    if not patterns:
+        raise InputError("files: name at least one file")
     found: list[Path] = []
-    for name in names:
-        path = Path(name)
-        if path.exists() or not glob.has_magic(str(name)):
-            found.append(path)
+    for pattern in (fspath(pattern) for pattern in patterns):
+        if not glob.has_magic(pattern) or Path(pattern).exists():
+            found.append(Path(pattern))
             continue
-        matches = sorted(Path(match) for match in glob.glob(str(name), recursive=True))
-        files = [match for match in matches if match.is_file()]
-        if not files:
-            raise InputError(f"there is no file {name}")
-        found += files
+        matches = sorted(path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file())
+        if not matches:
+            raise InputError(f"no file matches {pattern}")
+        found += matches
     seen: dict[Path, Path] = {}
     for path in found:
-        if path.resolve() in seen:
-            raise InputError(f"{path} is named twice; each row would be written twice")
-        seen[path.resolve()] = path
+        if "://" in fspath(path) or ":/" in fspath(path)[1:]:
+            raise InputError(
+                f"{path} is no file of this machine; read it with DuckDB and pass the relation: "
+                "Atoms.from_frame(duckdb.sql(...), ...)"
+            )
+        if seen.setdefault(path.resolve(), path) is not path:
+            raise InputError(f"{path} is named twice; each of its people would be there twice")
     return found
 
 

@@ -16,7 +16,8 @@ from propcal.core.recipes import Recipe
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.duck import fewer_threads, limited, memory_bytes, watched
 from propcal.data.engines import atoms_of_engine
-from propcal.data.many_files import Files, Source, find_files, open_files, relation
+from propcal.data.file_sets import Files, find_files
+from propcal.data.many_files import Source, open_files, relation
 from propcal.data.people import chosen_groups, made_of, resolution_bits, rows_to_atoms, wanted_columns
 from propcal.errors import InputError
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,8 +21,6 @@ from propcal.data.duck import named, quoted
 from propcal.data.files import ParquetFile, PeopleFile, check_names, open_file
 from propcal.data.text_file import TextFile
 from propcal.errors import FileFormatError, InputError
-
-Files = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 class Source(Protocol):
@@ -37,32 +34,6 @@ class Source(Protocol):
 
     def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
         """What went wrong while the files were read, without a word of what stands in them."""
-
-
-def find_files(files: Files) -> list[Path]:
-    """The files that paths and patterns such as ``visits/*.parquet`` name, each once."""
-    patterns = [files] if isinstance(files, (str, PathLike)) else list(files)
-    if not patterns:
-        raise InputError("files: name at least one file")
-    found: list[Path] = []
-    for pattern in (fspath(pattern) for pattern in patterns):
-        if not glob.has_magic(pattern) or Path(pattern).exists():
-            found.append(Path(pattern))
-            continue
-        matches = sorted(path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file())
-        if not matches:
-            raise InputError(f"no file matches {pattern}")
-        found += matches
-    seen: dict[Path, Path] = {}
-    for path in found:
-        if "://" in fspath(path) or ":/" in fspath(path)[1:]:
-            raise InputError(
-                f"{path} is no file of this machine; read it with DuckDB and pass the relation: "
-                "Atoms.from_frame(duckdb.sql(...), ...)"
-            )
-        if seen.setdefault(path.resolve(), path) is not path:
-            raise InputError(f"{path} is named twice; its people would count twice")
-    return found
 
 
 def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = ()) -> Source:

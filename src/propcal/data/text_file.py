@@ -98,9 +98,9 @@ class TextFile:
     def read_text(self, wanted: Sequence[str]) -> Any:
         """The wanted columns as they are written, in the order of the file; an empty cell is missing."""
         check_names(self.path, self.names, wanted)
-        self._refuse_truncated()
+        self.refuse_truncated()
         columns = ", ".join(f"c{self.names.index(name)} AS w{k}" for k, name in enumerate(wanted))
-        query = f"SELECT {columns} FROM {self._source(null=True)}"
+        query = f"SELECT {columns} FROM {self.source(null=True)}"
         table = self._told(lambda: self._engine.sql(query).to_arrow_table())
         if not len(table):
             raise InputError(self._no_rows())

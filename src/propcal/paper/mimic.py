@@ -93,9 +93,10 @@ class MimicCohort:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the visits as Parquet or CSV, by the ending of the name, all of it or nothing."""
-        from propcal.output.tables import open_table
+        from propcal.output.storage import whole_file
+        from propcal.output.tables import table_writer
 
-        with open_table(path, self.table.schema) as rows:
+        with whole_file(path) as part, table_writer(part, path, self.table.schema) as rows:
             for batch in self.table.to_batches():
                 rows.write(batch)
 

@@ -300,7 +300,6 @@ def test_hostile_names_and_levels_are_only_names_and_levels(db):
 def test_hostile_names_and_levels_survive_where_sql_is_not_run(dialect):
     name, correction = hostile()
     export = correction.to_sql(dialect, score="risk'`\"]", unseen="keep", form="lookup")
-    assert "executed here" not in export.header
     assert "not run" in export.header
     parsed = sqlglot.parse_one(export.query, read=dialect)
     found = {
@@ -439,9 +438,7 @@ def test_a_comment_cannot_be_ended_by_a_name():
     )
     header = wicked.to_sql(score="ri\nsk").header
     assert all(line.startswith("-- ") for line in header.splitlines())
-    assert not set(";'`$") & set(
-        header.replace("propcal; the SQL", "").replace("statements once;", "").replace("1; NULL", "")
-    )
+    assert not set(";'`$") & set(header)
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])

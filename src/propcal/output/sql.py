@@ -131,19 +131,24 @@ def _header(
     numbers: IntArray,
     score: str,
 ) -> str:
+    """The comment at the top; without semicolons, at which some tools cut a script apart."""
     about = correction.about
-    run = "run against Python in the tests" if d.executed else "not run by the propcal tests; try it first"
+    run = (
+        "run against Python in the tests"
+        if d.executed
+        else "not run by the propcal tests, so compare some rows first"
+    )
     rest = {"replay": "by the groups they belong to", "keep": "unchanged", "error": "NULL"}[unseen]
     lines = [
-        f"Corrected scores for {d.title}, made by propcal; the SQL for this database was {run}.",
+        f"Corrected scores for {d.title}, made by propcal. The SQL for this database was {run}.",
         f"Correction: {_plain(about.get('method', 'by hand'))}, fitted to the people "
         f"{_plain(about.get('fingerprint', 'unknown'))}.",
-        f"Score: {_plain(score)}, from 0 to 1; NULL, NaN and anything else give NULL.",
+        f"Score: {_plain(score)}, from 0 to 1. NULL, NaN and anything else give NULL.",
         f"Combinations of levels that were not seen in fitting: {rest}.",
     ]
     if form == "lookup":
         lines.append(
-            "Run the statements once; the query at the end can be run whenever there are new people."
+            "Run the statements once. The query at the end can be run whenever there are new people."
         )
         lines.append(
             f"A line holds from score_from to score_to, in units of 1/{UNIT}, and gives"
@@ -153,7 +158,7 @@ def _header(
         lines += names + ["and so on"] * (len(numbers) > MOST_NAMED)
     else:
         lines.append(
-            "The query reads the people; its long expression can stand in any other query of theirs."
+            "The query reads the people, its long expression can stand in any other query of theirs."
         )
     return "".join(f"-- {line}\n" for line in lines)
 

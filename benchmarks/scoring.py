@@ -88,7 +88,10 @@ def files(corrections: dict, source: Path, rows: int) -> list[dict]:
             lambda: score_file(correction, open_file(source), target, score="risk"),
             lambda: connection.execute(query).fetchall(),
         )
-        sizes = {"megabytes": os.path.getsize(target) / 1e6, "copy_megabytes": os.path.getsize(copy) / 1e6}
+        sizes = {
+            "megabytes": round(os.path.getsize(target) / 1e6, 1),
+            "copy_megabytes": round(os.path.getsize(copy) / 1e6, 1),
+        }
         found.append({"correction": name, "rows": rows} | row | sizes)
         print(json.dumps(found[-1]), flush=True)
     return found

@@ -276,12 +276,11 @@ class TestSpark:
     def test_spark_scores_its_batches_as_numpy_scores_the_whole(self, fitted, people, spark):
         from pyspark.sql.types import DoubleType
 
-        plain = people.astype({"race": "str", "age": "float"}).drop(columns="when").astype(object)
-        rows = plain.where(plain.notna(), None).values.tolist()
-        kinds = "id long, risk double, race string, gender string, age double, ok boolean"
+        people.drop(columns="when").astype({"race": "str"}).to_parquet("people.parquet")
         extra = "timestamp'2024-02-29' AS when", "array(id) AS many", "map('a', 1) AS pairs"
         narrow = "CAST(risk AS float) AS single"
-        before = spark.createDataFrame(rows, kinds).selectExpr("*", *extra, narrow).repartition(2)
+        read = spark.read.parquet(str(Path("people.parquet").resolve()))
+        before = read.selectExpr("*", *extra, narrow).repartition(2)
         after = fitted.apply("risk", before, column="better")
         assert type(after) is type(before)
         assert after.schema.fields[:-1] == before.schema.fields

@@ -244,6 +244,13 @@ def test_truths_are_levels(db):
         assert_same(db, correction, combinations(icu=values), scores=np.linspace(0, 1, 50))
 
 
+def test_the_text_true_is_meant_by_1_in_a_condition(db):
+    groups = Groups(columns=[], where={"in care": "icu = 1", "not": "icu != 0"}, intersections=1)
+    correction = fitted(groups, PMCBoost.paper, alpha=0.5, n_bins=2)
+    table = combinations(icu=texts("true", "false", "1", "0", "yes", None))
+    assert_same(db, correction, table, scores=np.linspace(0, 1, 50))
+
+
 CONDITIONS = [
     "age >= 30 and icu",
     "not age >= 30",

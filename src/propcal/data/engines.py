@@ -110,7 +110,7 @@ def _only_truths(frame: Any, column: str) -> bool:
     """Whether a column of text holds nothing but "true" and "false"."""
     text = nw.col(column).cast(nw.String)
     other = frame.select(text.alias("text")).filter(
-        ~nw.col("text").is_null() & ~nw.col("text").is_in(ex.TRUTHS)
+        ~nw.col("text").is_null() & ~nw.col("text").is_in([*ex.TRUTHS])
     )
     return not len(collected(other.head(1)))
 

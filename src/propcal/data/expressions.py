@@ -23,7 +23,7 @@ from propcal.data.totals import Trouble
 from propcal.errors import InputError
 
 Expr = Any
-TRUTHS = ("true", "false")
+TRUTHS = {"true": True, "false": False}
 
 
 def is_text(kind: Any) -> bool:
@@ -144,8 +144,8 @@ class Conditions:
     kinds : dict
         The type of each column.
     only_truths : callable
-        Says of a column of text whether nothing but "true" and "false" stands in it: then it may be
-        compared with 0 and 1, or stand alone. The data decide; few conditions ask.
+        Says of a column of text whether nothing but "true" and "false" stands in it: then it may stand
+        alone. The data decide; few conditions ask.
     """
 
     def __init__(self, kinds: Mapping[str, Any], only_truths: Callable[[str], bool]) -> None:
@@ -203,10 +203,7 @@ class Conditions:
             if not (is_text(kind) and self.only_truths(test.column)):
                 raise InputError(f"{name} alone must hold truth values; compare it with something")
             return text == "true"
-        wanted = [*asked]
-        if any(is_numeric(v) and float(v) in (0, 1) for v in asked) and self.only_truths(test.column):
-            wanted += [word for word, truth in zip(TRUTHS, (True, False)) if _says(asked, truth)]
-        return text.is_in(wanted)
+        return text.is_in([*asked, *(word for word, truth in TRUTHS.items() if _says(asked, truth))])
 
 
 def _any(parts: Sequence[Expr], column: Expr) -> Expr:

@@ -165,7 +165,7 @@ class Reader:
         key = self.key(test.column)
         if test.op == "missing":
             return f"({key} IS NULL)"
-        wanted = ("true",) if test.op == "holds" else test.values
+        wanted = ("true",) if test.op == "holds" else (*test.values, *_as_truths(test))
         found = f"{key} IN ({self._list(wanted)})"
         more = [] if test.op == "holds" else [t for t in _as_numbers(test) if t not in wanted]
         if more and self.kind(test.column) != "text":  # among texts, 02139 is not 2139
@@ -179,16 +179,19 @@ class Reader:
 
 
 def _as_numbers(test: Test) -> list[str]:
-    """Canonical texts of the values of a test, read as numbers, and of 1 and 0 as truths."""
-    found: list[str] = []
+    """Canonical texts of the values of a test, read as numbers."""
     if test.op in COMPARE:
-        return found
-    for value in filter(is_numeric, test.values):
-        number = int(value) if value.lstrip("-").isdigit() else float(value)
-        found.append(str(level_key(number)))
-        if number in (0, 1):
-            found.append("true" if number else "false")
-    return list(dict.fromkeys(found))
+        return []
+    numbers = [int(v) if v.lstrip("-").isdigit() else float(v) for v in filter(is_numeric, test.values)]
+    return list(dict.fromkeys(str(level_key(number)) for number in numbers))
+
+
+def _as_truths(test: Test) -> list[str]:
+    """Truth values that are meant by 1 and 0 among the values of a test."""
+    if test.op in COMPARE:
+        return []
+    meant = {float(value) for value in filter(is_numeric, test.values)}
+    return [word for word, number in (("true", 1.0), ("false", 0.0)) if number in meant]
 
 
 def _is_fraction(text: str) -> bool:

@@ -107,6 +107,9 @@ def test_a_trial_is_what_the_public_functions_give(visits):
     own = {"alpha": 0.1, "gamma": 0.1, "rho": 0.01}
     for name, loss in (("mc_loss", mc_loss), ("pmc_loss", pmc_loss), ("dc_loss", dc_loss)):
         assert trial[name] == pytest.approx(loss(y, score, sensitive_features=groups, **RULE), abs=1e-9)
+        # the paper's definition of the loss: a category has a hundredth of all people, whatever gamma
+        published = loss(y, score, sensitive_features=groups, min_share=0.01, **RULE)
+        assert trial[f"paper_{name}"] == pytest.approx(published, abs=1e-9)
         assert trial[f"own_{name}"] == pytest.approx(
             loss(y, score, sensitive_features=groups, **own), abs=1e-9
         )

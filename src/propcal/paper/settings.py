@@ -19,6 +19,9 @@ TEST_SHARE = 0.25
 # The rule by which every trial is judged on its test set, whatever it was fitted with.
 RULE = {"alpha": 0.1, "gamma": 0.05, "rho": 0.1, "n_bins": N_BINS}
 
+# The paper's definitions of the losses count larger categories: |S_I| >= alpha * lambda * N, without gamma.
+PAPER_RULE = {**RULE, "min_share": RULE["alpha"] / N_BINS}
+
 # Methods, as they are called in the store, in tables and in figures.
 BASE, MC, PMC, MC_FOR_PMC, OURS = "base model", "MCBoost", "PMCBoost", "MCBoost at alpha*rho", "propcal"
 

@@ -45,6 +45,9 @@ TRIAL_COLUMNS = {
     "mc_loss": "REAL",  # by settings.RULE
     "pmc_loss": "REAL",
     "dc_loss": "REAL",
+    "paper_mc_loss": "REAL",  # by settings.PAPER_RULE
+    "paper_pmc_loss": "REAL",
+    "paper_dc_loss": "REAL",
     "own_mc_loss": "REAL",  # by the rule of the fit itself
     "own_pmc_loss": "REAL",
     "own_dc_loss": "REAL",

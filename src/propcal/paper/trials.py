@@ -27,7 +27,7 @@ from propcal.estimators import MCBoost, PMCBoost
 from propcal.metrics import category_table, dc_of, mc_of, pmc_of
 from propcal.paper.base_models import Trained, train
 from propcal.paper.features import OUTCOME, TRUE_RISK, Features
-from propcal.paper.settings import BASE, GROUPINGS, N_BINS, OURS, PMC, RULE, TEST_SHARE, Setting
+from propcal.paper.settings import BASE, GROUPINGS, N_BINS, OURS, PAPER_RULE, PMC, RULE, TEST_SHARE, Setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,6 +155,7 @@ class Bench:
         columns = {**setting.columns(), "setting": setting.key(), **fit}
         columns |= {"n_train": len(train_rows.score), "n_test": len(test_rows.score)}
         columns |= _accuracy(test_rows) | _losses(test_rows, RULE)
+        columns |= {f"paper_{name}": loss for name, loss in _losses(test_rows, PAPER_RULE).items()}
         own = own_rule(setting)
         columns |= {f"own_{name}": loss for name, loss in _losses(test_rows, own).items()}
         seen = _losses(train_rows, own)

@@ -48,7 +48,7 @@ def atoms(
     For example:
 
       propcal atoms "visits/*.parquet" --score risk --outcome y --groups race
-      --resolution 2**-16 --memory 2GB -o visits.atoms
+      --resolution 2^-16 --memory 2GB -o visits.atoms
     """
     from propcal.output.storage import check_target
 

@@ -27,9 +27,9 @@ People = Annotated[
 Resolution = Annotated[
     str | None,
     typer.Option(
-        metavar="2**-N",
+        metavar="2^-N",
         rich_help_panel=_DATA,
-        help="Round scores to this grid, such as 2**-16: fewer atoms, less memory. [dim]Default: exact[/dim]",
+        help="Round scores to this grid, such as 2^-16: fewer atoms, less memory. [dim]Default: exact[/dim]",
     ),
 ]
 Memory = Annotated[

@@ -256,7 +256,7 @@ def test_little_memory_is_enough_and_what_was_put_aside_is_gone(monkeypatch):
 @pytest.mark.usefixtures("_aside")
 def test_out_of_memory_fewer_threads_then_a_resolution_that_would_fit(cohort, expected, monkeypatch):
     cohort.to_parquet("a.parquet")
-    reduce, tried = from_files.atoms_of_engine, []
+    reduce, tried = from_files.totals, []
 
     def short_of_memory(rows, *, bits, **kw):
         threads = int(duckdb_threads())
@@ -275,7 +275,7 @@ def test_out_of_memory_fewer_threads_then_a_resolution_that_would_fit(cohort, ex
         return engines[-1].sql("SELECT current_setting('threads')").fetchall()[0][0]
 
     monkeypatch.setattr(duck, "connect", remembered)
-    monkeypatch.setattr(from_files, "atoms_of_engine", short_of_memory)
+    monkeypatch.setattr(from_files, "totals", short_of_memory)
     limit = [1, 32]
     assert_same(Atoms.from_files("a.parquet", **COLUMNS, threads=4), expected)
     assert tried == [(4, 32), (2, 32), (1, 32)]
@@ -297,7 +297,7 @@ def test_a_full_disk_is_told_as_such(cohort, monkeypatch):
         raise duckdb.IOException('Could not write file "x": No space left on device')
 
     cohort.to_parquet("a.parquet")
-    monkeypatch.setattr(from_files, "atoms_of_engine", full)
+    monkeypatch.setattr(from_files, "totals", full)
     with pytest.raises(OSError, match="no space left"):
         Atoms.from_files("a.parquet", **COLUMNS)
 

@@ -289,7 +289,7 @@ def test_atoms_carry_the_words(patients, tmp_path):
         outcome="y",
         groups=Groups(columns=["sex"], cuts={"age": [50, 65]}, where=GROUPS.where),
     )
-    with pytest.raises(InputError, match="derived in different ways"):
+    with pytest.raises(InputError, match="made in different ways"):
         both + other
     with pytest.raises(InputError, match="name the columns"):
         Atoms.from_frame(patients, score="score", outcome="y", groups=Groups(cuts={"age": [50]}))

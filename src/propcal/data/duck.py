@@ -20,9 +20,11 @@ SMALLEST = 64 << 20  # with less DuckDB cannot even begin
 
 
 def connect(**config: Any) -> Any:
-    """A database in memory that fetches nothing from anywhere."""
+    """A database in memory that fetches nothing from anywhere, and prints nothing."""
     alone = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    return duckdb.connect(":memory:", config={**alone, **config})
+    engine = duckdb.connect(":memory:", config={**alone, **config})
+    engine.execute("SET enable_progress_bar = false")  # it would go to standard output
+    return engine
 
 
 def quoted(text: str) -> str:

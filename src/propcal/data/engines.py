@@ -19,6 +19,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from propcal.core.atoms import Atoms
+from propcal.core.grid import check_choice
 from propcal.core.recipes import Ranges, Recipe
 from propcal.core.reduction import CLUSTER
 from propcal.data import expressions as ex
@@ -28,7 +29,12 @@ from propcal.data.totals import Shape, atoms_of_totals
 from propcal.errors import InputError
 
 
-def atoms_of_engine(
+def atoms_of_engine(frame: Any, **columns: Any) -> Atoms:
+    """Reduce the named columns of any frame to atoms, in its own engine; arguments as for `totals`."""
+    return atoms_of_totals(*totals(frame, **columns))
+
+
+def totals(
     frame: Any,
     *,
     score: str,
@@ -37,13 +43,13 @@ def atoms_of_engine(
     weight: str | None = None,
     bits: int = 32,
     weight_kind: str = "auto",
-) -> Atoms:
-    """Reduce the named columns of any frame to atoms, in its own engine.
+) -> tuple[Any, Shape]:
+    """Let the engine add up: a table of totals, and what its columns mean.
 
     `attributes` says of each how it is made, or which column it is.
     """
     query, shape = totals_query(frame, score, outcome, attributes, weight, bits, weight_kind)
-    return atoms_of_totals(collected(query), shape)
+    return collected(query), shape
 
 
 def totals_query(
@@ -56,6 +62,7 @@ def totals_query(
     weight_kind: str,
 ) -> tuple[Any, Shape]:
     """The one aggregation as a frame of the engine, not yet run."""
+    check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     lazy = nw.from_native(frame).lazy()
     with _troubles():
         kinds = dict(lazy.collect_schema())
@@ -65,34 +72,39 @@ def totals_query(
     names = (f"column {score!r}", f"column {outcome!r}", f"column {weight!r}")
     for name, title in zip(roles, names):
         ex.refuse_no_number(kinds[name], title, RECODE)
-    if CLUSTER in attributes:
-        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
-    unit = ex.outcome_unit(kinds[outcome])
-    conditions = ex.Conditions(kinds, lambda column: _only_truths(lazy, column))
+    unit, weighted = ex.outcome_unit(kinds[outcome]), weight is not None
     columns = dict(zip(("s", "y", "w"), (ex.number(name, kinds[name]) for name in roles)))
-    for place, (name, made) in enumerate(attributes.items()):
-        if isinstance(made, str):
-            columns[f"a{place}"] = _level(made, kinds[made])
-        elif isinstance(made, Ranges):
-            columns[f"a{place}"] = ex.range_code(made, kinds[made.column])
-        else:
-            holds = conditions.expression(made.condition, name)
-            columns[f"a{place}"] = ex.either(holds, 1.0, 0.0).cast(nw.Int64)
+    columns |= _attributes(lazy, kinds, attributes)
     # in steps: not every engine groups by an expression, or adds one up
     rows = lazy.select(**columns)
     sums = {"outcome": ex.outcome_units(unit)} | ({} if unit == 1 else {"soft": ex.soft()})
-    rows = rows.with_columns(key=ex.key(bits, weighted=weight is not None).cast(nw.Int64), **sums)
-    added = [*sums]
-    if weight is not None:
-        products = ex.weight_products(unit)
-        rows = rows.with_columns(**products)
-        added += [*products]
-    keys = ["key", *(f"a{place}" for place in range(len(attributes)))]
-    grouped = rows.select(*keys, *added).group_by(*keys)
-    query = grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in added))
-    whole = [nw.col(name).cast(nw.Int64) for name in ("rows", "outcome")]
-    shape = Shape(attributes, names, bits, unit, weighted=weight is not None, weight_kind=weight_kind)
-    return query.with_columns(*whole), shape
+    rows = rows.with_columns(key=ex.key(bits, weighted=weighted).cast(nw.Int64), **sums)
+    products = ex.weight_products(unit) if weighted else {}
+    rows = rows.with_columns(**products) if products else rows
+    keys, added = ["key", *(name for name in columns if name.startswith("a"))], [*sums, *products]
+    query = rows.select(*keys, *added).group_by(*keys)
+    totals = query.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in added))
+    shape = Shape(attributes, names, bits, unit, weighted=weighted, weight_kind=weight_kind)
+    return totals.with_columns(*(nw.col(name).cast(nw.Int64) for name in ("rows", "outcome"))), shape
+
+
+def _attributes(
+    frame: Any, kinds: Mapping[str, Any], attributes: Mapping[str, Recipe | str]
+) -> dict[str, Any]:
+    """The attributes a0, a1, ... as the engine computes them: as they are, as ranges, or by a condition."""
+    if CLUSTER in attributes:
+        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
+    conditions = ex.Conditions(kinds, lambda column: _only_truths(frame, column))
+    found = {}
+    for place, (name, made) in enumerate(attributes.items()):
+        if isinstance(made, str):
+            found[f"a{place}"] = _level(made, kinds[made])
+        elif isinstance(made, Ranges):
+            found[f"a{place}"] = ex.range_code(made, kinds[made.column])
+        else:
+            holds = conditions.expression(made.condition, name)
+            found[f"a{place}"] = ex.either(holds, 1.0, 0.0).cast(nw.Int64)
+    return found
 
 
 def _level(name: str, kind: Any) -> Any:

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from propcal.core.atoms import Atoms, refuse_too_many
-from propcal.core.grid import check_choice
 from propcal.core.patterns import BESIDE, Level, patterns_of
 from propcal.core.recipes import Ranges, Recipe
 from propcal.core.reduction import atoms_of_sums, refuse_fractions
@@ -74,7 +73,6 @@ class Shape:
 
 def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
     """Check a table of totals (pyarrow) and make atoms of it."""
-    check_choice("weight_kind", shape.weight_kind, ("auto", "frequency", "survey"))
     key, rows = _whole(table, "key"), _whole(table, "rows")
     _refuse_troubles(key, rows, shape)
     if key.min() < 0:  # weights of 0 are all that remains

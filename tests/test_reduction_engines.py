@@ -21,6 +21,7 @@ import pytest
 
 from propcal import Atoms, Groups
 from propcal.core.atoms import SUMS
+from propcal.data import engines
 from propcal.data.engines import atoms_of_engine
 from propcal.data.people import made_of, resolution_bits
 from propcal.errors import InputError
@@ -213,6 +214,19 @@ def test_every_engine_says_the_same_of_bad_input(trouble, engine):
     frame = {"duckdb": duckdb.connect().from_arrow, "polars": lambda t: pl.from_arrow(t).lazy()}.get(engine)
     with pytest.raises(InputError, match=message):
         Atoms.from_frame(frame(table) if frame else table, score="score", outcome="y", groups="g", weight="w")
+
+
+def test_no_row_leaves_its_engine(monkeypatch):
+    n, seen = 100_000, []
+    rng = np.random.default_rng(0)
+    table = pa.table({"s": rng.random(n), "y": rng.integers(0, 2, n), "g": rng.choice(["a", "b"], n)})
+    collected = engines.collected
+    monkeypatch.setattr(engines, "collected", lambda query: seen.append(collected(query)) or seen[-1])
+    words = Groups(columns=["g"], cuts={"s": [0.5]}, where={"low": "s < 0.1"})
+    for frame in (pl.from_arrow(table).lazy(), duckdb.connect().from_arrow(table)):
+        atoms = Atoms.from_frame(frame, score="s", outcome="y", groups=words, resolution=2**-4)
+        assert_same(atoms, Atoms.from_frame(table, score="s", outcome="y", groups=words, resolution=2**-4))
+    assert [len(found) for found in seen] == [len(atoms)] * 2
 
 
 def test_rows_of_weight_zero_are_no_rows_whatever_they_hold():

@@ -255,6 +255,10 @@ class Correction:
         levels = tuple(atoms.patterns.levels[a] for a in place)
         codes = [atoms.patterns.table[:, a] for a in place]
         fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
+        from propcal.data.people import warn_of_other_codes  # of rows it is told there
+
+        unknown = [not {*mine} & {*theirs} for mine, theirs in zip(self.patterns.levels, fewer.levels)]
+        warn_of_other_codes(fewer, atoms.n_people, np.array(unknown, dtype=np.bool_))
         return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
 
     def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/cohort.py
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/sql.py
+	$(BIN)/python benchmarks/reduction.py
 
 bench-quality: .venv/developed
 	$(BIN)/pip install --quiet --group peers

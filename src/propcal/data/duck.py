@@ -7,7 +7,10 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import duckdb
 
@@ -64,13 +67,18 @@ def limited(memory: int | None, threads: int | None) -> Iterator[Any]:
     config: dict[str, Any] = {} if memory is None else {"memory_limit": f"{memory}B"}
     if threads is not None:
         config["threads"] = threads
-    with tempfile.TemporaryDirectory(prefix="propcal-", ignore_cleanup_errors=True) as aside:
+    # its name is known before it is made, so that no signal can come in between and leave it behind
+    aside = Path(tempfile.gettempdir()) / f"propcal-{uuid4().hex}"
+    try:
+        aside.mkdir(mode=0o700)
         # rows may come in any order: atoms are sorted afterwards
-        engine = connect(temp_directory=aside, preserve_insertion_order=False, **config)
+        engine = connect(temp_directory=str(aside), preserve_insertion_order=False, **config)
         try:
             yield engine
         finally:
             engine.close()
+    finally:
+        rmtree(aside, ignore_errors=True)
 
 
 def fewer_threads(engine: Any, run: Callable[[], T]) -> T:

@@ -33,7 +33,11 @@ CURVE_GROUPS = [
 def trial(seed, model, setting, **values):
     """A row for a store; what is not said is as in DEFAULTS."""
     said = {"seed": seed, "model": model, "setting": setting.key(), **setting.columns()}
-    return dict.fromkeys(TRIAL_COLUMNS) | DEFAULTS | said | values
+    row = dict.fromkeys(TRIAL_COLUMNS) | DEFAULTS | said | values
+    for loss in ("mc_loss", "pmc_loss", "dc_loss"):
+        if f"paper_{loss}" not in values:
+            row[f"paper_{loss}"] = row[loss]
+    return row
 
 
 def curve(seed, model, setting, group, counts):

@@ -1,11 +1,15 @@
 """Published claims are decided by their rules: the evaluation is tested, not that the claims come true."""
 
+from dataclasses import replace
+
 import pytest
 
 from paper_trials import like_the_paper, unlike_the_paper, whole_store
-from propcal.paper.claims import AGREES, CLAIMS, DIFFERS, NOT_YET, judge_all
-from propcal.paper.claims.claim import about, most
-from propcal.paper.results.evidence import Evidence
+from propcal.paper.claims import AGREES, CLAIMS, DIFFERS, NOT_YET, judge, judge_all
+from propcal.paper.claims.as_table import claims_table
+from propcal.paper.claims.claim import Case, about, most
+from propcal.paper.results.evidence import LOSSES, Evidence
+from propcal.paper.settings import BASE, Setting
 
 # Claims that the paper's own tables contradict: trials like the tables cannot agree with them.
 CONTRADICTED = {"better by all three losses", "time scales like updates"}
@@ -78,6 +82,38 @@ def test_curves_are_of_the_groups_where_the_base_model_is_furthest_off(alike):
     assert numbers.startswith("off by race=Asian & gender=F & insurance=Medicaid: 160.0 % to 40.0 %;")
     assert "gamma=0.05; rho=0.1)" in numbers
     assert "alpha=0.1;" in numbers
+
+
+def test_a_verdict_that_hangs_on_the_size_of_a_category_says_so(tmp_path):
+    """By the paper's sizes each loss is on the other side of the base model's."""
+
+    def values(seed, model, setting):
+        found = like_the_paper(seed, model, setting)
+        base = like_the_paper(seed, model, Setting(BASE, setting.groups))
+        return found | {f"paper_{loss}": base[loss] ** 3 / found[loss] ** 2 for loss in LOSSES}
+
+    found = judged(whole_store(tmp_path / "a.sqlite", values))
+    for one in found.values():
+        # a claim that does not depend on losses is not judged twice, and one that does gets other numbers
+        assert (one.by_paper is not None) == one.claim.by_losses
+        assert one.by_paper is None or one.by_paper.numbers != one.numbers, one.claim.name
+    one = found["PMCBoost improves PMC and DC loss"]
+    assert (one.verdict, one.by_paper.verdict) == (AGREES, DIFFERS)
+    assert one.second_opinion().startswith("by the paper's size of a category: differs (PMC: LR +")
+    table = claims_table([*found.values()])
+    n = sum(one.depends_on_sizes for one in found.values())
+    assert f"; {n} of these verdicts are another then." in table.notes[1]
+    assert sum("by the paper's size of a category" in row[2] for row in table.rows) == n > 5
+
+
+def test_claims_that_do_not_depend_on_losses_have_the_same_numbers_by_any(tmp_path):
+    path = whole_store(tmp_path / "a.sqlite", like_the_paper)
+    evidence = Evidence.from_store(path)
+    zero = evidence.trials.assign(mc_loss=0.1, pmc_loss=0.2, dc_loss=0.3)
+    cases = Case(evidence), Case(replace(evidence, trials=zero))
+    for claim in CLAIMS:
+        if not claim.by_losses:
+            assert judge(claim, cases[0]) == judge(claim, cases[1]), claim.name
 
 
 def test_about_means_from_half_to_twice():

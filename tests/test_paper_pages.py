@@ -55,6 +55,21 @@ def test_table_4_shows_the_published_numbers_beside_and_marks_ours(tmp_path):
     assert [row[0] for row in rows] == ["MCBoost", "PMCBoost", "ours"]
 
 
+def test_table_4_is_shown_a_second_time_by_the_papers_definition_of_the_losses(tmp_path):
+    settings = Setting(BASE, GROUPINGS[0]), Setting(PMC, GROUPINGS[0], 0.1, 0.05, 0.1)
+    losses = ({"mc_loss": 0.1, "paper_mc_loss": 0.04}, {"mc_loss": 0.05, "paper_mc_loss": 0.05})
+    rows = [trial(1, "RF", setting, **loss) for setting, loss in zip(settings, losses)]
+    evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", rows))
+    assert TABLES["table_4"](evidence).rows[0][5] == "-50.00"
+    second = TABLES["table_4_by_paper"](evidence)
+    assert second.rows[0][5] == "+25.00"
+    assert "by the paper's definition of the losses" in second.title
+    page = Reproduction.of(evidence).markdown()
+    assert "(13 visits, alpha 0.1" in page  # 0.1 x 0.05 / 10 of 25,000
+    assert "from alpha * lambda * N (250 visits)" in page
+    assert "are judged a second time by the paper's size of a category; 0 of these" in page
+
+
 def test_table_5_and_6_show_ours_beside_the_published(made):
     five, six = made["table_5"], made["table_6"]
     assert [row[4] for row in five.rows[:3]] == ["2,094", "263", "8.0x"]

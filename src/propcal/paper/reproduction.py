@@ -13,19 +13,20 @@ from pathlib import Path
 from propcal import __version__
 from propcal.data.cohorts import N_VISITS
 from propcal.paper.claims import AGREES, DIFFERS, NOT_YET, Judgement, judge_all
-from propcal.paper.claims.as_table import counted
+from propcal.paper.claims.as_table import by_sizes, counted
 from propcal.paper.figures import Picture, pictures
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.intervals import tests, too_few
 from propcal.paper.results.table_1 import table_1
 from propcal.paper.results.tables import TABLES, Table
-from propcal.paper.settings import MODELS, N_SEEDS, RULE
+from propcal.paper.settings import MODELS, N_SEEDS, PAPER_RULE, RULE
 
 IMAGES = Path("images") / "reproduction"
 SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}
 # Long tables are written beside the page by `propcal paper tables`, not into it.
 SHOWN = (
     "table_4",
+    "table_4_by_paper",
     "table_4_by_alpha",
     "table_5",
     "table_6",
@@ -81,10 +82,12 @@ class Reproduction:
             rule=RULE,
             n_test=int(trials["n_test"].median()),
             smallest=ceil(trials["n_test"].median() * RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]),
+            smallest_paper=ceil(trials["n_test"].median() * PAPER_RULE["min_share"]),
             tables=self.tables,
             judged=self.judged,
             signs=SIGNS,
             counted=counted(self.judged),
+            by_sizes=by_sizes(self.judged),
             few=too_few(tests(trials)),
             drawn=self.drawn,
             lacking=self.lacking,

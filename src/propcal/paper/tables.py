@@ -15,6 +15,7 @@ NAMES = ("table_1", *TABLES, "claims")
 PRINTED = (
     "table_1",
     "table_4",
+    "table_4_by_paper",
     "table_5",
     "table_6",
     "table_6_with_ours",

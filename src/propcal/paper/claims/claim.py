@@ -101,7 +101,8 @@ class Claim:
 
     `check` returns whether they agree, and the numbers. `odd` says what is strange about the claim
     even in the paper itself; `why`, what may lie behind a difference. `models` and `methods` are those
-    without which it cannot be said.
+    without which it cannot be said. `by_losses` tells whether it depends on losses, so that the rule for the
+    size of a category may decide it.
     """
 
     name: str
@@ -113,16 +114,32 @@ class Claim:
     why: str = ""
     models: tuple[str, ...] = MODELS
     methods: tuple[str, ...] = (BASE, MC, PMC)
+    by_losses: bool = True
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with the verdict, the numbers behind it and the seeds they stand on."""
+    """A claim with the verdict, the numbers behind it and the seeds they stand on.
+
+    `by_paper` is the same claim judged by losses of the paper's definition, for claims that depend on losses.
+    """
 
     claim: Claim
     verdict: str
     numbers: str
     n_seeds: int
+    by_paper: Judgement | None = None
+
+    @property
+    def depends_on_sizes(self) -> bool:
+        """Whether the paper's size of a category gives another verdict."""
+        return self.by_paper is not None and self.by_paper.verdict != self.verdict
+
+    def second_opinion(self) -> str:
+        """What the paper's size of a category says; nothing if the claim does not depend on losses."""
+        if self.by_paper is None:
+            return ""
+        return f"by the paper's size of a category: {self.by_paper.verdict} ({self.by_paper.numbers})"
 
 
 def judge(claim: Claim, case: Case) -> Judgement:

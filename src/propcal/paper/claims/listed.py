@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from propcal.paper.claims.alpha_claims import ALPHA_CLAIMS
 from propcal.paper.claims.change_claims import CHANGE_CLAIMS
 from propcal.paper.claims.claim import Case, Judgement, judge
@@ -13,6 +15,10 @@ CLAIMS = (*CHANGE_CLAIMS, *STEP_CLAIMS, *ALPHA_CLAIMS, *WIN_CLAIMS)
 
 
 def judge_all(evidence: Evidence) -> list[Judgement]:
-    """Every claim with its verdict."""
-    case = Case(evidence)
-    return [judge(claim, case) for claim in CLAIMS]
+    """Every claim with its verdict; where losses decide, also by the paper's definition of them."""
+    case, by_paper = Case(evidence), Case(evidence.by_the_papers_sizes())
+    judged = ((claim, judge(claim, case)) for claim in CLAIMS)
+    return [
+        replace(found, by_paper=judge(claim, by_paper)) if claim.by_losses else found
+        for claim, found in judged
+    ]

@@ -114,6 +114,7 @@ STEP_CLAIMS = (
         why=STEPS_WHY,
         models=TABLE_5,
         methods=(PMC, MC_FOR_PMC),
+        by_losses=False,
     ),
     Claim(
         "fewer updates for the same PMC",
@@ -124,6 +125,7 @@ STEP_CLAIMS = (
         why=STEPS_WHY,
         models=TABLE_5,
         methods=(PMC, MC_FOR_PMC),
+        by_losses=False,
     ),
     Claim(
         "less time for the same PMC",
@@ -134,6 +136,7 @@ STEP_CLAIMS = (
         why=TIME_WHY,
         models=TABLE_5,
         methods=(PMC, MC_FOR_PMC),
+        by_losses=False,
     ),
     Claim(
         "time scales like updates",
@@ -146,6 +149,7 @@ STEP_CLAIMS = (
         why=TIME_WHY,
         models=TABLE_5,
         methods=(PMC, MC_FOR_PMC),
+        by_losses=False,
     ),
     Claim(
         "4.0x fewer updates to the lowest PMC loss",
@@ -183,6 +187,7 @@ STEP_CLAIMS = (
         _guaranteed(PMC, "train_pmc_loss"),
         models=(),
         methods=(),
+        by_losses=False,
     ),
     Claim(
         "MCBoost reaches alpha-MC",
@@ -192,6 +197,7 @@ STEP_CLAIMS = (
         _guaranteed(MC, "train_mc_loss"),
         models=(),
         methods=(),
+        by_losses=False,
     ),
     Claim(
         "MCBoost at alpha*rho reaches alpha-PMC",
@@ -201,5 +207,6 @@ STEP_CLAIMS = (
         _guaranteed(MC_FOR_PMC, "train_pmc_loss"),
         models=(),
         methods=(),
+        by_losses=False,
     ),
 )

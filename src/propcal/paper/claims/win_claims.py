@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from propcal.paper.claims.claim import Case, Check, Claim, NotYetError
 from propcal.paper.published import WINS
-from propcal.paper.results.evidence import METRICS
+from propcal.paper.results.evidence import LOSSES, METRICS
 from propcal.paper.results.wins import PUBLISHED, READINGS
 from propcal.paper.settings import BASE, MC, PMC
 
@@ -48,6 +48,7 @@ def _claim(metric: str, method: str) -> Claim:
         f"{method} achieves the best {METRICS[metric]} most often ({printed} %).",
         f"{method} has more wins than each other method, one winner a seed; other readings beside it",
         _most_wins(metric, method),
+        by_losses=metric in LOSSES,
         why="Which trials compete in Table 6 is not stated; see the readings of the table.",
     )
 

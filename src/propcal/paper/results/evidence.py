@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -15,6 +15,7 @@ from propcal.paper.store import Store
 
 METRICS = {"auroc": "AUROC", "mc_loss": "MC loss", "pmc_loss": "PMC loss", "dc_loss": "DC loss"}
 HIGHER_IS_BETTER = ("auroc",)
+LOSSES = tuple(name for name in METRICS if name not in HIGHER_IS_BETTER)
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,14 @@ class Evidence:
         trials = store.trials()
         if trials.empty:
             raise InputError(f"{path} holds no trials yet; propcal paper admissions -o {path} adds some")
-        numbers = ["alpha", "gamma", "rho", "fit_alpha", *METRICS]  # all NULL is no number to pandas
+        by_paper = [f"paper_{loss}" for loss in LOSSES]
+        numbers = ["alpha", "gamma", "rho", "fit_alpha", *METRICS, *by_paper]  # all NULL is none to pandas
         return cls(trials.astype(dict.fromkeys(numbers, float)), store.curves(), store.about)
+
+    def by_the_papers_sizes(self) -> Evidence:
+        """The same trials with the losses of the paper's definition: of larger categories only."""
+        losses = {loss: self.trials[f"paper_{loss}"] for loss in LOSSES}
+        return replace(self, trials=self.trials.assign(**losses))
 
     @property
     def models(self) -> tuple[str, ...]:

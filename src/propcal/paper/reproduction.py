@@ -46,14 +46,17 @@ class Reproduction:
     judged: Sequence[Judgement]
     drawn: Sequence[Picture]
     lacking: Sequence[str]
+    no_table_1: str = ""
 
     @classmethod
     def of(cls, evidence: Evidence, cohort: str | os.PathLike[str] | None = None) -> Reproduction:
         """Compute tables, verdicts and pictures."""
         drawn, lacking = pictures(evidence)
         first = table_1(evidence, cohort)
-        tables = [*([first] if first else []), *(TABLES[name](evidence) for name in SHOWN)]
-        return cls(evidence, tables, judge_all(evidence), drawn, lacking)
+        tables = [TABLES[name](evidence) for name in SHOWN]
+        absent = first if isinstance(first, str) else ""
+        tables = tables if isinstance(first, str) else [first, *tables]
+        return cls(evidence, tables, judge_all(evidence), drawn, lacking, absent)
 
     def _command(self) -> str:
         """The command that makes the trials."""
@@ -84,6 +87,8 @@ class Reproduction:
             smallest=ceil(trials["n_test"].median() * RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]),
             smallest_paper=ceil(trials["n_test"].median() * PAPER_RULE["min_share"]),
             tables=self.tables,
+            no_table_1=self.no_table_1,
+            whole=self.evidence.about.get("rows") == N_VISITS,
             judged=self.judged,
             signs=SIGNS,
             counted=counted(self.judged),

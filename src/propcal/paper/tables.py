@@ -25,8 +25,10 @@ PRINTED = (
 )
 
 
-def all_tables(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> list[Table]:
-    """Every table, in the order of the paper; Table 1 where the visits can be had."""
+def all_tables(
+    evidence: Evidence, cohort: str | PathLike[str] | None = None
+) -> tuple[list[Table], list[str]]:
+    """Every table, in the order of the paper, and sentences on those that cannot be had."""
     first = table_1(evidence, cohort)
     others = [*(make(evidence) for make in TABLES.values()), claims_table(judge_all(evidence))]
-    return others if first is None else [first, *others]
+    return (others, [first]) if isinstance(first, str) else ([first, *others], [])

@@ -68,8 +68,8 @@ def tables(
     if output is not None:
         planned(output, names, force=force)  # before the work
     with working("Computing medians and intervals..."):
-        found = all_tables(evidence, cohort)
-    _say_about(evidence)
+        found, lacking = all_tables(evidence, cohort)
+    _say_about(evidence, *lacking)
     console = Console()
     for table in found:
         if table.name in PRINTED:
@@ -133,7 +133,7 @@ def reproduction(
     Example: propcal paper reproduction admissions.sqlite -o docs/reproduction.md
     """
     from propcal.output.storage import check_target
-    from propcal.paper.claims.as_table import counted
+    from propcal.paper.claims.as_table import by_sizes, counted
     from propcal.paper.figure_file import new_figure
     from propcal.paper.figures import FILES
     from propcal.paper.reproduction import IMAGES, Reproduction, images_from
@@ -148,8 +148,8 @@ def reproduction(
         folder.mkdir(parents=True, exist_ok=True)
         files = _write_pictures(page.drawn, folder)
         _write_text(output, page.markdown(images_from(output, folder)))
-    _say_about(evidence)
-    said([counted(page.judged)], [output, *files])
+    _say_about(evidence, *filter(None, [page.no_table_1]))
+    said([counted(page.judged), by_sizes(page.judged)], [output, *files])
 
 
 def _read(store: Path) -> Evidence:
@@ -158,8 +158,8 @@ def _read(store: Path) -> Evidence:
     return Evidence.from_store(store)
 
 
-def _say_about(evidence: Evidence) -> None:
-    said([f"{evidence.caption()} {len(evidence.trials):,} trials.", *evidence.missing(), ""])
+def _say_about(evidence: Evidence, *more: str) -> None:
+    said([f"{evidence.caption()} {len(evidence.trials):,} trials.", *evidence.missing(), *more, ""])
 
 
 def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[Format]) -> list[Path]:

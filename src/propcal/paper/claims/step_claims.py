@@ -91,13 +91,17 @@ def _more_for_pmc_and_dc(case: Case) -> tuple[bool, str]:
 
 def _guaranteed(method: str, column: str) -> Check:
     def check(case: Case) -> tuple[bool, str]:
-        rows = case.trials[(case.trials["method"] == method) & (case.trials["converged"] == 1)]
-        rows = rows.dropna(subset=[column])
+        rows = case.trials[case.trials["method"] == method]
+        stopped = int((rows["converged"] == 0).sum())
+        rows = rows[rows["converged"] == 1].dropna(subset=[column])
         if rows.empty:
             raise NotYetError("no trial that converged, with its loss on the training set")
         kept = rows[column] <= rows["alpha"] + ROUNDING
         worst = float((rows[column] / rows["alpha"]).max())
         numbers = f"{int(kept.sum()):,} of {len(kept):,} converged trials; at most {worst:.3f} alpha"
+        if stopped:
+            trials = "1 trial" if stopped == 1 else f"{stopped:,} trials"
+            numbers += f"; {trials} stopped at the limit of updates and cannot be judged"
         return bool(kept.all()), numbers
 
     return check

@@ -26,7 +26,8 @@ IN_WORDS = {
     "grouping; one winner for each seed, base model, grouping, alpha, gamma and rho",
 }
 READING = (
-    'The caption says "out of 100 trials" and leaves open what a trial has in common; three readings. Equal '
+    'The caption says "out of 100 trials"; the appendix, "A single trial consisted of a method, a parameter '
+    'setting [...], and a random seed". Which trials compete is left open; three readings. Equal '
     "best values share the win. In the first two the best of many settings is taken on the test set "
     "itself: a method with more settings has more chances (the base model has none; MCBoost's fits do not "
     "depend on rho, so it has half as many as PMCBoost)."

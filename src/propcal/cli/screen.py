@@ -18,12 +18,18 @@ def in_flags(message: str) -> str:
     'Give cut points, --cut age=...'
     >>> in_flags('missing="level" makes them a group')
     '--missing level makes them a group'
+    >>> in_flags("n_data_sets must be at least 1")
+    '--data-sets must be at least 1'
     """
     message = re.sub(r"Groups\(cuts=\{['\"](.+?)['\"]: \[\.\.\.\]\}\)", r"--cut \1=...", message)
     message = message.replace("Groups(columns=[...])", "--groups")
     names = {"max_updates": "--max-updates", "n_draws": "--draws", "random_state": "--seed"}
     for name, flag in names.items():
         message = re.sub(rf"\b{name}\b", flag, message)
+    # of propcal paper; such short words are options only where a message begins with them
+    begins = re.match(r"(?:n_)?(groups|data_sets|people|rows|models|trials)(?= must|:)", message)
+    if begins:
+        message = f"--{begins[1].replace('_', '-')}{message[begins.end() :]}"
     message = message.replace("weight_kind", "--weight-kind")
     return re.sub(r'\b(missing|unseen|intersections)="?(\w+)"?', r"--\1 \2", message)
 

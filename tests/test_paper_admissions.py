@@ -289,7 +289,11 @@ def test_a_file_that_does_not_fit_is_told_before_a_store_is_made(tmp_path):
     assert "lacks 2 of 18 columns: pain, chief_complaint" in refusal(
         visits.drop(columns=["pain", "chief_complaint"])
     )
-    assert "at least 1,000" in refusal(visits[:500])
+    assert "at least 100" in refusal(visits[:99])
+    assert "is 1 for all 1,000 visits; a model needs both outcomes" in refusal(visits.assign(admitted=1))
+    assert "is 0 for all" in refusal(visits.assign(admitted=0))
+    rare = refusal(visits.assign(admitted=[1, *[0] * 999]))
+    assert rare.startswith("1 of 1,000 visits have admitted = 1, too few: in 1 of the shuffles")
     assert "rows: 2,000 are asked for" in refusal(visits, rows=2000)
     assert "1,000 values are neither" in refusal(visits.assign(admitted=2))
     assert "'age' of" in refusal(visits.assign(age="old"))
@@ -306,6 +310,19 @@ def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r'pip install "propcal\[paper\]"'):
         Experiment(tmp_path / "x.sqlite", models=["RF"])
     Experiment(tmp_path / "x.sqlite", models=["lr", "DNN"])  # these need no xgboost
+
+
+def test_errors_of_the_command_name_its_options(tmp_path, capsys):
+    store = str(tmp_path / "x.sqlite")
+    assert command("--models", "xyz", "-o", store) == 2
+    assert "--models: there is no 'xyz'. The models are LR, RF, DNN" in capsys.readouterr().err
+    assert command("--rows", "200000", "-o", store) == 2
+    assert "--rows: 200,000 are asked for" in capsys.readouterr().err
+    for flag, words in (("--groups", "--groups must"), ("--data-sets", "--data-sets must")):
+        with pytest.raises(SystemExit):
+            main(["paper", "simulation", flag, "0", "-o", str(tmp_path)])
+        assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_files_are_left_alone(tmp_path):
@@ -347,6 +364,15 @@ def test_the_command_says_how_much_there_is_and_that_all_is_done(tmp_path, capsy
     assert f"All are in {path} already." in capsys.readouterr().out
     assert command("--rows", "1200", *arguments[2:]) == 2
     assert "another rows: 1000 there, 1200 now" in capsys.readouterr().err
+
+
+def test_a_hundred_visits_run_with_a_word_that_nothing_can_be_judged(tmp_path, capsys):
+    arguments = ["--rows", "100", "--trials", "1", "--jobs", "1", "-o", str(tmp_path / "x.sqlite")]
+    assert command(*arguments) == 0
+    assert "note: on 100 visits nothing can be judged" in capsys.readouterr().err
+    assert len(Store(tmp_path / "x.sqlite").done()) == 3 * 84
+    assert command("--rows", "99", *arguments[2:]) == 2
+    assert "--rows must be" in capsys.readouterr().err
 
 
 def test_an_interrupted_command_says_how_to_go_on(tmp_path, capsys, monkeypatch):

@@ -11,12 +11,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from propcal.core.grid import check_number
+from propcal.errors import InputError
 from propcal.output.storage import check_target
 from propcal.paper import base_models, features
 from propcal.paper.settings import MODELS, N_SEEDS, RULE, Setting, grid
 from propcal.paper.store import Store
-from propcal.paper.trials import SPLIT, Row, Unit, run_unit
+from propcal.paper.trials import SPLIT, Row, Unit, run_unit, split
 from propcal.paper.visits import Visits, visits_of
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ class Experiment:
         """The file of trials, made if it is not there and the visits are sound."""
         check_target(self.path, force=True, reads=[self.cohort])
         if not Path(self.path).exists():
-            _ = self.visits.frame
+            _check_outcomes(self.visits.frame, range(self.trials))
         return Store(self.path, self.about())
 
     def about(self) -> dict[str, Any]:
@@ -114,6 +117,7 @@ class Experiment:
         units = {(unit.seed, unit.model): unit for unit in self.units()}
         if not units:
             return self.store
+        _check_outcomes(self.visits.frame, {unit.seed for unit in units.values()})
         with warnings.catch_warnings():
             # joblib's word on an interrupted run, to which the caller has something better to say
             warnings.filterwarnings("ignore", message=r".*tasks which were still being processed")
@@ -121,6 +125,19 @@ class Experiment:
                 self.store.add(trials, curves)
                 told(units[trials[0]["seed"], trials[0]["model"]])
         return self.store
+
+
+def _check_outcomes(visits: pd.DataFrame, seeds: Iterable[int]) -> None:
+    """Whether every training part has both outcomes, twice at least: the DNN holds some of it out."""
+    outcome = visits[features.OUTCOME].to_numpy()
+    counts = (np.bincount(outcome[split(len(outcome), seed)[0]], minlength=2) for seed in seeds)
+    n_bad = sum(int(count.min() < 2) for count in counts)
+    if n_bad:
+        rare = np.bincount(outcome, minlength=2)
+        raise InputError(
+            f"{rare.min():,} of {len(outcome):,} visits have {features.OUTCOME} = {rare.argmin()}, too few: "
+            f"in {n_bad:,} of the shuffles hardly any of them are in the training part. Take more visits"
+        )
 
 
 def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:

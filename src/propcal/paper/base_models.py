@@ -37,7 +37,7 @@ def check_models(names: Iterable[str]) -> tuple[str, ...]:
     for name in given:
         if name.upper() not in known:
             close = get_close_matches(name.upper(), known, n=1, cutoff=0.4)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = f"; did you mean {close[0]}?" if close else "."
             raise InputError(f"models: there is no {name!r}{hint} The models are {', '.join(MODELS)}")
     if not given:
         raise InputError(f"models: name at least one of {', '.join(MODELS)}")
@@ -55,6 +55,7 @@ def train(name: str, features: Matrix, outcome: Any, seed: int) -> Trained:
     began = perf_counter()
     with warnings.catch_warnings():  # told by `converged`
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="Got `batch_size` less than 1 or larger")  # few visits
         model.fit(features, outcome)
     seconds = perf_counter() - began
 

@@ -19,7 +19,8 @@ from propcal.paper.features import CATEGORIES, COLUMNS, NUMBERS, OUTCOME, TEXT, 
 if TYPE_CHECKING:
     import pandas as pd
 
-FEWEST = 1000  # with fewer, a quarter of the visits has groups without an outcome
+FEWEST = 100  # what can be run; the open demo of MIMIC has 215
+FEW = 1000  # with fewer, a quarter of the visits has groups without an outcome: nothing can be judged
 _SEED = 0  # of the generated cohort, and of the visits that --rows takes from a file
 
 
@@ -133,4 +134,9 @@ def _read(path: Path) -> pd.DataFrame:
     if not frame[OUTCOME].isin([0, 1]).all():
         wrong = int((~frame[OUTCOME].isin([0, 1])).sum())
         raise InputError(f"column {OUTCOME!r} of {path} must hold 0 or 1; {wrong:,} values are neither")
+    if frame[OUTCOME].nunique() == 1:
+        raise InputError(
+            f"column {OUTCOME!r} of {path} is {int(frame[OUTCOME].iloc[0])} for all {len(frame):,} visits; a "
+            "model needs both outcomes"
+        )
     return frame.astype({OUTCOME: np.int64, **dict.fromkeys(NUMBERS, np.float64)})

@@ -59,6 +59,7 @@ def admissions(
     from joblib import cpu_count
 
     from propcal.paper.admissions import Experiment
+    from propcal.paper.visits import FEW
 
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs: the workers of the --scheduler say how many run at once; leave it out")
@@ -66,6 +67,13 @@ def admissions(
     units = experiment.units()
     left = sum(len(unit.settings) for unit in units)
     typer.echo(_begin(experiment, left))
+    n_visits = len(experiment.visits.frame) if units else FEW
+    if n_visits < FEW:
+        typer.echo(
+            f"propcal: note: on {n_visits:,} visits nothing can be judged, as most groups have a handful of "
+            "people; this shows that the commands run",
+            err=True,
+        )
     if units:
         with _cluster(scheduler), _progress(len(units), left, experiment.n_trials) as told:
             try:

@@ -125,6 +125,30 @@ def test_random_files_give_what_a_reading_row_by_row_gives(version):
     assert records(mimic_cohort(write_mimic("mimic", tables, version))) == expected
 
 
+def test_many_stays_without_triage_are_a_warning_and_few_are_none():
+    tables = random_tables(seed=5)
+    warned = "Is triage cut off?"
+    assert not any(warned in note for note in mimic_cohort(write_mimic("whole", tables)).notes)
+    n, kept = len(tables["edstays"]), len(tables["triage"]) // 2
+    tables["triage"] = tables["triage"][:kept]
+    note = next(note for note in mimic_cohort(write_mimic("cut", tables)).notes if warned in note)
+    assert note.startswith("Warning: ")
+    assert f" of {n} stays (" in note
+
+
+def test_ed_of_one_version_beside_hospital_of_another_is_told():
+    tables = hand_worked()
+    write_mimic("old", tables, "1.0")
+    write_mimic("new", tables, "2.x")
+    cohort = mimic_cohort("old/ed", "new/hosp", rule="clean")
+    assert cohort.layout == "2.x, MIMIC-IV-ED 1.0"
+    plain = mimic_cohort("new", rule="clean")
+    nothing = "visits have no earlier admission, so insurance, language and marital status are not known"
+    both = [next(note for note in one.notes if nothing in note) for one in (cohort, plain)]
+    assert "; nor is race for " in both[0]
+    assert mimic_cohort("new/ed", "old/core").layout == "1.0, MIMIC-IV-ED 2.x"
+
+
 def test_plain_and_zipped_files_of_both_versions_give_the_same():
     tables = random_tables(seed=6)
     for row in tables["edstays"]:

@@ -51,6 +51,7 @@ CASTS = {
     "patients": {"subject_id": "BIGINT", "anchor_age": "BIGINT", "anchor_year": "BIGINT"},
 }
 MAY_BE_EMPTY = ("edstays.hadm_id", "admissions.admittime", "patients.anchor_age", "patients.anchor_year")
+MANY_UNTRIAGED = 0.05  # share of stays without a triage row that is worth a warning
 KEYS = {"edstays": "stay_id", "triage": "stay_id", "admissions": "hadm_id", "patients": "subject_id"}
 
 
@@ -66,7 +67,7 @@ class MimicCohort:
     rule : str
         "paper" or "clean".
     layout : str
-        "1.0" or "2.x".
+        "1.0" or "2.x"; both, if the two databases are of different releases.
     n_stays : int
         Stays in edstays.
     dropped : dict
@@ -129,9 +130,27 @@ def mimic_cohort(
     table = engine.sql(sql.final_visits(rule)).to_arrow_table()
     if not len(table):
         raise InputError(_nothing_left(n_stays, dropped))
-    layout = "1.0" if tables["admissions"].has("ethnicity") else "2.x"
-    notes = (*repeated, *_notes(engine, rule, layout), *_unlisted(engine, rule))
+    layout = _layout(tables)
+    notes = (*repeated, *_few_triaged(engine), *_notes(engine, rule), *_unlisted(engine, rule))
     return MimicCohort(table, rule, layout, n_stays, dropped, _made_missing(engine, rule), notes)
+
+
+def _layout(tables: dict[str, MimicTable]) -> str:
+    """The version of the files, as their columns tell; of each database if they differ."""
+    hospital = "1.0" if tables["admissions"].has("ethnicity") else "2.x"
+    emergency = "2.x" if tables["edstays"].has("race") else "1.0"
+    return hospital if hospital == emergency else f"{hospital}, MIMIC-IV-ED {emergency}"
+
+
+def _few_triaged(engine: Any) -> list[str]:
+    """A note if triage lacks many of the stays: a file may end early, and at the end of a line."""
+    n, lacking = engine.execute("SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined").fetchall()[0]
+    if lacking <= MANY_UNTRIAGED * n:
+        return []
+    return [
+        f"Warning: {lacking:,} of {n:,} stays ({100 * lacking / n:.0f} %) have no row in triage; nearly all "
+        "of them should. Is triage cut off?"
+    ]
 
 
 def _engine(tables: dict[str, MimicTable]) -> tuple[Any, list[str]]:
@@ -210,9 +229,9 @@ def _made_missing(engine: Any, rule: str) -> pd.DataFrame:
     return pd.DataFrame(rows, index=pd.Index(list(sql.RANGES), name="column"), columns=names)
 
 
-def _notes(engine: Any, rule: str, layout: str) -> list[str]:
+def _notes(engine: Any, rule: str) -> list[str]:
     query = sql.NOTED.format(final=sql.FINAL[rule])
-    names = ("no_triage", "no_patient", "nothing_told", "no_own", "own_observation")
+    names = ("no_triage", "no_patient", "nothing_told", "no_own", "own_observation", "no_race")
     found = dict(zip(names, engine.execute(query).fetchall()[0]))
     notes = []
     if found["no_own"]:
@@ -226,8 +245,10 @@ def _notes(engine: Any, rule: str, layout: str) -> list[str]:
     notes.append(
         f"{found['own_observation']:,} admitted visits were for observation; they count as admitted."
     )
-    told = "insurance, language, marital status" + (" and race" if layout == "1.0" else "")
-    notes.append(f"{found['nothing_told']:,} visits have no earlier admission, so {told} are not known.")
+    told = "insurance, language and marital status are not known"
+    if found["no_race"]:
+        told += f"; nor is race for {found['no_race']:,} of them, as their stays do not tell it"
+    notes.append(f"{found['nothing_told']:,} visits have no earlier admission, so {told}.")
     for name, what in (("no_triage", "triage row"), ("no_patient", "row in patients")):
         if found[name]:
             notes.append(f"{found[name]:,} visits have no {what}; what it would tell is missing.")

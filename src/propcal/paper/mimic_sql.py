@@ -90,7 +90,8 @@ NOTED = """
         count(*) FILTER (NOT has_patient) AS no_patient,
         count(*) FILTER (NOT has_admission) AS nothing_told,
         count(*) FILTER (hadm_id IS NOT NULL AND NOT has_own) AS no_own,
-        count(*) FILTER (hadm_id IS NOT NULL AND own_observation) AS own_observation
+        count(*) FILTER (hadm_id IS NOT NULL AND own_observation) AS own_observation,
+        count(*) FILTER (NOT has_admission AND word IS NULL) AS no_race
     FROM counted WHERE {final}"""
 UNLISTED = """
     SELECT count(*), count(DISTINCT counted.word)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from paper_trials import CURVE_GROUPS, like_the_paper, make_store, noisy, trial, whole_store
 from propcal.cli import app, main
 from propcal.errors import InputError
-from propcal.paper.figures import FILES
+from propcal.paper.figures import FILES, pictures
 from propcal.paper.figures.calibration_curves import draw_curves
 from propcal.paper.figures.comparison import draw_comparison
 from propcal.paper.figures.convergence import draw_convergence
@@ -146,6 +146,21 @@ def test_convergence_and_updates_are_annotated(evidence):
     chosen = data[(data["model"] == "LR") & (data["method"] == MC) & (data["groups"] == "race x gender")]
     shown = [text.get_text() for text in picture.figure.axes[0].texts]
     assert {f"{loss:.2f}" for loss in chosen["median_pmc_loss"]} <= {*shown}
+
+
+def test_pictures_of_one_seed_speak_of_no_intervals(tmp_path):
+    evidence = Evidence.from_store(whole_store(tmp_path / "a.sqlite", noisy, seeds=(1,), models=("RF",)))
+    drawn, _ = pictures(evidence)
+    for picture in drawn:
+        for text in (words(picture), picture.caption):
+            text = " ".join(text.split())
+            assert "99 %" not in text
+            assert "1 seeds" not in text
+    curves = next(picture for picture in drawn if picture.name == "calibration_curves")
+    assert "RF, 1 seed; " in " ".join(words(curves).split())
+    assert "fewer than 30 people a seed are not drawn" in " ".join(words(curves).split())
+    points = [line for line in curves.figure.axes[0].lines if line.get_marker() in ("o", "^")]
+    assert not any(line.get_clip_on() for line in points)  # a point at 1, 1 is whole
 
 
 def test_a_fit_without_updates_can_be_drawn(tmp_path):

@@ -9,7 +9,7 @@ import pandas as pd
 from propcal.output.drawing import SMALL, TEXT, labels, tidy
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import LOOKS, Picture, handles, legend_above, name_of, note_below
-from propcal.paper.results.curves import METHODS, RULE_IN_WORDS, curves
+from propcal.paper.results.curves import METHODS, MIN_PEOPLE, RULE_IN_WORDS, curves
 from propcal.paper.results.evidence import Evidence
 
 
@@ -31,8 +31,10 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> Picture | None:
         ax.text(0.03, 0.97, f"off by\n{off}", transform=ax.transAxes, va="top", fontsize=SMALL)
         tidy(ax, xlabel="mean score", ylabel="outcome rate" if ax is panels[0] else "")
     legend_above(figure, handles(methods, lw=1.2))
-    notes = f"{evidence.caption()} Base model {model}, {found.n_seeds} seeds added up; {found.setting}."
+    seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds added up"
+    notes = f"{evidence.caption()} Base model {model}, {seeds}; {found.setting}."
     off = '"Off by": sum over tenths of |outcomes - expected|, as a share of the outcomes.'
+    off += f" Tenths with fewer than {MIN_PEOPLE} people a seed are not drawn."
     note_below(figure, f"{notes}\n{off}")
     return Picture(
         "calibration_curves",
@@ -47,6 +49,10 @@ def _panel(ax: Any, points: pd.DataFrame, methods: tuple[str, ...]) -> None:
     ax.plot([0, 1], [0, 1], color="0.75", lw=0.8, zorder=0)
     for method in methods:
         own = points[points["method"] == method].sort_values("bin_index")
-        ax.plot(own["mean_score"], own["outcome_rate"], lw=1.2, ms=4, **LOOKS[method])
+        if own.empty:
+            continue  # no tenth with people enough
+        look = {"lw": 1.2, "ms": 4, **LOOKS[method]}
+        # points at 0 or 1 are drawn whole
+        ax.plot(own["mean_score"], own["outcome_rate"], clip_on=False, in_layout=False, **look)
     ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.set_box_aspect(1)

@@ -33,7 +33,7 @@ def draw_comparison(evidence: Evidence) -> Picture:
     panels[0].set_yticks(middles, models, fontsize=TEXT)
     panels[0].set_ylim(BLOCK * len(models) - 1.1, -0.6)
     legend_above(figure, handles(METHODS))
-    notes = [f"{evidence.caption()} Points: medians; lines: bootstrapped 99 % intervals."]
+    notes = [f"{evidence.caption()} Points: medians. {evidence.how_sure()}"]
     notes += [f"Rank-sum tests with Bonferroni's correction. {LEGEND}.", too_few(tested)]
     note_below(figure, "\n".join(filter(None, notes)))
     return Picture(

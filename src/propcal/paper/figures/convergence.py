@@ -33,7 +33,7 @@ def draw_convergence(evidence: Evidence) -> Picture | None:
         tidy(ax, xlabel="PMC aimed at (α) and ρ", ylabel="updates" if ax is panels[0] else "")
     legend_above(figure, handles(METHODS))
     notes = (
-        f"{evidence.caption()} Medians over seeds, groupings and gamma, with bootstrapped 99 % intervals. "
+        f"{evidence.caption()} Medians over seeds, groupings and gamma. {evidence.how_sure()} "
         "MCBoost is run at α·ρ, which reaches a PMC of α; 5.0x: it needs 5 times the updates of PMCBoost."
     )
     note_below(figure, notes)

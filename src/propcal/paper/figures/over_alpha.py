@@ -39,14 +39,14 @@ def draw_over_alpha(evidence: Evidence, column: str) -> Picture | None:
             if model == models[0]:
                 ax.set_title(groups.replace(" x ", " × "), fontsize=TEXT)
     _legend(figure, column)
-    notes = f"{evidence.caption()} Medians over seeds, gamma and rho; bootstrapped 99 % intervals."
+    notes = f"{evidence.caption()} Medians over seeds, gamma and rho. {evidence.how_sure()}"
     more = " Numbers: median PMC loss." if column == UPDATES else ""
     note_below(figure, notes + more)
     name = "updates" if column == UPDATES else column
     return Picture(
         f"{name}_over_alpha",
         f"{LABELS[column][0].upper()}{LABELS[column][1:]} over alpha",
-        f"{READING} {evidence.caption()}{more}",
+        f"{READING} {evidence.how_sure()} {evidence.caption()}{more}",
         figure,
         {f"{name}_over_alpha": found},
     )
@@ -82,14 +82,17 @@ def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None
     ax.set_xticks([], minor=True)
     if column == UPDATES:
         count_axis(ax, counts)
-        ax.margins(y=0.25)
-    ax.margins(x=0.12)
+    # room for the numbers beside the first and the lowest points
+    ax.margins(x=0.2 if column == UPDATES else 0.12, y=0.3 if column == UPDATES else None)
     ax.grid(axis="y", color="0.92", lw=0.6)
     ax.set_axisbelow(True)
 
 
 def _annotate(ax: Any, own: pd.DataFrame, shift: float, *, above: bool) -> None:
     """The median PMC loss at each point: above it to the right, or below it to the left; lines fall."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=2.5, foreground="white")]  # numbers stay legible where lines cross them
     for _, row in own.iterrows():
         ax.annotate(
             f"{row['median_pmc_loss']:.2f}",
@@ -100,4 +103,6 @@ def _annotate(ax: Any, own: pd.DataFrame, shift: float, *, above: bool) -> None:
             va="bottom" if above else "top",
             fontsize=SMALL,
             color=LOOKS[PMC if above else MC]["color"],
+            path_effects=halo,
+            zorder=4,
         )

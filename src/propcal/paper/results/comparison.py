@@ -10,11 +10,10 @@ from propcal.paper.settings import BASE, MC, OURS, PMC
 
 METHODS = (BASE, MC, PMC, OURS)
 READING = (
-    "Medians over all of a method's settings and seeds, with 99 % intervals from seeds drawn with "
-    "replacement. Tests compare the seeds' medians over settings, every pair of methods of a base model: "
-    "two-sided rank-sum, p values multiplied by the number of pairs in the panel (Bonferroni), as "
-    "published; the signed-rank test, paired by seed, is in the CSV. Test sets of different seeds "
-    "overlap, so p values are smaller than new patients would give."
+    "Medians over all of a method's settings and seeds. Tests compare the seeds' medians over settings, "
+    "every pair of methods of a base model: two-sided rank-sum, p values multiplied by the number of pairs "
+    "in the panel (Bonferroni), as published; the signed-rank test, paired by seed, is in the CSV. Test "
+    "sets of different seeds overlap, so p values are smaller than new patients would give."
 )
 
 

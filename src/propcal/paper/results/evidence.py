@@ -77,9 +77,16 @@ class Evidence:
         absent = [model for model in MODELS if model not in counts]
         more = f" No {' and '.join(absent)} yet." if absent else ""
         if len({*counts.values()}) == 1:
-            return f"{whose}. {_shuffles(self.n_seeds)} (seeds) for each model.{more}"
+            seeds = "seed" if self.n_seeds == 1 else "seeds"
+            return f"{whose}. {_shuffles(self.n_seeds)} ({seeds}) for each model.{more}"
         listed = ", ".join(f"{model} {n}" for model, n in counts.items())
         return f"{whose}. Shuffles of the data (seeds): {listed}.{more}"
+
+    def how_sure(self) -> str:
+        """What is said about intervals below a picture; one seed has none."""
+        if self.n_seeds == 1:
+            return "One seed: there are no intervals."
+        return "Intervals: bootstrapped, 99 %, seeds drawn with replacement."
 
     def missing(self) -> list[str]:
         """What a finished run would have besides, in sentences; of the seeds that have begun."""

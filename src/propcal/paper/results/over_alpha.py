@@ -9,10 +9,7 @@ from propcal.paper.results.intervals import by_seed, median_interval
 from propcal.paper.settings import BASE, MC, OURS, PMC
 
 PANEL = ["model", "groups"]
-READING = (
-    "Medians over seeds, gamma and rho, with 99 % intervals from seeds drawn with replacement. The base "
-    "model and our method have no alpha of Table 3."
-)
+READING = "Medians over seeds, gamma and rho. The base model and our method have no alpha of Table 3."
 
 
 def over_alpha(trials: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -16,7 +16,7 @@ READING = (
     "Each trial is compared with the base model of the same seed on the same grouping; the number is the "
     "median of the percent changes over all of a method's settings (alpha, gamma, rho, both groupings) "
     "and seeds. The paper does not say over which settings its median is taken. No setting is picked by "
-    "its test loss. 99 % intervals, from seeds drawn with replacement, are in the CSV."
+    "its test loss."
 )
 
 

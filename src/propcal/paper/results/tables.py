@@ -86,7 +86,9 @@ def table_4(evidence: Evidence) -> Table:
     names = [f"{name.removesuffix(' loss')} %" for name in METRICS.values()]
     headings = ("method", "model", "seeds", *(h for name in names for h in (name, "paper")))
     title = "Table 4: median percent change from the base model"
-    return Table("table_4", title, (percent_change.READING, OURS_NOTE), found, headings, tuple(rows))
+    sure = f"{evidence.how_sure()} They are in the CSV." if evidence.n_seeds > 1 else evidence.how_sure()
+    notes = (f"{percent_change.READING} {sure}", OURS_NOTE)
+    return Table("table_4", title, notes, found, headings, tuple(rows))
 
 
 def table_4_by_paper(evidence: Evidence) -> Table:

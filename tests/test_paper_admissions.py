@@ -258,6 +258,12 @@ def test_another_cohort_or_grid_is_refused_and_nothing_is_touched(tmp_path):
     with pytest.raises(InputError, match="another cohort"):
         run(path, cohort=file, trials=1, models=["LR"], settings=FEW)
     assert path.read_bytes() == before
+    of_file = tmp_path / "of_file.sqlite"
+    run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
+    make_ed_visits(1000, seed=1).to_parquet(file)
+    with pytest.raises(InputError, match="holds trials on other visits than these") as told:
+        run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
+    assert "sha256" not in str(told.value)
 
 
 def test_visits_of_a_file_are_the_same_in_csv_and_parquet(tmp_path):
@@ -310,6 +316,14 @@ def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r'pip install "propcal\[paper\]"'):
         Experiment(tmp_path / "x.sqlite", models=["RF"])
     Experiment(tmp_path / "x.sqlite", models=["lr", "DNN"])  # these need no xgboost
+
+
+def test_a_cluster_that_is_not_there_is_told_before_a_store_is_made(tmp_path, capsys, monkeypatch):
+    store = tmp_path / "x.sqlite"
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert command("--scheduler", "tcp://nowhere:1", "--rows", "1000", "-o", str(store)) == 2
+    assert '--scheduler needs Dask: pip install "propcal[dask]"' in capsys.readouterr().err
+    assert not store.exists()
 
 
 def test_errors_of_the_command_name_its_options(tmp_path, capsys):

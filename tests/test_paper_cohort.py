@@ -27,6 +27,7 @@ from propcal.errors import FileFormatError, InputError
 from propcal.paper.ethnoracial import GROUP_OF
 from propcal.paper.mimic import mimic_cohort
 from propcal.paper.prevalence import prevalence
+from propcal.paper.visits import visits_of
 
 VERSIONS = pytest.mark.parametrize("version", ["1.0", "2.x"])
 
@@ -325,6 +326,9 @@ def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_o
     assert "  pain: 1 no number" in lines
     white = lines.index("White".ljust(len(next(line for line in lines if line.startswith("White")))))
     assert lines[white + 1].split() == ["this", "cohort", "2/3", "67%", "0/0", "-", "2/3", "67%"]
+    assert visits_of("mimic_cohort.parquet", None).about()["cohort"] == (
+        "a file of visits (MIMIC 1.0, rule: paper)"  # a store of trials says it
+    )
     assert lines[white + 2].split()[1:] == ["18147/50174", "36%", "18951/45435", "42%", "37098/95609", "39%"]
     assert max(map(len, lines)) <= 130
     result = run("--mimic", "mimic", "--cohort", "clean", "-o", "cohort.csv")

@@ -227,8 +227,7 @@ def test_tables_are_printed_and_written_once(partial, tmp_path, capsys):
 
 def test_the_page_and_figures_come_from_the_store_alone(tmp_path):
     store = whole_store(tmp_path / "a.sqlite", like_the_paper, models=("LR",))
-    page = tmp_path / "docs" / "page.md"
-    page.parent.mkdir()
+    page = tmp_path / "docs" / "page.md"  # in a folder that is made
     result = CliRunner().invoke(app, ["paper", "reproduction", str(store), "-o", str(page)])
     assert result.exit_code == 0, result.output
     text = page.read_text()

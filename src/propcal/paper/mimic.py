@@ -31,6 +31,7 @@ from propcal.errors import InputError
 from propcal.paper import mimic_sql as sql
 from propcal.paper.ethnoracial import GROUP_OF
 from propcal.paper.mimic_files import MimicTable, read_tables
+from propcal.paper.visits import COHORT_KEY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +98,10 @@ class MimicCohort:
         from propcal.output.storage import whole_file
         from propcal.output.tables import table_writer
 
-        with whole_file(path) as part, table_writer(part, path, self.table.schema) as rows:
+        # Parquet keeps what it is made from and how; a store of trials repeats it
+        told = {COHORT_KEY: f"MIMIC {self.layout}, rule: {self.rule}"}
+        schema = self.table.schema.with_metadata(told)
+        with whole_file(path) as part, table_writer(part, path, schema) as rows:
             for batch in self.table.to_batches():
                 rows.write(batch)
 

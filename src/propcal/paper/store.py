@@ -123,6 +123,13 @@ class Store:
                 f"{self.path} was written by another propcal (version {content.get('version')} of the "
                 f"file, this one writes {VERSION}); name another file"
             )
+        there = {row[1] for row in connection.execute("PRAGMA table_info(trials)")}
+        lacking = [name for name in TRIAL_COLUMNS if name not in there]
+        if lacking or len(there) > len(TRIAL_COLUMNS):
+            raise FileFormatError(
+                f"{self.path} was written by another propcal: its trials have other columns"
+                f"{' and lack ' + ', '.join(lacking) if lacking else ''}; name another file"
+            )
         return dict(json.loads(content["about"]))
 
     def _create(self, connection: sqlite3.Connection, about: Mapping[str, Any]) -> None:
@@ -137,6 +144,11 @@ class Store:
 
     def _refuse_others(self, about: dict[str, Any]) -> None:
         for key in [*about, *self.about]:
+            if about.get(key) != self.about.get(key) and key == "fingerprint":
+                raise InputError(
+                    f"{self.path} holds trials on other visits than these; name another file, or the visits "
+                    "that it was begun with"
+                )
             if about.get(key) != self.about.get(key):
                 raise InputError(
                     f"{self.path} holds trials with another {key}: {self.about.get(key)!r} there, "

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FEWEST = 100  # what can be run; the open demo of MIMIC has 215
 FEW = 1000  # with fewer, a quarter of the visits has groups without an outcome: nothing can be judged
+COHORT_KEY = "propcal_cohort"  # in the metadata of a Parquet file: which MIMIC, and by which rule
 _SEED = 0  # of the generated cohort, and of the visits that --rows takes from a file
 
 
@@ -73,7 +74,7 @@ class FileOfVisits:
             while portion := file.read(1 << 20):
                 digest.update(portion)
         return {
-            "cohort": "a file of visits",
+            "cohort": f"a file of visits{_told(self.path)}",
             "rows": "all" if self.rows is None else self.rows,
             "fingerprint": f"sha256:{digest.hexdigest()}",
         }
@@ -109,6 +110,18 @@ def _fingerprint(frame: pd.DataFrame) -> str:
 
     rows = hash_pandas_object(frame.drop(columns=TRUE_RISK), index=False).to_numpy()
     return f"sha256:{hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()}"
+
+
+def _told(path: Path) -> str:
+    """What a Parquet file of `propcal paper cohort` says of itself; nothing if it says nothing."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        said = (pq.read_schema(path).metadata or {}).get(COHORT_KEY.encode())
+    except (pa.ArrowException, OSError):  # another kind of file, or a damaged one: told when it is read
+        return ""
+    return f" ({said.decode(errors='replace')})" if said else ""
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -59,33 +59,42 @@ def admissions(
     from joblib import cpu_count
 
     from propcal.paper.admissions import Experiment
-    from propcal.paper.visits import FEW
 
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs: the workers of the --scheduler say how many run at once; leave it out")
     experiment = Experiment(output, cohort, trials, rows, models.split(","))
+    with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
+        _run(experiment, None if scheduler else jobs or cpu_count())
+    typer.echo(f"Tables and figures of it: propcal paper tables {output}; propcal paper figures {output}")
+
+
+def _run(experiment: Experiment, jobs: int | None) -> None:
+    """Do what is left to do, and say how it goes."""
+    from propcal.paper.visits import FEW
+
     units = experiment.units()
     left = sum(len(unit.settings) for unit in units)
     typer.echo(_begin(experiment, left))
-    n_visits = len(experiment.visits.frame) if units else FEW
+    if not units:
+        return
+    n_visits = len(experiment.visits.frame)
     if n_visits < FEW:
         typer.echo(
             f"propcal: note: on {n_visits:,} visits nothing can be judged, as most groups have a handful of "
             "people; this shows that the commands run",
             err=True,
         )
-    if units:
-        with _cluster(scheduler), _progress(len(units), left, experiment.n_trials) as told:
-            try:
-                experiment.run(jobs=None if scheduler else jobs or cpu_count(), told=told)
-            except KeyboardInterrupt:
-                stored = len(experiment.store.done())
-                typer.echo(
-                    f"propcal: interrupted; {stored:,} trials are in {output}, and the same command goes on",
-                    err=True,
-                )
-                raise SystemExit(130) from None
-    typer.echo(f"Tables and figures of it: propcal paper tables {output}; propcal paper figures {output}")
+    with _progress(len(units), left, experiment.n_trials) as told:
+        try:
+            experiment.run(jobs=jobs, told=told)
+        except KeyboardInterrupt:
+            stored = len(experiment.store.done())
+            typer.echo(
+                f"propcal: interrupted; {stored:,} trials are in {experiment.path}, and the same command "
+                "goes on",
+                err=True,
+            )
+            raise SystemExit(130) from None
 
 
 def _begin(experiment: Experiment, left: int) -> str:

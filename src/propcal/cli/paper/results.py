@@ -139,7 +139,8 @@ def reproduction(
     from propcal.paper.reproduction import IMAGES, Reproduction, images_from
 
     evidence = _read(store)
-    check_target(output, force=force, reads=[store])
+    if output.parent.exists():
+        check_target(output, force=force, reads=[store])
     folder = output.parent / IMAGES if images is None else images
     planned(folder, [name for name in FILES if name.endswith(".png")], force=force)
     new_figure(1, 1)
@@ -147,6 +148,7 @@ def reproduction(
         page = Reproduction.of(evidence, cohort)
         folder.mkdir(parents=True, exist_ok=True)
         files = _write_pictures(page.drawn, folder)
+        output.parent.mkdir(parents=True, exist_ok=True)
         _write_text(output, page.markdown(images_from(output, folder)))
     _say_about(evidence, *filter(None, [page.no_table_1]))
     said([counted(page.judged), by_sizes(page.judged)], [output, *files])

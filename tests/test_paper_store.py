@@ -99,6 +99,15 @@ def test_a_store_of_another_version_is_refused():
         Store("t.sqlite", ABOUT)
 
 
+def test_a_store_that_lacks_a_column_is_refused():
+    Store("t.sqlite", ABOUT)
+    with sqlite3.connect("t.sqlite") as connection:
+        connection.execute("ALTER TABLE trials DROP COLUMN paper_mc_loss")
+    connection.close()
+    with pytest.raises(FileFormatError, match=r"another propcal: .* lack paper_mc_loss; name another file"):
+        Store("t.sqlite")
+
+
 def test_no_store_is_made_by_looking_for_one():
     with pytest.raises(InputError, match="there are no trials"):
         Store("none.sqlite")

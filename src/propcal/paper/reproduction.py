@@ -93,6 +93,7 @@ class Reproduction:
             signs=SIGNS,
             counted=counted(self.judged),
             by_sizes=by_sizes(self.judged),
+            n_sized=sum(j.depends_on_sizes for j in self.judged),
             few=too_few(tests(trials)),
             drawn=self.drawn,
             lacking=self.lacking,

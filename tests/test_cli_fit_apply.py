@@ -1,5 +1,6 @@
 """`propcal fit` and `propcal apply`: the library's numbers, and files that are whole or as they were."""
 
+import contextlib
 import gzip
 import os
 import resource
@@ -17,6 +18,7 @@ import pytest
 
 from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost
 from propcal.cli import main
+from propcal.core import stopping
 
 CANARY = "canary-7f3a"
 COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
@@ -256,6 +258,19 @@ def test_a_terminated_apply_leaves_the_old_file_whole_and_no_rows_behind(files, 
             signal.signal(name, handler)
     assert Path("out.csv").read_text() == "old"
     assert not list(Path().glob(".propcal-*"))
+
+
+def test_an_error_that_a_stop_leads_to_is_told_as_that_stop(files, model, run, monkeypatch):
+    def broken(*_, **__):
+        with contextlib.suppress(SystemExit):  # lost, as in an import
+            stopping.ask(signal.SIGTERM)
+        raise AttributeError("a module that is half imported")
+
+    monkeypatch.setattr("propcal.core.correction.Correction.apply_to_patterns", broken)
+    error = run("apply", "model.json", "past.csv", "--score", "risk", "-o", "out.csv", code=143)
+    assert error == "propcal: interrupted; files are as they were\n"
+    assert not Path("out.csv").exists()
+    assert stopping.asked() is None  # the next command in this process may work
 
 
 @pytest.mark.parametrize("target", ["out.csv", "out.csv.gz", "out.parquet"])

@@ -1,13 +1,17 @@
 """Files: exact round trips, and clear refusals."""
 
+import contextlib
 import json
 import os
+import signal
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from propcal import Correction, PMCBoost
+from propcal.core import stopping
 from propcal.errors import FileFormatError
 from propcal.output.storage import write_whole
 
@@ -238,6 +242,42 @@ def test_an_interrupted_write_leaves_the_old_file_whole(path):
         write_whole(path, interrupted)
     assert path.read_text() == old
     assert [p.name for p in path.parent.iterdir()] == ["model.json"]
+
+
+@pytest.fixture
+def _nobody_asks():
+    yield
+    stopping.forget()
+
+
+@pytest.mark.usefixtures("_nobody_asks")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_whose_exception_got_lost_still_leaves_the_old_file(path, number):
+    old = path.read_text()
+
+    def stopped(part):
+        part.write_text("new")
+        with contextlib.suppress(BaseException):  # as Python does in a callback or a __del__
+            stopping.ask(number)
+
+    with pytest.raises((stopping.Stopped, KeyboardInterrupt)):
+        write_whole(path, stopped)
+    assert path.read_text() == old
+    assert [p.name for p in path.parent.iterdir()] == ["model.json"]
+
+
+@pytest.mark.usefixtures("_nobody_asks")
+def test_a_stop_while_a_file_takes_its_place_comes_too_late(path, monkeypatch):
+    replace = Path.replace
+
+    def stopped(part, target):
+        stopping.ask(signal.SIGTERM)
+        return replace(part, target)
+
+    monkeypatch.setattr(Path, "replace", stopped)
+    write_whole(path, lambda part: part.write_text("new"))
+    assert path.read_text() == "new"
+    assert stopping.asked() == signal.SIGTERM
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

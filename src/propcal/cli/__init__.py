@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from errno import ENOSPC
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from propcal.cli.export import export
 from propcal.cli.fit import fit
 from propcal.cli.paper import app as paper
 from propcal.cli.screen import in_flags
+from propcal.core import stopping
 from propcal.errors import FileFormatError, InputError
 
 app = typer.Typer(
@@ -57,19 +58,32 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; what a user can mend is told in one line and ends with exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):  # a scheduler or a closed session: clean up before the end
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), _stop)
-    sys.exit(_run(arguments or ["--help"]))
+        # Ctrl-C, a scheduler or a closed session: clean up before the end
+        for number in [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]:
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
+                signal.signal(number, stopping.ask)
+    stopping.forget()
+    try:
+        code = _run(arguments or ["--help"])
+    finally:
+        stopping.forget()
+    sys.exit(code)
 
 
-def _stop(number: int, frame: Any) -> None:  # noqa: ARG001
-    raise SystemExit(128 + number)
+def _call(arguments: list[str]) -> int:
+    """The exit code of a command; whatever goes wrong after a stop was asked for is that stop."""
+    try:
+        return int(app(arguments, prog_name="propcal", standalone_mode=False) or 0)
+    except (Exception, stopping.Stopped):
+        number = stopping.asked()
+        if number is None:
+            raise
+        return 128 + number
 
 
 def _run(arguments: list[str]) -> int:
     try:
-        code = app(arguments, prog_name="propcal", standalone_mode=False)
+        code = _call(arguments)
     except typer.TyperException as error:  # an option that is wrong or missing
         trouble = error.format_message()
     except (InputError, FileFormatError) as error:
@@ -94,8 +108,8 @@ def _run(arguments: list[str]) -> int:
         typer.echo("propcal: interrupted; files are as they were", err=True)
         return code
     else:
-        if code == 130:
+        if code == 130 or code - 128 == stopping.asked():
             typer.echo("propcal: interrupted; files are as they were", err=True)
-        return int(code or 0)
+        return code
     typer.echo(f"propcal: {' '.join(trouble.split())}", err=True)
     return 2

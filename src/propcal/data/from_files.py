@@ -14,6 +14,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import check_number
 from propcal.core.groups import Groups
 from propcal.core.recipes import Recipe
+from propcal.core.stopping import check as check_stop
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.duck import fewer_threads, limited, memory_bytes, watched
 from propcal.data.engines import totals
@@ -113,6 +114,7 @@ def _with_clusters(
     sums: list[Atoms] = []
     reader = rows.to_arrow_reader(BATCH_ROWS)
     for batch in reader:
+        check_stop()
         columns = dict(zip(batch.schema.names, batch.columns))
         part = rows_to_atoms(
             columns[score],

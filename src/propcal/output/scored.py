@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.correction import Correction
+from propcal.core.stopping import check as check_stop
+from propcal.core.stopping import settling
 from propcal.data.derive import numeric_columns
 from propcal.data.files import PeopleFile, check_names
 from propcal.data.frames import numbers
@@ -62,6 +64,7 @@ class FileScorer:
             behind(out.write) as write,
         ):
             for rows, columns in chain(first, rest):
+                check_stop()
                 self._correct(rows, columns, write)
 
     def check(self, people: PeopleFile) -> None:
@@ -128,7 +131,9 @@ def score_files(
     scorer = FileScorer(correction, score, column, unseen, advance)
     for people in chain.from_iterable(sources for sources, _ in jobs):
         scorer.check(people)
-    with ExitStack() as stack:
+    with ExitStack() as end, ExitStack() as stack:
         for sources, path in jobs:
             scorer.write(sources, path, stack)
-        return scorer.finish()
+        rows = scorer.finish()
+        end.enter_context(settling())  # left after the files have taken their places, all of them
+        return rows

@@ -22,6 +22,7 @@ from propcal.core.groups import Group
 from propcal.core.patterns import Patterns, sort_levels
 from propcal.core.recipes import Recipe, recipe_from_json
 from propcal.core.start import MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.stopping import settling
 from propcal.errors import FileFormatError, InputError
 
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 2
@@ -45,7 +46,8 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
         part.chmod(_mode(target))
         with open(part, "rb") as written:
             os.fsync(written.fileno())  # a power cut must not leave an empty file in the old one's place
-        part.replace(target)
+        with settling():
+            part.replace(target)
     except BaseException:
         with suppress(OSError):
             part.unlink()

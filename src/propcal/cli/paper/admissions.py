@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from propcal.core.stopping import Stopped
 from propcal.errors import InputError
 from propcal.paper.settings import MODELS, N_SEEDS
 
@@ -87,14 +88,14 @@ def _run(experiment: Experiment, jobs: int | None) -> None:
     with _progress(len(units), left, experiment.n_trials) as told:
         try:
             experiment.run(jobs=jobs, told=told)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped) as stop:
             stored = len(experiment.store.done())
             typer.echo(
                 f"propcal: interrupted; {stored:,} trials are in {experiment.path}, and the same command "
                 "goes on",
                 err=True,
             )
-            raise SystemExit(130) from None
+            raise SystemExit(stop.code if isinstance(stop, Stopped) else 130) from None
 
 
 def _begin(experiment: Experiment, left: int) -> str:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from propcal import Atoms, Groups
+from propcal.cli import main
 from propcal.data import duck, from_files
 from propcal.errors import FileFormatError, InputError
 from test_reduction_engines import PLAIN, ROLES, WORDS, assert_same, hard_table
@@ -298,8 +299,33 @@ def test_a_full_disk_is_told_as_such(cohort, monkeypatch):
 
     cohort.to_parquet("a.parquet")
     monkeypatch.setattr(from_files, "totals", full)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(InputError, match=r"the temporary folder .* is full: .*no space left.* Set TMPDIR"):
         Atoms.from_files("a.parquet", **COLUMNS)
+
+
+@pytest.mark.usefixtures("_aside")
+def test_a_full_temporary_folder_is_not_taken_for_a_lack_of_memory(monkeypatch, capsys):
+    monkeypatch.setattr(duck, "SMALLEST", 1 << 20)
+    connect = duck.connect
+
+    def little_room(**config):
+        engine = connect(**config)
+        engine.execute("SET max_temp_directory_size = '1MB'")
+        return engine
+
+    monkeypatch.setattr(duck, "connect", little_room)
+    n = 300_000
+    rng = np.random.default_rng(0)
+    table = pa.table({"s": rng.random(n), "y": rng.integers(0, 2, n), "g": rng.choice(["a", "b"], n)})
+    pq.write_table(table, "a.parquet", row_group_size=20_000)
+    roles = ["--score", "s", "--outcome", "y", "--groups", "g"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["atoms", "a.parquet", *roles, "--memory", "12MB", "-o", "a.atoms"])
+    told = capsys.readouterr().err
+    assert f"the temporary folder {tempfile.gettempdir()} is full" in told
+    assert "Set TMPDIR to a folder on a larger disk, raise --memory, or take a coarser" in told
+    assert "--resolution 2^-16" in told
+    assert not Path("a.atoms").exists()
 
 
 @pytest.mark.parametrize("limit", ["much", "4 bananas", "-1GB", "1MB", True])

@@ -20,10 +20,18 @@ def in_flags(message: str) -> str:
     '--missing level makes them a group'
     >>> in_flags("n_data_sets must be at least 1")
     '--data-sets must be at least 1'
+    >>> in_flags("resolution=2**-15 would; or raise memory_limit")
+    '--resolution 2^-15 would; or raise --memory'
     """
     message = re.sub(r"Groups\(cuts=\{['\"](.+?)['\"]: \[\.\.\.\]\}\)", r"--cut \1=...", message)
     message = message.replace("Groups(columns=[...])", "--groups")
-    names = {"max_updates": "--max-updates", "n_draws": "--draws", "random_state": "--seed"}
+    message = re.sub(r"\bresolution=2\*\*-(\d+)", r"--resolution 2^-\1", message)
+    names = {
+        "max_updates": "--max-updates",
+        "n_draws": "--draws",
+        "random_state": "--seed",
+        "memory_limit": "--memory",
+    }
     for name, flag in names.items():
         message = re.sub(rf"\b{name}\b", flag, message)
     # of propcal paper; such short words are options only where a message begins with them

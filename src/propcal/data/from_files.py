@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from errno import ENOSPC
 from math import log2
 from typing import Any
 
@@ -75,7 +75,9 @@ def atoms_from_files(
                 whole = atoms_of_totals(*added(1))  # what is wrong with the rows is told of all of them
                 kind = weight_kind if weight is None else "frequency" if whole.frequencies else "survey"
                 return _with_clusters(rows, groups, beside, cluster, bits=bits, weight_kind=kind, **named)
-        except duckdb.OutOfMemoryException:
+        except duckdb.OutOfMemoryException as error:
+            if _full(error):
+                raise InputError(_no_room()) from None
             found = None  # told below, without the trace of the engine
         except duckdb.Error as error:
             raise _trouble(error, source, columns) from None
@@ -138,9 +140,23 @@ def _trouble(error: Exception, source: Source, columns: Sequence[str]) -> Except
     text = str(error).lower()
     if "interrupt" in text:
         return error
-    if "no space left" in text or "max_temp_directory_size" in text:
-        return OSError(ENOSPC, "there is no space left for what does not fit into memory")
+    if _full(error):
+        return InputError(_no_room())
     return source.trouble(error, columns)
+
+
+def _full(error: Exception) -> bool:
+    """Whether it is the disk that does not suffice; DuckDB calls that out of memory as well."""
+    text = str(error).lower()
+    return "no space left" in text or "max_temp_directory_size" in text or "failed to offload" in text
+
+
+def _no_room() -> str:
+    return (
+        f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for what does not fit "
+        "into memory. Set TMPDIR to a folder on a larger disk, raise memory_limit, or take a coarser "
+        "resolution, such as resolution=2**-16"
+    )
 
 
 def _would_fit(engine: Any, patterns: Callable[[], int], bits: int) -> str:

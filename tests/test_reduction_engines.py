@@ -216,6 +216,34 @@ def test_every_engine_says_the_same_of_bad_input(trouble, engine):
         Atoms.from_frame(frame(table) if frame else table, score="score", outcome="y", groups="g", weight="w")
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_all_troubles_of_a_pass_are_told_at_once(engine):
+    nan = float("nan")
+    table = pa.table(
+        {
+            "s": [nan, nan, 1.5, -0.5, 7.0, 0.5, 0.5, 0.5],
+            "y": [1.0, nan, 1.0, 9.0, 0.0, nan, 2.0, 1.0],
+            "g": ["a", "b"] * 4,
+        }
+    )
+    frame = duckdb.connect().from_arrow(table) if engine == "duckdb" else pl.from_arrow(table).lazy()
+    with pytest.raises(InputError) as error:
+        Atoms.from_frame(frame, score="s", outcome="y", groups="g")
+    assert str(error.value) == (
+        "column 's' must hold probabilities in [0, 1]; 2 of 8 values are missing (NaN). Drop those rows or "
+        "fill them in; also, in other rows, column 's': 3 values lie outside [0, 1]; column 'y': 1 value is "
+        "missing, 1 lies outside [0, 1]"
+    )
+
+
+def test_a_hint_with_a_full_stop_is_followed_by_a_new_sentence():
+    table = pa.table({"s": [50.0, 99.0, 0.5], "y": [1, 0, 2], "g": ["a", "b", "a"]})
+    with pytest.raises(
+        InputError, match=r"Divide by 100\. Also, in other rows, column 'y': 1 value lies out"
+    ):
+        Atoms.from_frame(pl.from_arrow(table).lazy(), score="s", outcome="y", groups="g")
+
+
 def test_no_row_leaves_its_engine(monkeypatch):
     n, seen = 100_000, []
     rng = np.random.default_rng(0)

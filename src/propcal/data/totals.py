@@ -9,6 +9,7 @@ A table of totals has a row for each key and combination of attribute values, no
 - ``a0``, ``a1``, ...: the attributes, as they are, as the number of a range, or as a truth value.
 
 Levels, missing values, limits and messages are those of rows in memory: the same functions make them.
+What else was counted in the same pass is told after the message.
 """
 
 from __future__ import annotations
@@ -124,14 +125,21 @@ def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]
 
 def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
     """Tell what is wrong as it is told of rows in memory: weights first, then scores, then outcomes."""
-    score, outcome, weight = shape.names
     if not len(key):
-        raise InputError(f"{score} is empty: there are no rows")
+        raise InputError(f"{shape.names[0]} is empty: there are no rows")
     bad = key < 0
     if not bad.any():
         return
     of = {trouble: int(rows[key == trouble].sum()) for trouble in Trouble}
-    n = int(rows.sum())
+    try:
+        _refuse_first(of, int(rows.sum()), shape)
+    except InputError as error:
+        raise InputError(f"{error}{_others(of, shape, str(error))}") from None
+
+
+def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
+    """Refuse the most urgent trouble, with a hint."""
+    score, outcome, weight = shape.names
     refuse_weights(
         {
             "missing (NaN)": of[Trouble.WEIGHT_MISSING],
@@ -154,6 +162,33 @@ def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
         high=max([*seen, 0.5]),
     ).check(score)
     refuse_outcomes(of[Trouble.OUTCOME_MISSING], of[Trouble.OUTCOME_OUTSIDE], n, outcome)
+
+
+def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
+    """The troubles that were counted beside the first, so that a file is mended once.
+
+    A row counts for its most urgent trouble only: these are troubles of other rows than the first.
+    """
+    score, outcome, weight = shape.names
+    counted = [
+        (weight, of[Trouble.WEIGHT_MISSING], "is missing", "are missing"),
+        (weight, of[Trouble.WEIGHT_INFINITE], "is infinite", "are infinite"),
+        (weight, of[Trouble.WEIGHT_NEGATIVE], "is negative", "are negative"),
+        (weight, of[Trouble.WEIGHT_TOO_LARGE], "is too large", "are too large"),
+        (score, of[Trouble.SCORE_MISSING], "is missing", "are missing"),
+        (score, of[Trouble.SCORE_INFINITE], "is infinite", "are infinite"),
+        (score, sum(of[trouble] for trouble in SEEN), "lies outside [0, 1]", "lie outside [0, 1]"),
+        (outcome, of[Trouble.OUTCOME_MISSING], "is missing", "are missing"),
+        (outcome, of[Trouble.OUTCOME_OUTSIDE], "lies outside [0, 1]", "lie outside [0, 1]"),
+    ]
+    told: dict[str, list[str]] = {}
+    for name, count, one, many in [row for row in counted if row[1]][1:]:
+        value = "" if name in told else "value " if count == 1 else "values "
+        told.setdefault(name, []).append(f"{count:,} {value}{one if count == 1 else many}")
+    if not told:
+        return ""
+    also = " Also" if first.endswith((".", "?")) else "; also"
+    return f"{also}, in other rows, " + "; ".join(f"{name}: {', '.join(all_)}" for name, all_ in told.items())
 
 
 def _sums(table: Any, rows: Any, shape: Shape) -> dict[str, Any]:

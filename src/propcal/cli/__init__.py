@@ -63,9 +63,13 @@ def main(arguments: list[str] | None = None) -> None:
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
                 signal.signal(number, stopping.ask)
     stopping.forget()
+    hook = sys.unraisablehook
+    # the exception of a stop may get lost where Python can only print it: one line is told, no trace
+    sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
     try:
         code = _run(arguments or ["--help"])
     finally:
+        sys.unraisablehook = hook
         stopping.forget()
     sys.exit(code)
 

@@ -102,6 +102,19 @@ def test_a_coarser_resolution_rounds_scores(cohort):
         make(cohort, resolution=0.01)
 
 
+@pytest.mark.parametrize(("fine", "coarse"), [(2**-32, 2**-4), (2**-12, 2**-5), (2**-4, 2**-32)])
+def test_parts_of_different_resolution_are_pooled_at_the_coarser_one(cohort, fine, coarse):
+    edges = cohort.assign(score=np.resize([0.0, 1.0, 1 / 32, 31 / 32, 1 / 64, 0.5], len(cohort)))
+    grid = min(fine, coarse)
+    for frame in (cohort, edges):
+        frame = frame.assign(score=np.floor(frame.score / grid + 0.5) * grid)  # what is known of scores
+        merged = make(frame[:1700], resolution=fine) + make(frame[1700:], resolution=coarse)
+        expected = make(frame, resolution=max(fine, coarse))
+        assert merged.resolution == expected.resolution
+        assert_same(merged, expected)
+        assert merged.fingerprint() == expected.fingerprint()
+
+
 def test_adding_atoms_of_other_attributes_is_refused(cohort):
     with pytest.raises(InputError, match="different attributes"):
         make(cohort) + Atoms.from_frame(cohort, score="score", outcome="y", groups="race")

@@ -85,6 +85,25 @@ def test_a_resolution_that_is_no_power_of_two_is_told_one(parts, run, text, hint
     assert hint in err
 
 
+def test_merging_exact_and_rounded_scores_rounds_all_and_says_so(parts, run):
+    run("atoms", "visits/1.parquet", *COLUMNS, "-o", "1.atoms")
+    run("atoms", "visits/2.parquet", *COLUMNS, "--resolution", "2^-10", "-o", "2.atoms")
+    out, err = run("merge", "1.atoms", "2.atoms", "-o", "all.atoms")
+    assert "Scores are rounded to 2**-10" in out
+    assert "1.atoms are exact, of 2.atoms rounded to 2**-10; all are rounded to 2**-10 now.\n" in err
+    assert_same(Atoms.load("all.atoms"), Atoms.from_frame(parts, **ROLES, resolution=2**-10))
+
+
+def test_files_of_three_resolutions_are_rounded_once_in_whatever_order(cohort, run):
+    near = cohort.assign(score=0.5 - 2**-6 - 2**-13)  # just below a middle of 2**-5; on it, rounded to 2**-12
+    for name, bits in (("a", 32), ("b", 12), ("c", 5)):
+        rows = (near if bits == 32 else cohort).sample(50 + bits, random_state=bits)
+        Atoms.from_frame(rows, **ROLES, resolution=2**-bits).save(name)
+    run("merge", "a", "b", "c", "-o", "one.atoms")
+    run("merge", "c", "a", "b", "-o", "other.atoms")
+    assert Path("one.atoms").read_bytes() == Path("other.atoms").read_bytes()
+
+
 def test_the_same_people_twice_are_refused(parts, run):
     Atoms.from_frame(parts, **ROLES).save("a.atoms")
     Path("b.atoms").write_bytes(Path("a.atoms").read_bytes())

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -127,8 +129,10 @@ def merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
 
     total: Any = 0
     seen: dict[str, Path] = {}
+    grids: dict[Path, int] = {}
     for path in paths:
         atoms = Atoms.load(path)
+        grids[path] = atoms.resolution_bits
         other = seen.setdefault(atoms.people_fingerprint(), path)
         if other != path and not allow_repeated:
             raise InputError(
@@ -139,8 +143,20 @@ def merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
             total = total + atoms
         except InputError as error:
             raise InputError(f"{paths[0]} and {path}: {error}") from None
+    if len({*grids.values()}) > 2:  # coarsest first: a score that is rounded twice may end elsewhere
+        total = sum(Atoms.load(path) for path in sorted(paths, key=grids.__getitem__))
+    _tell_grids(grids)
     result: Atoms = total
     return result
+
+
+def _tell_grids(grids: dict[Path, int]) -> None:
+    """Say, if the scores of files are rounded differently, what they are rounded to now."""
+    coarsest, finest = min(grids, key=grids.__getitem__), max(grids, key=grids.__getitem__)
+    if grids[coarsest] < grids[finest]:
+        grid = f"rounded to 2**-{grids[coarsest]}"
+        fine = "exact" if grids[finest] == 32 else f"rounded to 2**-{grids[finest]}"
+        typer.echo(f"Scores of {finest} are {fine}, of {coarsest} {grid}; all are {grid} now.", err=True)
 
 
 def _columns(path: Path) -> str:

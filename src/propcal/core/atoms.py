@@ -293,7 +293,11 @@ class Atoms:
         return self if other == 0 else NotImplemented
 
     def __add__(self, other: object) -> Atoms:
-        """Atoms of both sets of people together; the attributes must be the same."""
+        """Atoms of both sets of people together; the attributes must be the same.
+
+        If scores are rounded to different grids, those of the finer one are rounded to the coarser. Of
+        three grids add the coarsest first, so that no score is rounded twice.
+        """
         if not isinstance(other, Atoms):
             return NotImplemented
         from propcal.core.reduction import merge  # it makes Atoms, so it comes after them

@@ -134,19 +134,30 @@ def _sorted(keys: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def merge(a: Atoms, b: Atoms) -> Atoms:
-    """Atoms of both sets of people together; the attributes must be the same."""
+    """Atoms of both sets of people together; the attributes must be the same.
+
+    Scores are as coarse as those of the coarser part, to whose grid those of the other are rounded.
+    """
     mine, theirs = a.patterns, b.patterns
     if not mine.same_attributes(theirs):
         raise InputError(f"atoms of different attributes cannot be added: {_difference(mine, theirs)}")
     levels = tuple(sort_levels([*{*one, *other}]) for one, other in zip(mine.levels, theirs.levels))
     tables = [_translate(p, levels)[atoms.pattern_index()] for p, atoms in ((mine, a), (theirs, b))]
     sums = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in SUMS}
-    score = np.concatenate([a.score, b.score])
+    bits, rows = min(a.resolution_bits, b.resolution_bits), a.weighted_rows + b.weighted_rows
+    score = np.concatenate([_coarser(a, bits), _coarser(b, bits)])
     patterns, code = patterns_of(
         mine.attributes, levels, list(np.concatenate(tables).T), len(score), mine.derived
     )
-    bits, rows = min(a.resolution_bits, b.resolution_bits), a.weighted_rows + b.weighted_rows
     return atoms_of_sums(patterns, code, score, sums, resolution_bits=bits, weighted_rows=rows)
+
+
+def _coarser(atoms: Atoms, bits: int) -> IntArray:
+    """Scores on a grid of 2**-bits, as `_coarse` rounds: the middle between two of its points goes up."""
+    if bits == atoms.resolution_bits:
+        return atoms.score
+    shift = 32 - bits
+    return ((atoms.score + (1 << (shift - 1))) >> shift) << shift
 
 
 def _difference(one: Patterns, other: Patterns) -> str:

@@ -110,6 +110,16 @@ def test_wrong_use_is_told_in_a_line(run, model, arguments, words):
     assert Correction.load("model.json").n_updates == model.n_updates
 
 
+def test_a_long_expression_is_told_beside_the_script(run, model, monkeypatch):
+    monkeypatch.setattr("propcal.output.sql.MOST_CASE_LINES", 10)
+    code, out, err = run("export", "model.json", "--score", "risk", "--form", "case")
+    assert code == 0
+    assert out == model.to_sql(score="risk", form="case").script
+    assert "Use --form lookup, or --unseen keep, which has" in err
+    assert err.count("\n") == 1
+    assert run("export", "model.json", "--score", "risk")[2] == ""
+
+
 def test_a_file_is_not_overwritten_unasked(run, model):
     Path("score.sql").write_text("mine")
     code, _, err = run("export", "model.json", "--score", "risk", "-o", "score.sql")

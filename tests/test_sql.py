@@ -19,6 +19,7 @@ from databases import DuckDb, Postgres, Spark, Sqlite
 from propcal import Correction, Groups, PMCBoost
 from propcal.core.grid import UNIT
 from propcal.errors import InputError
+from propcal.output import sql
 from propcal.output.sql_dialects import DIALECTS
 from propcal.output.sql_lines import Lines
 
@@ -435,6 +436,21 @@ def test_the_script_is_the_whole_and_begins_with_what_it_is(small):
     assert connection.execute(str(export)).fetchall()[0][2] == small.apply([0.3], {"icu": [True]})[0]
     assert connection.execute('SELECT * FROM clinic."look.up"').df().equals(export.to_frame())
     assert "lookup" in repr(export)
+
+
+def test_an_expression_too_long_for_some_databases_says_what_to_use_instead(plain, monkeypatch):
+    long = plain.to_sql(score="risk", form="case")
+    seen = plain.to_sql(score="risk", form="case", unseen="keep")
+    assert len(seen.lines) < len(long.lines) <= sql.MOST_CASE_LINES
+    assert (long.caution, seen.caution) == ("", "")
+    monkeypatch.setattr(sql, "MOST_CASE_LINES", len(seen.lines) - 1)
+    again = plain.to_sql(score="risk", form="case")
+    assert f"has {len(long.lines):,} lines" in again.caution
+    assert f'form="lookup", or unseen="keep", which has {len(seen.lines):,} lines.' in again.caution
+    assert again.script == long.header + f"-- {again.caution}\n{long.query};\n"
+    assert len(repr(again)) < 80
+    assert plain.to_sql(score="risk", form="case", unseen="keep").caution.endswith('Use form="lookup".')
+    assert plain.to_sql(score="risk").caution == ""
 
 
 def test_a_comment_cannot_be_ended_by_a_name():

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from propcal.cli import options as o
+from propcal.cli.screen import in_flags
 from propcal.errors import InputError
 
 _DATABASE = "Your database"
@@ -109,6 +110,8 @@ def export(
         types=_pairs("--type", types, "icu=boolean"),
         columns=_pairs("--rename", rename, "race=RACE"),
     )
+    if made.caution:
+        typer.echo(in_flags(made.caution), err=True)
     if output is None:
         typer.echo(made.script, nl=False)
         return

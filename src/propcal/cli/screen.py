@@ -39,7 +39,7 @@ def in_flags(message: str) -> str:
     if begins:
         message = f"--{begins[1].replace('_', '-')}{message[begins.end() :]}"
     message = message.replace("weight_kind", "--weight-kind")
-    return re.sub(r'\b(missing|unseen|intersections)="?(\w+)"?', r"--\1 \2", message)
+    return re.sub(r'\b(missing|unseen|intersections|form)="?(\w+)"?', r"--\1 \2", message)
 
 
 @contextmanager

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_NAMED = 100  # patterns that the comment at the top names
+# An expression of more lines is too much for some databases: Spark ran out of memory at 4,704.
+MOST_CASE_LINES = 4_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,8 @@ class SqlExport:
         The table with one more column, the corrected score.
     expression : str
         The corrected score alone, to be used in any query; empty for a lookup table.
+    caution : str
+        What to do about an expression that is too long for some databases; empty if it is not.
     """
 
     dialect: str
@@ -49,6 +53,7 @@ class SqlExport:
     expression: str
     lines: Lines
     numbers: IntArray  # of the patterns, in the database
+    caution: str = ""
 
     @property
     def script(self) -> str:
@@ -107,8 +112,24 @@ def export_sql(
         setup = (_emit(d, create), *fill)  # what remains are numbers
         value = d.number.format(c=source)
         query = _emit(d, lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
+    caution = _caution(correction, len(lines), unseen) if form == "case" else ""
     header = _header(correction, d, form, unseen, patterns, numbers, score)
-    return SqlExport(dialect, form, header, setup, query, text, lines, numbers)
+    header += f"-- {caution}\n" if caution else ""
+    return SqlExport(dialect, form, header, setup, query, text, lines, numbers, caution)
+
+
+def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
+    """What to do instead of an expression of so many lines, if these are too many."""
+    if n_lines <= MOST_CASE_LINES:
+        return ""
+    other = ""
+    if unseen == "replay":  # what was seen alone is a part of it, and sooner counted
+        seen = len(Lines.of_maps(correction.replay(correction.patterns)))
+        other = f', or unseen="keep", which has {seen:,} lines' if seen < n_lines else ""
+    return (
+        f"This expression has {n_lines:,} lines: databases may take minutes over it, or run out of memory. "
+        f'Use form="lookup"{other}.'
+    )
 
 
 def _emit(d: Dialect, text: str) -> str:

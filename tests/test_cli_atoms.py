@@ -150,7 +150,9 @@ def test_cuts_at_other_points_do_not_fit_together(parts, run):
 
 def test_what_is_no_atoms_file_is_told(parts, run):
     _, err = run("merge", "visits/1.parquet", "visits/2.parquet", "-o", "all.atoms", code=2)
-    assert "not an atoms file" in err
+    assert "visits/1.parquet is not an atoms file: propcal atoms makes one of people" in err
+    _, err = run("atoms", "visits", *COLUMNS, "-o", "all.atoms", code=2)
+    assert 'visits is a folder; name files in it, say "visits/*.parquet"' in err
     _, err = run("merge", "visits/1.parquet", "-o", "all.atoms", code=2)
     assert "two files" in err
     run("atoms", "visits/1.parquet", *COLUMNS, "-o", "1.atoms")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from propcal import Correction, PMCBoost
+from propcal import Atoms, Correction, PMCBoost
 from propcal.cli import main
 
 
@@ -72,7 +72,7 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
         ),
         *("--column", "c", "--unseen", "keep", "--type", "race=text", "--rename", "race=R=1"),
     )
-    assert (code, err) == (2, "propcal: columns names 'race=R'; this correction reads ['race', 'gender']\n")
+    assert (code, err) == (2, "propcal: --rename names 'race=R'; this correction reads ['race', 'gender']\n")
     code, out, err = run(
         *(
             "export",
@@ -118,6 +118,20 @@ def test_a_long_expression_is_told_beside_the_script(run, model, monkeypatch):
     assert "Use --form lookup, or --unseen keep, which has" in err
     assert err.count("\n") == 1
     assert run("export", "model.json", "--score", "risk")[2] == ""
+
+
+def test_what_is_no_correction_is_told_by_what_it_is(run, model, cohort):
+    cohort.to_csv("people.csv")
+    cohort.to_csv("people.csv.gz")
+    cohort.to_parquet("people.parquet")
+    Atoms.from_frame(cohort, score="score", outcome="y", groups=["race"]).save("people.atoms")
+    kinds = {".csv": "a table", ".csv.gz": "a compressed file", ".parquet": "a Parquet table"}
+    for ending, kind in {**kinds, ".atoms": "an atoms file"}.items():
+        code, _, err = run("export", f"people{ending}", "--score", "risk")
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"people{ending} is not a correction file but {kind}; propcal fit makes a correction" in err
+    Path("people.atoms").write_bytes(Path("people.atoms").read_bytes()[:1000])
+    assert "a Parquet file that is cut off" in run("export", "people.atoms", "--score", "risk")[2]
 
 
 def test_a_file_is_not_overwritten_unasked(run, model):

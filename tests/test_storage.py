@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import stat
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -297,6 +298,17 @@ def test_a_full_disk_leaves_the_old_file_whole(path):
 def test_a_folder_that_is_not_there_is_told(correction, tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         correction.save(tmp_path / "absent" / "m.json")
+
+
+def test_a_folder_that_takes_no_file_is_told_by_the_name_that_was_given(correction, tmp_path, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied", ".propcal-x.part")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(PermissionError, match="no file can be made in") as told:
+        correction.save(tmp_path / "m.json")
+    assert "m.json" in str(told.value)
+    assert ".part" not in str(told.value)
 
 
 def test_new_files_have_ordinary_permissions(path, tmp_path):

@@ -56,7 +56,7 @@ def apply(
 
       propcal apply model.json new.csv --score risk -o corrected.csv
 
-      propcal apply model.json lake/*.parquet --score risk -o corrected/
+      propcal apply model.json "lake/*.parquet" --score risk -o corrected/
     """
     from propcal import Correction
     from propcal.core.grid import check_choice

@@ -22,6 +22,8 @@ def in_flags(message: str) -> str:
     '--data-sets must be at least 1'
     >>> in_flags("resolution=2**-15 would; or raise memory_limit")
     '--resolution 2^-15 would; or raise --memory'
+    >>> in_flags("columns names 'rase'; this correction reads ['race']")
+    "--rename names 'rase'; this correction reads ['race']"
     """
     message = re.sub(r"Groups\(cuts=\{['\"](.+?)['\"]: \[\.\.\.\]\}\)", r"--cut \1=...", message)
     message = message.replace("Groups(columns=[...])", "--groups")
@@ -38,6 +40,9 @@ def in_flags(message: str) -> str:
     begins = re.match(r"(?:n_)?(groups|data_sets|people|rows|models|trials)(?= must|:)", message)
     if begins:
         message = f"--{begins[1].replace('_', '-')}{message[begins.end() :]}"
+    message = re.sub(r"^columns names (?=['\"])", "--rename names ", message)  # of propcal export
+    message = re.sub(r"^types(?= names|: the type)", "--type", message)
+    message = message.replace("write one with Atoms.save", "propcal atoms makes one of people")
     message = message.replace("weight_kind", "--weight-kind")
     return re.sub(r'\b(missing|unseen|intersections|form)="?(\w+)"?', r"--\1 \2", message)
 

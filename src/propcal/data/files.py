@@ -74,10 +74,16 @@ def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> Peop
     return TextFile(path, compression=kind, missing=missing)
 
 
+def _common_ending(folder: Path) -> str:
+    """An ending that files of a folder have."""
+    endings = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".atoms"]
+    return next((ending for ending in endings if any(folder.glob(f"*{ending}"))), endings[0])
+
+
 def _kind(path: Path) -> str:
     """What the first bytes say: parquet, gzip, zstd, or none for text."""
     if path.is_dir():
-        raise InputError(f"{path} is a folder; name one file")
+        raise InputError(f'{path} is a folder; name files in it, say "{path}/*{_common_ending(path)}"')
     if not path.exists():
         raise InputError(f"there is no file {path}{_near(path)}")
     if not path.is_file():

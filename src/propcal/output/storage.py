@@ -38,7 +38,11 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
         raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
     if target.exists() and not target.is_file():
         raise InputError(f"cannot write {target}: it is no ordinary file")
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".propcal-", suffix=".part")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".propcal-", suffix=".part")
+    except OSError as error:  # about the file that was named, not about one that nobody knows
+        told = f"{error.strerror}; no file can be made in {target.parent}"
+        raise OSError(error.errno, told, str(target)) from error
     os.close(handle)
     part = Path(name)
     try:
@@ -140,11 +144,30 @@ def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
 
 def load_correction(path: str | PathLike[str]) -> Correction:
     """Read a correction, refusing whatever is not exactly one."""
+    content = Path(path).read_bytes()
+    other = _other_kind(path, content[:4096])
+    if other:
+        raise FileFormatError(f"{path} is not a correction file but {other}; propcal fit makes a correction")
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig")
     except ValueError as error:
         raise FileFormatError(_no_json(path)) from error
     return correction_from_json(text, path)
+
+
+def _other_kind(path: str | PathLike[str], start: bytes) -> str:
+    """What a file is by its first bytes, if it is another that propcal knows; else nothing."""
+    if start.startswith(b"PAR1"):
+        from propcal.data.files import is_atoms_file  # pyarrow, which a correction does not need
+
+        with suppress(FileFormatError):
+            return "an atoms file" if is_atoms_file(path) else "a Parquet table"
+        return "a Parquet file that is cut off"
+    if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        return "a compressed file"
+    line = start.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+    a_table = line[:1] not in (b"{", b"[") and any(separator in line for separator in (b",", b";", b"\t"))
+    return "a table" if a_table and b"\0" not in start else ""
 
 
 def _no_json(path: str | PathLike[str]) -> str:

@@ -56,6 +56,7 @@ def options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what a user can mend is told in one line and ends with exit code 2."""
+    alone = arguments is None  # a process of its own, not a call within another
     arguments = sys.argv[1:] if arguments is None else arguments
     if threading.current_thread() is threading.main_thread():
         # Ctrl-C, a scheduler or a closed session: clean up before the end
@@ -71,6 +72,9 @@ def main(arguments: list[str] | None = None) -> None:
     finally:
         sys.unraisablehook = hook
         stopping.forget()
+    if alone and signal.getsignal(signal.SIGTERM) is stopping.ask:
+        # all is done: a stop while Python tidies up comes too late
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(code)
 
 

@@ -15,21 +15,19 @@ from propcal.core.bins import Bins
 from propcal.core.explain import Explanation, trace
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups import Group, membership, pattern_name
+from propcal.core.lookup import Lookup
 from propcal.core.maps import PatternMaps
-from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of
+from propcal.core.patterns import BESIDE, Patterns, patterns_of
 from propcal.core.recipes import Recipe
 from propcal.core.start import NAME as START
 from propcal.core.start import SmoothStart
-from propcal.errors import InputError, UnseenError
+from propcal.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from propcal.core.atoms import Atoms
     from propcal.output.sql import SqlExport
-
-
-MOST_RECENT = 16  # sets of patterns for which maps are kept
 
 
 class Update(NamedTuple):
@@ -82,6 +80,10 @@ class Correction:
     def maps(self) -> PatternMaps:
         """The map of each pattern that was seen in fitting."""
         return self.replay(self.patterns)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -207,39 +209,13 @@ class Correction:
         """Correct checked scores of people whose pattern is row `code` of `patterns`."""
         policy = self.unseen if unseen is None else unseen
         check_choice("unseen", policy, ("replay", "keep", "error"))
-        known, maps, place = self._prepared(patterns, n_updates)
+        maps, place, known = self._lookup.find(patterns, n_updates)
         if np.any(known < 0):
             if policy == "error":
-                self._refuse(np.bincount(code, minlength=len(patterns)), known)
+                self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
             if policy == "keep":
                 place = np.where(known < 0, -1, place)
         return np.asarray(maps.apply(score, place[code]))
-
-    def _prepared(self, patterns: Patterns, n_updates: int | None) -> tuple[IntArray, PatternMaps, IntArray]:
-        """Where these patterns are among the known ones, maps, and where they are among the maps.
-
-        Rows come in batches, and one batch has much the same patterns as the next: what they need is kept.
-        """
-        if patterns.levels is not self.patterns.levels:
-            return self._prepare(patterns, n_updates)
-        key = (n_updates, patterns.table.tobytes())
-        found = self._recent.get(key)
-        if found is None:
-            found = self._prepare(patterns, n_updates)
-            if len(self._recent) >= MOST_RECENT:
-                self._recent.clear()
-            self._recent[key] = found
-        return found
-
-    @cached_property
-    def _recent(self) -> dict[Any, tuple[IntArray, PatternMaps, IntArray]]:
-        return {}
-
-    def _prepare(self, patterns: Patterns, n_updates: int | None) -> tuple[IntArray, PatternMaps, IntArray]:
-        known = self._known(patterns)
-        if n_updates is None and not np.any(known < 0):
-            return known, self.maps, known
-        return known, self.replay(patterns, n_updates), np.arange(len(patterns))
 
     def fitted_to(self, atoms: Atoms) -> bool:
         """Whether these are the very people, with their raw scores, that the correction was fitted to.
@@ -288,10 +264,10 @@ class Correction:
         from propcal.data.people import scoring_rows
 
         values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
-        known = self._known(patterns)
+        known = self._lookup.known(patterns)
         inside = membership(self.groups, patterns)
         if self.unseen == "error":
-            self._refuse(np.bincount(code, minlength=len(patterns)), known)
+            self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
         elif self.unseen == "keep":
             inside &= known >= 0
         started = None
@@ -401,32 +377,6 @@ class Correction:
             smooth = self.start.values(patterns)
             n_updates -= 1
         return PatternMaps.of_updates(inside, self.updates[:n_updates], self.bins.edges, smooth)
-
-    def _known(self, patterns: Patterns) -> IntArray:
-        """Place of each pattern among those seen in fitting; -1 if it was not."""
-        seen = self._seen
-        rows = zip(*[self._keys(patterns, a) for a in range(len(self.attributes))])
-        keys = rows if self.attributes else [()]
-        return np.array([seen.get(key, -1) for key in keys], dtype=np.int64)
-
-    @cached_property
-    def _seen(self) -> dict[tuple[Level, ...], int]:
-        return {self.patterns.key(p): p for p in range(len(self.patterns))}
-
-    @staticmethod
-    def _keys(patterns: Patterns, a: int) -> list[Level | int]:
-        """Levels of one attribute; a number stands for a level that is not in the list."""
-        levels = patterns.levels[a]
-        return [levels[i] if i < len(levels) else -1 for i in patterns.table[:, a]]
-
-    def _refuse(self, people: IntArray, known: IntArray) -> None:
-        count = int(people[known < 0].sum())
-        if count:
-            raise UnseenError(
-                f"this correction knows the attributes {list(self.attributes)}; {count:,} rows have "
-                'combinations it never saw. unseen="replay" applies the updates of the groups that '
-                'they do belong to, unseen="keep" leaves their scores as they are.'
-            )
 
     def to_frame(self, kind: str = "maps") -> pd.DataFrame:
         """Show the correction as a table.

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from propcal.core.correction import Correction
 from propcal.core.grid import FloatArray, check_choice, check_number
+from propcal.data.duck import named
 from propcal.data.frames import frame_columns, require
 from propcal.data.people import rows_to_score, scoring_rows
 from propcal.errors import InputError
@@ -204,11 +205,7 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
         connection.create_function(
             name, correct, [types[n] for n in wanted], "DOUBLE", type="arrow", null_handling="special"
         )
-    return frame.project(f"*, {name}({', '.join(map(_quoted, wanted))}) AS {_quoted(scorer.column)}")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return frame.project(f"*, {name}({', '.join(map(named, wanted))}) AS {named(scorer.column)}")
 
 
 def _dask(frame: Any, scorer: Scorer) -> Any:

@@ -227,6 +227,19 @@ def _rows(content: dict[str, Any], key: str, width: int | None) -> list[list[Any
     return rows
 
 
+def _check_about(about: Any) -> None:
+    """Method and parameters, which are for people to read and for reports to repeat."""
+    need(isinstance(about, dict) and isinstance(about.get("method", ""), str), '"about" must name a method')
+    for key in ("alpha", "gamma", "rho", "eta"):
+        known = about.get(key, 1.0)
+        need(type(known) in (int, float) and 0 < known <= 2, f'"{key}" of "about" is out of range')
+    guard = about.get("guard")
+    need(
+        guard is None or (type(guard) in (int, float) and 0 <= guard < inf),
+        '"guard" of "about" is out of range',
+    )
+
+
 def _correction(content: dict[str, Any]) -> Correction:
     """Rebuild a correction from the checked content of a file."""
     expected = {
@@ -245,16 +258,7 @@ def _correction(content: dict[str, Any]) -> Correction:
     }
     need(set(content) == expected, f"its entries must be {sorted(expected)}")
     need(content["unit"] == "2**-32", '"unit" must be "2**-32"')
-    about = content["about"]
-    need(isinstance(about, dict) and isinstance(about.get("method", ""), str), '"about" must name a method')
-    for key in ("alpha", "gamma", "rho", "eta"):
-        known = about.get(key, 1.0)
-        need(type(known) in (int, float) and 0 < known <= 2, f'"{key}" of "about" is out of range')
-    guard = about.get("guard")
-    need(
-        guard is None or (type(guard) in (int, float) and 0 <= guard < inf),
-        '"guard" of "about" is out of range',
-    )
+    _check_about(content["about"])
     need(content["unseen"] in ("replay", "keep", "error"), '"unseen" must be replay, keep or error')
     attributes = content["attributes"]
     need(
@@ -289,7 +293,7 @@ def _correction(content: dict[str, Any]) -> Correction:
         bins=bins,
         updates=np.array(updates, dtype=np.int64).reshape(-1, 3),
         unseen=content["unseen"],
-        about=about,
+        about=content["about"],
         start=start,
     )
 

@@ -116,3 +116,4 @@ def watched(engine: Any, advance: Callable[[float], None] | None) -> Iterator[No
     finally:
         done.set()
         watcher.join()
+    advance(100.0)  # a query may be over before the first look

@@ -16,8 +16,8 @@ from time import perf_counter, process_time
 import pandas as pd
 
 from propcal.data.cohorts import make_ed_visits
-from propcal.paper.settings import BASE, MODELS, grid
-from propcal.paper.trials import Unit, run_unit
+from propcal.paper.admissions.settings import BASE, MODELS, grid
+from propcal.paper.admissions.trials import Unit, run_unit
 
 
 def seconds(values: pd.Series) -> dict:

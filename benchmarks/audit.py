@@ -14,7 +14,7 @@ import numpy as np
 from engine import SHAPES, best, encode, people
 
 from propcal import PMCBoost, audit, compare
-from propcal.data.people import checked_rows
+from propcal.data.rows_to_atoms import checked_rows
 from propcal.metrics import category_table, dc_of, mc_of, pmc_of
 
 SIZES = [10_000, 173_561, 1_000_000]

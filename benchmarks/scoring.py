@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from engine import SHAPES, encode, people
 
 from propcal import Correction, PMCBoost
-from propcal.data.files import open_file
-from propcal.output.scored import score_file
+from propcal.data.files.formats import open_file
+from propcal.output.files.scored_files import score_file
 
 RESULTS = Path(__file__).parent / "results"
 PAIRS = 7

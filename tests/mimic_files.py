@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from propcal.paper.ethnoracial import GROUP_OF, OTHER, UNKNOWN
+from propcal.paper.cohort.ethnoracial import GROUP_OF, OTHER, UNKNOWN
 
 VITALS = ("temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain", "acuity")
 RANGES = {

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from propcal.paper.admissions.settings import ALPHAS, BASE, GROUPINGS, MC, MC_FOR_PMC, MODELS, OURS, PMC, grid
+from propcal.paper.admissions.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 from propcal.paper.published import UPDATES_AND_TIME
-from propcal.paper.settings import ALPHAS, BASE, GROUPINGS, MC, MC_FOR_PMC, MODELS, OURS, PMC, grid
-from propcal.paper.store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 
 GENERATED = {"cohort": "generated visits", "rows": 1000}
 DEFAULTS = {

@@ -1,11 +1,12 @@
 """The examples run, and say what their pages promise."""
 
 import runpy
-from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+from paths import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SAYS = {
     "vendor_score": "elderly Medicare",
     "pipeline": "corrected: AUROC",

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from propcal import PMCBoost
 from propcal.cli.demo import FEATURES
 from propcal.data.cohorts import make_ed_visits
-from propcal.data.people import rows_to_atoms
+from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.metrics import category_table, pmc_of
 
 # Okabe and Ito's colours, and a marker each: colour is never alone

@@ -5,11 +5,11 @@ python docs/images/paper.py
 
 from pathlib import Path
 
-from propcal.paper import theory
 from propcal.paper.figure_file import save_figure
-from propcal.paper.simulation import simulate
-from propcal.paper.simulation_figure import plot_simulation
-from propcal.paper.theory_figures import plot_constraints, plot_discretisation, plot_relations
+from propcal.paper.simulation.simulation import simulate
+from propcal.paper.simulation.simulation_figure import plot_simulation
+from propcal.paper.theory import theory
+from propcal.paper.theory.theory_figures import plot_constraints, plot_discretisation, plot_relations
 
 ALPHA, RHO = 0.2, 0.1
 

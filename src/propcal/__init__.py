@@ -20,9 +20,9 @@ _HOME = {
     "mc_loss": "propcal.metrics",
     "pmc_loss": "propcal.metrics",
     "dc_loss": "propcal.metrics",
-    "Groups": "propcal.core.groups",
+    "Groups": "propcal.core.groups.groups",
     "Atoms": "propcal.core.atoms",
-    "Correction": "propcal.core.correction",
+    "Correction": "propcal.core.correction.correction",
 }
 
 _MODULES = {"bounds": "propcal.core.bounds", "displays": "propcal.displays"}
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms
-    from propcal.core.correction import Correction as Correction
-    from propcal.core.groups import Groups as Groups
+    from propcal.core.correction.correction import Correction as Correction
+    from propcal.core.groups.groups import Groups as Groups
     from propcal.estimators import MCBoost as MCBoost
     from propcal.estimators import PMCBoost as PMCBoost
     from propcal.metrics import dc_loss as dc_loss

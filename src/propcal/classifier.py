@@ -19,11 +19,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from propcal.core.certificate import Certificate
-from propcal.core.correction import Correction
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.fit_summary import Certificate
 from propcal.core.grid import FloatArray
 from propcal.data.frames import columns_of_x
-from propcal.data.people import wanted_columns
+from propcal.data.rows_to_atoms import wanted_columns
 from propcal.errors import InputError
 from propcal.estimators import MCBoost, PMCBoost
 

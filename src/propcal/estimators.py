@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
-from propcal.core.boost import Settings, boost
-from propcal.core.certificate import Certificate
-from propcal.core.correction import Correction, Update
+from propcal.core.boosting.boost import Settings, boost
+from propcal.core.correction.correction import Correction, Update
+from propcal.core.correction.fit_summary import Certificate
 from propcal.core.grid import FloatArray
-from propcal.core.groups import Collection, Groups
-from propcal.data.people import rows_to_atoms
+from propcal.core.groups.groups import Collection, Groups
+from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
 
 

@@ -12,10 +12,10 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, make_bins
 from propcal.core.categories import Buckets, Categories, categories, category_min_share
 from propcal.core.grid import IntArray, check_number
-from propcal.core.groups import Groups, definition
+from propcal.core.groups.groups import Groups, definition
 from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
 from propcal.data.frames import columns_of_x
-from propcal.data.people import Rows, checked_rows
+from propcal.data.rows_to_atoms import Rows, checked_rows
 
 _NONE: IntArray = np.empty(0, dtype=np.int64)  # scores, where bins do not depend on them
 

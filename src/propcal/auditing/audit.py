@@ -11,18 +11,18 @@ import numpy as np
 import pandas as pd
 
 from propcal import __version__
-from propcal.auditing import frames
-from propcal.auditing.counts import Counts
+from propcal.auditing import audit_tables as frames
+from propcal.auditing.cell_counts import Counts
 from propcal.auditing.debiased import debiased
-from propcal.auditing.findings import Findings, Rule, find
-from propcal.auditing.losses import losses
-from propcal.auditing.words import Verdict, notes_of, verdict_of
+from propcal.auditing.findings import AuditSettings, Findings, find
+from propcal.auditing.loss_intervals import losses
+from propcal.auditing.verdict import Verdict, notes_of, verdict_of
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.grid import from_grid, to_grid
-from propcal.core.groups import Groups
+from propcal.core.groups.groups import Groups
 from propcal.core.reduction import rescored
-from propcal.data.people import rows_to_atoms
+from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
 
 
@@ -73,8 +73,8 @@ class Audit:
 
         `suppress=11` hides counts of 1 to 10 people and what would give them away; None hides nothing.
         """
-        from propcal.output.audit_json import audit_to_json
-        from propcal.output.suppressed import suppressed
+        from propcal.disclosure.suppressed import suppressed
+        from propcal.output.json import audit_to_json
 
         return audit_to_json(suppressed(self, suppress))
 
@@ -139,7 +139,7 @@ class Audit:
         -------
         The axes.
         """
-        from propcal.output.audit_plots import plot_audit
+        from propcal.output.plots.by_name import plot_audit
 
         return plot_audit(self, kind, groups, ax=ax, width=width)
 
@@ -220,7 +220,7 @@ def audit(
     >>> a.verdict.conclusion
     'within noise'
     """
-    rule = Rule(
+    rule = AuditSettings(
         alpha=alpha,
         gamma=gamma,
         rho=rho,
@@ -270,7 +270,7 @@ def assemble(found: Findings) -> Audit:
 
 
 def audited_atoms(
-    y: Any, score: Any, sensitive_features: Any, sample_weight: Any, cluster: Any, rule: Rule
+    y: Any, score: Any, sensitive_features: Any, sample_weight: Any, cluster: Any, rule: AuditSettings
 ) -> Atoms:
     """Atoms of rows, or those that were passed in the place of the outcome."""
     rows = {

@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit, assemble
-from propcal.auditing.findings import Findings, Rule, find
-from propcal.auditing.losses import LOSSES
+from propcal.auditing.findings import AuditSettings, Findings, find
+from propcal.auditing.loss_intervals import LOSSES
 from propcal.auditing.paired import loss_difference, mean_square_difference, person_differences
 from propcal.auditing.sample import Sample
-from propcal.auditing.words import fitting_note
+from propcal.auditing.verdict import fitting_note
 from propcal.core.atoms import Atoms
-from propcal.core.correction import Correction
+from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, from_grid, to_grid
-from propcal.core.groups import membership
+from propcal.core.groups.groups import membership
 from propcal.core.reduction import numbered, rescored
-from propcal.data.people import rows_of_scores
+from propcal.data.rows_to_atoms import rows_of_scores
 from propcal.errors import InputError
 
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
@@ -56,8 +56,8 @@ class Comparison:
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON (docs/reference/audit.schema.json); `suppress` as for an audit."""
-        from propcal.output.audit_json import comparison_to_json
-        from propcal.output.suppressed import suppressed_comparison
+        from propcal.disclosure.suppressed import suppressed_comparison
+        from propcal.output.json import comparison_to_json
 
         return comparison_to_json(suppressed_comparison(self, suppress))
 
@@ -104,7 +104,7 @@ class Comparison:
         -------
         The axes.
         """
-        from propcal.output.audit_plots import plot_comparison
+        from propcal.output.plots.by_name import plot_comparison
 
         return plot_comparison(self, kind, groups, ax=ax, width=width)
 
@@ -156,7 +156,7 @@ def compare(
     >>> bool(brier.high < 0)  # the true risk has a lower Brier score, beyond noise
     True
     """
-    rule = Rule(**settings)
+    rule = AuditSettings(**settings)
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise InputError('scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}')
     if isinstance(y, Atoms):
@@ -212,7 +212,7 @@ def _of_atoms(
 
 
 def _of_rows(
-    scores: Mapping[str, Any], y: Any, features: Any, weight: Any, cluster: Any, rule: Rule
+    scores: Mapping[str, Any], y: Any, features: Any, weight: Any, cluster: Any, rule: AuditSettings
 ) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Atoms of single rows, and the scores of each."""
     base = next(iter(scores))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from propcal.auditing.inversion import accepted, possible_truths
-from propcal.auditing.noise import Noise
+from propcal.auditing.chance import Noise
+from propcal.auditing.intervals import accepted, possible_truths
 from propcal.core.categories import Categories
 from propcal.core.grid import FloatArray
 

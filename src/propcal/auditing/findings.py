@@ -8,21 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.noise import Noise, rows_per_person, score_cells
+from propcal.auditing.chance import Noise, rows_per_person, score_cells
+from propcal.auditing.hypothesis_tests import (
+    CalibrationTest,
+    category_p_value,
+    clustered_p_value,
+    combine,
+    group_p_value,
+)
 from propcal.auditing.profile import Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_BUCKETS
-from propcal.auditing.verdict import Test, category_p_value, clustered_p_value, combine, group_p_value
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.categories import Categories, category_min_share
 from propcal.core.grid import UNIT, check_choice, check_number
-from propcal.core.groups import Groups, definition, membership
+from propcal.core.groups.groups import Groups, definition, membership
 from propcal.core.reduction import without_clusters
 from propcal.metrics import category_table
 
 
 @dataclass(frozen=True)
-class Rule:
+class AuditSettings:
     """How to audit; see `propcal.audit` for what each argument means."""
 
     alpha: float = 0.05
@@ -78,12 +84,12 @@ class Findings:
     `rows_per_person` the most rows that people of any one pattern and bin have on average.
     """
 
-    rule: Rule
+    rule: AuditSettings
     atoms: Atoms
     table: Categories
     noise: Noise
     profiles: list[Profile]
-    tests: list[Test]
+    tests: list[CalibrationTest]
     untested: str
     min_share: float
     fitted_on_these: bool | None
@@ -98,7 +104,7 @@ class Findings:
 
 def find(
     atoms: Atoms,
-    rule: Rule,
+    rule: AuditSettings,
     *,
     fitted_on_these: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -143,7 +149,9 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
     return ""
 
 
-def _tests(atoms: Atoms, table: Categories, noise: Noise, measured: Sequence[Profile]) -> list[Test]:
+def _tests(
+    atoms: Atoms, table: Categories, noise: Noise, measured: Sequence[Profile]
+) -> list[CalibrationTest]:
     """Test every group that counts and has enough people, and the categories."""
     chosen = [profile for profile in measured if profile.enough and not profile.size.left_out]
     if any(profile.size.people == atoms.n_people for profile in chosen[1:]):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
-from propcal.auditing.inversion import CONFIDENCE
+from propcal.auditing.intervals import CONFIDENCE
 from propcal.auditing.sample import Sample
 from propcal.core.grid import FloatArray
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from propcal.auditing.debiased import debiased
 from propcal.auditing.findings import Findings
-from propcal.auditing.inversion import CONFIDENCE
-from propcal.auditing.losses import losses
+from propcal.auditing.intervals import CONFIDENCE
+from propcal.auditing.loss_intervals import losses
 from propcal.auditing.measures import SMALLEST, auroc_influence
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import FloatArray, to_grid
-from propcal.core.groups import membership
+from propcal.core.groups.groups import membership
 
 Difference = tuple[float, float, float, float, float]  # base, value, difference, low, high
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from propcal.auditing.decision_curve import distribution, net_benefit
+from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
-from propcal.auditing.recalibration import Calibration, calibration
 from propcal.auditing.sample import Sample
-from propcal.auditing.thresholds import distribution, net_benefit
 from propcal.core.atoms import Atoms
-from propcal.core.groups import Collection, Group, GroupSize, membership
+from propcal.core.groups.groups import Collection, Group, GroupSize, membership
 
 EVERYBODY = Group(())
 MEASURES = (

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm, t
 
-from propcal.auditing.inversion import CONFIDENCE
+from propcal.auditing.intervals import CONFIDENCE
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, IntArray, from_grid
 from propcal.core.logistic import expit, log_odds

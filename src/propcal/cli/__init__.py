@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from propcal import __version__
+from propcal import interrupts as stopping
 from propcal.cli.apply import apply
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit
@@ -20,7 +21,6 @@ from propcal.cli.export import export
 from propcal.cli.fit import fit
 from propcal.cli.paper import app as paper
 from propcal.cli.screen import in_flags
-from propcal.core import stopping
 from propcal.errors import FileFormatError, InputError
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from propcal.cli import options as o
-from propcal.cli.people import Columns, merged
+from propcal.cli.input import Columns, merged
 from propcal.cli.screen import percentage, warnings_as_lines
 from propcal.errors import InputError
 
@@ -50,7 +50,7 @@ def atoms(
       propcal atoms "visits/*.parquet" --score risk --outcome y --groups race
       --resolution 2^-16 --memory 2GB -o visits.atoms
     """
-    from propcal.output.storage import check_target
+    from propcal.output.files.correction_file import check_target
 
     columns = Columns(
         score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
@@ -87,8 +87,8 @@ def merge(
 
       propcal merge january.atoms february.atoms -o winter.atoms
     """
-    from propcal.data.file_sets import find_files
-    from propcal.output.storage import check_target
+    from propcal.data.files.file_sets import find_files
+    from propcal.output.files.correction_file import check_target
 
     paths = find_files(files)
     if len(paths) < 2:

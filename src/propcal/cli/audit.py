@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli import options as o
-from propcal.cli.people import Columns
+from propcal.cli.fail_on import BEYOND_NOISE, Threshold, thresholds
+from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines, working
-from propcal.cli.thresholds import BEYOND_NOISE, Threshold, thresholds
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def audit(
 
 def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | None]) -> None:
     """Whether files may be written, and are different ones."""
-    from propcal.output.storage import check_target
+    from propcal.output.files.correction_file import check_target
 
     given = [path for path in paths if path is not None]
     for path in given:
@@ -194,7 +194,7 @@ def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | Non
 
 
 def _without_small_counts(result: Any, suppress: int) -> Any:
-    from propcal.output.suppressed import suppressed, suppressed_comparison
+    from propcal.disclosure.suppressed import suppressed, suppressed_comparison
 
     hide = suppressed_comparison if hasattr(result, "audits") else suppressed
     return hide(result, suppress)
@@ -216,7 +216,7 @@ def _audit(atoms: Any, model: Correction | None, settings: dict[str, Any]) -> An
 
 
 def _write(text: str, path: Path) -> None:
-    from propcal.output.storage import write_whole
+    from propcal.output.files.correction_file import write_whole
 
     def write(part: Path) -> None:
         part.write_text(text + "\n", encoding="utf-8")

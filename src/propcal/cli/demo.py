@@ -126,7 +126,7 @@ def _write(
     folder: Path, method: PMCBoost, held_out: pd.DataFrame, score: FloatArray, found: Comparison
 ) -> list[Path]:
     """The report, the correction, and the held-out people with their score, to try the commands on."""
-    from propcal.output.storage import write_whole
+    from propcal.output.files.correction_file import write_whole
 
     files = [folder / "report.html", folder / "correction.json", folder / "held_out.csv"]
     title = "Admission risk of generated emergency-department visits"
@@ -163,7 +163,7 @@ def comparison(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: flo
     """The losses of each score on held-out people."""
     from sklearn.metrics import brier_score_loss, roc_auc_score
 
-    from propcal.data.people import rows_to_atoms
+    from propcal.data.rows_to_atoms import rows_to_atoms
     from propcal.metrics import category_table, dc_of, mc_of, pmc_of
 
     table = Table(title="Held-out people", title_justify="left")
@@ -183,7 +183,7 @@ def most_improved(held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray
 
     With the corrected score in the place of the outcome, a category's rate is its mean corrected score.
     """
-    from propcal.data.people import rows_to_atoms
+    from propcal.data.rows_to_atoms import rows_to_atoms
     from propcal.metrics import category_table
 
     def rates(outcome: Any) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from propcal.cli import options as o
-from propcal.cli.people import Columns
+from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines, working
 
 MOST_LISTED = 10
@@ -102,8 +102,8 @@ def fit(
       --cut age=40,65 --alpha 0.1 --method mcboost -o model.json
     """
     from propcal import MCBoost, PMCBoost
-    from propcal.core.boost import Settings
-    from propcal.output.storage import check_target
+    from propcal.core.boosting.boost import Settings
+    from propcal.output.files.correction_file import check_target
 
     columns = Columns(
         score, outcome, o.names(groups), weight, None, o.cuts(cut), o.conditions(where), na or []

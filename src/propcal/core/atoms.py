@@ -17,7 +17,7 @@ from propcal.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.groups import Collection, Groups
+    from propcal.core.groups.groups import Collection, Groups
 
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 
@@ -99,7 +99,7 @@ class Atoms:
             Weights that are all whole are taken as frequencies, others as survey weights. Say which
             they are where chunks are added up: the weights of one chunk may be whole by chance.
         """
-        from propcal.data.people import atoms_from_frame  # a door in; core itself knows no frames
+        from propcal.data.rows_to_atoms import atoms_from_frame  # a door in; core itself knows no frames
 
         return atoms_from_frame(
             frame,
@@ -156,7 +156,7 @@ class Atoms:
         >>> Atoms.from_files("visits-*.parquet", **columns, resolution=2**-10)
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
-        from propcal.data.from_files import atoms_from_files
+        from propcal.data.files.files_to_atoms import atoms_from_files
 
         return atoms_from_files(
             files,
@@ -176,13 +176,13 @@ class Atoms:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Atoms:
         """Read atoms from a file that `save` wrote."""
-        from propcal.output.atoms_file import load_atoms
+        from propcal.output.files.atoms_file import load_atoms
 
         return load_atoms(path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Parquet file, marked as personal data. An existing file is replaced."""
-        from propcal.output.atoms_file import save_atoms
+        from propcal.output.files.atoms_file import save_atoms
 
         save_atoms(self, path)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import IntArray
-from propcal.core.recipes import Recipe, level_order
+from propcal.core.groups.recipes import Recipe, level_order
 
 Level = str | None  # None: the value is missing, a level of its own
 # Attributes that a correction reads beside those of an audit begin like this; they make no groups.

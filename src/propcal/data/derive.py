@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.conditions import Condition, Not, Test, is_numeric, tests_of
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.recipes import Ranges, Recipe
+from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
+from propcal.core.groups.recipes import Ranges, Recipe
 from propcal.data.levels import MAX_NUMERIC_LEVELS, distinct, level_key, refuse_dates, refuse_many
 from propcal.errors import InputError
 
@@ -80,7 +80,7 @@ def floats(column: Any, name: str, hint: str = "") -> FloatArray:
 
 def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
     """Who meets a condition. A missing value passes no test but "is missing"."""
-    if isinstance(condition, Test):
+    if isinstance(condition, ColumnTest):
         return _test(condition, columns, f"condition {title!r}: column {condition.column!r}")
     if isinstance(condition, Not):
         return ~evaluate(condition.part, columns, title)
@@ -88,7 +88,7 @@ def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
     return np.asarray(np.all(parts, axis=0) if condition.op == "and" else np.any(parts, axis=0))
 
 
-def _test(test: Test, columns: Columns, name: str) -> BoolArray:
+def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
     column = columns[test.column]
     if test.op in COMPARE:
         found = COMPARE[test.op](floats(column, name), float(test.values[0]))
@@ -112,7 +112,7 @@ def _test(test: Test, columns: Columns, name: str) -> BoolArray:
     return np.asarray(lookup[codes])
 
 
-def _wanted(test: Test, column: Any) -> set[str | None]:
+def _wanted(test: ColumnTest, column: Any) -> set[str | None]:
     """Keys of the values of a test: as text, and as numbers in the column's own precision.
 
     They depend on the type of the column and not on the other rows: a person is in the same groups

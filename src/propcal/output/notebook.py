@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.certificate import Certificate
-from propcal.core.correction import Correction
-from propcal.core.explain import Explanation
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.explain import Explanation
+from propcal.core.correction.fit_summary import Certificate
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -118,7 +118,7 @@ def _percent(value: float) -> str:
 
 def audit_html(audit: Audit) -> str:
     """The verdict, the losses, the worst categories and the groups."""
-    from propcal.auditing.words import worst_categories
+    from propcal.auditing.verdict import worst_categories
 
     losses = [
         (

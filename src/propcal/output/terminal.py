@@ -153,7 +153,7 @@ def _debiased(audit: Audit) -> list[RenderableType]:
 
 
 def _categories(audit: Audit) -> list[RenderableType]:
-    from propcal.auditing.words import worst_categories  # brings pandas along
+    from propcal.auditing.verdict import worst_categories  # brings pandas along
 
     worst = worst_categories(audit.categories)
     if not len(worst):

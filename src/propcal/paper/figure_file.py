@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propcal.errors import InputError
-from propcal.output.drawing import require_matplotlib
-from propcal.output.storage import write_whole
+from propcal.output.files.correction_file import write_whole
+from propcal.output.plots.axes import require_matplotlib
 
 if TYPE_CHECKING:
     import pandas as pd

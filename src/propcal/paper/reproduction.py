@@ -12,14 +12,14 @@ from pathlib import Path
 
 from propcal import __version__
 from propcal.data.cohorts import N_VISITS
+from propcal.paper.admissions.settings import MODELS, N_SEEDS, PAPER_RULE, RULE
 from propcal.paper.claims import AGREES, DIFFERS, NOT_YET, Judgement, judge_all
-from propcal.paper.claims.as_table import by_sizes, counted
+from propcal.paper.claims.claims_table import by_sizes, counted
 from propcal.paper.figures import Picture, pictures
 from propcal.paper.results.evidence import Evidence
-from propcal.paper.results.intervals import tests, too_few
+from propcal.paper.results.paper_tables import TABLES, Table
+from propcal.paper.results.seed_intervals import tests, too_few
 from propcal.paper.results.table_1 import table_1
-from propcal.paper.results.tables import TABLES, Table
-from propcal.paper.settings import MODELS, N_SEEDS, PAPER_RULE, RULE
 
 IMAGES = Path("images") / "reproduction"
 SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}

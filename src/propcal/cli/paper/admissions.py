@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from propcal.core.stopping import Stopped
 from propcal.errors import InputError
-from propcal.paper.settings import MODELS, N_SEEDS
+from propcal.interrupts import Stopped
+from propcal.paper.admissions.settings import MODELS, N_SEEDS
 
 if TYPE_CHECKING:
-    from propcal.paper.admissions import Experiment
-    from propcal.paper.trials import Unit
+    from propcal.paper.admissions.experiment import Experiment
+    from propcal.paper.admissions.trials import Unit
 
 
 def admissions(
@@ -59,7 +59,7 @@ def admissions(
     """
     from joblib import cpu_count
 
-    from propcal.paper.admissions import Experiment
+    from propcal.paper.admissions.experiment import Experiment
 
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs: the workers of the --scheduler say how many run at once; leave it out")
@@ -71,7 +71,7 @@ def admissions(
 
 def _run(experiment: Experiment, jobs: int | None) -> None:
     """Do what is left to do, and say how it goes."""
-    from propcal.paper.visits import FEW
+    from propcal.paper.admissions.visits import FEW
 
     units = experiment.units()
     left = sum(len(unit.settings) for unit in units)

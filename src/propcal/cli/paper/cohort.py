@@ -11,7 +11,7 @@ from propcal.cli.paper.folder import ForceFiles, said
 from propcal.cli.screen import working
 
 if TYPE_CHECKING:
-    from propcal.paper.mimic import MimicCohort
+    from propcal.paper.cohort.cohort import MimicCohort
 
 FILE = Path("mimic_cohort.parquet")
 
@@ -52,11 +52,11 @@ def cohort(
     """
     from rich.console import Console
 
-    from propcal.output.storage import check_target
-    from propcal.output.tables import writes_text
-    from propcal.paper.mimic import mimic_cohort
-    from propcal.paper.mimic_files import find_tables
-    from propcal.paper.prevalence import prevalence, prevalence_text
+    from propcal.output.files.correction_file import check_target
+    from propcal.output.files.table_files import writes_text
+    from propcal.paper.cohort.cohort import mimic_cohort
+    from propcal.paper.cohort.mimic_files import find_tables
+    from propcal.paper.cohort.prevalence import prevalence, prevalence_text
 
     writes_text(output)  # an ending that means nothing is told before the work
     check_target(output, force=force, reads=list(find_tables(mimic).values()))
@@ -86,7 +86,7 @@ def sentences(found: MimicCohort) -> list[str]:
 
 def _made_missing(found: MimicCohort) -> list[str]:
     """The columns of which values were set to missing."""
-    from propcal.paper.mimic_sql import RANGES
+    from propcal.paper.cohort.cohort_sql import RANGES
 
     lines = []
     for column, row in found.made_missing.iterrows():

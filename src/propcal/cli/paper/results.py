@@ -15,7 +15,7 @@ from propcal.cli.screen import working
 if TYPE_CHECKING:
     from propcal.paper.figures import Picture
     from propcal.paper.results.evidence import Evidence
-    from propcal.paper.results.tables import Table
+    from propcal.paper.results.paper_tables import Table
 
 TrialsFile = Annotated[
     Path, typer.Argument(metavar="STORE", help="File of trials that propcal paper admissions wrote.")
@@ -60,7 +60,7 @@ def tables(
     """
     from rich.console import Console
 
-    from propcal.paper.tables import NAMES, PRINTED, all_tables
+    from propcal.paper.results.all_tables import NAMES, PRINTED, all_tables
 
     evidence = _read(store)
     kinds = [*Format] if format_ is None else [format_]
@@ -132,8 +132,8 @@ def reproduction(
 
     Example: propcal paper reproduction admissions.sqlite -o docs/reproduction.md
     """
-    from propcal.output.storage import check_target
-    from propcal.paper.claims.as_table import by_sizes, counted
+    from propcal.output.files.correction_file import check_target
+    from propcal.paper.claims.claims_table import by_sizes, counted
     from propcal.paper.figure_file import new_figure
     from propcal.paper.figures import FILES
     from propcal.paper.reproduction import IMAGES, Reproduction, images_from
@@ -179,7 +179,7 @@ def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[Format])
 
 
 def _write_text(path: Path, text: str) -> None:
-    from propcal.output.storage import whole_file
+    from propcal.output.files.correction_file import whole_file
 
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")

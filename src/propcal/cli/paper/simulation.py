@@ -10,7 +10,7 @@ from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, planned, said
 from propcal.cli.screen import working
 
 if TYPE_CHECKING:
-    from propcal.paper.simulation import Simulation
+    from propcal.paper.simulation.simulation import Simulation
 
 NAMES = ("simulation.png", "simulation.csv", "simulation_scenarios.csv", "simulation_claim.csv")
 ROW = "{:<20} {:>12} {:>13} {:>14} {:>12}"
@@ -34,8 +34,8 @@ def simulation(
     Example: propcal paper simulation -o figures
     """
     from propcal.paper.figure_file import new_figure, save_figure, save_table
-    from propcal.paper.simulation import simulate
-    from propcal.paper.simulation_figure import plot_simulation
+    from propcal.paper.simulation.simulation import simulate
+    from propcal.paper.simulation.simulation_figure import plot_simulation
 
     files = planned(output, NAMES, force=force)
     new_figure(1, 1)  # without matplotlib, say so before the work

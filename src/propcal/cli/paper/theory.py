@@ -29,9 +29,9 @@ def theory(
 
     Example: propcal paper theory -o figures
     """
-    from propcal.paper import theory as numbers
     from propcal.paper.figure_file import new_figure, save_figure, save_table
-    from propcal.paper.theory_figures import plot_constraints, plot_discretisation, plot_relations
+    from propcal.paper.theory import theory as numbers
+    from propcal.paper.theory.theory_figures import plot_constraints, plot_discretisation, plot_relations
 
     names = [f"theory_{name}.{ending}" for name in PICTURES for ending in ("png", "csv")]
     files = planned(output, names, force=force)
@@ -50,7 +50,7 @@ def theory(
 def sentences(alpha: float, rho: float) -> list[str]:
     """What the pictures show, in words with numbers."""
     from propcal import bounds
-    from propcal.paper.theory import FEASIBLE_ALPHA, crossing
+    from propcal.paper.theory.theory import FEASIBLE_ALPHA, crossing
 
     low, binned = bounds.mc_alpha_for_pmc(alpha, rho), bounds.pmc_from_binned
     return [

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from propcal.auditing.compare import Comparison
-from propcal.core.certificate import Certificate
-from propcal.output.report.numbers import decimal, interval
-from propcal.output.report.tables import MEASURES
+from propcal.core.correction.fit_summary import Certificate
+from propcal.output.numbers import decimal, interval
+from propcal.output.report.page_tables import MEASURES
 
 FURTHER = 0.01  # in the logarithm of the ratio: less is no matter
 

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from propcal.auditing.audit import Audit
-from propcal.output.report.numbers import count, known, plural
+from propcal.output.numbers import count, known, plural
 
 LIBRARIES = ("numpy", "scipy", "pandas")
 

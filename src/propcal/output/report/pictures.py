@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.output.report.curves import GroupCurves
-from propcal.output.report.numbers import count, decimal, interval, known, per_100
+from propcal.output.numbers import count, decimal, interval, known, per_100
+from propcal.output.report.group_curves import GroupCurves
 from propcal.output.report.svg import (
     BOTTOM,
     LEFT,

@@ -15,8 +15,8 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from markupsafe import Markup
 
+from propcal.output.files.correction_file import write_whole
 from propcal.output.report.summary import Summary, summarise
-from propcal.output.storage import write_whole
 
 
 class _Templates(BaseLoader):

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.frames import TOO_HIGH, TOO_LOW
-from propcal.auditing.verdict import BEYOND, CATEGORIES, INSUFFICIENT, UNTESTED, WITHIN
-from propcal.auditing.words import worst_categories
-from propcal.output.report.numbers import count, known, p_value, per_100, plural
+from propcal.auditing.audit_tables import TOO_HIGH, TOO_LOW
+from propcal.auditing.hypothesis_tests import BEYOND, CATEGORIES, INSUFFICIENT, UNTESTED, WITHIN
+from propcal.auditing.verdict import worst_categories
+from propcal.output.numbers import count, known, p_value, per_100, plural
 
 MOST_NAMED = 5
 

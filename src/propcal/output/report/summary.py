@@ -7,19 +7,20 @@ from typing import Any
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
-from propcal.core.certificate import Certificate
-from propcal.core.correction import Correction
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.fit_summary import Certificate
+from propcal.disclosure.suppressed import suppressed, suppressed_comparison
 from propcal.errors import InputError
-from propcal.output.audit_json import audit_content, comparison_content
-from propcal.output.report import methods, tables
+from propcal.output.json import audit_content, comparison_content
+from propcal.output.numbers import count, known, rounded
+from propcal.output.report import methods
+from propcal.output.report import page_tables as tables
 from propcal.output.report.changes import CertificateView, Change, certificate_view, changes, further_off
-from propcal.output.report.correction_view import CorrectionView, correction_view
-from propcal.output.report.curves import group_curves
-from propcal.output.report.numbers import count, known, rounded
+from propcal.output.report.correction_picture import CorrectionView, correction_view
+from propcal.output.report.group_curves import group_curves
 from propcal.output.report.pictures import Four, four_pictures
 from propcal.output.report.sentences import Top, top_of
 from propcal.output.report.svg import Tick
-from propcal.output.suppressed import suppressed, suppressed_comparison
 
 TITLE = "Is this risk score right for everyone?"
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.paper.admissions.settings import ALPHAS, BASE, MC, PMC
 from propcal.paper.claims.change_claims import SMALL_WHY
 from propcal.paper.claims.claim import Case, Claim, NotYetError, defined, most
 from propcal.paper.results.over_alpha import PANEL
-from propcal.paper.settings import ALPHAS, BASE, MC, PMC
 
 RHO_WHY = (
     "PMC loss is judged with rates floored at rho = 0.1. Below that rate PMCBoost with rho 0.01 works on "

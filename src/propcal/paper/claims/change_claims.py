@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from propcal.paper.admissions.settings import BASE, MC, MODELS, PMC
 from propcal.paper.claims.claim import Case, Check, Claim, NotYetError, about
-from propcal.paper.results.curves import N_GROUPS, curves
-from propcal.paper.settings import BASE, MC, MODELS, PMC
+from propcal.paper.results.calibration_by_group import N_GROUPS, curves
 
 LOSSES = ("mc_loss", "pmc_loss", "dc_loss")
 LOSSES_WHY = (

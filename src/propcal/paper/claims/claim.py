@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.paper.admissions.settings import ALPHAS, BASE, GROUPINGS, MC, MODELS, PMC
 from propcal.paper.results.evidence import METRICS, Evidence
 from propcal.paper.results.over_alpha import PANEL, best_alpha, medians
 from propcal.paper.results.percent_change import changes
 from propcal.paper.results.wins import wins
-from propcal.paper.settings import ALPHAS, BASE, GROUPINGS, MC, MODELS, PMC
 
 AGREES, DIFFERS, NOT_YET = "agrees", "differs", "cannot be said yet"
 LEAST_SEEDS = 3  # fewer shuffles say nothing about the next one

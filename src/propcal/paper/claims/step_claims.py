@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from propcal.paper.admissions.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
 from propcal.paper.claims.claim import Case, Check, Claim, NotYetError, about
 from propcal.paper.results.updates_time import updates_and_time
-from propcal.paper.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
 
 TABLE_5 = ("LR", "RF")
 STEPS_WHY = (

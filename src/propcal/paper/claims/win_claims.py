@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from propcal.paper.admissions.settings import BASE, MC, PMC
 from propcal.paper.claims.claim import Case, Check, Claim, NotYetError
 from propcal.paper.published import WINS
 from propcal.paper.results.evidence import LOSSES, METRICS
 from propcal.paper.results.wins import PUBLISHED, READINGS
-from propcal.paper.settings import BASE, MC, PMC
 
 READINGS_WHY = (
     "Which trials compete in Table 6 is not stated; see the readings of the table. The appendix has: "

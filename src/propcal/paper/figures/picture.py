@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.output.drawing import COLORS, LETTER, SMALL, literal
-from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.output.plots.axes import COLORS, LETTER, SMALL, literal
+from propcal.paper.admissions.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
 
 if TYPE_CHECKING:
     import pandas as pd

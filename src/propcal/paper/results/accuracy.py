@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from propcal.paper.admissions.settings import BASE
 from propcal.paper.results.comparison import METHODS
-from propcal.paper.settings import BASE
 
 COLUMNS = {"brier": "Brier", "log_loss": "log loss", "true_risk_rms": "error against true risk"}
 READING = (

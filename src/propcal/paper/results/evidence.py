@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from propcal.errors import InputError
-from propcal.paper.settings import BASE, MODELS, grid
-from propcal.paper.store import Store
+from propcal.paper.admissions.settings import BASE, MODELS, grid
+from propcal.paper.admissions.trial_store import Store
 
 METRICS = {"auroc": "AUROC", "mc_loss": "MC loss", "pmc_loss": "PMC loss", "dc_loss": "DC loss"}
 HIGHER_IS_BETTER = ("auroc",)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
 from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS
-from propcal.paper.results.intervals import by_seed, median_interval
-from propcal.paper.settings import BASE, MC, OURS, PMC
+from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 PANEL = ["model", "groups"]
 READING = "Medians over seeds, gamma and rho. The base model and our method have no alpha of Table 3."

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
 from propcal.paper.published import PERCENT_CHANGE
 from propcal.paper.results.evidence import METRICS
-from propcal.paper.results.intervals import by_seed, median_interval
-from propcal.paper.settings import BASE, MC, OURS, PMC
+from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 READING = (
     "Each trial is compared with the base model of the same seed on the same grouping; the number is the "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from propcal.errors import InputError
 from propcal.paper.results.evidence import Evidence
-from propcal.paper.results.tables import NONE, Table
+from propcal.paper.results.paper_tables import NONE, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
     cohort : path, optional
         The file of visits; without it generated ones are made anew. One with other visits is refused.
     """
-    from propcal.paper.visits import visits_of
+    from propcal.paper.admissions.visits import visits_of
 
     if cohort is None and not evidence.generated:
         return f"{MISSING}: the visits are those of a file; --cohort FILE names it."
@@ -42,7 +42,7 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
 
 
 def _table(visits: pd.DataFrame) -> Table:
-    from propcal.paper.prevalence import GENDERS, prevalence, prevalence_text
+    from propcal.paper.cohort.prevalence import GENDERS, prevalence, prevalence_text
 
     found = prevalence(visits)
     rows = []

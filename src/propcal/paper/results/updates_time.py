@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.paper.admissions.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
 from propcal.paper.published import UPDATES_AND_TIME
-from propcal.paper.results.intervals import by_seed, median_interval
-from propcal.paper.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
+from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 READING = (
     "MCBoost is run at alpha * rho, which reaches a PMC of alpha as PMCBoost does at alpha. Means over "

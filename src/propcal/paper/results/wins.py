@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
 from propcal.paper.published import WINS
 from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS
-from propcal.paper.settings import BASE, MC, OURS, PMC
 
 PUBLISHED = (BASE, MC, PMC)
 SETTING = ["groups", "alpha", "gamma", "rho"]

@@ -1,0 +1,145 @@
+"""The tables of an audit, as data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from propcal.auditing.chance import Noise
+from propcal.auditing.debiased import Debiased
+from propcal.auditing.hypothesis_tests import (
+    CATEGORIES,
+    INSUFFICIENT,
+    LEVEL,
+    UNTESTED,
+    WITHIN,
+    CalibrationTest,
+)
+from propcal.auditing.intervals import CONFIDENCE, wilson_interval
+from propcal.auditing.loss_intervals import Limits, Loss
+from propcal.auditing.profile import MEASURES, Profile
+from propcal.core.categories import Categories
+
+POWER = 0.8
+TOO_LOW, TOO_HIGH, LEFT_OUT = "too low", "too high", "left out"
+
+
+def losses_frame(losses: Sequence[Loss]) -> pd.DataFrame:
+    """One row a loss, by name."""
+    return pd.DataFrame([asdict(loss) for loss in losses]).set_index("name")
+
+
+def debiased_frame(measures: Sequence[Debiased]) -> pd.DataFrame:
+    """One row a measure, by name."""
+    columns = ["mean_square", "mean_square_low", "mean_square_high", "rms", "low", "high"]
+    rows = [[getattr(measure, column) for column in columns] for measure in measures]
+    return pd.DataFrame(rows, columns=columns, index=pd.Index([m.name for m in measures], name="name"))
+
+
+def categories_frame(
+    table: Categories, noise: Noise, *, alpha: float, rho: float, min_share: float, min_people: int
+) -> pd.DataFrame:
+    """Every category that has people, in the order of groups and bins."""
+    g, j = np.nonzero(table.people)
+    rate, score, people = table.outcome_rate[g, j], table.mean_score[g, j], table.people[g, j]
+    eligible = table.eligible[g, j]
+    limits = Limits.of(table, noise)
+    low, high = limits.low[g, j] - score, limits.high[g, j] - score
+    wilson = wilson_interval(rate, noise.effective[g, j], float(norm.ppf((1 + CONFIDENCE) / 2)))
+    reason = np.select(
+        [people < min_people, table.share[g, j] < min_share],
+        [f"fewer than {min_people} people", f"share below {min_share:.2g} of all"],
+        f"as good as fewer than {min_people} people",  # many rows are of the same ones
+    )
+    names = np.array([size.group.name for size in table.collection.kept], dtype=object)
+    labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
+    columns: dict[str, Any] = {
+        "group": names[g],
+        "bin": labels[j],
+        "people": people,
+        "positives": table.positives[g, j],
+        "outcome_rate": rate,
+        "rate_low": wilson[0],
+        "rate_high": wilson[1],
+        "mean_score": score,
+        "gap": table.gap[g, j],
+        "proportional_gap": table.gap[g, j] / np.maximum(rate, rho),
+        "cutoff": alpha * np.maximum(rate, rho),
+        "eligible": eligible,
+        "reason": np.where(eligible, "", reason),
+        "low": low,
+        "high": high,
+        "detectable_gap": np.where(eligible, detectable(int(eligible.sum())) * noise.error[g, j], np.nan),
+        "finding": _finding(eligible, low, high),
+    }
+    return pd.DataFrame(columns)
+
+
+def _finding(eligible: Any, low: Any, high: Any) -> Any:
+    """What the limits of the gap say; without limits nothing was tested."""
+    cases = [~eligible, np.isnan(low), low > 0, high < 0]
+    return np.select(cases, [INSUFFICIENT, UNTESTED, TOO_LOW, TOO_HIGH], WITHIN)
+
+
+def detectable(n_tests: int) -> float:
+    """Standard errors by which a truth must be off to be found with a chance of 80 %, among so many tests."""
+    return float(norm.ppf(1 - LEVEL / (2 * max(n_tests, 1))) + norm.ppf(POWER))
+
+
+def groups_frame(profiles: Sequence[Profile], tests: Sequence[CalibrationTest]) -> pd.DataFrame:
+    """One row a group: everybody, the groups that count, those left out."""
+    by_name = {test.test: test for test in tests if test.test != CATEGORIES}
+    return pd.DataFrame([_group_row(profile, by_name, len(tests)) for profile in profiles])
+
+
+def _group_row(profile: Profile, tests: dict[str, CalibrationTest], n_tests: int) -> dict[str, Any]:
+    size, sample = profile.size, profile.sample
+    test = tests.get(size.group.name) if not size.left_out else None
+    spread = sample.error(1 - sample.score, -sample.score) if profile.enough else np.nan
+    empty = sample.total <= 0
+    row: dict[str, Any] = {
+        "group": size.group.name,
+        "people": size.people,
+        "share": size.share,
+        "kept": not size.left_out,
+        "reason": size.left_out,
+        "missing": any(level is None for _, level in size.group.conditions),
+        "finding": group_finding(profile, test, tested=bool(tests)),
+        "p_value": test.adjusted_p if test is not None else np.nan,
+        "positives": sample.observed,
+        "outcome_rate": np.nan if empty else sample.observed / sample.total,
+        "mean_score": np.nan if empty else sample.expected / sample.total,
+        "detectable_error": detectable(n_tests) * spread / sample.expected if sample.expected > 0 else np.nan,
+    }
+    for name in MEASURES:
+        row[name], row[f"{name}_low"], row[f"{name}_high"] = profile.measures[name]
+    return row
+
+
+def group_finding(profile: Profile, test: CalibrationTest | None, *, tested: bool) -> str:
+    """What can be said of a group as a whole."""
+    if profile.size.left_out:
+        return LEFT_OUT
+    if test is None:  # too few people, or all of its rows are of the same few
+        return INSUFFICIENT if not profile.enough or tested else UNTESTED
+    if not test.rejected:
+        return WITHIN
+    return TOO_LOW if test.statistic > 0 else TOO_HIGH
+
+
+def stacked(profiles: Sequence[Profile], part: str) -> pd.DataFrame:
+    """The curve, thresholds or bars of all groups under one another."""
+    frames = []
+    for profile in profiles:
+        columns = getattr(profile, part)
+        if part == "curve":
+            names = ("score", "outcome_rate", "low", "high")
+            columns = {} if columns is None else dict(zip(names, columns.T))
+        if columns:
+            frames.append(pd.DataFrame({"group": profile.size.group.name, **columns}))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({"group": []})

@@ -1,0 +1,227 @@
+"""Noise: what the categories would show if the score were perfect, and how well each is known.
+
+Under perfect calibration a person scored r has the outcome with probability r. Drawing such outcomes
+again and again, on the same people, shows how large gaps and losses become by chance alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.sample import FEWEST_BUCKETS, atom_buckets
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Bins
+from propcal.core.categories import Categories, bucket_sums
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
+from propcal.core.groups.groups import membership
+from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.data.repeat_visits import N_BUCKETS
+
+MOST_PARTS = 8  # of a bin: within one part all scores are taken as its mean
+MOST_CELLS = 16_000
+MOST_NUMBERS = 4_000_000  # drawn at a time
+ENOUGH_OUTCOMES = 20
+HALF = 0.25  # variance of half an outcome more or less: outcomes are whole, and rare ones jump
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCells:
+    """Pattern by part of a bin: weight, people as good as that, mean score; those with people alone.
+
+    `typical` is the weight of one person, weight_sq / weight: under survey weights a cell is worth
+    weight / typical independent people.
+    """
+
+    pattern: IntArray
+    bin_index: IntArray
+    weight: FloatArray
+    typical: FloatArray
+    score: FloatArray
+
+    @property
+    def n(self) -> FloatArray:
+        """Effective number of people."""
+        return self.weight / self.typical
+
+
+def score_cells(atoms: Atoms, bins: Bins, effect: FloatArray | None = None) -> ScoreCells:
+    """Cut every bin into a few parts; a design effect makes people of a bin worth less."""
+    parts = int(np.clip(MOST_CELLS // (len(atoms.patterns) * len(bins)), 1, MOST_PARTS))
+    steps = np.diff(bins.edges)[:, None] * np.arange(parts) // parts
+    edges = np.unique(np.append(bins.edges[:-1, None] + steps, UNIT))
+    fine = Bins(edges, bins.kind, bins.divisor)
+    weight, squares, score = (
+        np.asarray(bucket_sums(atoms, fine, column), dtype=np.float64)
+        for column in (atoms.weight, atoms.weight_sq, atoms.weight * from_grid(atoms.score))
+    )
+    pattern, cell = np.nonzero(weight)
+    weight, squares, score = (column[pattern, cell] for column in (weight, squares, score))
+    bin_index, typical = bins.index(edges[cell]), squares / weight
+    if effect is not None:
+        typical = typical * effect[bin_index]
+    return ScoreCells(pattern, bin_index, weight, typical, np.clip(score / weight, 0, 1))
+
+
+def _draw_positives(cells: ScoreCells, n_draws: int, rng: np.random.Generator) -> FloatArray:
+    """Weight of people with the outcome in each cell, for outcomes drawn by the score."""
+    whole = np.maximum(np.ceil(cells.n * (1 - 1e-12)), 1)
+    drawn = rng.binomial(whole.astype(np.int64), cells.score, size=(n_draws, len(cells.score)))
+    deviation = drawn / whole - cells.score
+    deviation *= np.sqrt(whole / cells.n)  # 1 unless survey weights make part of a person
+    return np.asarray(cells.weight * (cells.score + deviation))
+
+
+def _draws(
+    atoms: Atoms, table: Categories, effect: FloatArray, n_draws: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Outcome rates of all categories, draws first, in portions."""
+    cells = score_cells(atoms, table.bins, effect)
+    n_bins, n_patterns = len(table.bins), len(atoms.patterns)
+    place = cells.pattern * n_bins + cells.bin_index
+    occupied, first = np.unique(place, return_index=True)
+    inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
+    portion = max(1, MOST_NUMBERS // max(len(place), n_patterns * n_bins, inside.shape[0] * n_bins))
+    for begin in range(0, n_draws, portion):
+        drawn = _draw_positives(cells, min(portion, n_draws - begin), rng)
+        buckets = np.zeros((len(drawn), n_patterns * n_bins))
+        buckets[:, occupied] = np.add.reduceat(drawn, first, axis=1)
+        sums = inside @ buckets.reshape(len(drawn), n_patterns, n_bins)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            yield np.asarray(sums / table.weight)
+
+
+def design_effect(atoms: Atoms, bins: Bins) -> FloatArray | None:
+    """How many times larger the variance of a bin is because its rows are of the same people.
+
+    Rows are tabulated by bucket of people and by bin; the spread of the buckets is compared with what
+    independent rows would show. Not below 1; a bin with few outcomes takes the value of all bins
+    together. None if there are too few buckets to tell; ones if every row is a person.
+    """
+    bucket = atom_buckets(atoms)
+    if bucket is None:
+        return np.ones(len(bins))
+    known, index = np.unique(bucket[atoms.starts[:-1]], return_inverse=True)
+    if len(known) < FEWEST_BUCKETS:
+        return None
+    tables = []
+    for column in (atoms.weight, atoms.positives, atoms.weight_sq, atoms.positives_sq):
+        found = np.zeros((len(known), len(bins)))
+        np.add.at(found, index, bucket_sums(atoms, bins, column))
+        tables.append(found)
+    weight, positives, squares, positive_squares = tables
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rate = positives.sum(axis=0) / weight.sum(axis=0)
+        together = np.sum((positives - rate * weight) ** 2, axis=0) * (len(known) / (len(known) - 1))
+        apart = positive_squares.sum(axis=0) * (1 - 2 * rate) + rate**2 * squares.sum(axis=0)
+        effect = together / apart
+    pooled = float(np.nansum(together) / max(np.nansum(apart), 1e-300))
+    fewer = np.minimum(positives.sum(axis=0), (weight - positives).sum(axis=0))
+    return np.maximum(np.where(fewer >= ENOUGH_OUTCOMES, effect, pooled), 1.0)
+
+
+def rows_per_person(atoms: Atoms, bins: Bins) -> float:
+    """The most rows that people of one pattern, bin and outcome have, on average; 1 if rows are people.
+
+    What is known to have so many times eleven rows is of eleven people at the least.
+    """
+    bucket = atom_buckets(atoms)
+    if bucket is None:
+        return 1.0
+    place = next(a for a, name in enumerate(atoms.patterns.attributes) if name == CLUSTER)
+    rest = np.delete(atoms.patterns.table, place, axis=1)
+    _, row = np.unique(rest, axis=0, return_inverse=True)
+    most = 1.0
+    for column in (atoms.positives, atoms.weight - atoms.positives):
+        sums = np.asarray(bucket_sums(atoms, bins, column), dtype=np.float64)
+        rows, filled = np.zeros((2, int(row.max()) + 1, len(bins)))
+        np.add.at(rows, row.reshape(-1), sums)
+        np.add.at(filled, row.reshape(-1), (sums > 0).astype(np.float64))
+        few = (filled > 0) & (filled < N_BUCKETS / 2)  # of more, several share a bucket
+        most = max(most, float(np.max(rows[few] / filled[few], initial=1.0)))
+    return most
+
+
+def different_people(atoms: Atoms, table: Categories) -> FloatArray:
+    """How many different people each category has: its rows, or an estimate from the buckets they fill.
+
+    Of many people some share a bucket; the number that would fill as many buckets is taken.
+    """
+    bucket = atom_buckets(atoms)
+    if bucket is None:
+        return table.people.astype(np.float64)
+    inside = membership(table.collection.groups, atoms.patterns)
+    weight, of_pattern = bucket_sums(atoms, table.bins, atoms.people), bucket[atoms.starts[:-1]]
+    filled = np.zeros(table.people.shape)
+    for number in np.unique(of_pattern):
+        rows = of_pattern == number
+        filled += inside[:, rows] @ weight[rows] > 0
+    people = -N_BUCKETS * np.log1p(-np.minimum(filled, N_BUCKETS - 0.5) / N_BUCKETS)
+    return np.where(filled < N_BUCKETS, people, table.people)
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """How well each category is known; arrays of shape (n_groups, n_bins).
+
+    Attributes
+    ----------
+    error : standard error that the outcome rate has if the score is perfect
+    effective : number of independent people that a category is worth
+    rates : array of shape (n_draws, n_groups, n_bins), outcome rates drawn under a perfect score
+    people : how many different people there are, as far as buckets tell
+    rows : how many rows they have
+    effect : array of shape (n_bins,), the design effect of people who come again
+    """
+
+    error: FloatArray
+    effective: FloatArray
+    rates: FloatArray
+    people: FloatArray
+    rows: IntArray
+    effect: FloatArray
+
+    @classmethod
+    def unknown(cls, table: Categories) -> Noise:
+        """Where nothing can be said about noise."""
+        nothing = np.full(table.people.shape, np.nan)
+        empty = np.empty((0, *table.people.shape))
+        return cls(nothing, nothing, empty, nothing, table.people, np.full(len(table.bins), np.nan))
+
+    def enough(self, min_people: int) -> BoolArray:
+        """Categories of so many different people, and worth so many; all if that is unknown."""
+        return np.isnan(self.effect) | (np.minimum(self.people, self.rows / self.effect) >= min_people)
+
+    @classmethod
+    def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: np.random.Generator) -> Noise:
+        """Simulate, from atoms that may have buckets of repeated people."""
+        effect, people = design_effect(atoms, table.bins), different_people(atoms, table)
+        atoms = without_clusters(atoms)
+        if effect is None or atoms.soft_labels:
+            return cls.unknown(table)
+        inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
+
+        def total(column: Any) -> Any:
+            return inside @ np.asarray(bucket_sums(atoms, table.bins, column), dtype=np.float64)
+
+        score, rate = from_grid(atoms.score), table.outcome_rate
+        squares, positive_squares = total(atoms.weight_sq), total(atoms.positives_sq)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            typical = squares / table.weight
+            spread = total(atoms.weight_sq * score * (1 - score)) + HALF * typical**2
+            variance = (positive_squares * (1 - 2 * rate) + rate**2 * squares) / table.weight**2
+            effective = _effective(rate, variance, table.weight / typical) / effect
+            error = np.sqrt(spread * effect) / table.weight
+        drawn = list(_draws(atoms, table, effect, n_draws, rng))
+        return cls(error, effective, np.concatenate(drawn), people, table.people, effect)
+
+
+def _effective(rate: FloatArray, variance: FloatArray, most: FloatArray) -> FloatArray:
+    """People whose binomial variance equals the one found (Korn and Graubard), not more than `most`."""
+    binomial = rate * (1 - rate)
+    people = binomial / variance
+    # a rate of 0 or 1 shows no variance
+    return np.asarray(np.where((binomial > 1e-12) & (people < most), people, most))

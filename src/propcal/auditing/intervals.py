@@ -1,0 +1,73 @@
+"""Intervals of rates, and of distances by test inversion.
+
+A distance is never negative, so noise alone makes it positive, and value plus or minus something misses
+a true zero. Test inversion tries possible truths instead, from "no error" on through the error found and
+beyond: each gives the distances that it would show under noise, and those at which the distance found
+would not be surprising make the interval.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import beta
+
+from propcal.core.grid import FloatArray
+
+CONFIDENCE = 0.95
+POINTS, REACH = 17, 4  # truths tried, and how many times the noise they reach around the error found
+
+
+def possible_truths(error: FloatArray, noise: FloatArray) -> FloatArray:
+    """Multiples of the error found, from 0 or well below 1, to well above it, as far as the noise goes."""
+    loud = np.sqrt(np.mean(noise**2)) / max(float(np.sqrt(np.mean(error**2))), 1e-9)
+    return np.linspace(max(0.0, 1 - REACH * loud), 1 + REACH * loud, POINTS)
+
+
+def accepted(path: FloatArray, values: FloatArray, drawn: FloatArray, observed: float) -> tuple[float, float]:
+    """Smallest and largest of the true values under which the observed one lies in the middle 95 %.
+
+    Parameters
+    ----------
+    path : array of shape (n_truths,)
+        Multiples of the error found.
+    values : array of shape (n_truths,)
+        The distance of each truth.
+    drawn : array of shape (n_truths, n_draws)
+        Distances that each truth shows under noise.
+    observed : float
+    """
+    tail = (1 - CONFIDENCE) / 2
+    rises = np.maximum.accumulate(np.mean(drawn >= observed, axis=1))
+    falls = np.minimum.accumulate(np.mean(drawn <= observed, axis=1))
+    low = np.interp(np.interp(tail, rises, path), path, values)
+    high = np.interp(np.interp(-tail, -falls, path), path, values)
+    return float(low), float(high)
+
+
+def exact_interval(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Clopper and Pearson's interval of a rate among `n` people, each tail `level` / 2.
+
+    >>> low, high = exact_interval(np.array([0.0, 0.5]), np.array([10.0, 10.0]), 0.05)
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([0.0, 0.1871], [0.3085, 0.8129])
+    """
+    positives = rate * n
+    negatives = n - positives
+    with np.errstate(invalid="ignore"):
+        low = beta.ppf(level / 2, positives, negatives + 1)
+        high = beta.ppf(1 - level / 2, positives + 1, negatives)
+    low, high = np.where(positives <= 0, 0.0, low), np.where(negatives <= 0, 1.0, high)
+    return np.where(np.isnan(rate), np.nan, low), np.where(np.isnan(rate), np.nan, high)
+
+
+def wilson_interval(rate: FloatArray, n: FloatArray, quantile: float) -> tuple[FloatArray, FloatArray]:
+    """Wilson's interval of a rate among `n` people.
+
+    >>> low, high = wilson_interval(np.array([0.0]), np.array([10.0]), 1.96)
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([0.0], [0.2775])
+    """
+    shrink = quantile**2 / n
+    middle = (rate + shrink / 2) / (1 + shrink)
+    reach = quantile / (1 + shrink) * np.sqrt(rate * (1 - rate) / n + shrink / (4 * n))
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)

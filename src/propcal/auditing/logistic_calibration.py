@@ -1,0 +1,210 @@
+"""Calibration of one group by logistic regression: intercept, slope, the smooth curve and its distances.
+
+Distances between curve and diagonal (ICI, E50, E90, Emax) are never negative; their intervals come from
+test inversion (`propcal.auditing.intervals`). Possible truths lie on the way from the diagonal through
+the fitted curve, or the fitted straight line, and beyond.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from propcal.auditing.intervals import accepted, possible_truths
+from propcal.auditing.measures import UNKNOWN, Estimate
+from propcal.auditing.sample import Sample
+from propcal.core.grid import FloatArray, IntArray
+from propcal.core.logistic import (
+    LogisticFit,
+    expit,
+    fit_logistic,
+    log_odds,
+    spline_basis,
+    spline_columns,
+)
+
+DISTANCES = ("ici", "e50", "e90", "emax")
+# Knots of the restricted cubic spline as quantiles of the score, by how many events there are
+KNOTS = {100: (0.05, 0.275, 0.5, 0.725, 0.95), 50: (0.05, 0.35, 0.65, 0.95), 0: (0.1, 0.5, 0.9)}
+N_DRAWS = 250
+N_CELLS = 40  # of equally many people each, on which distances are simulated
+CURVE_POINTS = 41
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Intercept with the slope fixed at 1, the slope (fitted with an intercept), distances and the curve.
+
+    `curve` has the columns score, outcome rate, and its interval, over the middle 98 % of the scores.
+    """
+
+    intercept: Estimate = UNKNOWN
+    slope: Estimate = UNKNOWN
+    ici: Estimate = UNKNOWN
+    e50: Estimate = UNKNOWN
+    e90: Estimate = UNKNOWN
+    emax: Estimate = UNKNOWN
+    curve: FloatArray | None = None
+
+
+def calibration(sample: Sample, rng: np.random.Generator) -> Calibration:
+    """Every measure of calibration of one group; those that its data do not determine are NaN."""
+    if not 0 < sample.observed < sample.total:
+        return Calibration()
+    shift = _fit(sample, None, offset=True)
+    intercept = UNKNOWN if shift is None else _coefficient(sample, shift, 0)
+    line = _fit(sample, np.zeros(2))  # two knots: a straight line
+    slope = UNKNOWN if line is None else _coefficient(sample, line, 1)
+    order = np.argsort(sample.cells.x, kind="stable")
+    knots = _knots(sample, order)
+    curve = _fit(sample, knots, start=line)
+    if curve is None:
+        return Calibration(intercept, slope)
+    fitted = expit(_value(sample.x, knots, curve.coefficients))
+    values = weighted_distances(np.abs(fitted - sample.score), sample.weight)
+    # a truth may be as simple as a straight line
+    fits = [curve, line] if line is not None and len(knots) >= 2 else [curve]
+    ends = _intervals(sample, order, knots, fits, rng)
+    found = {name: _estimate(value, *ends[i]) for i, (name, value) in enumerate(zip(DISTANCES, values))}
+    return Calibration(intercept, slope, **found, curve=_curve(sample, order, knots, curve))
+
+
+class _Fit(NamedTuple):
+    """Coefficients of a logistic regression on the score's log-odds, and their covariance."""
+
+    coefficients: FloatArray
+    covariance: FloatArray
+
+
+def _fit(
+    sample: Sample, knots: FloatArray | None, *, start: _Fit | None = None, offset: bool = False
+) -> _Fit | None:
+    """Fit a spline with these knots, on narrow cells and then, to the last digit, on all scores.
+
+    With `offset` a constant is fitted on top of the log-odds of the score.
+    """
+    cells = sample.cells
+    known = cells.x if offset else np.zeros(len(cells.x))
+    design = np.ones((len(cells.x), 1)) if knots is None else spline_basis(cells.x, knots)
+    first = np.zeros(design.shape[1])
+    if not offset and len(first) > 1:
+        first[:2] = (0.0, 1.0) if start is None else start.coefficients
+    fit = fit_logistic(design, known, cells.weight, cells.positives, first)
+    if fit is None:
+        return None
+    coefficients = fit.coefficients
+    if cells is not sample:
+        value = sample.x + coefficients[0] if offset else _value(sample.x, knots, coefficients)
+        residual = sample.positives - sample.weight * expit(value)
+        columns = [np.ones(1)] if knots is None else spline_columns(sample.x, knots)
+        gradient = np.array([np.sum(column * residual) for column in columns])
+        coefficients = coefficients + np.linalg.solve(fit.information, gradient)
+    return _Fit(coefficients, _covariance(cells, design, fit))
+
+
+def _value(x: FloatArray, knots: FloatArray | None, coefficients: FloatArray) -> FloatArray:
+    """Fitted log-odds."""
+    assert knots is not None
+    value = np.zeros(len(x))
+    for coefficient, column in zip(coefficients, spline_columns(x, knots)):
+        value += coefficient * column
+    return value
+
+
+def _coefficient(sample: Sample, fit: _Fit, place: int) -> Estimate:
+    value = float(fit.coefficients[place])
+    reach = float(sample.quantile * np.sqrt(fit.covariance[place, place]))
+    return Estimate(value, value - reach, value + reach)
+
+
+def _estimate(value: float, low: float, high: float) -> Estimate:
+    """A distance and its range, which holds it even where it is smaller than chance alone would have it."""
+    return Estimate(float(value), low, max(high, float(value)) if low == low else high)
+
+
+def _covariance(sample: Sample, design: FloatArray, fit: LogisticFit) -> FloatArray:
+    """Covariance of the coefficients that holds whether or not the regression is the truth (sandwich)."""
+    influence = np.linalg.solve(fit.information, design.T).T
+    residual = fit.fitted[:, None]
+    n, k = sample.n_people, design.shape[1]
+    small = n / (n - k) if n > k else np.nan
+    return sample.covariance(influence * (1 - residual), -influence * residual) * small
+
+
+def _knots(sample: Sample, order: IntArray) -> FloatArray:
+    """Knots at quantiles of the score; fewer where there are few events or few different scores."""
+    share = sample.observed / sample.total
+    events = sample.n_people * min(share, 1 - share)
+    wanted = next(quantiles for least, quantiles in KNOTS.items() if events >= least)
+    return np.unique(_quantiles(sample.cells, order, np.array(wanted)))
+
+
+def _quantiles(cells: Sample, order: IntArray, at: FloatArray) -> FloatArray:
+    """Weighted quantiles of the log-odds: the value at which the given share of the weight is reached."""
+    reached = np.cumsum(cells.weight[order])
+    place = np.searchsorted(reached, at * reached[-1] * (1 - 1e-12))
+    return np.asarray(cells.x[order[np.minimum(place, len(order) - 1)]])
+
+
+def weighted_distances(distance: FloatArray, weight: FloatArray) -> FloatArray:
+    """Mean, median, 90th percentile and maximum of distances, weighted.
+
+    >>> weighted_distances(np.array([0.1, 0.2, 0.3, 0.4]), np.ones(4)).round(3).tolist()
+    [0.25, 0.2, 0.4, 0.4]
+    """
+    order = np.argsort(distance)
+    ranked, reached = distance[order], np.cumsum(weight[order])
+    place = np.searchsorted(reached, np.array([0.5, 0.9]) * reached[-1] * (1 - 1e-12))
+    return np.array([np.sum(distance * weight) / reached[-1], *ranked[place], ranked[-1]])
+
+
+def _distances(cells: FloatArray, bend: FloatArray) -> FloatArray:
+    """The same of curves whose log-odds differ by `bend` (last axis) from the score's; cells count alike."""
+    ranked = np.sort(np.abs(expit(cells + bend) - expit(cells)), axis=-1)
+    places = [ranked[..., int(np.ceil(share * N_CELLS)) - 1] for share in (0.5, 0.9, 1.0)]
+    return np.stack([ranked.mean(axis=-1), *places], axis=-1)
+
+
+def _intervals(
+    sample: Sample, order: IntArray, knots: FloatArray, fits: list[_Fit], rng: np.random.Generator
+) -> list[tuple[float, float]]:
+    """For each distance the range of those at which the one found would not be surprising."""
+    covariance = fits[0].covariance
+    if sample.soft or not np.all(np.isfinite(covariance)):
+        return [(np.nan, np.nan)] * len(DISTANCES)
+    at = (np.arange(N_CELLS) + 0.5) / N_CELLS
+    at[0], at[-1] = 0.0, 1.0  # the largest distance is often at an end
+    cells = _quantiles(sample.cells, order, at)
+    design = spline_basis(cells, knots)
+    noise = rng.standard_normal((N_DRAWS, design.shape[1])) @ _root(covariance).T @ design.T
+    bends = [design[:, : len(fit.coefficients)] @ fit.coefficients - cells for fit in fits]
+    observed = _distances(cells, bends[0])
+    ranges = np.array([_accepted(cells, bend, noise, observed) for bend in bends])
+    return [(float(ranges[:, i, 0].min()), float(ranges[:, i, 1].max())) for i in range(len(DISTANCES))]
+
+
+def _accepted(cells: FloatArray, bend: FloatArray, noise: FloatArray, observed: FloatArray) -> FloatArray:
+    """Ranges of the distances over truths that are a multiple of `bend`."""
+    path = possible_truths(bend, noise)
+    values = np.array([_distances(cells, share * bend) for share in path])
+    drawn = np.array([_distances(cells, share * bend + noise) for share in path])
+    each = range(len(DISTANCES))
+    return np.array([accepted(path, values[:, i], drawn[:, :, i], observed[i]) for i in each])
+
+
+def _root(covariance: FloatArray) -> FloatArray:
+    """A matrix whose square is the covariance; rounding may make that a little indefinite."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
+
+
+def _curve(sample: Sample, order: IntArray, knots: FloatArray, fit: _Fit) -> FloatArray:
+    """The smooth curve with its pointwise interval where the scores are."""
+    low, high = expit(_quantiles(sample.cells, order, np.array([0.01, 0.99])))
+    score = np.linspace(low, high, CURVE_POINTS) if high > low else np.array([low])
+    design = spline_basis(log_odds(score), knots)
+    value = design @ fit.coefficients
+    reach = sample.quantile * np.sqrt(np.sum((design @ fit.covariance) * design, axis=1))
+    return np.stack([score, expit(value), expit(value - reach), expit(value + reach)], axis=1)

@@ -1,0 +1,143 @@
+"""The losses with what noise alone would give, an interval, and the category or pair that sets each.
+
+A loss is a maximum over many categories. It is large even for a perfect score, and the percentiles of a
+bootstrap never hold its true value. So the interval comes from the categories: each has limits that hold
+for all of them at once, and the maximum lies between the largest lower and the largest upper limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from propcal.auditing.chance import Noise
+from propcal.auditing.intervals import CONFIDENCE, exact_interval
+from propcal.core.categories import Categories
+from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
+
+LOSSES = ("mc", "pmc", "dc")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One loss: its value, where it is attained, its noise floor, a p-value and an interval."""
+
+    name: str
+    value: float
+    where: str
+    floor_median: float
+    floor_95: float
+    p_value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Limits of every eligible category's outcome rate that hold for all of them at once."""
+
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, table: Categories, noise: Noise, confidence: float = CONFIDENCE) -> Limits:
+        """Clopper and Pearson's at 0.05 / K, K being the number of eligible categories."""
+        n = int(table.eligible.sum())
+        rate = np.where(table.eligible, table.outcome_rate, np.nan)
+        return cls(*exact_interval(rate, noise.effective, (1 - confidence) / max(n, 1)))
+
+
+def _proportional(rate: FloatArray, score: FloatArray, rho: float) -> FloatArray:
+    return np.asarray(np.abs(rate - score) / np.maximum(rate, rho))
+
+
+def _gap_limits(limits: Limits, score: FloatArray, rho: float | None) -> tuple[float, float]:
+    """Limits of the largest gap, or gap as a share of the rate; both grow away from the score."""
+    ends = [
+        np.abs(end - score) if rho is None else _proportional(end, score, rho)
+        for end in (limits.low, limits.high)
+    ]
+    holds = (limits.low <= score) & (score <= limits.high)
+    lowest = np.where(holds, 0.0, np.minimum(*ends))
+    if np.isnan(limits.low).all():
+        return float("nan"), float("nan")
+    return float(np.nanmax(lowest)), float(np.nanmax(np.maximum(*ends)))
+
+
+def _ratio_limits(limits: Limits, eligible: BoolArray, rho: float) -> tuple[float, float]:
+    """Limits of the largest log-ratio of two groups in one bin."""
+    low, high = (np.log(np.maximum(end, rho)) for end in (limits.low, limits.high))
+    least, most = (float("nan"),) * 2 if np.isnan(limits.low).all() else (0.0, 0.0)
+    for j in np.flatnonzero(eligible.sum(axis=0) >= 2):
+        members = np.flatnonzero(eligible[:, j])
+        apart = high[members, j][:, None] - low[members, j][None, :]
+        np.fill_diagonal(apart, 0.0)  # a group does not differ from itself
+        most = max(most, float(apart.max()))
+        least = max(least, float(low[members, j].max() - high[members, j].min()))
+    return least, most
+
+
+def losses(table: Categories, noise: Noise, rho: float, *, confidence: float = CONFIDENCE) -> list[Loss]:
+    """MC, PMC and DC loss over the eligible categories."""
+    chosen = table.eligible
+    if not chosen.any():
+        nothing = float("nan")
+        return [Loss(name, nothing, "no category is large enough", *[nothing] * 5) for name in LOSSES]
+    values = loss_values(table.outcome_rate, table.mean_score, chosen, rho)
+    floors = loss_values(noise.rates, table.mean_score, chosen, rho)
+    limits = Limits.of(table, noise, confidence)
+    score = np.where(chosen, table.mean_score, np.nan)
+    ends = [_gap_limits(limits, score, None), _gap_limits(limits, score, rho)]
+    ends.append(_ratio_limits(limits, chosen, rho))
+    places = [
+        _category_name(table, np.abs(table.gap)),
+        _category_name(table, _proportional(table.outcome_rate, table.mean_score, rho)),
+        _pair_name(table, rho),
+    ]
+    return [
+        Loss(name, float(values[i]), places[i], *_floor(floors[..., i], float(values[i])), *ends[i])
+        for i, name in enumerate(LOSSES)
+    ]
+
+
+def loss_values(rate: FloatArray, score: FloatArray, eligible: BoolArray, rho: float) -> FloatArray:
+    """The three losses of outcome rates of shape (..., n_groups, n_bins), on the last axis."""
+    gap = (rate - score)[..., eligible]
+    found = [
+        largest_gap(gap),
+        largest_proportional_gap(gap, rate[..., eligible], rho=rho),
+        largest_log_ratio(np.where(eligible, rate, np.nan), rho=rho),
+    ]
+    return np.stack(found, axis=-1)
+
+
+def _floor(drawn: FloatArray, value: float) -> tuple[float, float, float]:
+    """Median and 95th percentile under a perfect score, and how often it shows as much as observed."""
+    if not len(drawn):
+        return float("nan"), float("nan"), float("nan")
+    median, high = np.quantile(drawn, [0.5, 0.95])
+    return float(median), float(high), float((1 + np.sum(drawn >= value)) / (1 + len(drawn)))
+
+
+def _category_name(table: Categories, size: FloatArray) -> str:
+    """The eligible category with the largest number."""
+    g, j = np.unravel_index(np.argmax(np.where(table.eligible, size, -1.0)), size.shape)
+    return f"{table.collection.kept[g].group.name}, scores in {table.bins.label(int(j))}"
+
+
+def _pair_name(table: Categories, rho: float) -> str:
+    """The two groups that set the DC loss, the one with the higher rate first."""
+    rate = np.log(np.maximum(table.outcome_rate, rho))
+    high = np.where(table.eligible, rate, -np.inf)
+    low = np.where(table.eligible, rate, np.inf)
+    several = table.eligible.sum(axis=0) >= 2
+    if not several.any():
+        return "no bin has two groups"
+    apart = np.where(several, high.max(axis=0) - np.where(several, low.min(axis=0), 0.0), -np.inf)
+    j = int(np.argmax(apart))
+    if high[:, j].argmax() == low[:, j].argmin():
+        return "no two groups differ"
+    names = [table.collection.kept[int(g)].group.name for g in (high[:, j].argmax(), low[:, j].argmin())]
+    return f"{names[0]} against {names[1]}, scores in {table.bins.label(j)}"

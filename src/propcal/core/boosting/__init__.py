@@ -1,0 +1,1 @@
+"""Boosting (Algorithm 1 and what surrounds it): atoms in, correction out."""

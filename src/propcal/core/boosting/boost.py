@@ -1,0 +1,250 @@
+"""MCBoost and PMCBoost (Algorithm 1): atoms -> correction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Binning, Bins, make_bins
+from propcal.core.boosting import kernel as kernel
+from propcal.core.boosting.guard import noise_limit, standard_errors
+from propcal.core.boosting.smooth_fit import LEVEL, Learned, learn_start
+from propcal.core.boosting.state import Rule, Scores
+from propcal.core.categories import category_min_share
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.fit_summary import Certificate
+from propcal.core.grid import UNIT, IntArray, check_choice, check_number
+from propcal.core.groups.groups import Collection, Groups, definition
+from propcal.core.reduction import without_clusters
+from propcal.errors import InputError
+
+logger = logging.getLogger("propcal")
+# What is drawn to tell noise from error is the same in every fit: equal data, equal corrections.
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of a boosting run; see `propcal.PMCBoost` for what each means."""
+
+    proportional: bool
+    alpha: float = 0.05
+    gamma: float = 0.05
+    rho: float = 0.1
+    n_bins: int = 10
+    binning: Binning = "uniform"
+    eta: float = 1.0
+    intersections: Any = "all"
+    max_updates: int = 100_000
+    order: str = "cyclic"
+    sample: str | None = None
+    missing: str = "level"
+    unseen: str = "replay"
+    groups: Groups | None = None
+    start: str = "smooth"
+    guard: str | float | None = "noise"
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, above=0, at_most=1)
+        check_number("gamma", self.gamma, above=0, at_most=1)
+        check_number("rho", self.rho, above=0, at_most=1)
+        check_number("eta", self.eta, above=0, at_most=2)
+        check_number("max_updates", self.max_updates, at_least=0, whole=True)
+        check_choice("order", self.order, ("cyclic", "random", "worst"))
+        check_choice("sample", self.sample, (None, "bootstrap"))
+        check_choice("unseen", self.unseen, ("replay", "keep", "error"))
+        check_choice("start", self.start, ("smooth", "identity"))
+        if isinstance(self.guard, (int, float, np.integer, np.floating)):
+            check_number("guard", self.guard, at_least=0)
+        elif not (self.guard is None or (isinstance(self.guard, str) and self.guard == "noise")):
+            shown = repr(self.guard) if isinstance(self.guard, str) else f"a {type(self.guard).__name__}"
+            raise InputError(f'guard must be "noise", None or a number of standard errors; got {shown}')
+        self.definition()  # checks its own arguments
+
+    def definition(self) -> Groups:
+        """How people are divided; the two short arguments are another way to say it."""
+        return definition(self.groups, self.intersections, self.missing)
+
+    @property
+    def method(self) -> str:
+        """Name of the algorithm."""
+        return "PMCBoost" if self.proportional else "MCBoost"
+
+
+@dataclass(frozen=True, eq=False)
+class BoostResult:
+    """What a boosting run gives: the correction, and how the run went."""
+
+    correction: Correction
+    collection: Collection
+    certificate: Certificate
+    n_sweeps: int
+    converged: bool
+
+
+def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
+    """Learn a smooth start if asked for, then run Algorithm 1 on atoms until a sweep makes no update."""
+    atoms = without_clusters(atoms)
+    if not 0 < float(atoms.positives.sum()) < float(atoms.weight.sum()):
+        every = "none" if float(atoms.positives.sum()) <= 0 else "all"
+        raise InputError(
+            f"outcome (y): {every} of the {atoms.n_people:,} people had it; "
+            "both classes must occur for a score to be corrected"
+        )
+    bins = make_bins(
+        settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
+    )
+    collection = atoms.collection(settings.definition(), gamma=settings.gamma)
+    _say_if_compiling()
+    learned = Learned(None)
+    if settings.start == "smooth" and settings.max_updates > 0:
+        learned = learn_start(atoms, collection, np.random.default_rng(SEED))
+    elif settings.start == "smooth":
+        learned = Learned(None, notes=("no smooth start: max_updates=0",))
+    started = atoms
+    if learned.start is not None:
+        score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
+        started = replace(atoms, score=score)
+    rule = _rule(started, settings, collection, bins)
+    scores = Scores(started, bins, collection)
+    most = int(settings.max_updates) - (learned.start is not None)
+    batches, converged = _sweeps(scores, settings, rule, most, rng)
+    correction = Correction(
+        patterns=atoms.patterns,
+        groups=collection.groups,
+        bins=bins,
+        updates=np.concatenate([np.empty((0, 3), dtype=np.int64), *batches]),
+        start=learned.start,
+        unseen=settings.unseen,
+        about=_about(settings, atoms, rule.z),
+    )
+    certificate = _certificate(scores, settings, rule, collection, bins, correction, learned)
+    return BoostResult(correction, collection, certificate, len(batches), converged)
+
+
+def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) -> Rule:
+    """When to update, in the units and numbers of the kernel."""
+    rho = settings.rho * UNIT if settings.proportional else -1.0
+    min_share = category_min_share(settings.alpha, settings.gamma, bins)
+    if settings.guard == "noise":
+        rng = np.random.default_rng(SEED)
+        z = noise_limit(atoms, collection, bins, min_share=min_share, rng=rng)
+    else:
+        z = float(settings.guard or 0.0)
+    return Rule(float(settings.alpha), rho, z, min_share)
+
+
+def _certificate(
+    scores: Scores,
+    settings: Settings,
+    rule: Rule,
+    collection: Collection,
+    bins: Bins,
+    correction: Correction,
+    learned: Learned,
+) -> Certificate:
+    """What the sums of the categories say at the end of a fit."""
+    sums = scores.category_sums().astype(np.float64)
+    size = sums[:, :, kernel.SIZE]
+    group, j = np.nonzero((size > 0) & (size / scores.total >= rule.min_share))
+    weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
+    rate = outcome / weight / UNIT
+    why = "the last sample was another one" if settings.sample else "a step rounds to nothing"
+    if correction.n_updates >= settings.max_updates:
+        why = f"stopped at max_updates={settings.max_updates:,}"
+    return Certificate(
+        collection,
+        bins,
+        group,
+        j,
+        people=weight**2 / squares,
+        outcome_rate=rate,
+        mean_score=score / weight / UNIT,
+        cutoff=rule.alpha * (np.maximum(rate, settings.rho) if settings.proportional else np.ones(len(rate))),
+        standard_error=standard_errors(weight, squares, outcome / UNIT, score / UNIT),
+        z=rule.z,
+        n_people=scores.atoms.n_people,
+        n_updates=correction.n_updates,
+        smooth=correction.start is not None,
+        why=why,
+        calm=bool(settings.guard == "noise" and learned.p_value > LEVEL),
+        notes=learned.notes,
+    )
+
+
+def _sweeps(
+    scores: Scores, settings: Settings, rule: Rule, most: int, rng: np.random.Generator
+) -> tuple[list[IntArray], bool]:
+    """Sweep until nothing changes or `most` updates are made; the updates of each sweep."""
+    batches: list[IntArray] = []
+    left = most
+    for order in _orders(scores, settings, rule, rng):
+        if left == 0:
+            return batches, scores.worst(rule) < 0
+        updates = scores.sweep(order, rule, float(settings.eta), left)
+        batches.append(updates)
+        left -= len(updates)
+        if not len(updates):
+            smallest = settings.eta * settings.alpha * (rule.rho if settings.proportional else UNIT)
+            # a step that rounds to nothing is no update, and no proof either
+            return batches, smallest >= 1 or scores.worst(rule) < 0
+    raise AssertionError("unreachable: the orders never end")
+
+
+def _orders(scores: Scores, settings: Settings, rule: Rule, rng: np.random.Generator) -> Iterator[IntArray]:
+    """The categories that each sweep visits, in order; the sample is redrawn where asked for."""
+    everything = np.arange((len(scores.group_starts) - 1) * (len(scores.edges) - 1))
+    while True:
+        if settings.sample == "bootstrap":
+            scores.resample(rng)
+        if settings.order == "cyclic":
+            yield everything
+        elif settings.order == "random":
+            yield rng.permutation(len(everything))
+        else:
+            worst = scores.worst(rule)
+            yield np.array([worst] if worst >= 0 else [], dtype=np.int64)
+
+
+def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
+    """What a reader of the correction should know of its making; no counts, no rows."""
+    binning = settings.binning if isinstance(settings.binning, str) else "explicit"
+    return {
+        "method": settings.method,
+        "alpha": float(settings.alpha),
+        "gamma": float(settings.gamma),
+        "rho": float(settings.rho),
+        "eta": float(settings.eta),
+        "binning": binning,
+        "intersections": _plain(settings.definition().intersections),
+        "order": settings.order,
+        "sample": settings.sample,
+        "missing": settings.definition().missing,
+        "start": settings.start,
+        "guard": settings.guard if settings.guard is None else round(z, 6),
+        "fingerprint": atoms.people_fingerprint(),
+    }
+
+
+def _plain(intersections: Any) -> Any:
+    """As JSON has it."""
+    return (
+        intersections if isinstance(intersections, (str, int)) else [list(names) for names in intersections]
+    )
+
+
+@cache
+def _say_if_compiling() -> None:
+    """Say once that the first fit on a machine takes longer, so that nobody thinks it hangs."""
+    folder = kernel.sweep.stats.cache_path
+    source = Path(kernel.__file__)
+    written = [f.stat().st_mtime for f in Path(folder).glob("kernel.sweep-*.nbi")] if folder else []
+    if not written or max(written) < source.stat().st_mtime:
+        logger.warning("propcal compiles its kernel, once for this machine; this takes some ten seconds")

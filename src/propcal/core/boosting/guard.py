@@ -1,0 +1,71 @@
+"""The noise guard: how many standard errors the worst category of a perfect score is off by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Bins
+from propcal.core.categories import bucket_sums
+from propcal.core.grid import UNIT, FloatArray, SumArray
+from propcal.core.groups.groups import Collection, membership
+
+LEVEL = 0.02  # how often a perfect score is updated
+DRAWS, MOST_DRAWN, BLOCK = 4000, 20_000_000, 1_000_000  # data sets drawn; numbers drawn, at once
+
+
+def noise_limit(
+    atoms: Atoms, collection: Collection, bins: Bins, *, min_share: float, rng: np.random.Generator
+) -> float:
+    """The 98th percentile of the largest |gap| / standard error under perfect calibration.
+
+    Outcomes are drawn as the scores say, bucket by bucket; groups overlap, and share the buckets
+    that they share. Categories below `min_share` do not count.
+    """
+    inside = membership(collection.groups, atoms.patterns).astype(np.float64)
+    columns = (atoms.weight, atoms.weight_sq, atoms.weight * (atoms.score / UNIT))
+    weight, squares, score = (bucket_sums(atoms, bins, column).astype(np.float64) for column in columns)
+    total = inside @ weight
+    eligible = (total > 0) & (total / float(atoms.weight.sum()) >= min_share)
+    if not eligible.any():
+        return 0.0
+    sizes, spreads, expected = ((inside @ table)[eligible] for table in (weight, squares, score))
+    largest = [
+        studentised(sizes, spreads, expected, (inside @ positives)[:, eligible]).max(axis=1)
+        for positives in _drawn(weight, squares, score, rng)
+    ]
+    return float(np.quantile(np.concatenate(largest), 1 - LEVEL, method="higher"))
+
+
+def _drawn(
+    weight: SumArray, squares: SumArray, score: SumArray, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Blocks of drawn outcomes, of shape (draws, n_patterns, n_bins)."""
+    used = weight > 0
+    people = np.maximum(np.rint(weight[used] ** 2 / squares[used]), 1).astype(np.int64)
+    risk = np.clip(score[used] / weight[used], 0.0, 1.0)
+    draws = int(np.clip(MOST_DRAWN // len(people), DRAWS // 20, DRAWS))
+    size = max(BLOCK // len(people), 1)
+    for begin in range(0, draws, size):
+        block = np.zeros((min(size, draws - begin), *weight.shape))
+        block[:, used] = rng.binomial(people, risk, (len(block), len(people))) * (weight[used] / people)
+        yield block
+
+
+def studentised(
+    weight: FloatArray, squares: FloatArray, score: FloatArray, positives: FloatArray
+) -> FloatArray:
+    """|gap| / standard error of categories."""
+    return np.asarray(np.abs(positives - score) / weight / standard_errors(weight, squares, positives, score))
+
+
+def standard_errors(
+    weight: FloatArray, squares: FloatArray, positives: FloatArray, score: FloatArray
+) -> FloatArray:
+    """Standard errors of gaps if the score is right: as `segments.standard_error`, for arrays of sums."""
+    people = weight**2 / squares
+    mean = score / weight
+    rate = (positives / weight * people + 1) / (people + 2)
+    return np.asarray(np.sqrt(np.maximum(mean * (1 - mean), rate * (1 - rate)) / people))

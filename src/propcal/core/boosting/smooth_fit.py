@@ -1,0 +1,284 @@
+"""Learning the smooth start: a random-effects logistic recalibration on a few thousand cells.
+
+The log-odds of a score get a correction for everybody, for each group and for each intersection: a
+constant, a slope and a curve. Each attribute set has one variance for each of the three kinds, learned
+from the data by marginal likelihood, so that what the data do not speak for shrinks to no change. A
+test under "the score is perfect" comes first, and decides whether to start at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.boosting.log_odds_cells import (
+    CONSTANT,
+    CURVE,
+    N_KINDS,
+    SLOPE,
+    Basis,
+    LogOddsCells,
+    count_cells,
+)
+from propcal.core.compiled import compiled
+from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
+from propcal.core.groups.groups import MISSING, Collection, Group
+from propcal.core.logistic import expit
+
+LEVEL = 0.02  # how often a perfect score gets a start
+DRAWS, MOST_DRAWN, BLOCK = 2000, 20_000_000, 2_000_000  # data sets drawn; numbers drawn, at once
+FEWEST_PEOPLE = 50  # in all, and in a group that gets a term of its own
+MOST_TERMS = 120
+COARSE, FINE = 2, 16  # cells per unit of log-odds: for the test, for the fit
+GUESS = 0.0625  # variance of an effect of 0.25 in log-odds, where learning begins
+LARGEST, SMALLEST = 9.0, 1e-5  # a smaller variance is none
+# Half an effect of no change is added to those that a variance is learned from. Chosen by the
+# benchmark: none follows noise where the score is mildly wrong, two shrink what is grossly wrong.
+PRIOR = 0.5
+MOST_ROUNDS, LAST_ROUNDS = 80, 30
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A smooth start, or why there is none."""
+
+    start: SmoothStart | None
+    p_value: float = float("nan")
+    notes: tuple[str, ...] = ()
+
+
+def learn_start(atoms: Atoms, collection: Collection, rng: np.random.Generator) -> Learned:
+    """Test whether the score is off, and if so learn how, smoothly."""
+    terms, notes = _terms(collection)
+    coarse = count_cells(atoms, terms, COARSE)
+    people = float(coarse.n.sum())
+    if people < FEWEST_PEOPLE:
+        few = f"here are {people:.0f} people with scores between 0 and 1, it takes {FEWEST_PEOPLE}"
+        return Learned(None, notes=(*notes, f"no smooth start: {few}"))
+    basis = Basis(coarse)
+    p_value = score_test(coarse, basis(coarse.log_odds), _components(terms, basis.kinds), rng)
+    if p_value > LEVEL:
+        return Learned(None, p_value, notes)
+    fine = count_cells(atoms, terms, FINE)
+    basis = Basis(fine)
+    effects = fit_effects(fine, basis(fine.log_odds), _components(terms, basis.kinds))
+    if effects is None:
+        return Learned(None, p_value, (*notes, "no smooth start: learning it did not settle"))
+    start = _tabulated(terms, effects, basis)
+    if start is None:
+        return Learned(None, p_value, (*notes, "no smooth start: every effect shrank to nothing"))
+    if not _better(start, terms, fine):
+        return Learned(None, p_value, (*notes, "no smooth start: it would not serve the fitting people"))
+    if SLOPE not in basis.kinds:
+        notes = (*notes, "all scores are alike: the smooth start has no slope and no curve")
+    elif CURVE not in basis.kinds:
+        notes = (*notes, "there are few different scores: the smooth start has a slope and no curve")
+    certain = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
+    if certain:
+        notes = (*notes, f"the smooth start leaves {certain:,} scores alone that are exactly 0 or 1")
+    return Learned(start, p_value, notes)
+
+
+def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> SmoothStart | None:
+    """What the effects add to the log-odds at the knots; None if nothing at all."""
+    at = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
+    most = MOST_SHIFT * SHIFT_UNIT
+    shifts = np.clip(np.rint(effects @ basis(at).T * SHIFT_UNIT), -most, most).astype(np.int64)
+    moved = np.flatnonzero(shifts.any(axis=1))
+    return SmoothStart(tuple(terms[t] for t in moved), shifts[moved]) if len(moved) else None
+
+
+def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> bool:
+    """Whether what will be applied, tabulated and never falling, is likelier than the score as it is."""
+    kept = [terms.index(group) for group in start.groups]
+    values = start.values_inside(cells.members[:, kept].T)
+    raw = to_grid(expit(cells.log_odds))
+    row = np.repeat(np.arange(len(values)), np.diff(cells.starts))
+    before, after = (
+        np.clip(units, 1, UNIT - 1) / UNIT for units in (raw, start.apply_to_rows(raw, row, values))
+    )
+    gain = cells.positives * np.log(after / before)
+    gain += (cells.n - cells.positives) * (np.log1p(-after) - np.log1p(-before))
+    return float(gain.sum()) > 0
+
+
+def _terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, ...]]:
+    """Everybody, and the groups that are large enough to learn from; the largest if they are many.
+
+    Groups below gamma are among them: what is learned for a small group is shrunk as its size asks.
+    """
+    sizes = [
+        size
+        for size in (*collection.kept, *collection.left_out)
+        if size.people >= FEWEST_PEOPLE and size.group.conditions and size.left_out != MISSING
+    ]
+    notes: tuple[str, ...] = ()
+    if len(sizes) >= MOST_TERMS:
+        notes = (f"the smooth start and its test know the {MOST_TERMS - 1} largest of {len(sizes):,} groups",)
+        smallest = sorted((size.people for size in sizes), reverse=True)[MOST_TERMS - 2]
+        sizes = [size for size in sizes if size.people >= smallest][: MOST_TERMS - 1]
+    return (Group(()), *(size.group for size in sizes)), notes
+
+
+def _components(terms: tuple[Group, ...], kinds: IntArray) -> IntArray:
+    """For each effect (terms x columns of the basis) the number of its variance."""
+    sets: dict[tuple[str, ...], int] = {}
+    number = [sets.setdefault(tuple(a for a, _ in term.conditions), len(sets)) for term in terms]
+    return np.asarray((np.array(number)[:, None] * N_KINDS + kinds).ravel())
+
+
+def score_test(
+    cells: LogOddsCells, columns: FloatArray, component: IntArray, rng: np.random.Generator
+) -> float:
+    """P-value of "the score is perfect", from outcomes drawn as the score says.
+
+    What effects could gain, in log-likelihood, if they were of the guessed size: the constants of each
+    attribute set, all slopes, all curves. Beside them the group that is furthest off on average. The
+    smallest of these p-values is compared with the smallest in each drawn data set.
+    """
+    members, risk = cells.members.astype(np.float64), expit(cells.log_odds)
+    spread = (cells.n * risk * (1 - risk))[:, None] * columns**2
+    information = (members.T @ np.add.reduceat(spread, cells.starts[:-1])).ravel()
+    whole = np.maximum(np.rint(cells.n), 1).astype(np.int64)
+    draws = int(np.clip(MOST_DRAWN // len(cells), DRAWS // 10, DRAWS))
+    observed = (cells.positives - cells.n * risk)[None]
+    found = []
+    for begin in range(0, draws, size := max(BLOCK // len(cells), 1)):
+        drawn = rng.binomial(whole, risk, (min(size, draws - begin), len(cells))) * (cells.n / whole)
+        block = np.concatenate([observed[: begin == 0], drawn - cells.n * risk])
+        slopes = [
+            np.add.reduceat(block * column, cells.starts[:-1], axis=1) @ members for column in columns.T
+        ]
+        score = np.stack(slopes, axis=2).reshape(len(block), -1)
+        found.append(_statistics(score, information, component))
+    statistics = np.concatenate(found, axis=1)
+    above = [len(row) - np.searchsorted(np.sort(row), row) for row in statistics]
+    smallest = np.min(above, axis=0)
+    return float(np.mean(smallest <= smallest[0]))
+
+
+def _statistics(score: FloatArray, information: FloatArray, component: IntArray) -> FloatArray:
+    """The statistics of each drawn data set, of shape (n_statistics, draws)."""
+    gain = score**2 / (information + 1 / GUESS)
+    kind = component % N_KINDS
+    constant = kind == CONSTANT
+    families = [component == c for c in np.unique(component[constant])]
+    families += [kind == k for k in np.unique(kind[~constant])]
+    furthest = np.abs(score[:, constant]) / np.sqrt(information[constant] + 1)
+    return np.stack([furthest.max(axis=1), *(gain[:, family].sum(axis=1) for family in families)])
+
+
+def fit_effects(cells: LogOddsCells, columns: FloatArray, component: IntArray) -> FloatArray | None:
+    """Effects of shape (n_terms, n_columns), or None if Newton's method does not settle.
+
+    Each round is a Newton step at the variances so far, then MacKay's step for the variances. A
+    variance that falls below `SMALLEST` is dropped for good, with its effects. In the last rounds the
+    variances are held.
+    """
+    problem = _Problem(cells, columns, len(component))
+    variance = np.full(int(component.max()) + 1, GUESS)
+    left = np.arange(len(component))  # effects whose variance is not dropped
+    largest, hold = np.inf, False
+    for number in range(MOST_ROUNDS + LAST_ROUNDS):
+        hold = hold or number >= MOST_ROUNDS
+        penalty = 1 / variance[component[left]]
+        largest, spread = problem.newton(left, penalty)
+        if hold and largest < 1e-6:
+            break
+        if hold or largest > 0.5:  # too far from where these variances lead to learn others
+            continue
+        free = np.bincount(component[left], 1 - spread * penalty, len(variance))
+        squares = np.bincount(component[left], problem.effect[left] ** 2, len(variance))
+        before, variance = variance, np.minimum(squares / (np.maximum(free, 0.0) + PRIOR), LARGEST)
+        alive = variance >= SMALLEST
+        left = left[alive[component[left]]]
+        problem.drop(~alive[component])
+        if not len(left):
+            break
+        hold = bool(np.all(np.abs(np.log(variance[alive] / before[alive])) < 0.02))
+    settled = not len(left) or largest < 1e-3
+    return problem.effect.reshape(-1, columns.shape[1]) if settled else None
+
+
+class _Problem:
+    """The log-likelihood of the cells, at the effects so far."""
+
+    def __init__(self, cells: LogOddsCells, columns: FloatArray, n_effects: int) -> None:
+        row, term = np.nonzero(cells.members)
+        term_starts = np.searchsorted(row, np.arange(len(cells.members) + 1))
+        self.data = cells.starts, cells.n, cells.positives, cells.log_odds, columns, term_starts, term
+        self.effect = np.zeros(n_effects)
+        self.derivatives = _derivatives(*self.data, self.effect)
+
+    def drop(self, effects: BoolArray) -> None:
+        """Set effects to zero for good."""
+        if np.any(self.effect[effects]):
+            self.effect[effects] = 0.0
+            self.derivatives = _derivatives(*self.data, self.effect)
+
+    def newton(self, left: IntArray, penalty: FloatArray) -> tuple[float, FloatArray]:
+        """Step the effects in `left` under a ridge penalty; length of the whole step, posterior variances.
+
+        The step is halved until the penalised likelihood, which is concave, does not fall.
+        """
+        value, gradient, information = self.derivatives
+        inverse = np.linalg.inv(information[np.ix_(left, left)] + np.diag(penalty))
+        step = inverse @ (gradient[left] - penalty * self.effect[left])
+        value -= 0.5 * float(penalty @ self.effect[left] ** 2)
+        for halvings in range(40):
+            trial = self.effect.copy()
+            trial[left] += step * 0.5**halvings
+            found = _derivatives(*self.data, trial)
+            if found[0] - 0.5 * float(penalty @ trial[left] ** 2) >= value - 1e-9 * abs(value):
+                self.effect, self.derivatives = trial, found
+                break
+        return float(np.abs(step).max()), np.diag(inverse)
+
+
+@compiled
+def _derivatives(
+    starts: Any,
+    n: Any,
+    positives: Any,
+    offset: Any,
+    columns: Any,
+    term_starts: Any,
+    term: Any,
+    effect: Any,
+) -> tuple[float, Any, Any]:
+    """Log-likelihood, its gradient and its information; each row of cells knows its few terms."""
+    n_columns, total = columns.shape[1], 0.0
+    gradient = np.zeros(len(effect))
+    information = np.zeros((len(effect), len(effect)))
+    own, slope, bend = np.zeros(n_columns), np.zeros(n_columns), np.zeros((n_columns, n_columns))
+    for row in range(len(starts) - 1):
+        own[:], slope[:], bend[:] = 0.0, 0.0, 0.0
+        for t in term[term_starts[row] : term_starts[row + 1]]:
+            for j in range(n_columns):
+                own[j] += effect[t * n_columns + j]
+        for cell in range(starts[row], starts[row + 1]):
+            value = offset[cell]
+            for j in range(n_columns):
+                value += own[j] * columns[cell, j]
+            small = np.exp(-abs(value))
+            risk = (1.0 if value >= 0 else small) / (1.0 + small)
+            total += positives[cell] * value - n[cell] * (max(value, 0.0) + np.log1p(small))
+            rest, weight = positives[cell] - n[cell] * risk, n[cell] * risk * (1.0 - risk)
+            for j in range(n_columns):
+                slope[j] += rest * columns[cell, j]
+                for k in range(j + 1):
+                    bend[j, k] += weight * columns[cell, j] * columns[cell, k]
+        for j in range(n_columns):
+            for k in range(j):
+                bend[k, j] = bend[j, k]
+        for t in term[term_starts[row] : term_starts[row + 1]]:
+            for j in range(n_columns):
+                gradient[t * n_columns + j] += slope[j]
+                for u in term[term_starts[row] : term_starts[row + 1]]:
+                    for k in range(n_columns):
+                        information[t * n_columns + j, u * n_columns + k] += bend[j, k]
+    return total, gradient, information

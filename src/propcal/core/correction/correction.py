@@ -1,0 +1,430 @@
+"""Correction: per pattern a piecewise-linear map of scores, and the updates that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import nan
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from propcal.core.bins import Bins
+from propcal.core.correction.explain import Explanation, trace
+from propcal.core.correction.lookup import Lookup
+from propcal.core.correction.maps import PatternMaps
+from propcal.core.correction.smooth_map import NAME as START
+from propcal.core.correction.smooth_map import SmoothStart
+from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
+from propcal.core.groups.groups import Group, membership, pattern_name
+from propcal.core.groups.recipes import Recipe
+from propcal.core.patterns import BESIDE, Patterns, patterns_of
+from propcal.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from propcal.core.atoms import Atoms
+    from propcal.output.sql.export import SqlExport
+
+
+class Update(NamedTuple):
+    """One change: people of `group` whose score was then in `bin` had `shift` added to it.
+
+    The smooth start is an update too, the first: its shift depends on the score, and is NaN here.
+    """
+
+    group: str
+    bin: str
+    shift: float
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """Corrects scores, one person or a billion the same way, alone or in a batch.
+
+    The smooth start, if there is one, and the updates, in order, are its definition; the maps are
+    what they amount to for each pattern.
+
+    Attributes
+    ----------
+    patterns : Patterns
+        The combinations of attributes that were seen in fitting.
+    groups : tuple of Group
+    bins : Bins
+    updates : array of int64, shape (n_updates, 3)
+        Index of the group, index of the bin, shift in units of 2**-32.
+    start : SmoothStart or None
+        What a score goes through before the updates.
+    unseen : "replay", "keep" or "error"
+        What to do for a combination of attributes not seen in fitting: apply the updates of the
+        groups that it does belong to, leave the score as it is, or raise an error.
+    about : dict
+        Method, parameters and the fingerprint of the fitting data.
+    """
+
+    patterns: Patterns
+    groups: tuple[Group, ...]
+    bins: Bins
+    updates: IntArray
+    unseen: str = "replay"
+    about: Mapping[str, Any] = field(default_factory=dict)
+    start: SmoothStart | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("unseen", self.unseen, ("replay", "keep", "error"))
+
+    @cached_property
+    def maps(self) -> PatternMaps:
+        """The map of each pattern that was seen in fitting."""
+        return self.replay(self.patterns)
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        return Lookup(self)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """What groups are made of: columns, ranges of columns, named conditions."""
+        return self.patterns.attributes
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that scoring reads."""
+        return self.patterns.reads
+
+    @property
+    def n_updates(self) -> int:
+        """Number of updates; a smooth start is one."""
+        return len(self.updates) + (self.start is not None)
+
+    @property
+    def n_segments(self) -> int:
+        """Straight pieces of all maps together."""
+        return len(self._pieces[0])
+
+    @cached_property
+    def _pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+        return self.maps.pieces()
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Correction:
+        """Read a correction from a JSON file; runs no code from it and checks everything in it."""
+        from propcal.output.files.correction_file import load_correction
+
+        return load_correction(path)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a JSON file (docs/reference/correction-file.md), all or nothing."""
+        from propcal.output.files.correction_file import save_correction
+
+        save_correction(self, path)
+
+    def to_json(self) -> str:
+        """The text of the file that `save` writes."""
+        from propcal.output.files.correction_file import correction_to_json
+
+        return correction_to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Correction:
+        """A correction from the text of its file; what `to_json` gives."""
+        from propcal.output.files.correction_file import correction_from_json
+
+        return correction_from_json(text)
+
+    def apply(
+        self,
+        score: Any,
+        sensitive_features: Any = None,
+        *,
+        column: str = "corrected",
+        n_updates: int | None = None,
+        unseen: str | None = None,
+    ) -> Any:
+        """Correct scores: arrays in, an array out; or a frame in, the same kind of frame out.
+
+        Parameters
+        ----------
+        score : array-like of shape (n,), or the name of a column
+            Raw scores in [0, 1]. A text names the column of the frame that holds them.
+        sensitive_features : data frame, series or array with n rows
+            The attributes of each person. A frame may have other columns too, in any order. If `score`
+            is a name: a frame of pandas, polars (also lazy), pyarrow (a table, batch or reader of
+            batches), DuckDB (a relation), Dask or PySpark.
+        column : str, default "corrected"
+            If `score` is a name: the name of the new column.
+        n_updates : int, optional
+            Apply only the first so many updates, of which a smooth start is the first; 0 returns
+            the scores as they came.
+        unseen : "replay", "keep" or "error", optional
+            Overrides the policy of the correction.
+
+        Returns
+        -------
+        array of float64, or a frame
+            A score that no update changes is returned as it came. A frame has the rows, columns, types
+            and index that it had, and one more column. Where frames are lazy it is lazy too: rows
+            are read when it is computed, in batches, and only then is a score that is missing or no
+            probability told, with the count of the batch it is in.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from propcal import PMCBoost
+        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+        >>> people = pd.DataFrame({"race": ["A", "B"], "risk": [0.25, 0.25]})
+        >>> c.apply(people.risk, people)
+        array([0.05, 0.55])
+        >>> c.apply("risk", people)
+          race  risk  corrected
+        0    A  0.25       0.05
+        1    B  0.25       0.55
+        """
+        from propcal.data.rows_to_atoms import scoring_rows  # a door in; core itself knows no frames
+
+        if isinstance(sensitive_features, str) and not isinstance(score, str):
+            raise InputError('the name of the score\'s column comes first: apply("risk", frame)')
+        if isinstance(score, str):
+            from propcal.data.engines.scored_frames import scored_frame
+
+            return scored_frame(
+                self, sensitive_features, score, column=column, n_updates=n_updates, unseen=unseen
+            )
+        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
+        return self.apply_to_patterns(values, code, patterns, n_updates=n_updates, unseen=unseen)
+
+    def apply_to_patterns(
+        self,
+        score: FloatArray,
+        code: Any,
+        patterns: Patterns,
+        *,
+        n_updates: int | None = None,
+        unseen: str | None = None,
+    ) -> FloatArray:
+        """Correct checked scores of people whose pattern is row `code` of `patterns`."""
+        policy = self.unseen if unseen is None else unseen
+        check_choice("unseen", policy, ("replay", "keep", "error"))
+        maps, place, known = self._lookup.find(patterns, n_updates)
+        if np.any(known < 0):
+            if policy == "error":
+                self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
+            if policy == "keep":
+                place = np.where(known < 0, -1, place)
+        return np.asarray(maps.apply(score, place[code]))
+
+    def fitted_to(self, atoms: Atoms) -> bool:
+        """Whether these are the very people, with their raw scores, that the correction was fitted to.
+
+        Other groups of the same people do not matter; a part of them, or other weights, are not noticed.
+        """
+        return self.about.get("fingerprint") == atoms.people_fingerprint()
+
+    def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
+        """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
+        names = self._known_attributes(atoms.patterns)
+        place = [atoms.patterns.attributes.index(name) for name in names]
+        levels = tuple(atoms.patterns.levels[a] for a in place)
+        codes = [atoms.patterns.table[:, a] for a in place]
+        fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
+        from propcal.data.rows_to_atoms import warn_of_other_codes  # of rows it is told there
+
+        unknown = [not {*mine} & {*theirs} for mine, theirs in zip(self.patterns.levels, fewer.levels)]
+        warn_of_other_codes(fewer, atoms.n_people, np.array(unknown, dtype=np.bool_))
+        return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
+
+    def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:
+        """How these patterns call the attributes of the correction, if they have them, made alike."""
+        beside = [f"{BESIDE}{a}" for a in self.attributes]
+        names = tuple(b if b in patterns.attributes else a for a, b in zip(self.attributes, beside))
+        mine, theirs = self.patterns.derived, patterns.derived
+        absent = [
+            a
+            for a, name in zip(self.attributes, names)
+            if name not in patterns.attributes or mine.get(a) != theirs.get(name)
+        ]
+        if absent:
+            raise InputError(
+                f"this correction reads the attributes {list(self.attributes)}; of these people's, "
+                f"{absent} are missing or made in another way"
+            )
+        return names
+
+    def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
+        """The attributes that it reads beside `own` (or makes in another way), under names of their own."""
+        mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
+        return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
+
+    def explain(self, score: Any, sensitive_features: Any = None) -> Explanation:
+        """Say which updates move these people's scores, in order; parameters as for `apply`."""
+        from propcal.data.rows_to_atoms import scoring_rows
+
+        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
+        known = self._lookup.known(patterns)
+        inside = membership(self.groups, patterns)
+        if self.unseen == "error":
+            self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
+        elif self.unseen == "keep":
+            inside &= known >= 0
+        started = None
+        if self.start is not None:
+            raw = to_grid(values)
+            started = self.start.apply(raw, code.astype(np.int64), patterns)
+            if self.unseen == "keep":
+                started = np.where((known < 0)[code], raw, started)
+        corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, started)
+        told = self.update_list()
+        return Explanation(
+            values,
+            corrected,
+            steps,
+            groups=tuple(u.group for u in told),
+            bins=tuple(u.bin for u in told),
+            unseen=(known < 0)[code],
+        )
+
+    def plot(self, patterns: Any = None, *, ax: Any = None) -> Any:
+        """Draw raw against corrected score for each pattern; returns the matplotlib axes.
+
+        Parameters
+        ----------
+        patterns : list of str, optional
+            Names of patterns, as in `to_frame`; otherwise the eight that change most.
+        ax : matplotlib axes, optional
+        """
+        from propcal.output.plots.correction_plots import plot_correction
+
+        return plot_correction(self, patterns, ax=ax)
+
+    def to_sql(
+        self,
+        dialect: str = "duckdb",
+        *,
+        score: str,
+        table: str | Sequence[str] = "people",
+        form: str = "lookup",
+        column: str = "corrected",
+        lookup_table: str | Sequence[str] = "propcal_lookup",
+        unseen: str | None = None,
+        types: Mapping[str, str] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> SqlExport:
+        """SQL that corrects the scores of a table where it is, to the last bit as `apply` does.
+
+        A score that is NULL, NaN or outside [0, 1] gives NULL.
+
+        Parameters
+        ----------
+        dialect : "duckdb", "sqlite", "postgres", "spark", "tsql", "snowflake" or "bigquery"
+            The last three are written by sqlglot (``pip install "propcal[sql]"``) and are not run by
+            the tests of propcal.
+        score : str
+            Column with the score.
+        table : str or sequence of str, default="people"
+            Table with the score and the columns that the correction reads. Dots separate schema and
+            table; where a name has a dot itself, give the parts as a list.
+        form : "lookup" or "case"
+            A lookup table and a query that reads it, or one long expression that needs no table.
+        column : str, default="corrected"
+            Name of the new column.
+        lookup_table : str or sequence of str, default="propcal_lookup"
+        unseen : "replay", "keep" or "error", optional
+            Overrides the policy of the correction. "error" gives NULL; "replay" lists every combination
+            of known levels and others, at most 10,000.
+        types : dict, optional
+            What columns hold in the database: "text", "number" or "boolean". DuckDB, SQLite,
+            PostgreSQL and Spark find out; for the others it is guessed from the levels.
+        columns : dict, optional
+            What columns are called in the database, where that is not as in fitting.
+
+        Returns
+        -------
+        SqlExport
+            ``str()`` of it is the script; its parts are `setup`, `query` and `expression`.
+        """
+        from propcal.output.sql.export import export_sql
+
+        return export_sql(
+            self,
+            dialect,
+            score=score,
+            table=table,
+            form=form,
+            column=column,
+            lookup_table=lookup_table,
+            unseen=unseen,
+            types=types,
+            columns=columns,
+        )
+
+    def _repr_html_(self) -> str:
+        from propcal.output.notebook import correction_html
+
+        return correction_html(self)
+
+    def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
+        """Maps of any patterns, from the updates of the groups that they belong to."""
+        if n_updates is None:
+            n_updates = self.n_updates
+        check_number("n_updates", n_updates, at_least=0, whole=True)
+        inside = membership(self.groups, patterns)
+        smooth = None
+        if self.start is not None and n_updates > 0:
+            smooth = self.start.values(patterns)
+            n_updates -= 1
+        return PatternMaps.of_updates(inside, self.updates[:n_updates], self.bins.edges, smooth)
+
+    def to_frame(self, kind: str = "maps") -> pd.DataFrame:
+        """Show the correction as a table.
+
+        Parameters
+        ----------
+        kind : "maps" or "updates"
+            "maps": for each pattern the pieces of its map, a raw score from `score_from` up to
+            `score_to` becoming ``slope * score + intercept``. "updates": the updates, in order.
+        """
+        import pandas as pd
+
+        check_choice("kind", kind, ("maps", "updates"))
+        if kind == "updates":
+            return pd.DataFrame(self.update_list(), columns=list(Update._fields))
+        owner, begin, slope, intercept = self._pieces
+        names = np.array([pattern_name(self.patterns, p) for p in range(len(self.patterns))], dtype=object)
+        last = np.append(owner[1:] != owner[:-1], True)
+        end = np.where(last, UNIT, np.append(begin[1:], UNIT))
+        columns: dict[str, Any] = {
+            "pattern": names[owner],
+            "score_from": from_grid(begin),
+            "score_to": from_grid(end),
+            "slope": slope,
+            "intercept": intercept,
+        }
+        return pd.DataFrame(columns)
+
+    def update_list(self) -> list[Update]:
+        """The updates in words and plain numbers."""
+        names = [group.name for group in self.groups]
+        labels = [self.bins.label(j) for j in range(len(self.bins))]
+        first = [] if self.start is None else [Update(START, "[0, 1]", nan)]
+        return first + [Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()]
+
+    def __repr__(self) -> str:
+        about = self.about
+        made = [f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about]
+        of = " x ".join(self.attributes) or "everybody"
+        lines = [
+            f"Correction by {about.get('method', 'hand')} ({', '.join(made)})",
+            f"  reads    {', '.join(self.reads) or 'no columns'}",
+            f"  groups   {len(self.groups)} of {of}, {len(self.bins)} {self.bins.kind} bins",
+            f"  updates  {self.n_updates:,}; {self.n_segments:,} segments in {len(self.patterns)} patterns",
+        ]
+        if self.start is not None:
+            lines.insert(3, f"  start    smooth, {len(self.start.groups)} terms; it counts as an update")
+        if len(self.updates):
+            most = self.update_list()[int(np.argmax(np.abs(self.updates[:, 2]))) - len(self.updates)]
+            lines.append(f"  largest  {most.group}, scores in {most.bin}: {most.shift:+.4f}")
+        return "\n".join(lines)

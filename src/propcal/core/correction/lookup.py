@@ -1,0 +1,75 @@
+"""Lookup: which map of a correction each pattern of some people has, seen in fitting or not."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.core.correction.maps import PatternMaps
+from propcal.core.grid import IntArray
+from propcal.core.patterns import Level, Patterns
+from propcal.errors import UnseenError
+
+if TYPE_CHECKING:
+    from propcal.core.correction.correction import Correction
+
+MOST_RECENT = 16  # sets of patterns for which maps are kept
+
+
+class Lookup:
+    """Finds maps of patterns, and keeps the latest.
+
+    Rows come in batches, and one batch has much the same patterns as the next.
+    """
+
+    def __init__(self, correction: Correction) -> None:
+        self._correction = correction
+        self._recent: dict[Any, tuple[PatternMaps, IntArray, IntArray]] = {}
+
+    def find(self, patterns: Patterns, n_updates: int | None) -> tuple[PatternMaps, IntArray, IntArray]:
+        """Maps, the place of each pattern among them, and among the patterns of fitting (-1: not there)."""
+        if patterns.levels is not self._correction.patterns.levels:
+            return self._find(patterns, n_updates)
+        key = (n_updates, patterns.table.tobytes())
+        found = self._recent.get(key)
+        if found is None:
+            found = self._find(patterns, n_updates)
+            if len(self._recent) >= MOST_RECENT:
+                self._recent.clear()
+            self._recent[key] = found
+        return found
+
+    def known(self, patterns: Patterns) -> IntArray:
+        """Place of each pattern among those seen in fitting; -1 if it was not."""
+        rows = zip(*[_keys(patterns, a) for a in range(len(patterns.attributes))])
+        keys = rows if patterns.attributes else [()]
+        return np.array([self._seen.get(key, -1) for key in keys], dtype=np.int64)
+
+    def refuse_unseen(self, people: IntArray, known: IntArray) -> None:
+        """Raise an error if somebody's pattern is not among those of fitting."""
+        count = int(people[known < 0].sum())
+        if count:
+            raise UnseenError(
+                f"this correction knows the attributes {list(self._correction.attributes)}; {count:,} rows "
+                'have combinations it never saw. unseen="replay" applies the updates of the groups that '
+                'they do belong to, unseen="keep" leaves their scores as they are.'
+            )
+
+    def _find(self, patterns: Patterns, n_updates: int | None) -> tuple[PatternMaps, IntArray, IntArray]:
+        known = self.known(patterns)
+        if n_updates is None and not np.any(known < 0):
+            return self._correction.maps, known, known
+        return self._correction.replay(patterns, n_updates), np.arange(len(patterns)), known
+
+    @cached_property
+    def _seen(self) -> dict[tuple[Level, ...], int]:
+        known = self._correction.patterns
+        return {known.key(p): p for p in range(len(known))}
+
+
+def _keys(patterns: Patterns, a: int) -> list[Level | int]:
+    """Levels of one attribute; a number stands for a level that is not in the list."""
+    levels = patterns.levels[a]
+    return [levels[i] if i < len(levels) else -1 for i in patterns.table[:, a]]

@@ -1,0 +1,1 @@
+"""Groups: which people belong together, defined by attributes, cut points or conditions."""

@@ -1,0 +1,226 @@
+"""Conditions on columns in a small language of their own: ``age >= 75 and insurance = Medicare``.
+
+Read by a parser, never by Python's ``eval``. A test is a column and a value: ``=`` (or ``==``),
+``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in [a, b]``, ``not in [a, b]``, ``is missing``, ``is not
+missing``; a column alone must hold truth values. Tests combine with ``and``, ``or``, ``not`` and
+parentheses. Names with spaces stand in `backquotes`, texts with spaces in quotes. A missing value
+passes no test but ``is missing``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from propcal.errors import InputError
+
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_TOKEN = re.compile(
+    rf"""\s*(?:
+      (?P<number>{_NUMBER}(?![\w.]))
+    | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    | `(?P<name>[^`]+)`
+    | (?P<op><=|>=|!=|==|=|<|>)
+    | (?P<mark>[()\[\],])
+    | (?P<word>[^\W\d]\w*)
+    )""",
+    re.VERBOSE,
+)
+_WORDS = ("and", "or", "not", "in", "is", "missing")
+
+
+@dataclass(frozen=True)
+class ColumnTest:
+    """One column compared with values; `op` is =, !=, <, <=, >, >=, in, missing or holds."""
+
+    column: str
+    op: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        plain = re.fullmatch(r"[^\W\d]\w*", self.column) and self.column.lower() not in _WORDS
+        name = self.column if plain else f"`{self.column}`"
+        if self.op == "holds":
+            return name
+        if self.op == "missing":
+            return f"{name} is missing"
+        if self.op == "in":
+            return f"{name} in [{', '.join(map(_write, self.values))}]"
+        return f"{name} {self.op} {_write(self.values[0])}"
+
+
+@dataclass(frozen=True)
+class Not:
+    """The people for whom a condition does not hold."""
+
+    part: Condition
+
+    def __str__(self) -> str:
+        return f"not ({self.part})"
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Several conditions joined by "and" or by "or"."""
+
+    op: str
+    parts: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return f" {self.op} ".join(f"({p})" if isinstance(p, Combined) else str(p) for p in self.parts)
+
+
+Condition = ColumnTest | Not | Combined
+
+
+def tests_of(condition: Condition) -> Iterator[ColumnTest]:
+    """The single tests that a condition is made of, in order."""
+    if isinstance(condition, ColumnTest):
+        yield condition
+        return
+    for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
+        yield from tests_of(part)
+
+
+def columns_of(condition: Condition) -> list[str]:
+    """The columns that a condition reads, each once."""
+    return list(dict.fromkeys(test.column for test in tests_of(condition)))
+
+
+def parse(text: str) -> Condition:
+    """Read a condition.
+
+    >>> print(parse("age >= 75 and (insurance = Medicare or insurance = 'Dual eligible')"))
+    age >= 75 and (insurance = 'Medicare' or insurance = 'Dual eligible')
+    >>> columns_of(parse("not ward in [ICU, CCU] and `blood pressure` is not missing"))
+    ['ward', 'blood pressure']
+    """
+    if not isinstance(text, str):
+        raise InputError(f'a condition must be a text such as "age >= 75"; got {type(text).__name__}')
+    try:
+        return _Parser(text).read()
+    except RecursionError:
+        raise InputError("a condition is nested too deeply; make several named conditions of it") from None
+
+
+def is_numeric(value: str) -> bool:
+    """Whether a value can be compared as a number."""
+    return re.fullmatch(_NUMBER, value) is not None and math.isfinite(float(value))
+
+
+def _write(value: str) -> str:
+    if is_numeric(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+class _Parser:
+    """Recursive descent over the tokens, one method for each level of precedence."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._split())
+        self.at = 0
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        position, text = 0, self.text.rstrip()
+        while position < len(text):
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise self._wrong(f"cannot read {text[position:].strip()[:20]!r}")
+            position = found.end()
+            kind = str(found.lastgroup)
+            yield kind, found.group(kind)
+
+    def _wrong(self, why: str) -> InputError:
+        return InputError(
+            f"condition {self.text!r}: {why}. Write it like: age >= 75 and insurance = 'Medicare'"
+        )
+
+    def _peek(self) -> tuple[str, str]:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")
+
+    def _take(self, *wanted: str) -> bool:
+        """Step over a word or mark if it is next."""
+        kind, value = self._peek()
+        if kind in ("word", "mark", "op") and value.lower() in wanted:
+            self.at += 1
+            return True
+        return False
+
+    def _need(self, wanted: str) -> None:
+        if not self._take(wanted):
+            raise self._wrong(f"expected {wanted!r}, found {self._peek()[1]!r}")
+
+    def read(self) -> Condition:
+        condition = self._either()
+        if self._peek()[0] != "end":
+            raise self._wrong(f"did not expect {self._peek()[1]!r}")
+        return condition
+
+    def _either(self) -> Condition:
+        parts = [self._both()]
+        while self._take("or"):
+            parts.append(self._both())
+        return parts[0] if len(parts) == 1 else Combined("or", tuple(parts))
+
+    def _both(self) -> Condition:
+        parts = [self._single()]
+        while self._take("and"):
+            parts.append(self._single())
+        return parts[0] if len(parts) == 1 else Combined("and", tuple(parts))
+
+    def _single(self) -> Condition:
+        if self._take("not"):
+            return Not(self._single())
+        if self._take("("):
+            inner = self._either()
+            self._need(")")
+            return inner
+        return self._test()
+
+    def _test(self) -> Condition:
+        kind, column = self._peek()
+        if kind not in ("word", "name") or (kind == "word" and column.lower() in _WORDS):
+            raise self._wrong(f"expected a column, found {column!r}")
+        self.at += 1
+        kind, op = self._peek()
+        if kind == "op":
+            self.at += 1
+            value = self._literal()
+            if op in ("<", "<=", ">", ">=") and not is_numeric(value):
+                raise self._wrong(f"{column!r} is compared by {op} with {value!r}, which is no number")
+            return ColumnTest(column, "=" if op == "==" else op, (value,))
+        if self._take("is"):
+            negated = self._take("not")
+            self._need("missing")
+            return Not(ColumnTest(column, "missing")) if negated else ColumnTest(column, "missing")
+        if self._take("not"):
+            self._need("in")
+            inside = ColumnTest(column, "in", self._list())
+            return Combined("and", (Not(ColumnTest(column, "missing")), Not(inside)))
+        if self._take("in"):
+            return ColumnTest(column, "in", self._list())
+        return ColumnTest(column, "holds")
+
+    def _list(self) -> tuple[str, ...]:
+        self._need("[")
+        values = [self._literal()]
+        while self._take(","):
+            values.append(self._literal())
+        self._need("]")
+        return tuple(values)
+
+    def _literal(self) -> str:
+        kind, value = self._peek()
+        if kind not in ("number", "text", "word"):
+            raise self._wrong(f"expected a value, found {value!r}")
+        if kind == "word" and value.lower() in ("missing", "none", "null", "nan", "na"):
+            raise self._wrong(f"a missing value is asked for by \"is missing\", a text by quotes: '{value}'")
+        self.at += 1
+        if kind == "word" and value.lower() in ("true", "false"):
+            return value.lower()
+        return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if kind == "text" else value

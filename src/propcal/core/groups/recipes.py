@@ -1,0 +1,105 @@
+"""Recipes: attributes made from columns, as ranges of a number or by a condition."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from propcal.core.groups.conditions import Condition, columns_of, parse
+from propcal.errors import InputError
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """A numeric column cut at points: below the first, from each to the next, from the last on."""
+
+    column: str
+    points: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        finite = all(isinstance(p, (int, float)) and math.isfinite(p) for p in self.points)
+        if not self.points or not finite or any(a >= b for a, b in pairwise(self.points)):
+            raise InputError(
+                f"cuts of {self.column!r} must be numbers that ascend, such as [18, 40, 65]; "
+                f"got {list(self.points)}"
+            )
+
+    @property
+    def columns(self) -> list[str]:
+        """What it reads."""
+        return [self.column]
+
+    @property
+    def labels(self) -> list[str]:
+        """The ranges in words, ascending.
+
+        >>> Ranges("age", (18.0, 65.0)).labels
+        ['under 18', '18 to under 65', '65 or over']
+        """
+        points = [f"{point:.12g}" for point in self.points]
+        if len(set(points)) < len(points):  # told apart by more digits only
+            points = [repr(point) for point in self.points]
+        middle = [f"{low} to under {high}" for low, high in pairwise(points)]
+        return [f"under {points[0]}", *middle, f"{points[-1]} or over"]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a file."""
+        return {"column": self.column, "cuts": list(self.points)}
+
+
+@dataclass(frozen=True)
+class Where:
+    """The people for whom a condition holds; the others are no group."""
+
+    condition: Condition
+
+    @property
+    def columns(self) -> list[str]:
+        """What it reads."""
+        return columns_of(self.condition)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a file."""
+        return {"where": str(self.condition)}
+
+
+Recipe = Ranges | Where
+
+
+def recipe_from_json(content: Any) -> Recipe:
+    """Read a recipe from a file."""
+    if isinstance(content, dict) and set(content) == {"column", "cuts"} and isinstance(content["cuts"], list):
+        points = content["cuts"]
+        if isinstance(content["column"], str) and all(type(point) in (int, float) for point in points):
+            return Ranges(content["column"], tuple(float(point) for point in points))
+    if isinstance(content, dict) and set(content) == {"where"}:
+        return Where(parse(content["where"]))
+    raise InputError("a derived attribute must have a column with cuts, or a condition")
+
+
+def make_ranges(column: str, points: Any) -> Ranges:
+    """Ranges from what a user gives."""
+    if isinstance(points, str):
+        raise InputError(f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]")
+    try:
+        return Ranges(column, tuple(float(point) for point in points))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]") from None
+
+
+_NUMBER = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_RANGE = re.compile(rf"under {_NUMBER}|{_NUMBER} to under {_NUMBER}|{_NUMBER} or over")
+
+
+def level_order(level: str) -> tuple[float, str]:
+    """Sort ranges by where they begin and everything else as text, before them."""
+    found = _RANGE.fullmatch(level)
+    if found is None:
+        return -math.inf, level
+    under, low, _, over = found.groups()
+    return (-1e308 if under else float(low or over)), level

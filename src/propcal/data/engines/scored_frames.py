@@ -1,0 +1,242 @@
+"""Frames of any engine with their corrected scores: the same kind of frame with one more column.
+
+Every engine hands its rows over in Arrow or pandas batches, and each batch goes through the one
+kernel of `Correction.apply_to_patterns`. Scoring a row needs no other row, so that the batches may be
+cut anywhere. Engines are told apart by the type of their frames; none is imported that is not in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from propcal.core.correction.correction import Correction
+from propcal.core.grid import FloatArray, check_choice, check_number
+from propcal.data.files.duckdb_setup import named
+from propcal.data.frames import frame_columns, require
+from propcal.data.rows_to_atoms import rows_to_score, scoring_rows
+from propcal.errors import InputError
+
+
+@lru_cache(maxsize=16)
+def _loaded(text: str) -> Correction:
+    return Correction.from_json(text)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """What is to be done with a batch.
+
+    `source` is the correction. For a travel to other processes it is its text, or what has the text as
+    its `value` (Spark's broadcast): nothing compiled is sent, and no code but the name of this class.
+    """
+
+    source: Any
+    score: str
+    column: str
+    n_updates: int | None
+    unseen: str | None
+
+    @property
+    def correction(self) -> Correction:
+        """The correction, read from its text once in each process."""
+        if isinstance(self.source, Correction):
+            return self.source
+        return _loaded(self.source if isinstance(self.source, str) else self.source.value)
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that are read, the score first."""
+        return list(dict.fromkeys([self.score, *self.correction.reads]))
+
+    def correct(self, columns: Mapping[str, Any], *, warn: bool = False) -> FloatArray:
+        """Corrected scores of a batch of columns; a batch without rows has none.
+
+        `warn` is for all rows at once: a part of them may well have no known level.
+        """
+        correction, score = self.correction, columns[self.score]
+        if not len(score):
+            return np.empty(0)
+        name = f"column {self.score!r}" if warn else f"column {self.score!r} (in one part of the frame)"
+        check = scoring_rows if warn else rows_to_score
+        features = {attribute: columns[attribute] for attribute in correction.reads}
+        values, patterns, code = check(score, features, correction.patterns, name)
+        return correction.apply_to_patterns(
+            values, code, patterns, n_updates=self.n_updates, unseen=self.unseen
+        )
+
+    def frame(self, frame: Any) -> FloatArray:
+        """Corrected scores of a part of a frame in memory."""
+        return self.correct(frame_columns(frame, "frame", self.wanted))
+
+    def series(self, part: Any) -> Any:
+        """The same as a pandas series with the part's index."""
+        import pandas as pd
+
+        return pd.Series(self.frame(part), index=part.index, name=self.column)
+
+    def batches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Record batches with one more column."""
+        for batch in batches:
+            yield self.batch(batch)
+
+    def batch(self, batch: Any) -> Any:
+        """One record batch with one more column."""
+        corrected = self.correct({name: batch.column(name) for name in self.wanted})
+        schema = batch.schema.append(pa.field(self.column, pa.float64()))
+        return pa.RecordBatch.from_arrays([*batch.columns, pa.array(corrected)], schema=schema)
+
+
+def scored_frame(
+    correction: Correction, frame: Any, score: str, *, column: str, n_updates: int | None, unseen: str | None
+) -> Any:
+    """The same kind of frame with the corrected scores as its last column."""
+    if not isinstance(column, str) or not column:
+        raise InputError("column must be the name of the new column, a text")
+    if unseen is not None:
+        check_choice("unseen", unseen, ("replay", "keep", "error"))
+    if n_updates is not None:
+        check_number("n_updates", n_updates, at_least=0, whole=True)
+    with_scores, names, any_case = _engine(frame, score)
+    scorer = Scorer(correction, score, column, n_updates, unseen)
+    require(names, scorer.wanted)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"the frame has several columns named {twice}; rename them")
+    if column in names or (any_case and column.lower() in [name.lower() for name in names]):
+        raise InputError(f"the frame has a column {column!r} already; name another with column=...")
+    return with_scores(frame, scorer)
+
+
+WithScores = Callable[[Any, Scorer], Any]
+
+
+def _engine(frame: Any, score: str) -> tuple[WithScores, list[str], bool]:
+    """How a frame of this kind gets a column, its names, and whether capitals do not tell names apart."""
+    kinds = {f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(frame).__mro__}
+    found = [engine for kind, engine in _ENGINES.items() if kind in kinds]
+    if not found or "pyspark.pandas" in type(frame).__module__:
+        raise InputError(
+            f"{score!r} names a column, so a frame must follow: of pandas, polars, pyarrow, DuckDB "
+            f"(a relation), Dask or PySpark (not its pandas API); got {type(frame).__name__}. "
+            "To correct an array, pass the scores themselves"
+        )
+    with_scores, names, any_case = found[0]
+    return with_scores, [str(name) for name in names(frame)], any_case
+
+
+def _pandas(frame: Any, scorer: Scorer) -> Any:
+    return frame.assign(**{scorer.column: _all_rows(frame, scorer)})
+
+
+def _polars(frame: Any, scorer: Scorer) -> Any:
+    import polars as pl
+
+    return frame.with_columns(pl.Series(scorer.column, _all_rows(frame, scorer)))
+
+
+def _table(frame: Any, scorer: Scorer) -> Any:
+    field = pa.field(scorer.column, pa.float64())
+    return frame.append_column(field, pa.array(_all_rows(frame, scorer)))
+
+
+def _all_rows(frame: Any, scorer: Scorer) -> FloatArray:
+    return scorer.correct(frame_columns(frame, "frame", scorer.wanted), warn=True)
+
+
+def _record_batch(frame: Any, scorer: Scorer) -> Any:
+    return scorer.batch(frame)
+
+
+def _reader(frame: Any, scorer: Scorer) -> Any:
+    schema = frame.schema.append(pa.field(scorer.column, pa.float64()))
+    return pa.RecordBatchReader.from_batches(schema, scorer.batches(frame))
+
+
+def _lazy_polars(frame: Any, scorer: Scorer) -> Any:
+    """As an expression of single rows: polars streams it, and may leave out columns or filter first."""
+    import polars as pl
+
+    def correct(rows: Any) -> Any:
+        return pl.Series(scorer.column, scorer.frame(rows.struct.unnest()), dtype=pl.Float64)
+
+    rows = pl.struct(scorer.wanted)
+    corrected = rows.map_batches(correct, return_dtype=pl.Float64, is_elementwise=True)
+    return frame.with_columns(corrected.alias(scorer.column))
+
+
+def _duckdb(frame: Any, scorer: Scorer) -> Any:
+    """As a function of the relation's own connection, under a name that tells what it computes.
+
+    The relation stays one of that connection, to be joined and run again. Only the connection can take
+    a function, and DuckDB has no public way from a relation to it.
+    """
+    connection = getattr(frame, "_con", None)
+    if connection is None:
+        raise InputError(
+            "this version of DuckDB does not tell the connection of a relation; pass "
+            "relation.to_arrow_reader() instead"
+        )
+    types = dict(zip(frame.columns, frame.types))
+    wanted = scorer.wanted
+    told = [
+        scorer.correction.to_json(),
+        wanted,
+        [str(types[name]) for name in wanted],
+        scorer.n_updates,
+        scorer.unseen,
+    ]
+    name = f"propcal_{sha256(repr(told).encode()).hexdigest()[:16]}"
+
+    def correct(*columns: Any) -> Any:
+        return pa.array(scorer.correct(dict(zip(wanted, columns))))
+
+    places = [Parameter(f"c{i}", Parameter.POSITIONAL_ONLY) for i in range(len(wanted))]
+    correct.__signature__ = Signature(places)  # type: ignore[attr-defined]  # DuckDB counts the arguments
+    known = connection.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [name])
+    if not known.fetchall()[0][0]:
+        connection.create_function(
+            name, correct, [types[n] for n in wanted], "DOUBLE", type="arrow", null_handling="special"
+        )
+    return frame.project(f"*, {name}({', '.join(map(named, wanted))}) AS {named(scorer.column)}")
+
+
+def _dask(frame: Any, scorer: Scorer) -> Any:
+    """As a series beside the others, so that Dask still reads only the columns that are wanted."""
+    labels = {str(label): label for label in frame.columns}
+    scorer = replace(scorer, source=scorer.correction.to_json())
+    part = frame[[labels[name] for name in scorer.wanted]]
+    corrected = part.map_partitions(scorer.series, meta=(scorer.column, "f8"))
+    return frame.assign(**{scorer.column: corrected})
+
+
+def _spark(frame: Any, scorer: Scorer) -> Any:
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    text = scorer.correction.to_json()
+    try:
+        source = frame.sparkSession.sparkContext.broadcast(text)
+    except Exception:  # Spark Connect and shared clusters have none: the text goes with the function
+        source = text
+    schema = StructType([*frame.schema.fields, StructField(scorer.column, DoubleType(), False)])
+    return frame.mapInArrow(replace(scorer, source=source).batches, schema)
+
+
+_ENGINES: dict[str, tuple[WithScores, Callable[[Any], Any], bool]] = {
+    "pandas.DataFrame": (_pandas, lambda frame: frame.columns, False),
+    "polars.DataFrame": (_polars, lambda frame: frame.columns, False),
+    "polars.LazyFrame": (_lazy_polars, lambda frame: frame.collect_schema().names(), False),
+    "pyarrow.Table": (_table, lambda frame: frame.column_names, False),
+    "pyarrow.RecordBatch": (_record_batch, lambda frame: frame.schema.names, False),
+    "pyarrow.RecordBatchReader": (_reader, lambda frame: frame.schema.names, False),
+    "duckdb.DuckDBPyRelation": (_duckdb, lambda frame: frame.columns, True),
+    "dask.DataFrame": (_dask, lambda frame: frame.columns, False),
+    "pyspark.DataFrame": (_spark, lambda frame: frame.columns, True),
+}

@@ -1,0 +1,221 @@
+"""Totals: what an engine hands back after its one aggregation, checked and made into atoms.
+
+A table of totals has a row for each key and combination of attribute values, not for each person:
+
+- ``key``: the score on the grid, or a `Trouble` below 0 for rows that cannot be part of an atom;
+- ``rows``, ``outcome`` (sum of the outcomes in parts of 1 / `Shape.unit`), ``soft`` (how many outcomes lay
+  strictly between 0 and 1);
+- with weights ``w``, ``ww``, ``wy``, ``wwy`` and ``parts`` (how many weights were not whole);
+- ``a0``, ``a1``, ...: the attributes, as they are, as the number of a range, or as a truth value.
+
+Levels, missing values, limits and messages are those of rows in memory: the same functions make them.
+What else was counted in the same pass is told after the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms, refuse_too_many
+from propcal.core.groups.recipes import Ranges, Recipe
+from propcal.core.patterns import BESIDE, Level, patterns_of
+from propcal.core.reduction import atoms_of_sums, refuse_fractions
+from propcal.data.checks import ScoreTally, refuse_outcomes, refuse_weights
+from propcal.data.derive import fitting_values
+from propcal.data.levels import distinct, encode
+from propcal.errors import InputError
+
+
+class Trouble(IntEnum):
+    """Keys that are no scores, most urgent first: of a row with several troubles the first one counts."""
+
+    WEIGHT_ZERO = -1
+    WEIGHT_MISSING = -2
+    WEIGHT_INFINITE = -3
+    WEIGHT_NEGATIVE = -4
+    WEIGHT_TOO_LARGE = -5
+    SCORE_MISSING = -6
+    SCORE_INFINITE = -7
+    SCORE_FAR_BELOW = -8
+    SCORE_BELOW = -9
+    SCORE_ABOVE = -10
+    SCORE_PERCENT = -11
+    SCORE_FAR_ABOVE = -12
+    OUTCOME_MISSING = -13
+    OUTCOME_OUTSIDE = -14
+
+
+# where the hints of an error change: a score of about this size was seen
+SEEN = {
+    Trouble.SCORE_FAR_BELOW: -1.0,
+    Trouble.SCORE_BELOW: -0.001,
+    Trouble.SCORE_ABOVE: 1.001,
+    Trouble.SCORE_PERCENT: 100.0,
+    Trouble.SCORE_FAR_ABOVE: 1000.0,
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the columns of a table of totals mean."""
+
+    attributes: Mapping[str, Recipe | str]  # how each is made, or the column that it is
+    names: tuple[str, str, str]  # of score, outcome and weight, in errors
+    bits: int
+    unit: int  # outcomes are summed in parts of 1 / unit
+    weighted: bool
+    weight_kind: str = "auto"
+
+
+def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
+    """Check a table of totals (pyarrow) and make atoms of it."""
+    key, rows = _whole(table, "key"), _whole(table, "rows")
+    _refuse_troubles(key, rows, shape)
+    if key.min() < 0:  # weights of 0 are all that remains
+        table = table.filter(key >= 0)
+        key, rows = _whole(table, "key"), _whole(table, "rows")
+    levels: list[tuple[Level, ...]] = []
+    codes = []
+    for place, (name, made) in enumerate(shape.attributes.items()):
+        found, code = encode(*_values(name, made, table[f"a{place}"]))
+        levels.append(found)
+        codes.append(code)
+    recipes = {name: made for name, made in shape.attributes.items() if not isinstance(made, str)}
+    patterns, code = patterns_of(tuple(shape.attributes), tuple(levels), codes, len(key), recipes)
+    sums = _sums(table, rows, shape)
+    return atoms_of_sums(
+        patterns,
+        code,
+        key << (32 - shape.bits),
+        sums,
+        resolution_bits=shape.bits,
+        weighted_rows=int(rows.sum()) if shape.weighted else 0,
+    )
+
+
+def _whole(table: Any, name: str) -> Any:
+    """A column of whole numbers; engines have them in many types."""
+    import pyarrow as pa
+
+    return np.asarray(table[name].cast(pa.int64()).to_numpy())
+
+
+def _real(table: Any, name: str) -> Any:
+    import pyarrow as pa
+
+    return np.asarray(table[name].cast(pa.float64()).to_numpy())
+
+
+def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]:
+    """The different values of an attribute, and for each row of the table which it has (-1: missing)."""
+    if isinstance(made, str):  # what a correction reads beside makes no groups: any value will do
+        return (
+            distinct(column) if name.startswith(BESIDE) else fitting_values(name, None, {name: column}, None)
+        )
+    import pyarrow as pa
+
+    codes = np.asarray(column.cast(pa.int32()).to_numpy())
+    return (made.labels if isinstance(made, Ranges) else [False, True]), codes
+
+
+def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
+    """Tell what is wrong as it is told of rows in memory: weights first, then scores, then outcomes."""
+    if not len(key):
+        raise InputError(f"{shape.names[0]} is empty: there are no rows")
+    bad = key < 0
+    if not bad.any():
+        return
+    of = {trouble: int(rows[key == trouble].sum()) for trouble in Trouble}
+    try:
+        _refuse_first(of, int(rows.sum()), shape)
+    except InputError as error:
+        raise InputError(f"{error}{_others(of, shape, str(error))}") from None
+
+
+def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
+    """Refuse the most urgent trouble, with a hint."""
+    score, outcome, weight = shape.names
+    refuse_weights(
+        {
+            "missing (NaN)": of[Trouble.WEIGHT_MISSING],
+            "infinite": of[Trouble.WEIGHT_INFINITE],
+            "negative": of[Trouble.WEIGHT_NEGATIVE],
+        },
+        n,
+        weight,
+        too_large=of[Trouble.WEIGHT_TOO_LARGE] > 0,
+        all_zero=of[Trouble.WEIGHT_ZERO] == n,
+    )
+    n -= of[Trouble.WEIGHT_ZERO]
+    seen = [value for trouble, value in SEEN.items() if of[trouble]]
+    ScoreTally(
+        n=n,
+        missing=of[Trouble.SCORE_MISSING],
+        endless=of[Trouble.SCORE_INFINITE],
+        outside=sum(of[trouble] for trouble in SEEN),
+        low=min([*seen, 0.5]),
+        high=max([*seen, 0.5]),
+    ).check(score)
+    refuse_outcomes(of[Trouble.OUTCOME_MISSING], of[Trouble.OUTCOME_OUTSIDE], n, outcome)
+
+
+def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
+    """The troubles that were counted beside the first, so that a file is mended once.
+
+    A row counts for its most urgent trouble only: these are troubles of other rows than the first.
+    """
+    score, outcome, weight = shape.names
+    counted = [
+        (weight, of[Trouble.WEIGHT_MISSING], "is missing", "are missing"),
+        (weight, of[Trouble.WEIGHT_INFINITE], "is infinite", "are infinite"),
+        (weight, of[Trouble.WEIGHT_NEGATIVE], "is negative", "are negative"),
+        (weight, of[Trouble.WEIGHT_TOO_LARGE], "is too large", "are too large"),
+        (score, of[Trouble.SCORE_MISSING], "is missing", "are missing"),
+        (score, of[Trouble.SCORE_INFINITE], "is infinite", "are infinite"),
+        (score, sum(of[trouble] for trouble in SEEN), "lies outside [0, 1]", "lie outside [0, 1]"),
+        (outcome, of[Trouble.OUTCOME_MISSING], "is missing", "are missing"),
+        (outcome, of[Trouble.OUTCOME_OUTSIDE], "lies outside [0, 1]", "lie outside [0, 1]"),
+    ]
+    told: dict[str, list[str]] = {}
+    for name, count, one, many in [row for row in counted if row[1]][1:]:
+        value = "" if name in told else "value " if count == 1 else "values "
+        told.setdefault(name, []).append(f"{count:,} {value}{one if count == 1 else many}")
+    if not told:
+        return ""
+    also = " Also" if first.endswith((".", "?")) else "; also"
+    return f"{also}, in other rows, " + "; ".join(f"{name}: {', '.join(all_)}" for name, all_ in told.items())
+
+
+def _sums(table: Any, rows: Any, shape: Shape) -> dict[str, Any]:
+    """The sums of atoms. With whole weights `people` and `weight` are one array, as in memory."""
+    hard = int(_whole(table, "soft").sum()) == 0 if "soft" in table.column_names else True
+    if not shape.weighted:
+        refuse_too_many(float(rows.sum()))
+        outcome = _whole(table, "outcome")
+        positives = outcome // shape.unit if hard else outcome / shape.unit
+        return dict.fromkeys(("people", "weight", "weight_sq"), rows) | dict.fromkeys(
+            ("positives", "positives_sq"), positives
+        )
+    whole = int(_whole(table, "parts").sum()) == 0
+    if shape.weight_kind == "frequency" and not whole:
+        refuse_fractions()
+    w, wy = _real(table, "w"), _real(table, "wy")
+    if whole and shape.weight_kind != "survey":
+        refuse_too_many(float(w.sum()))
+        people = w.astype(np.int64)
+        positives = wy.astype(np.int64) if hard else wy
+        return dict.fromkeys(("people", "weight", "weight_sq"), people) | dict.fromkeys(
+            ("positives", "positives_sq"), positives
+        )
+    return {
+        "people": rows,
+        "weight": w,
+        "weight_sq": _real(table, "ww"),
+        "positives": wy,
+        "positives_sq": _real(table, "wwy"),
+    }

@@ -1,0 +1,215 @@
+"""Files of people: CSV (plain, gzip, zstd) or Parquet, told apart by their first bytes, or atoms.
+
+Text is read by DuckDB, which streams it in parallel; Parquet by Arrow, which keeps every type and
+tells columns apart that differ in capitals only. Both give the columns asked for as one Arrow
+table, or all columns in batches beside those asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from propcal.core.atoms import Atoms
+from propcal.data.frames import require
+from propcal.errors import FileFormatError, InputError
+
+BATCH_ROWS = 1 << 17
+SAMPLE_ROWS = 1 << 14
+PAGE_BYTES = 1 << 20
+_MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+_NUMBER_LIKE = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*%?\s*")
+
+
+class PeopleFile(Protocol):
+    """A file with a row for each person and named columns."""
+
+    path: Path
+    names: list[str]
+    delimiter: str
+
+    def count(self) -> int:
+        """How many rows there are."""
+
+    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
+        """The wanted columns as a pyarrow Table; those named in `numeric` must hold numbers."""
+
+    def schema(self, *, as_text: bool) -> Any:
+        """Names and types of all columns as `batches` gives them."""
+
+    def batches(
+        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), as_text: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        """In order: some rows with all columns of the file, and the wanted columns of these rows.
+
+        `as_text` leaves the columns of a text file as they are written in it. A column of texts may come
+        as a dictionary, in all batches or in none.
+        """
+
+
+def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> PeopleFile | Atoms:
+    """Recognise a file by its content; an atoms file is loaded.
+
+    Parameters
+    ----------
+    path : path
+    missing : list of str
+        Texts that mean a missing value in a CSV file, beside the empty cell.
+    """
+    from propcal.data.files.text_file import TextFile
+
+    path = Path(path)
+    kind = _kind(path)
+    if kind == "parquet":
+        return ParquetFile(path) if not is_atoms_file(path) else Atoms.load(path)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        raise FileFormatError(f"{path} is no Parquet file, whatever its name says. Is it cut off?")
+    return TextFile(path, compression=kind, missing=missing)
+
+
+def _common_ending(folder: Path) -> str:
+    """An ending that files of a folder have."""
+    endings = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".atoms"]
+    return next((ending for ending in endings if any(folder.glob(f"*{ending}"))), endings[0])
+
+
+def _kind(path: Path) -> str:
+    """What the first bytes say: parquet, gzip, zstd, or none for text."""
+    if path.is_dir():
+        raise InputError(f'{path} is a folder; name files in it, say "{path}/*{_common_ending(path)}"')
+    if not path.exists():
+        raise InputError(f"there is no file {path}{_near(path)}")
+    if not path.is_file():
+        raise InputError(f"{path} is no file but a pipe or a device; people are read twice: save them first")
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if not start.strip():
+        raise FileFormatError(f"{path} is empty")
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
+    if kind == "zip":
+        raise FileFormatError(f"{path} is a zip archive or an Excel workbook; save the table in it as CSV")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileFormatError(f"{path} is UTF-16 text; save it as UTF-8 (in Excel: CSV UTF-8)")
+    if kind == "none" and b"\0" in start:
+        raise FileFormatError(f"{path} is neither text nor Parquet; save the table as CSV or Parquet")
+    return kind
+
+
+def _near(path: Path) -> str:
+    from difflib import get_close_matches
+
+    if not path.parent.is_dir():
+        return f", nor a folder {path.parent}"
+    close = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
+    return f". Did you mean {path.parent / close[0]}?" if close else ""
+
+
+def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
+    """Every wanted column must be there, once; a first line that holds no names is not shown."""
+    if any(name not in names for name in wanted):
+        if len(names) == 1 and re.search(r"[^\w .-]", names[0]):
+            raise FileFormatError(
+                f"{path} seems to have one column: its first line has none of the separators that propcal "
+                "knows (comma, semicolon, tab, bar). Save it with commas"
+            )
+        if looks_like_values(names):
+            raise FileFormatError(
+                f"the first line of {path} seems to hold values: it must name the columns. Add such a line"
+            )
+    require(names, wanted)
+    twice = sorted({name for name in wanted if list(names).count(name) > 1})
+    if twice:
+        raise InputError(f"{path} has several columns named {twice}; rename them")
+
+
+def looks_like_values(names: Sequence[str]) -> bool:
+    """Whether the first line of a file is a person's: every row has a score, and columns have names."""
+    return any(_NUMBER_LIKE.fullmatch(name) for name in names)
+
+
+def is_atoms_file(path: str | PathLike[str]) -> bool:
+    """Whether a Parquet file says that it holds atoms."""
+    header = (_opened(Path(path)).schema_arrow.metadata or {}).get(b"propcal", b"{}")
+    try:
+        content = json.loads(header)
+    except ValueError:
+        return False
+    return isinstance(content, dict) and content.get("format") == "propcal-atoms"
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise FileFormatError(f"{path} is no complete Parquet file. Is it cut off? Copy it again") from error
+
+
+class ParquetFile:
+    """A Parquet file of people."""
+
+    delimiter = ","
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = _opened(path)
+        self.names = list(self._file.schema_arrow.names)
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return int(self._file.metadata.num_rows)
+
+    def schema(self, *, as_text: bool) -> Any:  # noqa: ARG002  # its columns have types already
+        """Names and types of all columns."""
+        return self._file.schema_arrow
+
+    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:  # noqa: ARG002
+        """The wanted columns as a pyarrow Table."""
+        self._check(wanted)
+        try:
+            return self._file.read(columns=list(wanted)).select(list(wanted))
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged() from error
+
+    def batches(
+        self,
+        wanted: Sequence[str],
+        *,
+        numeric: Sequence[str] = (),  # noqa: ARG002
+        as_text: bool = False,  # noqa: ARG002
+    ) -> Iterator[tuple[Any, Any]]:
+        """Some rows with all columns, and the wanted columns of these rows."""
+        self._check(wanted)
+        try:
+            # what is a dictionary in the file is neither decoded nor looked up row by row, and a row
+            # group of any size is read page by page
+            texts = self._repeated_texts()
+            file = pq.ParquetFile(self.path, read_dictionary=texts, pre_buffer=False, buffer_size=PAGE_BYTES)
+            for batch in file.iter_batches(BATCH_ROWS):
+                yield batch, pa.Table.from_batches([batch.select(list(wanted))])
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged() from error
+
+    def _repeated_texts(self) -> list[str]:
+        """Columns of texts that have few different values, judged by the first rows."""
+        schema = self._file.schema_arrow
+        plain = [field for field in schema if self.names.count(field.name) == 1 and "." not in field.name]
+        texts = [field.name for field in plain if str(field.type) in ("string", "large_string")]
+        if not texts:
+            return []
+        first = next(self._file.iter_batches(SAMPLE_ROWS, columns=texts))
+        return [name for name in texts if len(first[name].unique()) <= len(first) // 4]
+
+    def _check(self, wanted: Sequence[str]) -> None:
+        check_names(self.path, self.names, wanted)
+        if not self.count():
+            raise InputError(f"{self.path} has columns and no rows")
+
+    def _damaged(self) -> FileFormatError:
+        return FileFormatError(f"{self.path} is damaged: it cannot be read to its end. Copy it again")

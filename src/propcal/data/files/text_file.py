@@ -1,0 +1,297 @@
+"""A text file of people: CSV by commas, semicolons, tabs or bars, plain or compressed, through DuckDB.
+
+Nothing is guessed from the first rows. The first line names the columns and its separators are the
+file's. A column holds numbers if *every* value of it is written as one: a leading zero makes codes
+(``02139`` stays text), so does a whole number of more than 18 digits. Truth values and ISO dates
+are taken as such likewise; everything else is text as it stands. An empty cell is missing.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from propcal.data.files.duckdb_setup import connect, quoted
+from propcal.data.files.formats import BATCH_ROWS, check_names
+from propcal.errors import FileFormatError, InputError
+
+T = TypeVar("T")
+DELIMITERS = ",;\t|"
+FIRST_LINE = 1 << 20  # names of columns take less than a megabyte
+FIRST_ROWS = 2000
+_REAL = r"-?((0|[1-9][0-9]*)(\.[0-9]*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|\.[0-9]+([eE][+-]?[0-9]+)?)"
+PATTERNS = {
+    "whole": "-?(0|[1-9][0-9]{0,17})",
+    "real": _REAL,
+    "truth": "true|True|TRUE|false|False|FALSE",
+    "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "time": "[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+",
+    "percent": r".*[0-9]\s*%",
+    "comma": "-?[0-9]*,[0-9]+",
+}
+# a column is of the first kind of which every value matches a pattern
+KINDS = {
+    "BIGINT": ("whole",),
+    "DOUBLE": ("whole", "real"),
+    "BOOLEAN": ("truth",),
+    "DATE": ("date",),
+    "TIMESTAMP": ("date", "time"),
+}
+
+
+class TextFile:
+    """A CSV file of people."""
+
+    def __init__(self, path: Path, *, compression: str = "none", missing: Sequence[str] = ()) -> None:
+        self.path = path
+        self.missing = list(missing)
+        self._compression = compression
+        self.delimiter, self.names = self._first_line()
+        self._kinds: dict[tuple[int, bool], str] = {}
+
+    @cached_property
+    def _engine(self) -> Any:
+        return connect()
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        self.refuse_truncated()
+        n = int(self._one("count(*)")[0])
+        if not n:
+            raise InputError(self._no_rows())
+        return n
+
+    def schema(self, *, as_text: bool) -> Any:
+        """Names and types of all columns."""
+        kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
+        kinds |= {"DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"), "VARCHAR": pa.string()}
+        places = range(len(self.names))
+        found = ["VARCHAR"] * len(self.names) if as_text else self._types(list(places), [])
+        return pa.schema([pa.field(self.names[i], kinds[found[i]]) for i in places])
+
+    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
+        """The wanted columns as a pyarrow Table."""
+        query = self.typed_query(wanted, numeric=numeric)
+        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
+        return table.rename_columns(list(wanted))
+
+    def typed_query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
+        """The wanted columns, called w0, w1, ..., each in the type of all its values, as SQL."""
+        places = self._places(wanted)
+        types = self._types(places, [self.names.index(name) for name in numeric])
+        columns = ", ".join(self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types)))
+        return f"SELECT {columns} FROM {self.source(null=True)}"
+
+    def read_text(self, wanted: Sequence[str]) -> Any:
+        """The wanted columns as they are written, in the order of the file; an empty cell is missing."""
+        check_names(self.path, self.names, wanted)
+        self.refuse_truncated()
+        columns = ", ".join(f"c{self.names.index(name)} AS w{k}" for k, name in enumerate(wanted))
+        query = f"SELECT {columns} FROM {self.source(null=True)}"
+        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
+        if not len(table):
+            raise InputError(self._no_rows())
+        return table.rename_columns(list(wanted))
+
+    def batches(
+        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), as_text: bool = False
+    ) -> Iterator[tuple[Any, Any]]:
+        """Some rows with all columns, and the wanted columns of these rows."""
+        places = self._places(wanted)
+        types = self._types(places, [self.names.index(name) for name in numeric])
+        whole = self.schema(as_text=as_text)
+        n = len(self.names)
+        kinds = ["VARCHAR"] * n if as_text else self._types(list(range(n)), [])
+        columns = [self._cast(i, kind, f"a{i}", null=not as_text) for i, kind in enumerate(kinds)]
+        columns += [self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types))]
+        query = f"SELECT {', '.join(columns)} FROM {self.source(null=False)}"
+        reader: Any = iter(self._told(lambda: self._engine.sql(query).to_arrow_reader(BATCH_ROWS)))
+        while (batch := self._told(lambda: next(reader, None))) is not None:
+            own = pa.RecordBatch.from_arrays(batch.columns[:n], names=self.names).cast(whole)
+            yield own, pa.Table.from_arrays(batch.columns[n:], names=list(wanted))
+
+    def _first_line(self) -> tuple[str, list[str]]:
+        """The separator and the names of the columns."""
+        try:
+            compression = None if self._compression == "none" else self._compression
+            with pa.input_stream(str(self.path), compression=compression) as stream:
+                start = stream.read(FIRST_LINE)
+        except OSError as error:
+            raise FileFormatError(self._truncated()) from error
+        try:
+            text = start.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            if error.start < len(start) - 4:  # at the very end a letter may be cut in two
+                raise FileFormatError(self._no_utf8()) from None
+            text = start[: error.start].decode("utf-8-sig")
+        try:
+            first = {d: next(csv.reader(io.StringIO(text), delimiter=d), []) for d in DELIMITERS}
+        except csv.Error:
+            raise FileFormatError(f"{self.path} is no CSV: its first line cannot be read") from None
+        delimiter = max(DELIMITERS, key=lambda d: len(first[d]))
+        if not first[delimiter]:
+            raise FileFormatError(f"{self.path} is no CSV: its first line must name the columns; it is empty")
+        return delimiter, first[delimiter]
+
+    def source(self, *, null: bool) -> str:
+        """The file as DuckDB reads it, every column as text; `null` makes missing values of some."""
+        columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
+        empty = ", ".join(quoted(text) for text in (["", *self.missing] if null else [""]))
+        return (
+            f"read_csv({quoted(glob.escape(str(self.path)))}, auto_detect=false, header=true, "
+            f"columns={{{columns}}}, delim={quoted(self.delimiter)}, quote='\"', escape='\"', "
+            f"compression='{self._compression}', nullstr=[{empty}])"
+        )
+
+    def _cast(self, place: int, kind: str, name: str, *, null: bool = True) -> str:
+        value = f"c{place}"
+        for text in self.missing if null else []:
+            value = f"nullif({value}, {quoted(text)})"
+        return f"{value} AS {name}" if kind == "VARCHAR" else f"CAST(trim({value}) AS {kind}) AS {name}"
+
+    def _places(self, wanted: Sequence[str]) -> list[int]:
+        check_names(self.path, self.names, wanted)
+        self.count()  # an empty or damaged file is told as such
+        return [self.names.index(name) for name in wanted]
+
+    def _types(self, places: Sequence[int], numeric: Sequence[int]) -> list[str]:
+        """The type of each column, by all of its values."""
+        asked = [(i, i in numeric) for i in places]
+        new = [key for key in dict.fromkeys(asked) if key not in self._kinds]
+        free = [i for i, must in new if not must]
+        # what the first rows rule out need not be looked for in all of them
+        names = [name for name in PATTERNS if name not in ("percent", "comma")]
+        first = self._matches([(i, name) for i in free for name in ("any", *names)], limit=FIRST_ROWS)
+        likely = [(i, name) for i in free for name in _possible(i, first)]
+        found = self._matches(
+            [*likely, *((i, "any") for i, _ in new), *((i, "number") for i, must in new if must)]
+        )
+        for i, must in new:
+            self._kinds[i, must] = self._numeric_kind(i, found) if must else self._kind(i, found)
+        return [self._kinds[key] for key in asked]
+
+    def _matches(
+        self, asked: Sequence[tuple[int, str]], *, limit: int | None = None
+    ) -> dict[tuple[int, str], int]:
+        """How many values of a column are there ("any"), are numbers, or match a pattern."""
+        if not asked:
+            return {}
+        counts = [_counted(f"c{i}", name) for i, name in asked]
+        return dict(zip(asked, self._one(", ".join(counts), limit=limit)))
+
+    def _numeric_kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
+        """The type of a column that must hold numbers; truth values are as good."""
+        n, numbers = found[place, "any"], found[place, "number"]
+        if numbers == n:
+            return "DOUBLE"
+        more = self._matches([(place, name) for name in ("truth", "percent", "comma")])
+        if more[place, "truth"] == n:
+            return "BOOLEAN"
+        raise InputError(
+            self._no_numbers(place, n, n - numbers, more[place, "percent"], more[place, "comma"])
+        )
+
+    def _kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
+        n = found[place, "any"]
+        for kind, names in KINDS.items():
+            if n and sum(found.get((place, name), 0) for name in names) == n:
+                return kind if kind not in ("DATE", "TIMESTAMP") else self._if_castable(place, kind)
+        return "VARCHAR"
+
+    def _if_castable(self, place: int, kind: str) -> str:
+        """A date such as 2020-02-30 is none: then the column is text."""
+        valid, n = self._one(f"count(TRY_CAST(c{place} AS {kind})), count(c{place})")
+        return kind if valid == n else "VARCHAR"
+
+    def _no_numbers(self, place: int, n: int, wrong: int, percent: int, comma: int) -> str:
+        hint = "Do they mean a missing value? Name them: --na NA"
+        if wrong == n:
+            hint = "It holds text; recode an outcome to 0 and 1"
+        if percent:
+            hint = f"{percent:,} end with a percent sign: write 0.45 for 45 %"
+        elif comma:
+            hint = f"{comma:,} have a decimal comma: write a point"
+        return f"column {self.names[place]!r} must hold numbers; {wrong:,} of {n:,} values are none. {hint}"
+
+    def _one(self, columns: str, *, limit: int | None = None) -> Sequence[int]:
+        source = self.source(null=True)
+        if limit is not None:
+            source = f"(SELECT * FROM {source} LIMIT {limit})"
+        rows: list[Any] = self._told(lambda: self._engine.sql(f"SELECT {columns} FROM {source}").fetchall())
+        found: Sequence[int] = rows[0]
+        return found
+
+    def _told(self, step: Callable[[], T]) -> T:
+        """DuckDB's errors quote the line that they are about: say where it is, not what is in it."""
+        try:
+            return step()
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            trouble = str(error)
+        raise FileFormatError(self._why(trouble))  # out here it carries no trace of the original
+
+    def _why(self, trouble: str) -> str:
+        line = re.search(r"CSV Error on Line: (\d+)", trouble)
+        where = f"line {int(line[1]):,}" if line else "a line"
+        fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", trouble)
+        if "GZIP" in trouble or "ZSTD" in trouble:
+            return self._truncated()
+        if "unicode" in trouble.lower() or "utf-8" in trouble.lower():
+            return self._no_utf8()
+        if fields:
+            return (
+                f"{self.path}: {where} has {fields[2]} values, the first line names {fields[1]} columns. "
+                "Is the file cut off? A text with a separator in it must stand in quotes"
+            )
+        if "quote" in trouble.split("Possible")[0].lower():
+            return f"{self.path}: a quote that opens in {where} is not closed"
+        if "out of memory" in trouble.lower():
+            return f"{self.path} does not fit into memory; name fewer columns or make atoms of its parts"
+        return f"{self.path} cannot be read as CSV: {where} is malformed"
+
+    def _truncated(self) -> str:
+        return f"{self.path} is damaged: its compressed content ends early. Copy it again"
+
+    def _no_rows(self) -> str:
+        return f"{self.path} has a line of names and no rows"
+
+    def _no_utf8(self) -> str:
+        return f"{self.path} is not UTF-8 text; save it as UTF-8 (in Excel: CSV UTF-8)"
+
+    def refuse_truncated(self) -> None:
+        """DuckDB takes a zstd file that was cut off for a shorter one."""
+        if self._compression != "zstd":
+            return
+        try:
+            with pa.input_stream(str(self.path), compression="zstd") as stream:
+                while stream.read(1 << 22):
+                    pass
+        except OSError as error:
+            raise FileFormatError(self._truncated()) from error
+
+
+def _possible(place: int, first: dict[tuple[int, str], int]) -> list[str]:
+    """The patterns that a column may still match in every row."""
+    n = first[place, "any"]
+    kinds = [names for names in KINDS.values() if sum(first[place, name] for name in names) == n]
+    return list(dict.fromkeys(name for names in kinds for name in names))
+
+
+def _counted(column: str, name: str) -> str:
+    if name == "any":
+        return f"count({column})"
+    if name == "number":  # also NaN and infinity, which are told later as such
+        return f"count(TRY_CAST(trim({column}) AS DOUBLE))"
+    return f"count(*) FILTER (regexp_full_match(trim({column}), {quoted(PATTERNS[name])}))"

@@ -1,0 +1,397 @@
+"""People: checked rows -> atoms, and rows to be scored -> their patterns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Bins
+from propcal.core.categories import Buckets
+from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
+from propcal.core.groups.groups import Groups, membership
+from propcal.core.groups.recipes import Recipe
+from propcal.core.patterns import Level, Patterns, combinations_present, patterns_of
+from propcal.core.reduction import CLUSTER, atoms_of_rows
+from propcal.data.checks import check_lengths, check_scores, check_weights, compact_outcomes
+from propcal.data.derive import Columns, attribute_values, fitting_values
+from propcal.data.frames import attribute_columns, frame_columns, is_engine_frame, numbers, require
+from propcal.data.levels import encode, encode_known
+from propcal.data.repeat_visits import BUCKETS, bucket_codes
+from propcal.errors import InputError
+
+EVERY_COLUMN = Groups()
+NAMES = ("score", "y", "sample_weight")  # of the columns, in errors
+_PREVIEW = ("frame", "outcome", "sample_weight")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows: the pattern (by `code`), score, outcome and weight of each person."""
+
+    patterns: Patterns
+    code: Any
+    score: FloatArray
+    outcome: Any
+    weight: FloatArray | None
+
+    @property
+    def plain(self) -> bool:
+        """Whether outcomes are 0 or 1 and nobody is weighted."""
+        return self.weight is None and self.outcome.dtype.kind == "i"
+
+    def atoms(self, *, resolution_bits: int = 32, weight_kind: str = "auto") -> Atoms:
+        """Reduce them to atoms."""
+        return atoms_of_rows(
+            self.patterns,
+            self.code,
+            self.score,
+            self.outcome,
+            self.weight,
+            resolution_bits=resolution_bits,
+            weight_kind=weight_kind,
+        )
+
+    def buckets(self, bins: Bins) -> Buckets:
+        """Reduce plain rows straight to (pattern, bin), for those who need no more than that."""
+        return Buckets.of_rows(len(self.patterns), self.code, self.score, self.outcome, bins)
+
+
+def rows_to_atoms(
+    score: Any,
+    outcome: Any,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    *,
+    cluster: Any = None,
+    groups: Groups = EVERY_COLUMN,
+    beside: Mapping[str, Recipe | str] = MappingProxyType({}),
+    names: tuple[str, str, str] = NAMES,
+    resolution: float | None = None,
+    weight_kind: str = "auto",
+) -> Atoms:
+    """Check arrays or series of people and reduce them to atoms."""
+    bits = resolution_bits(resolution)
+    rows = checked_rows(
+        score,
+        outcome,
+        sensitive_features,
+        sample_weight,
+        cluster=cluster,
+        groups=groups,
+        beside=beside,
+        names=names,
+    )
+    return rows.atoms(resolution_bits=bits, weight_kind=weight_kind)
+
+
+def checked_rows(
+    score: Any,
+    outcome: Any,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    *,
+    cluster: Any = None,
+    groups: Groups = EVERY_COLUMN,
+    beside: Mapping[str, Recipe | str] = MappingProxyType({}),
+    names: tuple[str, str, str] = NAMES,
+) -> Rows:
+    """Check arrays or series of people, and find the pattern of each.
+
+    `names` says how errors call the score, the outcome and the weight; `beside` are attributes that make no
+    groups, for a correction: how each is made, or from which column it is taken.
+    """
+    _warn_of_other_order(score, outcome, sensitive_features, sample_weight, cluster)
+    values, y = numbers(score, names[0]), numbers(outcome, names[1])
+    weight = None if sample_weight is None else numbers(sample_weight, names[2])
+    columns = attribute_columns(sensitive_features, wanted_columns(groups, beside))
+    ids = None if cluster is None else next(iter(attribute_columns({"cluster": cluster}).values()))
+    sizes = {names[0]: len(values), names[1]: len(y)}
+    if weight is not None:
+        sizes[names[2]] = len(weight)
+    if ids is not None:
+        sizes["cluster"] = len(ids)
+    check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
+    counts = None if weight is None else check_weights(weight, names[2])
+    if counts is not None and not counts.all():
+        assert weight is not None
+        values, y, weight = values[counts], y[counts], weight[counts]
+    else:
+        counts = None
+    check_scores(values, names[0])
+    outcome = compact_outcomes(y, names[1])
+    del y
+    recipes = groups.recipes()
+    require(list(columns), [column for recipe in recipes.values() for column in recipe.columns])
+    attributes = groups.attributes(list(columns))
+    levels: list[tuple[Level, ...]] = []
+    codes = []
+    for name in attributes:
+        found, code = encode(*fitting_values(name, recipes.get(name), columns, counts))
+        levels.append(found)
+        codes.append(code)
+    for name, made in beside.items():
+        recipe = None if isinstance(made, str) else made
+        found, code = encode(*attribute_values(str(made), recipe, columns))
+        levels.append(found)
+        codes.append(code if counts is None else code[counts])
+        recipes = recipes if recipe is None else recipes | {name: recipe}
+    attributes = (*attributes, *beside)
+    if CLUSTER in attributes:
+        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
+    if ids is not None:
+        buckets = bucket_codes(ids)
+        attributes, levels = (*attributes, CLUSTER), [*levels, BUCKETS]
+        codes.append(buckets if counts is None else buckets[counts])
+    patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
+    return Rows(patterns, code, values, outcome, weight)
+
+
+def _warn_of_other_order(*columns: Any) -> None:
+    """Rows belong together by their place; pandas' indexes of the same labels may say otherwise."""
+    found: list[Any] = [getattr(column, "index", None) for column in columns]
+    indexes = [index for index in found if hasattr(index, "equals")]
+    for other in indexes[1:]:
+        first = indexes[0]
+        if len(first) == len(other) and not first.equals(other):
+            try:
+                same = first.sort_values().equals(other.sort_values())
+            except TypeError:  # labels of several kinds have no order
+                continue
+            if same:
+                warnings.warn(
+                    "rows are matched by their place, and the indexes have the same labels in another order; "
+                    "align them, for example with .loc[other.index]",
+                    UserWarning,
+                    stacklevel=4,
+                )
+                return
+
+
+def rows_of_scores(
+    scores: Mapping[str, Any],
+    outcome: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    *,
+    cluster: Any,
+    groups: Groups,
+    weight_kind: str = "auto",
+) -> tuple[Atoms, dict[str, FloatArray]]:
+    """Atoms of single rows, and of each atom every one of several scores.
+
+    The number of the row, in units of the grid, takes the place of the score, so that rows of one
+    pattern stay apart.
+    """
+    values = {name: numbers(score, f"score {name!r}") for name, score in scores.items()}
+    check_lengths({f"score {name!r}": len(score) for name, score in values.items()})
+    for name, score in values.items():
+        check_scores(score, f"score {name!r}")
+    number = np.arange(len(next(iter(values.values()))))
+    atoms = rows_to_atoms(
+        from_grid(number),
+        outcome,
+        sensitive_features,
+        sample_weight,
+        cluster=cluster,
+        groups=groups,
+        weight_kind=weight_kind,
+    )
+    return atoms, {name: score[atoms.score] for name, score in values.items()}
+
+
+def wanted_columns(
+    groups: Groups, beside: Mapping[str, Recipe | str] = MappingProxyType({})
+) -> list[str] | None:
+    """The columns that groups (and attributes beside them) are made of; None: all that are passed."""
+    if groups.columns is None:
+        return None
+    recipes = groups.recipes()
+    plain = [name for name in groups.columns if name not in recipes]
+    made = [*recipes.values(), *beside.values()]
+    read = [name for one in made for name in ([one] if isinstance(one, str) else one.columns)]
+    return list(dict.fromkeys([*plain, *read]))
+
+
+def made_of(groups: Groups, beside: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
+    """Every attribute by name: how it is made, or the column that it is."""
+    recipes = groups.recipes()
+    return {name: recipes.get(name, name) for name in groups.attributes([])} | dict(beside)
+
+
+def atoms_from_frame(
+    frame: Any,
+    *,
+    score: str,
+    outcome: str,
+    groups: Any = (),
+    weight: str | None = None,
+    cluster: str | None = None,
+    resolution: float | None = None,
+    weight_kind: str = "auto",
+) -> Atoms:
+    """Reduce the named columns of a data frame to atoms."""
+    groups = chosen_groups(score, outcome, groups, weight, cluster)
+    wanted = wanted_columns(groups) or []
+    if is_engine_frame(frame):
+        return _atoms_of_engine(frame, score, outcome, groups, weight, cluster, resolution, weight_kind)
+    also = [name for name in (weight, cluster) if name is not None]
+    columns = frame_columns(frame, "frame", list(dict.fromkeys([score, outcome, *wanted, *also])))
+    return rows_to_atoms(
+        columns[score],
+        columns[outcome],
+        {name: columns[name] for name in wanted},
+        None if weight is None else columns[weight],
+        cluster=None if cluster is None else columns[cluster],
+        groups=groups,
+        names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
+        resolution=resolution,
+        weight_kind=weight_kind,
+    )
+
+
+def chosen_groups(score: Any, outcome: Any, groups: Any, weight: Any, cluster: Any) -> Groups:
+    """Check the names of columns, and say groups in one way; their columns must be named."""
+    optional = {"weight": weight, "cluster": cluster}
+    for argument, name in ({"score": score, "outcome": outcome} | optional).items():
+        if not (isinstance(name, str) or (name is None and argument in optional)):
+            raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
+    named: Groups = groups
+    if not isinstance(groups, Groups):
+        named = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
+    wanted = wanted_columns(named)
+    if wanted is None:
+        raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
+    refuse_two_roles(score, outcome, wanted)
+    return named
+
+
+def _atoms_of_engine(
+    frame: Any,
+    score: str,
+    outcome: str,
+    groups: Groups,
+    weight: str | None,
+    cluster: str | None,
+    resolution: float | None,
+    weight_kind: str,
+) -> Atoms:
+    """Let an engine reduce its own rows."""
+    from propcal.data.engines.frames_to_atoms import atoms_of_engine
+
+    if cluster is not None:
+        raise InputError(
+            "cluster: ids are hashed in memory, which an engine cannot do in the same way; use "
+            "Atoms.from_files, or add up the atoms of parts in memory, Atoms.from_frame(part, cluster=...)"
+        )
+    return atoms_of_engine(
+        frame,
+        score=score,
+        outcome=outcome,
+        attributes=made_of(groups, {}),
+        weight=weight,
+        bits=resolution_bits(resolution),
+        weight_kind=weight_kind,
+    )
+
+
+def refuse_two_roles(score: str, outcome: str, groups: Sequence[str]) -> None:
+    """A score that is its own outcome is always right, and a group made of the outcome always wrong."""
+    if score == outcome:
+        raise InputError(f"column {score!r} is named as the score and as the outcome")
+    if outcome in groups:
+        raise InputError(f"column {outcome!r} is the outcome and cannot define groups as well")
+
+
+def scoring_rows(
+    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
+) -> tuple[FloatArray, Patterns, Any]:
+    """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern."""
+    values, patterns, code = rows_to_score(score, sensitive_features, known, name)
+    warn_of_other_codes(patterns, len(values), none_known(patterns))
+    return values, patterns, code
+
+
+def rows_to_score(
+    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
+) -> tuple[FloatArray, Patterns, Any]:
+    """As `scoring_rows`, and silent."""
+    values = numbers(score, name)
+    columns: Columns = {}
+    if known.attributes:
+        if sensitive_features is None:
+            raise InputError(f"pass sensitive_features: this correction reads {list(known.reads)}")
+        columns = attribute_columns(sensitive_features, known.reads)
+    sizes = {name: len(values)}
+    check_lengths(sizes | {f"attribute {a!r}": len(column) for a, column in columns.items()})
+    check_scores(values, name)
+    codes = [
+        encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
+        for name, levels in zip(known.attributes, known.levels)
+    ]
+    table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
+    return values, Patterns(known.attributes, known.levels, table, known.derived), code
+
+
+def none_known(patterns: Patterns) -> BoolArray:
+    """For each attribute, whether these people have not one level of it that is known."""
+    return np.array(
+        [patterns.table[:, a].min() >= len(known) for a, known in enumerate(patterns.levels)], bool
+    )
+
+
+def warn_of_other_codes(patterns: Patterns, n_rows: int, unknown: BoolArray) -> None:
+    """Many rows and not one known level: the column is probably coded in another way than in fitting."""
+    for name, nothing in zip(patterns.attributes, unknown):
+        if nothing and n_rows >= 20:
+            warnings.warn(
+                f"none of the {n_rows:,} values of {name!r} occurred in fitting; is it coded differently?",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:
+    """The table of `Groups.preview`."""
+    import pandas as pd
+
+    columns = attribute_columns(frame)
+    y = columns.pop(outcome) if isinstance(outcome, str) and outcome in columns else outcome
+    if isinstance(y, str):
+        require(list(columns), [y])
+    n = len(next(iter(columns.values()))) if columns else 0
+    known = np.zeros(n) if y is None else y
+    atoms = rows_to_atoms(np.zeros(n), known, columns, sample_weight, groups=groups, names=_PREVIEW)
+    people: Any = atoms.pattern_sums(atoms.people)
+    weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
+    sizes = groups.sizes(atoms.patterns, people, weight, gamma=gamma)
+    inside = membership([size.group for size in sizes], atoms.patterns)
+    with np.errstate(invalid="ignore"):  # a condition that nobody meets has no rate
+        rates = (inside @ positives) / (inside @ weight)
+    return pd.DataFrame(
+        {
+            "group": [size.group.name for size in sizes],
+            "people": [size.people for size in sizes],
+            "share": [size.share for size in sizes],
+            "outcome_rate": rates if y is not None else np.nan,
+            "kept": [not size.left_out for size in sizes],
+            "reason": [size.left_out for size in sizes],
+        }
+    )
+
+
+def resolution_bits(resolution: float | None) -> int:
+    """How many binary digits of the score a resolution such as 2**-16 keeps."""
+    if resolution is None:
+        return 32
+    check_number("resolution", resolution, above=0, at_most=1)
+    bits = -log2(resolution) if 0 < resolution <= 1 else -1.0
+    if bits < 1 or bits > 32 or bits != int(bits):
+        raise InputError(f"resolution must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
+    return int(bits)

@@ -1,0 +1,1 @@
+"""What a page that is handed on may show: everything that hides small counts."""

@@ -1,0 +1,1 @@
+"""Files that propcal writes: corrections, atoms, and tables with corrected scores."""

@@ -1,0 +1,381 @@
+"""The file of a correction: versioned JSON, written whole or not at all; no pickle."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from math import inf
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from propcal.core.bins import Bins
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.smooth_map import MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.grid import UNIT
+from propcal.core.groups.groups import Group
+from propcal.core.groups.recipes import Recipe, recipe_from_json
+from propcal.core.patterns import Patterns, sort_levels
+from propcal.errors import FileFormatError, InputError
+from propcal.interrupts import settling
+
+CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 2
+
+
+@contextmanager
+def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
+    """A new file beside `path` that takes its place when it is complete: all of it or nothing."""
+    target = Path(os.path.realpath(path))  # through a link, not over it
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a folder")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
+    if target.exists() and not target.is_file():
+        raise InputError(f"cannot write {target}: it is no ordinary file")
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".propcal-", suffix=".part")
+    except OSError as error:  # about the file that was named, not about one that nobody knows
+        told = f"{error.strerror}; no file can be made in {target.parent}"
+        raise OSError(error.errno, told, str(target)) from error
+    os.close(handle)
+    part = Path(name)
+    try:
+        yield part
+        part.chmod(_mode(target))
+        with open(part, "rb") as written:
+            os.fsync(written.fileno())  # a power cut must not leave an empty file in the old one's place
+        with settling():
+            part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def _mode(target: Path) -> int:
+    """Who may read a file: as before if it replaces one, or as any new file; mkstemp's are private."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> None:
+    """Let `write` fill a new file, then put it in place."""
+    with whole_file(path) as part:
+        write(part)
+
+
+def check_target(
+    path: str | PathLike[str], *, force: bool, reads: Sequence[str | PathLike[str] | None] = ()
+) -> None:
+    """Whether a file may be written, asked before the work begins; never over one that is read."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise InputError(f"cannot write {path}: it is no ordinary file")
+    for source in reads:
+        if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+            raise InputError(f"{path} is what is read; name another file to write")
+    if target.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; name a file in it")
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {path}: the folder {target.parent} is not writable")
+    if target.exists() and not force:
+        raise InputError(f"{path} exists; --force replaces it")
+
+
+def correction_to_json(correction: Correction) -> str:
+    """The file's text: one line for each group, pattern and update."""
+    patterns = correction.patterns
+    content: dict[str, Any] = {
+        "format": CORRECTION_FORMAT,
+        "version": CORRECTION_VERSION,
+        "unit": "2**-32",
+        "about": dict(correction.about),
+        "attributes": list(patterns.attributes),
+        "derived": recipes(patterns),
+        "bins": {
+            "kind": correction.bins.kind,
+            "divisor": correction.bins.divisor,
+            "edges": correction.bins.edges.tolist(),
+        },
+        "groups": [[list(condition) for condition in group.conditions] for group in correction.groups],
+        "patterns": [list(patterns.key(p)) for p in range(len(patterns))],
+        "unseen": correction.unseen,
+        "start": _start_rows(correction.start),
+        "updates": correction.updates.tolist(),
+    }
+    lines = []
+    for key, value in content.items():
+        if key in ("groups", "patterns", "start", "updates") and value:
+            rows = ",\n".join("    " + json.dumps(row, ensure_ascii=False, allow_nan=False) for row in value)
+            lines.append(f"  {json.dumps(key)}: [\n{rows}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _start_rows(start: SmoothStart | None) -> list[list[Any]]:
+    """Each term of a smooth start: its group, and its shifts at the knots."""
+    if start is None:
+        return []
+    groups = [[list(condition) for condition in group.conditions] for group in start.groups]
+    return [[group, shifts] for group, shifts in zip(groups, start.shifts.tolist())]
+
+
+def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
+    """Write a correction as JSON."""
+    text = correction_to_json(correction)
+
+    def write(part: Path) -> None:
+        part.write_text(text, encoding="utf-8")
+
+    write_whole(path, write)
+
+
+def load_correction(path: str | PathLike[str]) -> Correction:
+    """Read a correction, refusing whatever is not exactly one."""
+    content = Path(path).read_bytes()
+    other = _other_kind(path, content[:4096])
+    if other:
+        raise FileFormatError(f"{path} is not a correction file but {other}; propcal fit makes a correction")
+    try:
+        text = content.decode("utf-8-sig")
+    except ValueError as error:
+        raise FileFormatError(_no_json(path)) from error
+    return correction_from_json(text, path)
+
+
+def _other_kind(path: str | PathLike[str], start: bytes) -> str:
+    """What a file is by its first bytes, if it is another that propcal knows; else nothing."""
+    if start.startswith(b"PAR1"):
+        from propcal.data.files.formats import is_atoms_file  # pyarrow, which a correction does not need
+
+        with suppress(FileFormatError):
+            return "an atoms file" if is_atoms_file(path) else "a Parquet table"
+        return "a Parquet file that is cut off"
+    if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        return "a compressed file"
+    line = start.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
+    a_table = line[:1] not in (b"{", b"[") and any(separator in line for separator in (b",", b";", b"\t"))
+    return "a table" if a_table and b"\0" not in start else ""
+
+
+def _no_json(path: str | PathLike[str]) -> str:
+    return f"{path} is not a correction file: it is no complete JSON text. Is it cut off?"
+
+
+def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> Correction:
+    """The correction of a file's text; errors name its `path`."""
+    try:
+        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(_no_json(path)) from error
+    if not isinstance(content, dict) or content.get("format") != CORRECTION_FORMAT:
+        raise FileFormatError(f'{path} is not a correction file: its "format" is not "{CORRECTION_FORMAT}"')
+    version = content.get("version")
+    if type(version) is not int or version < 1:
+        raise FileFormatError(f'{path}: "version" must be a whole number from 1')
+    if version > CORRECTION_VERSION:
+        raise FileFormatError(
+            f"{path} has version {version}, this propcal reads up to {CORRECTION_VERSION}; upgrade propcal"
+        )
+    try:
+        need(version > 1 or "start" not in content, 'version 1 has no "start"')
+        return _correction({"start": [], **content} if version == 1 else content)
+    except FileFormatError as error:
+        raise FileFormatError(f"{path} is damaged: {error}. Save the correction again") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("an entry stands twice")
+    return dict(pairs)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def need(condition: bool, text: str) -> None:
+    if not condition:
+        raise FileFormatError(text)
+
+
+def _whole(value: Any, low: int, high: int) -> bool:
+    return type(value) is int and low <= value <= high
+
+
+def _rows(content: dict[str, Any], key: str, width: int | None) -> list[list[Any]]:
+    rows = content.get(key)
+    need(
+        isinstance(rows, list) and all(isinstance(row, list) for row in rows),
+        f'"{key}" must be a list of lists',
+    )
+    assert isinstance(rows, list)
+    if width is not None:
+        need(all(len(row) == width for row in rows), f'each of "{key}" must have {width} entries')
+    return rows
+
+
+def _check_about(about: Any) -> None:
+    """Method and parameters, which are for people to read and for reports to repeat."""
+    need(isinstance(about, dict) and isinstance(about.get("method", ""), str), '"about" must name a method')
+    for key in ("alpha", "gamma", "rho", "eta"):
+        known = about.get(key, 1.0)
+        need(type(known) in (int, float) and 0 < known <= 2, f'"{key}" of "about" is out of range')
+    guard = about.get("guard")
+    need(
+        guard is None or (type(guard) in (int, float) and 0 <= guard < inf),
+        '"guard" of "about" is out of range',
+    )
+
+
+def _correction(content: dict[str, Any]) -> Correction:
+    """Rebuild a correction from the checked content of a file."""
+    expected = {
+        "format",
+        "version",
+        "unit",
+        "about",
+        "attributes",
+        "derived",
+        "bins",
+        "groups",
+        "patterns",
+        "unseen",
+        "start",
+        "updates",
+    }
+    need(set(content) == expected, f"its entries must be {sorted(expected)}")
+    need(content["unit"] == "2**-32", '"unit" must be "2**-32"')
+    _check_about(content["about"])
+    need(content["unseen"] in ("replay", "keep", "error"), '"unseen" must be replay, keep or error')
+    attributes = content["attributes"]
+    need(
+        isinstance(attributes, list) and all(isinstance(a, str) for a in attributes),
+        '"attributes" must be texts',
+    )
+    need(len(set(attributes)) == len(attributes), '"attributes" must differ')
+    bins = _bins(content["bins"])
+    groups = tuple(_group(row, attributes) for row in _rows(content, "groups", None))
+    need(len(groups) > 0 and _differ(groups), '"groups" must be some, all different')
+    updates = _rows(content, "updates", 3)
+    need(
+        all(
+            _whole(g, 0, len(groups) - 1) and _whole(b, 0, len(bins) - 1) and _whole(s, -2 * UNIT, 2 * UNIT)
+            for g, b, s in updates
+        ),
+        '"updates" must hold whole numbers: a group, a bin, and a shift between -2**33 and 2**33',
+    )
+    patterns = _patterns(
+        attributes, _rows(content, "patterns", len(attributes)), derived(content["derived"], attributes)
+    )
+    start = _start(_rows(content, "start", 2), attributes)
+    levels = dict(zip(patterns.attributes, patterns.levels))
+    known = (*groups, *(start.groups if start else ()))
+    need(
+        all(level in levels[name] for group in known for name, level in group.conditions),
+        "a group has a level that no pattern has",
+    )
+    return Correction(
+        patterns=patterns,
+        groups=groups,
+        bins=bins,
+        updates=np.array(updates, dtype=np.int64).reshape(-1, 3),
+        unseen=content["unseen"],
+        about=content["about"],
+        start=start,
+    )
+
+
+def _start(rows: list[list[Any]], attributes: list[str]) -> SmoothStart | None:
+    if not rows:
+        return None
+    need(
+        all(isinstance(group, list) and isinstance(shifts, list) for group, shifts in rows),
+        'each of "start" must be a group and a list of shifts',
+    )
+    groups = tuple(_group(group, attributes) for group, _ in rows)
+    need(_differ(groups), 'the groups of "start" must differ')
+    most = MOST_SHIFT * SHIFT_UNIT
+    need(
+        all(len(shifts) == N_KNOTS and all(_whole(s, -most, most) for s in shifts) for _, shifts in rows),
+        f'the shifts of "start" must be {N_KNOTS} whole numbers of at most {most:,}',
+    )
+    return SmoothStart(groups, np.array([shifts for _, shifts in rows], dtype=np.int64))
+
+
+def _bins(content: Any) -> Bins:
+    need(
+        isinstance(content, dict) and set(content) == {"kind", "divisor", "edges"},
+        '"bins" must have kind, divisor, edges',
+    )
+    edges = content["edges"]
+    need(
+        content["kind"] in ("uniform", "geometric", "quantile", "explicit"),
+        "the kind of bins is unknown",
+    )
+    need(_whole(content["divisor"], 1, UNIT), "the divisor of bins must be a whole number")
+    need(
+        isinstance(edges, list) and len(edges) > 1 and all(_whole(e, 0, UNIT) for e in edges),
+        "edges must be whole numbers",
+    )
+    need(edges[0] == 0 and edges[-1] == UNIT, "edges must run from 0 to 2**32")
+    need(all(a < b for a, b in itertools.pairwise(edges)), "edges must ascend")
+    return Bins(np.array(edges, dtype=np.int64), content["kind"], content["divisor"])
+
+
+def _level(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _group(row: list[Any], attributes: list[str]) -> Group:
+    need(
+        all(isinstance(c, list) and len(c) == 2 for c in row),
+        "a group must be a list of [attribute, level]",
+    )
+    need(
+        all(c[0] in attributes and _level(c[1]) for c in row),
+        "a group has an unknown attribute or level",
+    )
+    need(len({c[0] for c in row}) == len(row), "a group names an attribute twice")
+    return Group(tuple((c[0], c[1]) for c in row))
+
+
+def _differ(groups: tuple[Group, ...]) -> bool:
+    """Whether no group stands twice, also not with its conditions in another order."""
+    return len({frozenset(group.conditions) for group in groups}) == len(groups)
+
+
+def recipes(patterns: Patterns) -> dict[str, Any]:
+    return {name: recipe.to_json() for name, recipe in patterns.derived.items()}
+
+
+def derived(content: Any, attributes: list[str]) -> dict[str, Recipe]:
+    need(isinstance(content, dict) and set(content) <= set(attributes), '"derived" must be of attributes')
+    try:
+        return {name: recipe_from_json(recipe) for name, recipe in content.items()}
+    except InputError as error:
+        raise FileFormatError(f'"derived": {error}') from None
+
+
+def _patterns(attributes: list[str], rows: list[list[Any]], derived: dict[str, Recipe]) -> Patterns:
+    need(all(_level(value) for row in rows for value in row), "a pattern has a level that is no text")
+    need(
+        len(rows) > 0 and len({tuple(row) for row in rows}) == len(rows),
+        '"patterns" must be some, all different',
+    )
+    levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(len(attributes)))
+    table = [[level.index(value) for level, value in zip(levels, row)] for row in rows]
+    sorted_table = np.array(sorted(table), dtype=np.int64).reshape(len(rows), -1)
+    return Patterns(tuple(attributes), levels, sorted_table, derived)

@@ -1,0 +1,1 @@
+"""Pictures with matplotlib; each draws a result that can also be printed."""

@@ -1,0 +1,65 @@
+"""A correction as a picture: what it makes of each score, for the patterns that it changes most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from propcal.core.correction.correction import Correction
+from propcal.core.groups.groups import pattern_name
+from propcal.output.numbers import decimal, plural
+from propcal.output.report.pictures import TENTHS, X, Y
+from propcal.output.report.svg import Line, Picture, path, ticks
+
+MOST = 6
+
+
+@dataclass(frozen=True)
+class CorrectionView:
+    """The picture, its key, and the numbers behind it."""
+
+    told: str
+    picture: Picture
+    names: list[str]
+    table: list[list[str]]
+
+
+def correction_view(correction: Correction | None) -> CorrectionView | None:
+    """Raw against corrected score of the patterns that change most."""
+    if correction is None:
+        return None
+    grid = np.linspace(0, 1, 501)
+    curves: dict[bytes, tuple[list[int], np.ndarray]] = {}
+    for p in range(len(correction.patterns)):
+        curve = correction.maps.apply(grid, np.full(len(grid), p))
+        curves.setdefault(curve.tobytes(), ([], curve))[0].append(p)
+    most = sorted(curves.values(), key=lambda found: -float(np.abs(found[1] - grid).mean()))[:MOST]
+    lines = [Line("guide", path(X([0, 1]), Y([0, 1])))]
+    names = []
+    for i, (patterns, curve) in enumerate(most):
+        lines.append(Line(f"series series-{i}", path(X(grid), Y(curve))))
+        also = f" and {len(patterns) - 1} more" if len(patterns) > 1 else ""
+        names.append(pattern_name(correction.patterns, patterns[0]) + also)
+    table = [
+        [decimal(score, 1), *(decimal(curve[round(500 * score)], 3) for _, curve in most)]
+        for score in np.round(np.arange(0.0, 1.01, 0.1), 1)
+    ]
+    reads = ", ".join(correction.reads) or "no columns"
+    told = (
+        f"To correct a score it reads {reads}. It was made by "
+        f"{plural(int(correction.n_updates), 'step')}; shown are the "
+        f"{len(most)} of {plural(len(correction.patterns), 'combination')} of levels that it changes most."
+    )
+    picture = Picture(
+        "correction",
+        "What the correction does",
+        "Corrected against raw score. On the dotted diagonal nothing changes; above it scores are raised, "
+        "below it lowered.",
+        "raw score",
+        "corrected score",
+        ticks(X, TENTHS),
+        ticks(Y, TENTHS),
+        lines,
+    )
+    return CorrectionView(told, picture, names, table)

@@ -1,0 +1,87 @@
+"""A correction as one expression: trees of CASE over the pattern and the score.
+
+Databases limit how deep expressions nest (SQL Server: ten levels of CASE) and are slow where a list
+of WHEN is long. So a list is cut into parts of at most `FAN` and each part again, as often as needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from propcal.core.grid import IntArray
+from propcal.output.sql.dialects import TWO_32, Dialect
+from propcal.output.sql.map_lines import Lines
+
+FAN = 16
+
+
+def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, column: str, kept: bool) -> str:
+    """The corrected score, from the column of the score and the number of the pattern.
+
+    The tree gives the corrected score in units of 2**-32; where nothing changes that is the score times
+    2**32, which keeps all its bits and gives them back when divided. `patterns` are the numbers of the
+    patterns that own the lines; for any other the score is `kept`, or there is no result.
+    """
+    score = d.number.format(c=column)
+    scaled = f"CAST({column} AS {d.double}) * {TWO_32}"  # a number, where the score is from 0 to 1
+    rounded = f"{scaled} + 0.5"
+    starts = np.searchsorted(lines.owner, np.arange(len(patterns) + 1))
+    maps = [
+        _tree(
+            rounded,
+            lines.score_from[a:b].tolist(),
+            [_line(d, lines, i, scaled, rounded) for i in range(a, b)],
+        )
+        for a, b in pairwise(starts.tolist())
+    ]
+    other = scaled if kept else "NULL"
+    tree = maps[0] if pattern == "0" else _choice(f"({pattern})", patterns.tolist(), maps, other)
+    return f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN CAST({tree}\nAS {d.double}) / {TWO_32} END"
+
+
+def _line(d: Dialect, lines: Lines, i: int, scaled: str, rounded: str) -> str:
+    if lines.keeps[i]:
+        return scaled
+    begin, rise, base, width = (
+        int(column[i]) for column in (lines.score_from, lines.rise, lines.base, lines.width)
+    )
+    if rise == 0:
+        return str(base // width)
+    raw = d.floor.format(x=rounded)
+    if rise == width == 1:
+        return f"{raw} + {base - begin}" if base >= begin else f"{raw} - {begin - base}"
+    above = f"({raw} - {begin})" if begin else raw
+    return d.divide.format(n=f"({rise} * {above} + {base})", d=width)
+
+
+def _tree(x: str, begins: Sequence[int], values: Sequence[str]) -> str:
+    """The value of the last beginning that x has reached; rounded down or not, x has reached the same."""
+    if len(values) == 1:
+        return values[0]
+    parts = _parts(len(values), FAN)
+    arms = [f"\nWHEN {x} < {begins[b]} THEN {_tree(x, begins[a:b], values[a:b])}" for a, b in parts[:-1]]
+    a, b = parts[-1]
+    return f"CASE{''.join(arms)}\nELSE {_tree(x, begins[a:b], values[a:b])} END"
+
+
+def _choice(x: str, numbers: Sequence[int], values: Sequence[str], other: str) -> str:
+    """The value that belongs to the number x."""
+    if len(values) <= FAN:
+        arms = "".join(f"\nWHEN {number} THEN {value}" for number, value in zip(numbers, values))
+        return f"CASE {x}{arms}\nELSE {other} END"
+    parts = _parts(len(values), FAN)
+    arms = "".join(
+        f"\nWHEN {x} < {numbers[b] if b < len(numbers) else numbers[-1] + 1} "
+        f"THEN {_choice(x, numbers[a:b], values[a:b], other)}"
+        for a, b in parts
+    )
+    return f"CASE{arms}\nELSE {other} END"
+
+
+def _parts(n: int, most: int) -> list[tuple[int, int]]:
+    """Cut n things into at most so many parts of nearly the same size."""
+    cuts = [n * i // min(n, most) for i in range(min(n, most) + 1)]
+    return list(pairwise(cuts))

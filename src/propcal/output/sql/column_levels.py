@@ -1,0 +1,199 @@
+"""Columns of a database -> levels -> the number of a pattern, as SQL that agrees with `level_key`.
+
+A level is a canonical text, and 1, 1.0 and true are spelled differently by each database. So a column
+becomes its canonical text first, by its kind; what is compared with levels and in conditions is that
+text. A missing value, NULL or a number that is NaN, has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from propcal.core.grid import check_choice
+from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
+from propcal.core.groups.recipes import Ranges, Where
+from propcal.core.patterns import Level, Patterns
+from propcal.data.derive import COMPARE
+from propcal.data.levels import level_key
+from propcal.errors import InputError
+from propcal.output.sql.dialects import Dialect
+
+KINDS = ("text", "number", "boolean")
+TRUTHS = {"true", "false"}
+OTHER_NUMBER = "a number that is no level"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the columns of one table.
+
+    `alias` stands before every column, `names` says what columns are called in the database, `kinds`
+    what they hold.
+    """
+
+    dialect: Dialect
+    patterns: Patterns
+    alias: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for option, given in (("columns", self.names), ("types", self.kinds)):
+            for column in given:
+                if column not in self.patterns.reads:
+                    raise InputError(
+                        f"{option} names {column!r}; this correction reads {list(self.patterns.reads)}"
+                    )
+        for column, kind in self.kinds.items():
+            check_choice(f"types: the type of {column!r}", kind, KINDS)
+
+    def column(self, column: str) -> str:
+        """A column, quoted."""
+        return self.alias + self.dialect.identifier(self.names.get(column, column))
+
+    def kind(self, column: str) -> str:
+        """What a column holds: as given, else "auto", to be asked of the database, else by its levels."""
+        if column in self.kinds:
+            return self.kinds[column]
+        texts = {text for text in self._compared(column, as_written=True) if text is not None}
+        truths = bool(texts) and texts <= TRUTHS
+        if self.dialect.is_fraction and not (truths and not self.dialect.has_truths):
+            return "auto"
+        if truths:
+            return "boolean"
+        return "number" if texts and all(is_numeric(text) for text in texts) else "text"
+
+    def _tests(self, column: str) -> Iterator[ColumnTest]:
+        for recipe in self.patterns.derived.values():
+            if isinstance(recipe, Where):
+                yield from (test for test in tests_of(recipe.condition) if test.column == column)
+
+    def _compared(self, column: str, *, as_written: bool = False) -> list[Level]:
+        """Every text that a column is compared with."""
+        found: list[Level] = []
+        if column in self.patterns.attributes and column not in self.patterns.derived:
+            found += self.patterns.levels[self.patterns.attributes.index(column)]
+        for test in self._tests(column):
+            found += ["true"] if test.op == "holds" else test.values
+            found += [] if as_written else _as_numbers(test)
+        return found
+
+    def key(self, column: str) -> str:
+        """The canonical text of a column; NULL if it is missing."""
+        d, c, kind = self.dialect, self.column(column), self.kind(column)
+        if kind == "boolean":
+            return d.exact_text.format(x=d.truth.format(c=c))
+        if kind == "number":
+            return d.exact_text.format(x=self._number_key(column, d.number.format(c=c)))
+        plain = f"CAST({c} AS {d.string})"
+        if kind == "auto":
+            number = self._number_key(column, d.fraction.format(c=c))
+            plain = f"CASE WHEN {d.is_fraction.format(c=c)} THEN {number} ELSE {plain} END"
+        return d.exact_text.format(x=plain)
+
+    def _number_key(self, column: str, x: str) -> str:
+        """Whole numbers without a point; of others only those that something is compared with."""
+        d = self.dialect
+        fractions = dict.fromkeys(t for t in self._compared(column) if t is not None and _is_fraction(t))
+        arms = "".join(f" WHEN {x} = {d.literal(float(t))} THEN {d.text(t)}" for t in fractions)
+        return (
+            f"CASE WHEN {d.is_whole.format(x=x)} AND ABS({x}) < 9000000000000000000 "
+            f"THEN CAST(CAST({x} AS {d.whole}) AS {d.string}){arms} "
+            f"WHEN {d.no_nan.format(x=x)} IS NOT NULL THEN {d.text(OTHER_NUMBER)} END"
+        )
+
+    def number(self, column: str) -> str:
+        """A column as a double; NULL if it is missing."""
+        if self.kind(column) == "boolean" and column in self.kinds:
+            yes, no = self.dialect.key("true"), self.dialect.key("false")
+            return f"CASE {self.key(column)} WHEN {yes} THEN 1 WHEN {no} THEN 0 END"
+        return self.dialect.no_nan.format(x=self.dialect.number.format(c=self.column(column)))
+
+    def pattern(self) -> str:
+        """The number of a person's pattern: the places of the levels, as digits."""
+        patterns = self.patterns
+        sizes = [len(levels) + 1 for levels in patterns.levels]
+        if prod(sizes) >= 1 << 62:
+            raise InputError(f"{len(sizes)} attributes have more combinations of levels than SQL can number")
+        wide = prod(sizes) >= 1 << 31  # more than plain whole numbers hold
+        terms = []
+        for a in range(len(sizes)):
+            factor = prod(sizes[a + 1 :])
+            times = (
+                f"CAST({factor} AS {self.dialect.whole}) * " if wide else f"{factor} * " if factor > 1 else ""
+            )
+            terms.append(times + self._place(a))
+        if not terms:
+            return "0"
+        return " + ".join(terms)
+
+    def _place(self, a: int) -> str:
+        """The place of a person's level of one attribute; one more than there are for any other."""
+        name, levels = self.patterns.attributes[a], self.patterns.levels[a]
+        recipe = self.patterns.derived.get(name)
+        place: dict[Level, int] = {level: i for i, level in enumerate(levels)}
+        other = len(levels)
+        if isinstance(recipe, Where):
+            holds, not_so = place.get("true", other), place.get("false", other)
+            return f"CASE WHEN {self._condition(recipe.condition)} THEN {holds} ELSE {not_so} END"
+        missing = place.get(None, other)
+        if isinstance(recipe, Ranges):
+            x, points = self.number(recipe.column), [self.dialect.literal(p) for p in recipe.points]
+            tests = [f"{x} < {p}" for p in points] + [f"{x} >= {points[-1]}"]
+            arms = " ".join(f"WHEN {t} THEN {place.get(r, other)}" for t, r in zip(tests, recipe.labels))
+            return f"CASE {arms} ELSE {missing} END"
+        key = self.key(name)
+        rest = f"CASE WHEN {key} IS NULL THEN {missing} ELSE {other} END" if missing != other else str(other)
+        arms = " ".join(f"WHEN {self.dialect.key(t)} THEN {i}" for t, i in place.items() if t is not None)
+        return f"CASE {key} {arms} ELSE {rest} END" if arms else rest
+
+    def _condition(self, condition: Condition) -> str:
+        """Who meets a condition: true or false, never unknown, so that NOT means the others."""
+        if isinstance(condition, ColumnTest):
+            return self._test(condition)
+        if isinstance(condition, Not):
+            return f"NOT {self._condition(condition.part)}"
+        joined = f" {condition.op.upper()} ".join(self._condition(part) for part in condition.parts)
+        return f"({joined})"
+
+    def _test(self, test: ColumnTest) -> str:
+        if test.op in COMPARE:
+            x = self.number(test.column)
+            return f"({x} IS NOT NULL AND {x} {test.op} {self.dialect.literal(float(test.values[0]))})"
+        key = self.key(test.column)
+        if test.op == "missing":
+            return f"({key} IS NULL)"
+        wanted = ("true",) if test.op == "holds" else (*test.values, *_as_truths(test))
+        found = f"{key} IN ({self._list(wanted)})"
+        more = [] if test.op == "holds" else [t for t in _as_numbers(test) if t not in wanted]
+        if more and self.kind(test.column) != "text":  # among texts, 02139 is not 2139
+            asked = self.dialect.no_text if self.kind(test.column) == "auto" else ""
+            only = f"{asked.format(c=self.column(test.column))} AND " if asked else ""
+            found = f"({found} OR ({only}{key} IN ({self._list(more)})))"
+        return f"({key} IS NOT NULL AND {'NOT ' if test.op == '!=' else ''}{found})"
+
+    def _list(self, texts: list[str] | tuple[str, ...]) -> str:
+        return ", ".join(self.dialect.key(text) for text in texts)
+
+
+def _as_numbers(test: ColumnTest) -> list[str]:
+    """Canonical texts of the values of a test, read as numbers."""
+    if test.op in COMPARE:
+        return []
+    numbers = [int(v) if v.lstrip("-").isdigit() else float(v) for v in filter(is_numeric, test.values)]
+    return list(dict.fromkeys(str(level_key(number)) for number in numbers))
+
+
+def _as_truths(test: ColumnTest) -> list[str]:
+    """Truth values that are meant by 1 and 0 among the values of a test."""
+    if test.op in COMPARE:
+        return []
+    meant = {float(value) for value in filter(is_numeric, test.values)}
+    return [word for word, number in (("true", 1.0), ("false", 0.0)) if number in meant]
+
+
+def _is_fraction(text: str) -> bool:
+    """Whether a text is how a number that is not whole is spelled as a level."""
+    return is_numeric(text) and float(text) % 1 != 0 and str(float(text)) == text

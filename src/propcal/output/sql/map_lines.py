@@ -1,0 +1,136 @@
+"""The maps of a correction as whole-number lines, which any database can evaluate exactly.
+
+A line holds from one raw score to another, in units of 2**-32, and gives
+
+    (rise * (raw - score_from) + base) / width     rounded down
+
+It is what the smooth start and the updates after it amount to there, to the last unit. Every number
+is 0 or more, so that division that rounds down and division that cuts off are the same, and the
+largest product stays below 2**62 (see `_reduce`). Where a map leaves scores as they are, the line says
+so: a score that does not change is returned as it came, with the bits below the grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from propcal.core.correction.maps import PatternMaps, start_reaches
+from propcal.core.correction.smooth_map import knots
+from propcal.core.grid import UNIT, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Lines of several maps, one below another; `owner` says whose map a line belongs to."""
+
+    owner: IntArray
+    score_from: IntArray
+    score_to: IntArray  # the last raw score of the line
+    keeps: IntArray  # 1: the score stays as it is
+    rise: IntArray
+    base: IntArray
+    width: IntArray
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    @classmethod
+    def of_maps(cls, maps: PatternMaps) -> Lines:
+        """The lines of every map, in order of score, from 0 to 1."""
+        tables = [_composed(maps, p) for p in range(len(maps.starts) - 1)]
+        owner = np.repeat(np.arange(len(tables)), [table.shape[1] for table in tables])
+        begin, rise, base, width = np.concatenate(tables, axis=1)
+        rise, base, width = _reduce(rise, base, width)
+        owner, begin, rise, base, width = _joined(owner, begin, rise, base, width)
+        return cls._finished(*_cut_where_unchanged(owner, begin, rise, base, width))
+
+    @classmethod
+    def _finished(
+        cls, owner: IntArray, begin: IntArray, rise: IntArray, base: IntArray, width: IntArray
+    ) -> Lines:
+        keeps = ((rise == 1) & (width == 1) & (base == begin)).astype(np.int64)
+        return cls(owner, begin, _last(owner, begin), keeps, rise, base, width)
+
+
+def _composed(maps: PatternMaps, pattern: int) -> IntArray:
+    """Rows begin, rise, base, width of one map: where its start enters another piece, a line begins."""
+    pieces = slice(maps.starts[pattern], maps.starts[pattern + 1])
+    piece_begin, slope, offset = maps.begin[pieces], maps.slope[pieces], maps.offset[pieces]
+    if not maps.smooth.shape[1]:
+        return np.stack([piece_begin, slope, slope * piece_begin + offset, np.ones_like(slope)])
+    at, values = knots(), maps.smooth[pattern]
+    begin = np.union1d(at[:-1], start_reaches(piece_begin, at, values))
+    k = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)
+    # the start with its rounding is one floor: (2 rise x + width + 2 width low) // (2 width)
+    width, low = at[k + 1] - at[k], values[k]
+    rise = 2 * (values[k + 1] - low)
+    base = rise * (begin - at[k]) + width + 2 * width * low
+    piece = np.searchsorted(piece_begin, base // (2 * width), side="right") - 1
+    base = slope[piece] * base + 2 * width * offset[piece]
+    return np.stack([begin, slope[piece] * rise, base, 2 * width])
+
+
+def _reduce(rise: IntArray, base: IntArray, width: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """The same lines in smaller numbers; a rise of whole units gets the width 1.
+
+    With g dividing rise and width, floor((rise x + base) / width) is floor((rise/g x + floor(base/g)) /
+    (width/g)): the terms in x are whole. Knots are at most 2**27 apart and values at most 2**32, so
+    rise x <= 2**33 * 2**27 and base <= 2**28 * 2**32: below 2**62 together.
+    """
+    shared = np.gcd(rise, width)
+    return rise // shared, base // shared, width // shared
+
+
+def _joined(
+    owner: IntArray, begin: IntArray, rise: IntArray, base: IntArray, width: IntArray
+) -> tuple[IntArray, ...]:
+    """Without the lines that only go on with the one before."""
+    goes_on = (
+        (owner[1:] == owner[:-1])
+        & (rise[1:] == rise[:-1])
+        & (width[1:] == width[:-1])
+        & (base[1:] == base[:-1] + rise[:-1] * (begin[1:] - begin[:-1]))
+    )
+    new = np.append(True, ~goes_on)
+    return owner[new], begin[new], rise[new], base[new], width[new]
+
+
+def _last(owner: IntArray, begin: IntArray) -> IntArray:
+    """The last raw score of each line; the last line of a map ends at 1."""
+    ends = np.append(owner[1:] != owner[:-1], True)
+    return np.where(ends, UNIT, np.append(begin[1:], 0) - 1)
+
+
+def _cut_where_unchanged(
+    owner: IntArray, begin: IntArray, rise: IntArray, base: IntArray, width: IntArray
+) -> tuple[IntArray, ...]:
+    """Cut lines so that each changes every score or none.
+
+    What a line adds to a score, its value minus the score, never rises if its slope is at most 1 and
+    never falls otherwise. So it is 0 on one stretch of scores, which two binary searches find.
+    """
+    last = _last(owner, begin)
+    falls = np.where(rise <= width, 1, -1)
+
+    def first(limit: int) -> IntArray:
+        """The first score where what is added, in its direction, is below `limit`."""
+        low, high = begin.copy(), last + 1
+        while np.any(low < high):
+            middle = (low + high) // 2
+            added = (rise * (np.minimum(middle, last) - begin) + base) // width - middle
+            below = falls * added < limit
+            high = np.where((low < high) & below, middle, high)
+            low = np.where((low < high) & ~below, middle + 1, low)
+        return low
+
+    unchanged_from, unchanged_to = first(1), first(0)  # up to, not including
+    parts = [
+        (begin, unchanged_from, rise, base, width),
+        (unchanged_from, unchanged_to, np.ones_like(rise), unchanged_from, np.ones_like(rise)),
+        (unchanged_to, last + 1, rise, base + rise * (unchanged_to - begin), width),
+    ]
+    table = np.concatenate([np.stack([owner, b, r, c, w])[:, b < end] for b, end, r, c, w in parts], axis=1)
+    table = table[:, np.lexsort((table[1], table[0]))]
+    return _joined(*table)

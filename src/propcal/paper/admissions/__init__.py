@@ -1,0 +1,1 @@
+"""The hospital-admission experiment: settings, base models, trials and their store."""

@@ -1,0 +1,155 @@
+"""Whose visits the hospital-admission experiment is run on: generated ones, or those of a file."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.core.grid import check_number
+from propcal.data.cohorts import N_VISITS, make_ed_visits
+from propcal.errors import InputError
+from propcal.paper.admissions.features import CATEGORIES, COLUMNS, NUMBERS, OUTCOME, TEXT, TRUE_RISK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST = 100  # what can be run; the open demo of MIMIC has 215
+FEW = 1000  # with fewer, a quarter of the visits has groups without an outcome: nothing can be judged
+COHORT_KEY = "propcal_cohort"  # in the metadata of a Parquet file: which MIMIC, and by which rule
+_SEED = 0  # of the generated cohort, and of the visits that --rows takes from a file
+
+
+@dataclass(frozen=True)
+class GeneratedVisits:
+    """Visits that nobody made, shaped like the paper's (its Table 1)."""
+
+    rows: int = N_VISITS
+    seed: int = _SEED
+
+    def __post_init__(self) -> None:
+        _check_rows(self.rows, N_VISITS, "the generated cohort")
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row for each visit."""
+        return make_ed_visits(self.rows, seed=self.seed)
+
+    def about(self) -> dict[str, Any]:
+        """What a store says of them."""
+        return {
+            "cohort": f"generated, no patients: make_ed_visits, seed {self.seed}",
+            "rows": self.rows,  # before the fingerprint: of two that differ, the first is told
+            "fingerprint": _fingerprint(self.frame),
+        }
+
+
+@dataclass(frozen=True)
+class FileOfVisits:
+    """Visits of a file that `propcal paper cohort` wrote, or of any with the same columns."""
+
+    path: Path
+    rows: int | None = None
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row for each visit; a random part of them if fewer are asked for."""
+        found = _read(self.path)
+        n = len(found)
+        _check_rows(n if self.rows is None else self.rows, n, str(self.path))
+        if self.rows is None or self.rows == n:
+            return found
+        some = np.random.default_rng(_SEED).choice(n, self.rows, replace=False)
+        return found.iloc[np.sort(some)].reset_index(drop=True)
+
+    def about(self) -> dict[str, Any]:
+        """What a store says of them: not the name of the file, which may be moved."""
+        digest = hashlib.sha256()
+        with open(self.path, "rb") as file:
+            while portion := file.read(1 << 20):
+                digest.update(portion)
+        return {
+            "cohort": f"a file of visits{_told(self.path)}",
+            "rows": "all" if self.rows is None else self.rows,
+            "fingerprint": f"sha256:{digest.hexdigest()}",
+        }
+
+
+Visits = GeneratedVisits | FileOfVisits
+
+
+def visits_of(cohort: str | PathLike[str] | None, rows: int | None) -> Visits:
+    """Generated visits, or those of a file."""
+    if cohort is None:
+        return GeneratedVisits() if rows is None else GeneratedVisits(rows)
+    path = Path(cohort)
+    if not path.is_file():
+        raise InputError(
+            f"there is no file {path}; propcal paper cohort makes one from MIMIC-IV, "
+            "and without --cohort visits are generated"
+        )
+    return FileOfVisits(path, rows)
+
+
+def _check_rows(rows: int, most: int, whose: str) -> None:
+    if most < FEWEST:
+        raise InputError(f"{whose} has {most:,} visits; the experiment needs at least {FEWEST:,}")
+    check_number("rows", rows, at_least=FEWEST, whole=True)
+    if rows > most:
+        raise InputError(f"rows: {rows:,} are asked for and {whose} has {most:,} visits; ask for fewer")
+
+
+def _fingerprint(frame: pd.DataFrame) -> str:
+    """Hash of what the trials depend on; true risks may differ in the last digit from machine to machine."""
+    from pandas.util import hash_pandas_object
+
+    rows = hash_pandas_object(frame.drop(columns=TRUE_RISK), index=False).to_numpy()
+    return f"sha256:{hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()}"
+
+
+def _told(path: Path) -> str:
+    """What a Parquet file of `propcal paper cohort` says of itself; nothing if it says nothing."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        said = (pq.read_schema(path).metadata or {}).get(COHORT_KEY.encode())
+    except (pa.ArrowException, OSError):  # another kind of file, or a damaged one: told when it is read
+        return ""
+    return f" ({said.decode(errors='replace')})" if said else ""
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """The columns of the experiment, checked."""
+    from propcal.core.atoms import Atoms
+    from propcal.data.files.formats import open_file
+
+    file = open_file(path)
+    if isinstance(file, Atoms):
+        raise InputError(f"{path} holds atoms; the experiment needs a row for each visit, with its features")
+    lacking = [name for name in COLUMNS if name not in file.names]
+    if lacking:
+        raise InputError(
+            f"{path} lacks {len(lacking)} of {len(COLUMNS)} columns: {', '.join(lacking)}; "
+            "propcal paper cohort writes a file that has them"
+        )
+    wanted = [*COLUMNS, *([TRUE_RISK] if TRUE_RISK in file.names else [])]
+    numbers = [name for name in wanted if name not in (*CATEGORIES, TEXT)]
+    frame: pd.DataFrame = file.read(wanted, numeric=numbers).to_pandas()
+    for name in numbers:
+        if frame[name].dtype.kind not in "iufb":
+            raise InputError(f"column {name!r} of {path} must hold numbers; it holds text")
+    if not frame[OUTCOME].isin([0, 1]).all():
+        wrong = int((~frame[OUTCOME].isin([0, 1])).sum())
+        raise InputError(f"column {OUTCOME!r} of {path} must hold 0 or 1; {wrong:,} values are neither")
+    if frame[OUTCOME].nunique() == 1:
+        raise InputError(
+            f"column {OUTCOME!r} of {path} is {int(frame[OUTCOME].iloc[0])} for all {len(frame):,} visits; a "
+            "model needs both outcomes"
+        )
+    return frame.astype({OUTCOME: np.int64, **dict.fromkeys(NUMBERS, np.float64)})

@@ -1,0 +1,265 @@
+"""The hospital-admission cohort from the files of MIMIC-IV and MIMIC-IV-ED.
+
+Two rules. ``paper`` is that of the paper's public preprocessing, which its text does not give. ``clean`` is
+what we recommend for new work: every visit, and nothing about it that was not known on arrival.
+
+====================  ==========================================  =========================================
+what                  paper                                       clean
+====================  ==========================================  =========================================
+visits                with a triage row, of people with some      all
+                      hospital admission
+insurance, language,  the person's first admission in the file,   the person's latest admission before the
+marital status        also if it came later                       visit, missing if there was none
+race                  the same                                    that of the visit (2.x), else as above
+admitted              the stay has a hadm_id                      the same
+admitted for          dropped, if that first admission is for     kept
+observation           observation, whatever this one is
+====================  ==========================================  =========================================
+
+With ``clean`` a stay is joined to its own admission only to count what the label rests on. Insurance from
+the own admission would be missing for everybody who was not admitted, and give the label away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from propcal.errors import InputError
+from propcal.paper.admissions.visits import COHORT_KEY
+from propcal.paper.cohort import cohort_sql as sql
+from propcal.paper.cohort.ethnoracial import GROUP_OF
+from propcal.paper.cohort.mimic_files import MimicTable, read_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RULES = ("paper", "clean")
+STEPS = (
+    "without a triage row",
+    "of people without any hospital admission",
+    "of people who are not in patients",
+    "admitted, and the person's first admission is for observation",
+)
+# how each id and time is read, and what a value must be
+KINDS = {"BIGINT": "a whole number", "TIMESTAMP": "a time such as 2150-01-31 08:00:00"}
+CASTS = {
+    "edstays": {"subject_id": "BIGINT", "hadm_id": "BIGINT", "stay_id": "BIGINT", "intime": "TIMESTAMP"},
+    "triage": {"stay_id": "BIGINT"},
+    "admissions": {"subject_id": "BIGINT", "hadm_id": "BIGINT", "admittime": "TIMESTAMP"},
+    "patients": {"subject_id": "BIGINT", "anchor_age": "BIGINT", "anchor_year": "BIGINT"},
+}
+MAY_BE_EMPTY = ("edstays.hadm_id", "admissions.admittime", "patients.anchor_age", "patients.anchor_year")
+MANY_UNTRIAGED = 0.05  # share of stays without a triage row that is worth a warning
+KEYS = {"edstays": "stay_id", "triage": "stay_id", "admissions": "hadm_id", "patients": "subject_id"}
+
+
+@dataclass(frozen=True)
+class MimicCohort:
+    """The visits, and how they came about.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        A row for each visit, with the columns of `make_ed_visits` (no true risk) and `subject_id`, which
+        says whose visit it is. Personal data under the licence of MIMIC.
+    rule : str
+        "paper" or "clean".
+    layout : str
+        "1.0" or "2.x"; both, if the two databases are of different releases.
+    n_stays : int
+        Stays in edstays.
+    dropped : dict
+        Why stays were dropped, and how many, one after the other.
+    made_missing : pandas.DataFrame
+        For each measured column, how many values were missing, were no number, were out of range.
+    notes : tuple of str
+        What else a reader should know.
+    """
+
+    table: Any
+    rule: str
+    layout: str
+    n_stays: int
+    dropped: dict[str, int]
+    made_missing: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def visits(self) -> pd.DataFrame:
+        """The visits as a pandas frame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the visits as Parquet or CSV, by the ending of the name, all of it or nothing."""
+        from propcal.output.files.correction_file import whole_file
+        from propcal.output.files.table_files import table_writer
+
+        # Parquet keeps what it is made from and how; a store of trials repeats it
+        told = {COHORT_KEY: f"MIMIC {self.layout}, rule: {self.rule}"}
+        schema = self.table.schema.with_metadata(told)
+        with whole_file(path) as part, table_writer(part, path, schema) as rows:
+            for batch in self.table.to_batches():
+                rows.write(batch)
+
+
+def mimic_cohort(
+    *folders: str | PathLike[str], rule: str = "paper", say: Callable[[str], None] = lambda _: None
+) -> MimicCohort:
+    """Make the hospital-admission cohort from MIMIC's files.
+
+    Parameters
+    ----------
+    *folders : paths
+        Folders that hold the files, at any depth: ``ed/edstays``, ``ed/triage``, and ``admissions`` and
+        ``patients`` in ``core/`` (1.0) or ``hosp/`` (2.x), each as .csv or .csv.gz.
+    rule : {"paper", "clean"}, default="paper"
+        Which visits, and what is known of them; see the module.
+    say : callable
+        Called with a line about what is being done.
+    """
+    if rule not in RULES:
+        raise InputError(f"--cohort must be one of {list(RULES)}; got {rule!r}")
+    tables = read_tables(folders, say)
+    say("Joining...")
+    engine, repeated = _engine(tables)
+    joined = sql.JOINED.format(race=sql.RACE[rule], told_by=sql.TOLD_BY[rule])
+    engine.execute(joined)
+    engine.execute(sql.COUNTED.format(kept=sql.KEPT[rule]))
+    n_stays, *counts = engine.execute(sql.STEPS[rule]).fetchall()[0]
+    dropped = dict(zip(STEPS, counts))
+    table = engine.sql(sql.final_visits(rule)).to_arrow_table()
+    if not len(table):
+        raise InputError(_nothing_left(n_stays, dropped))
+    layout = _layout(tables)
+    notes = (*repeated, *_few_triaged(engine), *_notes(engine, rule), *_unlisted(engine, rule))
+    return MimicCohort(table, rule, layout, n_stays, dropped, _made_missing(engine, rule), notes)
+
+
+def _layout(tables: dict[str, MimicTable]) -> str:
+    """The version of the files, as their columns tell; of each database if they differ."""
+    hospital = "1.0" if tables["admissions"].has("ethnicity") else "2.x"
+    emergency = "2.x" if tables["edstays"].has("race") else "1.0"
+    return hospital if hospital == emergency else f"{hospital}, MIMIC-IV-ED {emergency}"
+
+
+def _few_triaged(engine: Any) -> list[str]:
+    """A note if triage lacks many of the stays: a file may end early, and at the end of a line."""
+    n, lacking = engine.execute("SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined").fetchall()[0]
+    if lacking <= MANY_UNTRIAGED * n:
+        return []
+    return [
+        f"Warning: {lacking:,} of {n:,} stays ({100 * lacking / n:.0f} %) have no row in triage; nearly all "
+        "of them should. Is triage cut off?"
+    ]
+
+
+def _engine(tables: dict[str, MimicTable]) -> tuple[Any, list[str]]:
+    """A DuckDB connection with the checked tables and the words for race, and what there is to note."""
+    import duckdb
+    import pyarrow as pa
+
+    engine = duckdb.connect(
+        ":memory:",
+        # nothing is fetched from anywhere
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"},
+    )
+    notes = []
+    for name, table in tables.items():
+        engine.register("read", table.text)
+        _check_values(engine, name, table)
+        engine.execute(f"CREATE TABLE {'stays' if name == 'edstays' else name} AS {_typed(name, table)}")
+        engine.unregister("read")
+        notes += _without_repeats(engine, name)
+    engine.register("words", pa.table({"word": list(GROUP_OF), "race": list(GROUP_OF.values())}))
+    return engine, notes
+
+
+def _typed(name: str, table: MimicTable) -> str:
+    """Select with ids and times as such; race and gender are there in every version."""
+    casts = CASTS[name]
+    columns = [c for c in table.text.column_names if c not in ("ethnicity", "line")]
+    chosen = [f"TRY_CAST(trim({c}) AS {casts[c]}) AS {c}" if c in casts else c for c in columns]
+    if table.has("ethnicity"):
+        chosen.append("ethnicity AS race")
+    if name == "edstays":
+        chosen += [f"CAST(NULL AS VARCHAR) AS {c}" for c in ("gender", "race") if not table.has(c)]
+    return f"SELECT {', '.join(chosen)}, line FROM read"
+
+
+def _check_values(engine: Any, name: str, table: MimicTable) -> None:
+    """Ids and times must be such."""
+    wrong = []
+    for column, kind in CASTS[name].items():
+        empty = f" AND {column} IS NOT NULL" if f"{name}.{column}" in MAY_BE_EMPTY else ""
+        wrong.append(f"count(*) FILTER (TRY_CAST(trim({column}) AS {kind}) IS NULL{empty})")
+    counts = engine.execute(f"SELECT {', '.join(wrong)} FROM read").fetchall()[0]
+    for (column, kind), n_wrong in zip(CASTS[name].items(), counts):
+        if n_wrong:
+            raise InputError(
+                f"{table.path}: each {column} must be {KINDS[kind]}; {n_wrong:,} of "
+                f"{len(table.text):,} are not. Is the file as PhysioNet has it?"
+            )
+
+
+def _without_repeats(engine: Any, name: str) -> list[str]:
+    """Each stay, admission or person counts once, by its first row, as in the paper's code."""
+    key, table = KEYS[name], "stays" if name == "edstays" else name
+    ((n_repeated,),) = engine.execute(f"SELECT count(*) - count(DISTINCT {key}) FROM {table}").fetchall()
+    if not n_repeated:
+        return []
+    first = f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY line) = 1"
+    engine.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT * FROM {table} {first}")
+    return [f"{n_repeated:,} rows of {name} repeat a {key}; the first row of each counts."]
+
+
+def _nothing_left(n_stays: int, dropped: dict[str, int]) -> str:
+    said = ", ".join(f"{count:,} {why}" for why, count in dropped.items() if count)
+    return (
+        f"no visit is left: of {n_stays:,} stays, {said} were dropped. Are MIMIC-IV and MIMIC-IV-ED of "
+        "the same release?"
+    )
+
+
+def _made_missing(engine: Any, rule: str) -> pd.DataFrame:
+    import pandas as pd
+
+    counts = engine.execute(sql.made_missing(rule)).fetchall()[0]
+    rows = [counts[i : i + 3] for i in range(0, len(counts), 3)]
+    names = ["missing", "no_number", "out_of_range"]
+    return pd.DataFrame(rows, index=pd.Index(list(sql.RANGES), name="column"), columns=names)
+
+
+def _notes(engine: Any, rule: str) -> list[str]:
+    query = sql.NOTED.format(final=sql.FINAL[rule])
+    names = ("no_triage", "no_patient", "nothing_told", "no_own", "own_observation", "no_race")
+    found = dict(zip(names, engine.execute(query).fetchall()[0]))
+    notes = []
+    if found["no_own"]:
+        notes.append(f"{found['no_own']:,} admitted visits have an admission that is not in admissions.")
+    if rule == "paper":
+        notes.append(
+            f"{found['own_observation']:,} admitted visits that are left were for observation themselves: "
+            "the paper's rule looks at the person's first admission."
+        )
+        return notes
+    notes.append(
+        f"{found['own_observation']:,} admitted visits were for observation; they count as admitted."
+    )
+    told = "insurance, language and marital status are not known"
+    if found["no_race"]:
+        told += f"; nor is race for {found['no_race']:,} of them, as their stays do not tell it"
+    notes.append(f"{found['nothing_told']:,} visits have no earlier admission, so {told}.")
+    for name, what in (("no_triage", "triage row"), ("no_patient", "row in patients")):
+        if found[name]:
+            notes.append(f"{found[name]:,} visits have no {what}; what it would tell is missing.")
+    return notes
+
+
+def _unlisted(engine: Any, rule: str) -> list[str]:
+    n_visits, n_words = engine.execute(sql.UNLISTED.format(final=sql.FINAL[rule])).fetchall()[0]
+    said = f"{n_visits:,} visits have a word for race that is not listed ({n_words:,} such words): Other."
+    return [said] if n_visits else []

@@ -1,0 +1,32 @@
+"""All pictures that a store can give, and sentences on those that it cannot."""
+
+from __future__ import annotations
+
+from propcal.paper.figures.calibration_figure import draw_curves
+from propcal.paper.figures.comparison_figure import draw_comparison
+from propcal.paper.figures.convergence_figure import draw_convergence
+from propcal.paper.figures.over_alpha_figure import DRAWN, draw_over_alpha
+from propcal.paper.figures.picture import Picture
+from propcal.paper.results.evidence import Evidence
+
+ALPHA_FILES = ("auroc_over_alpha", "mc_loss_over_alpha", "pmc_loss_over_alpha", "updates_over_alpha")
+PICTURES = ("comparison", "calibration_curves", "convergence", *ALPHA_FILES)
+TABLES = (*PICTURES, "comparison_tests", "calibration_curves_groups")
+# Every file that the figures may write.
+FILES = (*(f"{name}.png" for name in PICTURES), *(f"{name}.csv" for name in TABLES))
+
+
+def pictures(evidence: Evidence) -> tuple[list[Picture], list[str]]:
+    """Pictures of what is there, and what could not be drawn yet."""
+    drawn: list[Picture | None] = [
+        draw_comparison(evidence),
+        draw_curves(evidence),
+        draw_convergence(evidence),
+        *(draw_over_alpha(evidence, column) for column in DRAWN),
+    ]
+    lacking = {
+        "calibration_curves": "calibration_curves: the store has no curves of RF yet.",
+        "convergence": "convergence: no MCBoost at alpha*rho beside PMCBoost yet.",
+    } | {name: f"{name}: no MCBoost or PMCBoost yet." for name in ALPHA_FILES}
+    missing = [lacking[name] for name, picture in zip(PICTURES, drawn) if picture is None]
+    return [picture for picture in drawn if picture is not None], missing

@@ -1,0 +1,108 @@
+"""AUROC, losses and updates over alpha: rows are base models, columns are groupings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from propcal.output.plots.axes import SMALL, TEXT, tidy
+from propcal.paper.admissions.settings import BASE, GROUPINGS, MC, OURS, PMC
+from propcal.paper.figure_file import PAGE, new_figure
+from propcal.paper.figures.picture import LOOKS, Picture, count_axis, handles, legend_above, note_below, reach
+from propcal.paper.results.evidence import METRICS, Evidence
+from propcal.paper.results.over_alpha import READING, over_alpha
+
+UPDATES = "n_updates"
+LABELS = {**METRICS, UPDATES: "updates"}
+DRAWN = ("auroc", "mc_loss", "pmc_loss", UPDATES)
+
+
+def draw_over_alpha(evidence: Evidence, column: str) -> Picture | None:
+    """The picture of one column of the trials; None without a method that has an alpha."""
+    found = over_alpha(evidence.trials, column)
+    if found["alpha"].isna().all():
+        return None
+    if column == UPDATES:
+        found = _with_losses(found[found["method"] != BASE], evidence.trials)
+    groupings = [name for name in map(" x ".join, GROUPINGS) if name in {*found["groups"]}]
+    models = evidence.models
+    figure = new_figure(PAGE, 1.2 + 1.6 * len(models))
+    panels = figure.subplots(len(models), len(groupings), sharex=True, sharey="row", squeeze=False)
+    for row, model in zip(panels, models):
+        for ax, groups in zip(row, groupings):
+            chosen = (found["model"] == model) & (found["groups"] == groups)
+            _panel(ax, found[chosen], column, found[column])
+            first, last = ax is row[0], model == models[-1]
+            label = f"{model}: {LABELS[column]}" if first else ""
+            tidy(ax, xlabel="α" if last else "", ylabel=label)
+            if model == models[0]:
+                ax.set_title(groups.replace(" x ", " × "), fontsize=TEXT)
+    _legend(figure, column)
+    notes = f"{evidence.caption()} Medians over seeds, gamma and rho. {evidence.how_sure()}"
+    more = " Numbers: median PMC loss." if column == UPDATES else ""
+    note_below(figure, notes + more)
+    name = "updates" if column == UPDATES else column
+    return Picture(
+        f"{name}_over_alpha",
+        f"{LABELS[column][0].upper()}{LABELS[column][1:]} over alpha",
+        f"{READING} {evidence.how_sure()} {evidence.caption()}{more}",
+        figure,
+        {f"{name}_over_alpha": found},
+    )
+
+
+def _with_losses(found: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    keys = ["model", "groups", "method", "alpha"]
+    losses = over_alpha(trials, "pmc_loss")[[*keys, "pmc_loss"]]
+    return found.merge(losses, on=keys, how="left").rename(columns={"pmc_loss": "median_pmc_loss"})
+
+
+def _legend(figure: Any, column: str) -> None:
+    lines = () if column == UPDATES else (BASE,)
+    entries = handles(lines, marker="", lw=1.2) + handles((MC, PMC), lw=1.2)
+    legend_above(figure, entries + handles((OURS,), marker="", lw=1.2, ls="--"))
+
+
+def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None:
+    ax.set_xscale("log")
+    for _, row in found[found["alpha"].isna()].iterrows():
+        look = {"color": LOOKS[row["method"]]["color"], "ls": "--" if row["method"] == OURS else "-"}
+        ax.axhline(row[column], lw=1.2, **look)
+        if not pd.isna(row["low"]):
+            ax.axhspan(row["low"], row["high"], color=look["color"], alpha=0.12, lw=0)
+    for shift, method in ((0.93, MC), (1.07, PMC)):
+        own = found[found["method"] == method].sort_values("alpha")
+        tall = reach(own[column], own["low"], own["high"])
+        ax.errorbar(own["alpha"] * shift, own[column], yerr=tall, lw=1.2, ms=4, **LOOKS[method])
+        if column == UPDATES:
+            _annotate(ax, own, shift, above=method == PMC)
+    ticks = sorted(found["alpha"].dropna().unique())
+    ax.set_xticks(ticks, [f"{alpha:g}" for alpha in ticks])
+    ax.set_xticks([], minor=True)
+    if column == UPDATES:
+        count_axis(ax, counts)
+    # room for the numbers beside the first and the lowest points
+    ax.margins(x=0.2 if column == UPDATES else 0.12, y=0.3 if column == UPDATES else None)
+    ax.grid(axis="y", color="0.92", lw=0.6)
+    ax.set_axisbelow(True)
+
+
+def _annotate(ax: Any, own: pd.DataFrame, shift: float, *, above: bool) -> None:
+    """The median PMC loss at each point: above it to the right, or below it to the left; lines fall."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=2.5, foreground="white")]  # numbers stay legible where lines cross them
+    for _, row in own.iterrows():
+        ax.annotate(
+            f"{row['median_pmc_loss']:.2f}",
+            (row["alpha"] * shift, row[UPDATES]),
+            xytext=(4, 3) if above else (-4, -3),
+            textcoords="offset points",
+            ha="left" if above else "right",
+            va="bottom" if above else "top",
+            fontsize=SMALL,
+            color=LOOKS[PMC if above else MC]["color"],
+            path_effects=halo,
+            zorder=4,
+        )

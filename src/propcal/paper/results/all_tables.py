@@ -1,0 +1,34 @@
+"""All tables of a store: the paper's, ours beside them, and the verdicts on its claims."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from propcal.paper.claims import judge_all
+from propcal.paper.claims.claims_table import claims_table
+from propcal.paper.results.evidence import Evidence
+from propcal.paper.results.paper_tables import TABLES, Table
+from propcal.paper.results.table_1 import table_1
+
+NAMES = ("table_1", *TABLES, "claims")
+# What a terminal shows; the others are written only.
+PRINTED = (
+    "table_1",
+    "table_4",
+    "table_4_by_paper",
+    "table_5",
+    "table_6",
+    "table_6_with_ours",
+    "accuracy",
+    "base_models",
+    "claims",
+)
+
+
+def all_tables(
+    evidence: Evidence, cohort: str | PathLike[str] | None = None
+) -> tuple[list[Table], list[str]]:
+    """Every table, in the order of the paper, and sentences on those that cannot be had."""
+    first = table_1(evidence, cohort)
+    others = [*(make(evidence) for make in TABLES.values()), claims_table(judge_all(evidence))]
+    return (others, [first]) if isinstance(first, str) else ([first, *others], [])

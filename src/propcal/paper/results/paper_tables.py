@@ -1,0 +1,259 @@
+"""Tables 4, 5 and 6 beside the published numbers: for the terminal, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from propcal.paper.admissions.settings import BASE, MC, OURS, PAPER_RULE, PMC, RULE
+from propcal.paper.results import accuracy, over_alpha, percent_change, updates_time, wins
+from propcal.paper.results.evidence import METRICS, Evidence
+from propcal.paper.results.seed_intervals import tests, too_few
+
+METHODS = (MC, PMC, OURS)
+NAMES = {OURS: "propcal (ours)"}
+NONE = "–"
+OURS_NOTE = '"ours" is the default method of propcal, which is not in the paper.'
+APART = "Our method takes part; readings as in Table 6. It has one setting for each grouping."
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its name as a file, a title, how it came about, its numbers, and the rows that are shown."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    frame: pd.DataFrame
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    n_texts: int = 2  # the first columns hold words, the others numbers
+    drawing: Any = None  # for a terminal, if rows are not what it should show
+
+    def markdown(self) -> str:
+        """Title, table and notes as Markdown."""
+        from propcal.output.report.render import markdown_text
+
+        align = ["---" if i < self.n_texts else "---:" for i in range(len(self.headings))]
+        rows = [[markdown_text(cell) for cell in row] for row in (self.headings, *self.rows)]
+        lines = ["| " + " | ".join(row) + " |" for row in (rows[0], align, *rows[1:])]
+        body = "\n".join(lines) if self.rows else "Nothing yet."
+        notes = [markdown_text(note) for note in self.notes]
+        return "\n\n".join([f"### {self.title}", body, *notes]) + "\n"
+
+    def to_rich(self) -> Any:
+        """The table for a terminal."""
+        from rich.table import Table as Drawn
+
+        if self.drawing is not None:
+            return self.drawing
+        drawn = Drawn(title=self.title, title_justify="left", title_style="bold", box=None)
+        drawn.pad_edge, drawn.padding = False, (0, 1, 0, 0)
+        drawn.leading = int(any(len(cell) > 40 for row in self.rows for cell in row))  # sentences
+        for i, heading in enumerate(self.headings):
+            words = i < self.n_texts
+            drawn.add_column(heading, justify="left" if words else "right", no_wrap=not words)
+        for row in self.rows:
+            drawn.add_row(*row)
+        return drawn
+
+
+def number(value: Any, form: str = "{:.2f}") -> str:
+    """A number, or a dash where there is none.
+
+    >>> number(-10.83), number(float("nan"))
+    ('-10.83', '–')
+    """
+    return NONE if pd.isna(value) else form.format(value)
+
+
+def table_4(evidence: Evidence) -> Table:
+    """Percent change from the base model, with the published medians."""
+    found = percent_change.percent_change(evidence.trials)
+    rows = []
+    for method in METHODS:
+        for model in evidence.models:
+            part = found[(found["method"] == method) & (found["model"] == model)].set_index("metric")
+            if part.empty:
+                continue
+            cells = [_name(method), model, str(part["n_seeds"].max())]
+            for metric in METRICS:
+                cells += [number(part.at[metric, c], "{:+.2f}") for c in ("change", "published")]
+            rows.append(tuple(cells))
+    names = [f"{name.removesuffix(' loss')} %" for name in METRICS.values()]
+    headings = ("method", "model", "seeds", *(h for name in names for h in (name, "paper")))
+    title = "Table 4: median percent change from the base model"
+    sure = f"{evidence.how_sure()} They are in the CSV." if evidence.n_seeds > 1 else evidence.how_sure()
+    notes = (f"{percent_change.READING} {sure}", OURS_NOTE)
+    return Table("table_4", title, notes, found, headings, tuple(rows))
+
+
+def table_4_by_paper(evidence: Evidence) -> Table:
+    """The same with the losses as the paper defines them."""
+    found = table_4(evidence.by_the_papers_sizes())
+    share = RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]
+    note = (
+        "The same trials and medians as in Table 4. Losses count categories from alpha * lambda * N, a share "
+        f"of {PAPER_RULE['min_share']:g} of the test set, as the paper's definitions of the losses have it; "
+        f"in Table 4 itself from alpha * lambda * gamma, a share of {share:g}, as in Algorithm 1. AUROC does "
+        "not depend on it."
+    )
+    title = "Table 4 by the paper's definition of the losses: median percent change from the base model"
+    return replace(found, name="table_4_by_paper", title=title, notes=(note,))
+
+
+def table_4_by_alpha(evidence: Evidence) -> Table:
+    """The same for each alpha apart: no alpha is picked."""
+    found = percent_change.percent_change(evidence.trials, by=["alpha"])
+    trials = evidence.trials
+    keys = [trials[name] for name in ("method", "model", "alpha")]
+    unchanged: Any = (trials["n_updates"] == 0).groupby(keys).mean()
+    rows = []
+    for (method, model, alpha), part in found.groupby(["method", "model", "alpha"], sort=False):
+        values = part.set_index("metric")["change"]
+        idle = number(100 * unchanged[method, model, alpha], "{:.0f}")
+        changed = [number(values[m], "{:+.2f}") for m in METRICS]
+        cells = (str(method), str(model), f"{alpha:g}", *changed, idle)
+        rows.append((METHODS.index(str(method)), evidence.models.index(str(model)), alpha, cells))
+    names = tuple(f"{name.removesuffix(' loss')} %" for name in METRICS.values())
+    notes = (
+        "Table 4 for each alpha apart; our method has none. To pick the best alpha of a row is to look at "
+        "the test sets. No update: fits that found nothing to correct, so that the base model stays.",
+    )
+    title = "Table 4 by alpha: median percent change from the base model"
+    shown = tuple(cells for *_, cells in sorted(rows))
+    headings = ("method", "model", "alpha", *names, "no update %")
+    return Table("table_4_by_alpha", title, notes, found, headings, shown)
+
+
+def table_5(evidence: Evidence) -> Table:
+    """Updates and seconds to reach the same PMC, with the published ones."""
+    found = updates_time.updates_and_time(evidence.trials)
+    shown: list[tuple[str, ...]] = []
+    for model in evidence.models:
+        for _, row in found[found["model"] == model].sort_values("alpha").iterrows():
+            for name, key in ((MC, "mc"), (PMC, "pmc")):
+                updates = [number(row[f"{p}{key}_updates"], "{:,.0f}") for p in ("", "published_")]
+                seconds = number(row[f"{key}_seconds"], "{:.3f}")
+                printed = number(row[f"published_{key}_seconds"], "{:,.0f}")
+                shown.append((model, f"{row['alpha']:g}", name, *updates, seconds, printed))
+            ratios = [f"{p}{w}_ratio" for w in ("updates", "seconds") for p in ("", "published_")]
+            shown.append(("", "", "ratio", *(number(row[name], "{:.1f}x") for name in ratios)))
+    headings = ("model", "alpha", "method", "updates", "paper", "seconds", "paper")
+    title = "Table 5: updates and time for the same alpha of PMC"
+    notes = (updates_time.READING, "The paper's seconds are of its own code on a cluster.")
+    return Table("table_5", title, notes, found, headings, tuple(shown), n_texts=3)
+
+
+def table_6(evidence: Evidence) -> Table:
+    """How often each is best, by three readings, with the published counts."""
+    return _wins_table(evidence, wins.PUBLISHED, "table_6", "Table 6: best in percent of the comparisons")
+
+
+def table_6_with_ours(evidence: Evidence) -> Table:
+    """The same with our method among those compared; the paper has no such table."""
+    title = "Like Table 6, with our method: best in percent of the comparisons"
+    return _wins_table(evidence, (*wins.PUBLISHED, OURS), "table_6_with_ours", title)
+
+
+def _wins_table(evidence: Evidence, methods: tuple[str, ...], name: str, title: str) -> Table:
+    found = wins.wins(evidence.trials, methods)
+    printed = bool(found["published"].notna().any())
+    rows = []
+    for (reading, metric), part in found.groupby(["reading", "metric"], sort=False):
+        own = part.set_index("method")
+        cells = [str(reading), METRICS[str(metric)], f"{own['comparisons'].max():,}"]
+        for method in methods:
+            cells.append(number(own.at[method, "percent"], "{:.0f}"))
+            cells += [number(own.at[method, "published"], "{:.0f}")] if printed else []
+        rows.append(tuple(cells))
+    names = [_name(method) for method in methods]
+    columns = [heading for name in names for heading in ((name, "paper") if printed else (name,))]
+    readings = "; ".join(f"by {key}: {words}" for key, words in wins.IN_WORDS.items())
+    notes = (wins.READING, f"{readings[0].upper()}{readings[1:]}.") if printed else (APART,)
+    headings = ("winner by", "metric", "n", *columns)
+    return Table(name, title, notes, found, headings, tuple(rows))
+
+
+def best_alphas(evidence: Evidence) -> Table:
+    """Updates and seconds that each method needs for its best median: behind the claims on steps."""
+    found = over_alpha.best_alphas(evidence.trials)
+    rows = []
+    for _, row in found.iterrows():
+        names = (METRICS[row["metric"]], row["model"], row["groups"], row["method"], f"{row['alpha']:g}")
+        cost = (f"{row['n_updates']:,.0f}", f"{row['fit_seconds']:.3f}")
+        rows.append((*names, number(row["median"], "{:.4f}"), *cost))
+    headings = ("metric", "model", "grouping", "method", "alpha", "median", "updates", "seconds")
+    notes = ("The alpha whose median over seeds, gamma and rho is best on the test sets, as in the paper.",)
+    title = "Each method at its best alpha"
+    return Table("best_alpha", title, notes, found, headings, tuple(rows), n_texts=4)
+
+
+def accuracies(evidence: Evidence) -> Table:
+    """How far scores are from outcomes, and from the truth where it is known."""
+    found = accuracy.accuracy(evidence.trials).set_index(["model", "method"])
+    rows = []
+    for model in evidence.models:
+        for method in (BASE, *METHODS):
+            if (model, method) in found.index:
+                values = [number(found.at[(model, method), name], "{:.4f}") for name in accuracy.COLUMNS]
+                seeds = str(found.at[(model, method), "n_seeds"])
+                rows.append((model, NAMES.get(method, method), seeds, *values))
+    headings = ("model", "method", "seeds", *accuracy.COLUMNS.values())
+    title = "Accuracy of the scores (not in the paper)"
+    return Table("accuracy", title, (accuracy.READING,), found.reset_index(), headings, tuple(rows))
+
+
+def base_models(evidence: Evidence) -> Table:
+    """Losses of the base models on the visits they were trained on, and on others."""
+    found = accuracy.base_on_both_sets(evidence.trials)
+    rows = [
+        (model, row["groups"], *(number(row[name], "{:.4f}") for name in found.columns[2:]))
+        for model in evidence.models
+        for _, row in found[found["model"] == model].iterrows()
+    ]
+    headings = ("model", "grouping", "MC training", "MC test", "PMC training", "PMC test")
+    title = "The base models on training and test sets (not in the paper)"
+    return Table("base_models", title, (accuracy.TRAINING_READING,), found, headings, tuple(rows))
+
+
+def significance(evidence: Evidence) -> Table:
+    """Both tests of every pair of methods."""
+    found = tests(evidence.trials)
+    rows = []
+    for _, row in found.iterrows():
+        pair = f"{_name(row['method_a'])} – {_name(row['method_b'])}"
+        names = (METRICS[row["metric"]], row["model"], pair, str(row["n_seeds"]))
+        paired, least = (f"{row[c]:.2g}" for c in ("signed_rank_corrected", "smallest_possible_corrected"))
+        rows.append((*names, f"{row['rank_sum_corrected']:.2g}", row["mark"], paired, least))
+    headings = ("metric", "model", "pair", "seeds", "rank-sum p", "mark", "signed-rank p", "least possible")
+    notes = (
+        "A seed's value is the median over a method's settings. Both p values are multiplied by the number "
+        "of pairs of a metric (Bonferroni); pairs with our method are counted apart. Least possible: of "
+        "the rank-sum test with so many seeds.",
+        too_few(found),
+    )
+    kept = tuple(filter(None, notes))
+    title = "Do methods differ? Two-sided tests"
+    return Table("tests", title, kept, found, headings, tuple(rows), n_texts=3)
+
+
+def _name(method: str) -> str:
+    return {BASE: "base", OURS: "ours"}.get(method, method)
+
+
+TABLES: dict[str, Callable[[Evidence], Table]] = {
+    "table_4": table_4,
+    "table_4_by_paper": table_4_by_paper,
+    "table_4_by_alpha": table_4_by_alpha,
+    "table_5": table_5,
+    "table_6": table_6,
+    "table_6_with_ours": table_6_with_ours,
+    "accuracy": accuracies,
+    "base_models": base_models,
+    "best_alpha": best_alphas,
+    "tests": significance,
+}

@@ -1,0 +1,1 @@
+"""The simulation study, its numbers and its picture."""

@@ -1,0 +1,244 @@
+"""The audit's measures agree with values computed another way."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn import metrics as sk
+
+from propcal.auditing.chance import ScoreCells
+from propcal.auditing.decision_curve import distribution, net_benefit
+from propcal.auditing.hypothesis_tests import combine, group_p_value, holm
+from propcal.auditing.intervals import exact_interval, wilson_interval
+from propcal.auditing.logistic_calibration import calibration
+from propcal.auditing.measures import auroc, brier, log_loss, observed_expected
+from propcal.auditing.sample import Sample
+from propcal.core.logistic import fit_logistic, log_odds, spline_basis
+from propcal.data.rows_to_atoms import rows_to_atoms
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import statsmodels.api as sm
+
+
+def people(n=3000, seed=0, ties=False):
+    rng = np.random.default_rng(seed)
+    score = rng.beta(1.5, 4, n)
+    if ties:
+        score = np.round(score, 2)
+    y = (rng.random(n) < 1 / (1 + np.exp(-(0.3 + 0.8 * np.log((score + 1e-3) / (1 - score)))))).astype(int)
+    return score, y
+
+
+def sample_of(score, y, weight=None):
+    return Sample.of(rows_to_atoms(score, y, None, weight))
+
+
+def glm(design, y, **kw):
+    return sm.GLM(y, design, family=sm.families.Binomial(), **kw).fit(tol=1e-14)
+
+
+@pytest.mark.parametrize("n", [400, 30_000])  # as atoms, and by way of cells
+def test_intercept_slope_and_curve_are_those_of_statsmodels(n):
+    score, y = people(n)
+    sample, x = sample_of(score, y), log_odds(score)
+    found = calibration(sample, np.random.default_rng(0))
+    shift = glm(np.ones((n, 1)), y, offset=x)
+    assert found.intercept.value == pytest.approx(shift.params[0], abs=1e-6)
+    line = glm(sm.add_constant(x), y)
+    assert found.slope.value == pytest.approx(line.params[1], abs=1e-6)
+    spread = sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial()).fit(cov_type="HC0").bse[1]
+    reach = 1.959964 * spread * np.sqrt(n / (n - 2))
+    assert (found.slope.high - found.slope.low) / 2 == pytest.approx(reach, rel=1e-4)
+
+
+@pytest.mark.parametrize("n", [400, 30_000])
+def test_distances_are_those_of_a_spline_fitted_by_statsmodels(n):
+    score, y = people(n)
+    sample, x = sample_of(score, y), log_odds(score)
+    found = calibration(sample, np.random.default_rng(0))
+    events = min(y.sum(), n - y.sum())
+    at = (0.05, 0.275, 0.5, 0.725, 0.95) if events >= 100 else (0.05, 0.35, 0.65, 0.95)
+    cells = sample.cells
+    order = np.argsort(cells.x)
+    reached = np.cumsum(cells.weight[order]) / cells.total
+    knots = cells.x[order][np.searchsorted(reached, np.array(at) * (1 - 1e-12))]
+    fitted = glm(spline_basis(x, knots), y).fittedvalues
+    distance = np.sort(np.abs(fitted - score))
+    assert found.ici.value == pytest.approx(distance.mean(), abs=1e-6)
+    assert found.e50.value == pytest.approx(distance[int(np.ceil(0.5 * n)) - 1], abs=1e-6)
+    assert found.e90.value == pytest.approx(distance[int(np.ceil(0.9 * n)) - 1], abs=1e-6)
+    assert found.emax.value == pytest.approx(distance.max(), abs=1e-6)
+
+
+def test_brier_log_loss_and_auroc_are_those_of_scikit_learn():
+    score, y = people(ties=True)
+    sample = sample_of(score, y)
+    assert brier(sample).value == pytest.approx(sk.brier_score_loss(y, score), abs=1e-9)
+    assert log_loss(sample).value == pytest.approx(sk.log_loss(y, score), abs=1e-9)
+    assert auroc(sample).value == pytest.approx(sk.roc_auc_score(y, score), abs=1e-9)
+
+
+def delong_error(score, y):
+    """DeLong's standard error, pair by pair."""
+    one, zero = score[y == 1], score[y == 0]
+    wins = (one[:, None] > zero[None, :]) + 0.5 * (one[:, None] == zero[None, :])
+    return np.sqrt(wins.mean(axis=1).var(ddof=1) / len(one) + wins.mean(axis=0).var(ddof=1) / len(zero))
+
+
+def test_the_interval_of_auroc_is_delongs():
+    score, y = people(700, ties=True)
+    found = auroc(sample_of(score, y))
+    error = delong_error(score, y) / (found.value * (1 - found.value))
+    reach = (np.log(found.high / (1 - found.high)) - np.log(found.low / (1 - found.low))) / 2
+    assert reach == pytest.approx(1.959964 * error, rel=1e-6)
+
+
+def test_observed_expected_by_hand():
+    found = observed_expected(sample_of([0.5] * 4 + [0.25] * 4, [1, 1, 1, 1, 1, 1, 0, 0]))
+    assert found.value == 2.0  # six where three were expected
+    assert found.low < 2 < found.high
+    nobody = observed_expected(sample_of([0.1] * 40, [0] * 39 + [0]))
+    assert nobody.value == 0
+    assert nobody.high == pytest.approx(3.6889 / 4, abs=1e-4)
+
+
+def test_weight_two_is_the_row_twice_in_every_measure():
+    score, y = people(300)
+    weight = np.random.default_rng(1).integers(1, 4, 300).astype(float)
+    twice = sample_of(np.repeat(score, weight.astype(int)), np.repeat(y, weight.astype(int)))
+    once = sample_of(score, y, weight)
+    for measure in (observed_expected, brier, log_loss, auroc):
+        assert measure(once) == pytest.approx(measure(twice), rel=1e-12)
+
+
+def test_survey_weights_of_one_size_change_nothing():
+    score, y = people(300)
+    plain, heavy = sample_of(score, y), sample_of(score, y, np.full(300, 2.5))
+    for measure in (observed_expected, brier, log_loss, auroc):
+        assert measure(heavy) == pytest.approx(measure(plain), rel=1e-9)
+
+
+def test_net_benefit_by_hand():
+    found = net_benefit(sample_of([0.1, 0.3, 0.5, 0.7], [0, 0, 1, 1]))
+    place = list(found["threshold"]).index(0.25)
+    assert found["net_benefit"][place] == pytest.approx(2 / 4 - 1 / 4 * (0.25 / 0.75))
+    assert found["treat_all"][place] == pytest.approx(2 / 4 - 2 / 4 * (0.25 / 0.75))
+    assert found["sensitivity"][place] == 1
+    assert found["specificity"][place] == 0.5
+    assert found["treated"][place] == 0.75
+
+
+def test_the_interval_of_net_benefit_is_that_of_a_mean():
+    score, y = people(500)
+    found = net_benefit(sample_of(score, y))
+    for place in (4, 29, 60):
+        t = found["threshold"][place]
+        each = np.where(score >= t, np.where(y == 1, 1, -t / (1 - t)), 0)
+        assert found["net_benefit"][place] == pytest.approx(each.mean())
+        reach = (found["high"][place] - found["low"][place]) / 2
+        assert reach == pytest.approx(1.959964 * each.std() / np.sqrt(500), rel=1e-6)
+
+
+def test_the_distribution_counts_everybody_once():
+    found = distribution(sample_of([0.0, 0.05, 0.049, 0.99, 1.0], [0, 0, 1, 1, 1]))
+    assert found["people"].sum() == 5
+    assert found["people"][0] == 2
+    assert found["people"][1] == 1
+    assert found["positives"][-1] == 2
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 17), (17, 17), (40, 200)])
+def test_intervals_of_a_rate_are_scipys(k, n):
+    rate, size = np.array([k / n]), np.array([float(n)])
+    exact = binomtest(k, n).proportion_ci(0.98, method="exact")
+    assert exact_interval(rate, size, 0.02) == pytest.approx((exact.low, exact.high), abs=1e-9)
+    wilson = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    assert wilson_interval(rate, size, 1.959963985) == pytest.approx((wilson.low, wilson.high), abs=1e-9)
+
+
+def exact_two_sided(chance, observed):
+    """Twice the smaller tail of a sum of unequal coin tosses, half of the point itself counted."""
+    mass = np.array([1.0])
+    for p in chance:
+        mass = np.convolve(mass, [1 - p, p])
+    upper = mass[observed + 1 :].sum() + mass[observed] / 2
+    return min(1.0, 2 * min(upper, 1 - upper))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(20, 80), st.integers(0, 10_000), st.floats(0.02, 0.9), st.floats(0.1, 0.9))
+def test_p_values_of_small_groups_are_exact(n, seed, mean, where):
+    rng = np.random.default_rng(seed)
+    chance = np.clip(rng.beta(5 * mean, 5 * (1 - mean), n), 0.005, 0.995)
+    observed = round(chance.sum() + (where - 0.5) * 6 * np.sqrt(np.sum(chance * (1 - chance))))
+    observed = min(max(observed, 1), n - 1)
+    cells = ScoreCells(np.zeros(n, int), np.zeros(n, int), np.ones(n), np.ones(n), chance)
+    _, p = group_p_value(cells, np.ones(n, bool), observed)
+    exact = exact_two_sided(chance, observed)
+    assert p == pytest.approx(exact, rel=1e-6, abs=1e-9)
+
+
+def test_p_values_far_out_are_small_on_both_sides():
+    chance = np.full(4000, 0.3)
+    cells = ScoreCells(np.zeros(4000, int), np.zeros(4000, int), np.ones(4000), np.ones(4000), chance)
+    for observed in (700, 1700):
+        assert 1e-120 < group_p_value(cells, np.ones(4000, bool), observed)[1] < 1e-40
+
+
+@pytest.mark.parametrize("excess", [-90, -40, 0, 25, 60, 110])
+def test_p_values_of_large_groups_are_close_to_the_exact_ones(excess):
+    chance = np.random.default_rng(3).beta(2, 5, 4000)
+    observed = int(chance.sum()) + excess
+    cells = ScoreCells(np.zeros(4000, int), np.zeros(4000, int), np.ones(4000), np.ones(4000), chance)
+    _, p = group_p_value(cells, np.ones(4000, bool), observed)
+    assert p == pytest.approx(exact_two_sided(chance, observed), rel=0.02)
+
+
+def test_p_values_where_nobody_or_everybody_had_the_outcome():
+    cells = ScoreCells(np.zeros(2, int), np.zeros(2, int), np.full(2, 20.0), np.ones(2), np.array([0.1, 0.2]))
+    assert group_p_value(cells, np.ones(2, bool), 0.0)[1] == pytest.approx(0.9**20 * 0.8**20)
+    assert group_p_value(cells, np.ones(2, bool), 40.0)[1] < 1e-12
+    certain = ScoreCells(np.zeros(1, int), np.zeros(1, int), np.full(1, 20.0), np.ones(1), np.zeros(1))
+    assert group_p_value(certain, np.ones(1, bool), 0.0)[1] == 1.0
+    assert group_p_value(certain, np.ones(1, bool), 1.0)[1] == 0.0
+
+
+def test_the_two_families_of_tests_share_the_error():
+    assert holm(np.array([0.02])).tolist() == [0.02]
+    first, second, largest = combine(["a", "b"], [(3.0, 0.004), (1.0, 0.3)], (3.2, 0.03))
+    assert (first.adjusted_p, first.rejected) == (pytest.approx(0.016), True)  # 2 groups, 2 families
+    assert (second.adjusted_p, second.rejected) == (pytest.approx(0.6), False)
+    assert (largest.adjusted_p, largest.rejected) == (pytest.approx(0.03), True)  # the other half is free
+    only = combine(["a"], [(1.0, 0.04)], (5.0, 0.001))
+    assert [test.rejected for test in only] == [True, True]
+    none = combine(["a"], [(1.0, 0.04)], (5.0, 0.03))
+    assert [test.rejected for test in none] == [False, False]
+    assert combine([], [], (float("nan"), float("nan")))[0].rejected is False
+
+
+def test_data_that_separate_have_no_slope():
+    sample = sample_of([0.1, 0.2, 0.3, 0.7, 0.8, 0.9] * 10, [0, 0, 0, 1, 1, 1] * 10)
+    found = calibration(sample, np.random.default_rng(0))
+    assert np.isnan(found.slope.value)
+    assert np.isnan(found.ici.value)
+    assert np.isfinite(found.intercept.value)
+    assert fit_logistic(np.ones((2, 2)), np.zeros(2), np.ones(2), np.array([0.5, 0.5])) is None
+
+
+def test_one_score_for_everybody_has_a_curve_of_one_point():
+    sample = sample_of([0.3] * 100, [1] * 50 + [0] * 50)
+    found = calibration(sample, np.random.default_rng(0))
+    assert found.ici.value == pytest.approx(0.2)
+    assert found.curve.shape == (1, 4)
+    assert np.isnan(found.slope.value)
+
+
+def test_one_class_only_has_no_calibration_measures():
+    found = calibration(sample_of(np.linspace(0.1, 0.9, 50), np.ones(50)), np.random.default_rng(0))
+    assert np.isnan(found.intercept.value)
+    assert found.curve is None
+    assert np.isnan(auroc(sample_of(np.linspace(0.1, 0.9, 50), np.ones(50))).value)

@@ -1,0 +1,407 @@
+"""`propcal audit` on files."""
+
+import inspect
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import propcal
+from propcal import Atoms, Correction, Groups, PMCBoost
+from propcal.cli import main
+from propcal.cli.fail_on import NAMES, thresholds
+from propcal.errors import InputError
+
+CANARY = "canary-7f3a"
+OPEN = ("--suppress", "0")
+COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """List how the statistics were called."""
+    seen = []
+
+    def remember(function):
+        def call(*arguments, **settings):
+            told = settings.pop("progress")
+            told(1, 2)  # can be told, on a terminal or elsewhere
+            seen.append((arguments, settings))
+            return function(*arguments, **settings)
+
+        return call
+
+    monkeypatch.setattr(propcal, "audit", remember(propcal.audit), raising=False)
+    monkeypatch.setattr(propcal, "compare", remember(propcal.compare), raising=False)
+    return seen
+
+
+@pytest.fixture
+def files(cohort):
+    n = len(cohort)
+    extra = {"age": np.arange(n) % 90, "id": [f"{CANARY}-{i}" for i in range(n)]}
+    people = cohort.rename(columns={"score": "risk"}).assign(**extra)
+    people.to_csv("visits.csv", index=False)
+    people.to_parquet("visits.parquet")
+    return people
+
+
+@pytest.fixture
+def run(capfd):
+    def call(*arguments, code=0):
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        out, err = capfd.readouterr()
+        assert end.value.code == code, out + err
+        assert CANARY not in out + err
+        assert "Traceback" not in err
+        return out, err
+
+    return call
+
+
+def test_the_verdict_comes_first_and_the_next_command_last(files, calls, run):
+    out, err = run("audit", "visits.csv", *COLUMNS)
+    assert out.startswith("Verdict: miscalibrated beyond noise\n")
+    order = [out.index(word) for word in ("Losses", "Worst categories", "Groups", "Notes", "To correct it")]
+    assert order == sorted(order)
+    *text, command = out.splitlines()
+    assert command == "  propcal fit visits.csv --score risk --outcome y --groups race,gender -o model.json"
+    assert max(map(len, text)) <= 80
+    assert err == ""
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("source", ["visits.csv", "visits.parquet", "visits.atoms"])
+def test_the_same_atoms_are_audited_from_every_file(files, run, source):
+    atoms = Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"])
+    atoms.save("visits.atoms")
+    out, _ = run("audit", source, *(() if source.endswith("atoms") else COLUMNS), "--format", "json", *OPEN)
+    assert json.loads(out)["settings"]["fingerprint"] == atoms.fingerprint()
+
+
+def test_every_option_reaches_the_audit(files, calls, run):
+    numbers = ("--alpha", "0.1", "--gamma", "0.02", "--rho", "0.2", "--n-bins", "5", "--min-people", "40")
+    more = (
+        "--binning",
+        "quantile",
+        "--intersections",
+        "1",
+        "--missing",
+        "exclude",
+        "--draws",
+        "199",
+        "--seed",
+        "3",
+    )
+    run("audit", "visits.csv", *COLUMNS, *numbers, *more)
+    settings = calls[0][1]
+    assert settings == {
+        "intersections": 1,
+        "missing": "exclude",
+        "alpha": 0.1,
+        "gamma": 0.02,
+        "rho": 0.2,
+        "n_bins": 5,
+        "min_people": 40,
+        "binning": "quantile",
+        "n_draws": 199,
+        "random_state": 3,
+    }
+
+
+def test_groups_in_words_and_options_from_a_file(files, run):
+    Path("propcal.toml").write_text(
+        'score = "risk"\noutcome = "y"\n[audit]\ngroups = ["gender"]\nfail-on = ["pmc > 5"]\n'
+        '[audit.cut]\nage = [40, 65]\n[audit.where]\nelderly = "age >= 75 and gender = F"\n'
+    )
+    out, _ = run("audit", "visits.csv", "--config", "propcal.toml", "--format", "json", *OPEN)
+    words = Groups(columns=["gender"], cuts={"age": [40, 65]}, where={"elderly": "age >= 75 and gender = F"})
+    expected = Atoms.from_frame(files, score="risk", outcome="y", groups=words)
+    assert json.loads(out)["settings"]["fingerprint"] == expected.fingerprint()
+
+
+def test_json_is_all_that_is_printed(files, calls, run):
+    out, err = run("audit", "visits.csv", *COLUMNS, "--format", "json")
+    assert json.loads(out)["verdict"]["conclusion"] == "miscalibrated beyond noise"
+    assert err == ""
+
+
+def test_json_is_written_whole_and_not_over_an_old_file(files, calls, run):
+    out, _ = run("audit", "visits.csv", *COLUMNS, "-o", "audit.json")
+    assert out.startswith("Verdict")
+    first = Path("audit.json").read_text()
+    assert json.loads(first)["verdict"]["conclusion"] == "miscalibrated beyond noise"
+    calls.clear()
+    _, err = run("audit", "missing.csv", *COLUMNS, "-o", "audit.json", code=2)
+    assert err == "propcal: audit.json exists; --force replaces it\n"
+    assert not calls
+    run("audit", "visits.csv", *COLUMNS, "-o", "audit.json", "--force")
+
+
+def test_a_correction_is_audited_beside_the_score(files, calls, run):
+    model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
+    model.correction_.save("model.json")
+    arguments = ("audit", "visits.csv", *COLUMNS[:4], "--groups", "gender", "--correction", "model.json")
+    out, _ = run(*arguments)
+    (scores, atoms), _ = calls[0]
+    assert list(scores) == ["score", "corrected"]
+    assert isinstance(scores["corrected"], Correction)
+    assert atoms.patterns.attributes == ("gender", "correction: race")
+    for word in (
+        "score\nVerdict",
+        "corrected\nVerdict",
+        "corrected against score",
+        "corrected, in full",
+        "Differences are from score",
+    ):
+        assert word in out
+    content = json.loads(run(*arguments, "--format", "json")[0])
+    assert content["format"] == "propcal-comparison"
+
+
+def test_a_correction_of_other_columns_is_compared_as_it_would_be_row_by_row(files, run):
+    learned = Groups(columns=["race"], cuts={"age": [50]})
+    model = PMCBoost(groups=learned).fit(files.risk, files.y, sensitive_features=files[["race", "age"]])
+    model.correction_.save("model.json")
+    audited = Groups(columns=["gender"], cuts={"age": [40, 65]})
+    by_rows = propcal.compare(
+        {"score": files.risk, "corrected": model},
+        files.y,
+        sensitive_features=files[["race", "gender", "age"]],
+        groups=audited,
+        n_draws=200,
+    )
+    words = ("--groups", "gender", "--cut", "age=40,65", "--draws", "200", *OPEN)
+    out, _ = run(
+        "audit", "visits.csv", *COLUMNS[:4], *words, "--correction", "model.json", "--format", "json"
+    )
+    found, expected = json.loads(out), json.loads(by_rows.to_json(suppress=0))
+    for name in ("score", "corrected"):
+        settings = [content["audits"][name]["settings"] for content in (found, expected)]
+        assert settings[0]["fingerprint"] == settings[1]["fingerprint"]
+        assert found["audits"][name]["losses"] == expected["audits"][name]["losses"]
+    for a, b in zip(found["differences"], expected["differences"], strict=True):
+        for name, value in b.items():
+            assert a[name] == (
+                pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
+            ), name
+
+
+def test_groups_coded_in_another_way_than_in_fitting_are_noticed(files, run):
+    model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
+    model.correction_.save("model.json")
+    files.assign(gender=files.gender.map({"F": 2, "M": 1})).to_csv("recoded.csv", index=False)
+    arguments = ("audit", "recoded.csv", *COLUMNS[:4], "--groups", "race", "--draws", "100")
+    _, err = run(*arguments, "--correction", "model.json")
+    assert "none of the 3,000 values of 'gender' occurred in fitting" in err
+
+
+def test_the_correction_of_atoms_is_audited(files, calls, run):
+    model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
+    model.correction_.save("model.json")
+    Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
+    calls.clear()
+
+    run("audit", "visits.atoms", "--correction", "model.json")
+    scores, atoms = calls[0][0]
+    assert scores["score"] is None
+    assert isinstance(scores["corrected"], Correction)
+    assert isinstance(atoms, Atoms)
+
+
+def test_a_threshold_that_is_passed_ends_with_1(files, calls, run):
+    _, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "pmc > 0.01", "--suppress", "0", code=1)
+    assert err.startswith("propcal: failed: pmc > 0.01: pmc is ")
+    assert err.count("\n") == 1
+    _, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "verdict", "--fail-on", "mc < 9", code=1)
+    assert "the verdict is: miscalibrated beyond noise" in err
+    assert err.count("\n") == 2
+    run(
+        "audit",
+        "visits.csv",
+        *COLUMNS,
+        "--fail-on",
+        "pmc > 50",
+        "--fail-on",
+        "mc.low>=1",
+        "--fail-on",
+        "mc_rms>1",
+    )
+
+
+def test_a_value_that_is_not_known_fails_and_says_so(files, calls, run):
+    few = ("--min-people", "5000", "--format", "json")
+    out, err = run("audit", "visits.csv", *COLUMNS, *few, "--fail-on", "pmc_rms > 0.9", code=1)
+    assert err == "propcal: failed: pmc_rms > 0.9: pmc_rms is not known for these data\n"
+    assert json.loads(out)
+
+
+def test_no_verdict_passes_and_says_so(files, run):
+    _, err = run("audit", "visits.csv", *COLUMNS, "--min-people", "5000", "--fail-on", "verdict")
+    assert err == "propcal: note: verdict: it is insufficient data, which does not fail\n"
+
+
+def test_on_a_terminal_progress_stays_off_standard_output(files, calls, run, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes everything for a terminal then
+    out, err = run("audit", "visits.csv", *COLUMNS, "--format", "json")
+    assert json.loads(out)
+    assert "Auditing..." in err
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("compare", [">", ">=", "<", "<="])
+def test_every_threshold_can_be_said(name, compare):
+    (found,) = thresholds([f" {name}{compare}0.25"])
+    assert (found.name, found.compare, found.limit) == (name, compare, 0.25)
+    assert str(found) == f"{name} {compare} 0.25"
+
+
+@pytest.mark.parametrize(
+    "text", ["pmc", "pmc = 1", "pmc > x", "pmc > ", "foo > 1", "pmc > 1 2", "verdict > 1", "> 1", ""]
+)
+def test_a_threshold_that_makes_no_sense_is_told_before_the_work(files, calls, run, text):
+    with pytest.raises(InputError, match="--fail-on"):
+        thresholds([text])
+    _, err = run("audit", "missing.csv", *COLUMNS, "--fail-on", text, code=2)
+    assert err.startswith(f"propcal: --fail-on {text!r}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--format", "html"), "Invalid value for '--format'"),
+        (("--correction", "visits.csv"), "not a correction file"),
+        (("--groups", "race,gendre"), "Did you mean 'gender'?"),
+        (("--groups", "id"), "'id' has 3,000 different values"),
+        (("--config", "no.toml"), "there is no file no.toml"),
+        (("--weight", "race"), "column 'race' must hold numbers"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_one_line(files, calls, run, arguments, message):
+    _, err = run("audit", "visits.csv", *COLUMNS, *arguments, code=2)
+    assert err.startswith("propcal: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_file_that_is_read_is_never_written(files, run):
+    before = Path("visits.csv").read_bytes()
+    for command in ("audit", "fit"):
+        _, err = run(command, "visits.csv", *COLUMNS, "-o", "visits.csv", "--force", code=2)
+        assert err == "propcal: visits.csv is what is read; name another file to write\n"
+    assert Path("visits.csv").read_bytes() == before
+
+
+def test_what_is_no_file_is_not_replaced(files, run):
+    os.mkfifo("pipe")
+    _, err = run("audit", "visits.csv", *COLUMNS, "-o", "pipe", "--force", code=2)
+    assert "it is no ordinary file" in err
+    assert Path("pipe").is_fifo()
+
+
+def test_a_replaced_file_stays_as_private_as_it_was(files, run):
+    Path("audit.json").touch(mode=0o600)
+    run("audit", "visits.csv", *COLUMNS, "-o", "audit.json", "--force")
+    assert Path("audit.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_next_command_is_told_only_where_something_is_to_be_corrected(files, run):
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--gamma", "0.02", "--binning", "0,0.2,1")
+    assert out.splitlines()[-1].endswith("--gamma 0.02 --binning 0,0.2,1 -o model.json")
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--min-people", "5000")
+    assert "To correct it" not in out
+
+
+def test_columns_in_two_roles_are_refused(files, run):
+    _, err = run("audit", "visits.csv", "--score", "risk", "--outcome", "y", "--groups", "y", code=2)
+    assert "'y' is the outcome and cannot define groups" in err
+    _, err = run("audit", "visits.csv", "--score", "y", "--outcome", "y", "--groups", "race", code=2)
+    assert "named as the score and as the outcome" in err
+
+
+def test_whole_weights_can_be_survey_weights(files, run):
+    files.assign(w=np.arange(len(files)) % 3 + 1).to_csv("weighted.csv", index=False)
+    out, _ = run("audit", "weighted.csv", *COLUMNS, "--weight", "w")
+    assert "3,000 rows stand for" in " ".join(out.split())
+    options = ("--weight", "w", "--weight-kind", "survey", "--format", "json")
+    out, _ = run("audit", "weighted.csv", *COLUMNS, *options)
+    assert json.loads(out)["settings"]["weights"] == "survey"
+
+
+def test_a_fault_of_ours_is_no_failed_threshold(files, run, monkeypatch):
+    def broken(*_, **__):
+        raise KeyError(CANARY)
+
+    monkeypatch.setattr(propcal, "audit", broken)
+    _, err = run("audit", "visits.csv", *COLUMNS, code=70)
+    assert err == "propcal: unexpected KeyError; PROPCAL_DEBUG=1 shows where\n"
+
+    def interrupted(*_, **__):
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr(propcal, "audit", interrupted)
+    run("audit", "visits.csv", *COLUMNS, code=130)
+
+
+def test_a_wrong_seed_is_told(files, run):
+    _, err = run("audit", "visits.csv", *COLUMNS, "--seed", "-1", code=2)
+    assert err.startswith("propcal: --seed must be a whole number at least 0")
+
+
+@pytest.mark.parametrize("source", ["visits.csv", "visits.parquet"])
+def test_the_real_audit_is_shown(files, run, source):
+    out, err = run("audit", source, *COLUMNS, "--draws", "200", "--cluster", "id", "--cut", "age=40,65")
+    assert out.startswith("Verdict: ")
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+    assert err == ""
+
+
+def test_the_real_audit_is_the_library_s(files, run):
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--format", "json", "--suppress", "0")
+    features = files[["race", "gender"]]
+    expected = propcal.audit(files.y, files.risk, sensitive_features=features, n_draws=200)
+    assert json.loads(out) == json.loads(expected.to_json())
+
+
+def test_the_real_comparison_is_shown(files, run):
+    run("fit", "visits.csv", *COLUMNS, "-o", "model.json")
+    shown, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--correction", "model.json")
+    assert "corrected against score" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
+    shown, _ = run("audit", "visits.atoms", "--draws", "200", "--correction", "model.json")
+    assert "corrected\nVerdict: " in shown
+
+
+def test_help_tells_the_defaults_of_the_audit(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    shown = " ".join(run("audit", "--help")[0].split())
+    defaults = {name: p.default for name, p in inspect.signature(propcal.audit).parameters.items()}
+    names = (
+        "alpha",
+        "gamma",
+        "rho",
+        "n_bins",
+        "binning",
+        "intersections",
+        "missing",
+        "min_people",
+        "n_draws",
+    )
+    for name in names:
+        flag = name.replace("n_draws", "draws").replace("_", "-")
+        said = re.search(rf"--{flag} [^│]*?Default: (\S+)", shown)
+        assert said, name
+        assert said[1] == str(defaults[name]), name
+
+
+@pytest.mark.parametrize("name", [*NAMES])
+def test_the_real_audit_knows_every_threshold(files, run, name):
+    run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--fail-on", f"{name} > 100")
+    _, err = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--fail-on", f"{name} < 100", code=1)
+    assert err.startswith(f"propcal: failed: {name} < 100: ")

@@ -1,0 +1,361 @@
+"""One reduction on every engine: the atoms of rows in memory, atom by atom."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from paths import TESTS
+from propcal import Atoms, Groups
+from propcal.core.atoms import SUMS
+from propcal.data.engines import frames_to_atoms as engines
+from propcal.data.engines.frames_to_atoms import atoms_of_engine
+from propcal.data.rows_to_atoms import made_of, resolution_bits
+from propcal.errors import InputError
+
+UNIT = 2.0**-32
+
+
+def hard_scores():
+    """Edges of ten bins and of coarser grids, one unit and one last digit to either side, halves of units."""
+    edges = np.concatenate([np.arange(11) / 10, np.arange(17) / 16, [1 / 3, 2.0**-16, 2.0**-17]])
+    near = [edges, edges + UNIT, edges - UNIT, edges + UNIT / 2, edges - UNIT / 2]
+    near += [np.nextafter(edges, 2), np.nextafter(edges, -2), [-0.0, 5e-324, 1 - 2.0**-53]]
+    found = np.concatenate(near)
+    return found[(found >= 0) & (found <= 1)]
+
+
+def hard_table(n=2400, seed=3):
+    """Columns of every kind on which engines are known to disagree."""
+    rng = np.random.default_rng(seed)
+    score = np.resize(hard_scores(), n)
+    rng.shuffle(score)
+
+    def some(values, kind=None):
+        return pa.array([values[i] for i in rng.integers(0, len(values), n)], kind)
+
+    return pa.table(
+        {
+            "score": score,
+            "single": score.astype(np.float32),
+            "decimal": pa.array(
+                [Decimal(int(v)) / 1000 for v in rng.integers(0, 1001, n)], pa.decimal128(9, 4)
+            ),
+            "truth": some([True, False]),
+            "y": rng.integers(0, 2, n),
+            "label": some([0.0, 1.0, 0.5, 0.1, 1e-12]),
+            "weight": rng.integers(0, 4, n),
+            "survey": rng.random(n) * 3,
+            "text": some(["a", "1", "true", "missing", "nan", "02", None]),
+            "whole": some([1, 2, 20, None], pa.int64()),
+            "small": some([0, 1, 255], pa.uint8()),
+            "real": some([1.0, 2.0, -0.0, 0.0, float("nan"), None]),
+            "sex": some([True, False]),
+            "flag": some([True, False, None]),
+            "money": some([Decimal("1.00"), Decimal("2.50"), Decimal("-0.00"), None], pa.decimal128(6, 2)),
+            "coin": some([Decimal("1.00"), Decimal("20.00"), Decimal("-0.00"), None], pa.decimal128(6, 2)),
+            "ward": some(["ICU", "CCU", "long name", None]).dictionary_encode(),
+            "age": some(
+                [17.999999999999996, 18.0, 40.0, 64.5, 65.0, 90.25, float("nan"), float("inf"), None]
+            ),
+            "fee": some([Decimal("0.30"), Decimal("0.29"), Decimal("70.10"), None], pa.decimal128(8, 2)),
+            "answer": some(["true", "false", None]),
+            "nothing": pa.nulls(n, pa.string()),
+        }
+    )
+
+
+PLAIN = ["text", "whole", "small", "real", "flag", "coin", "ward", "nothing"]
+WORDS = Groups(
+    columns=["text"],
+    cuts={"age": [18, 40, 65], "fee": [0.3, 70.1], "whole": [2]},
+    where={
+        "old": "age >= 65 or (age < 18 and text = a)",
+        "unknown": "age is missing and real is not missing",
+        "one": "whole = 1.0 and not text in [1, '02']",
+        "real one": "real = 1 or real != 2",
+        "money": "money in [2.50, 7]",
+        "single": "single = 0.1",
+        "flagged": "flag",
+        "unflagged": "flag = 0",
+        "answered": "answer",
+        "answered 1": "answer != 1",
+        "ward": "ward not in [ICU, 'long name']",
+        "cheap": "fee <= 0.3 and money > 1",
+        "nobody": "whole = 2.5 or text = 7 or small > 300",
+    },
+)
+ROLES = [
+    {"score": "score", "outcome": "y"},
+    {"score": "score", "outcome": "y", "resolution": 2**-16},
+    {"score": "score", "outcome": "truth", "resolution": 2**-4},
+    {"score": "single", "outcome": "label"},
+    {"score": "decimal", "outcome": "y", "weight": "weight"},
+    {"score": "score", "outcome": "label", "weight": "weight"},
+    {"score": "truth", "outcome": "label", "weight": "survey"},
+    {"score": "y", "outcome": "truth", "weight": "weight", "weight_kind": "survey"},
+]
+
+
+def assert_same(found, expected):
+    """Atom by atom; sums of survey weights up to the order in which they were added."""
+    assert found.patterns.equals(expected.patterns)
+    assert found.patterns.levels == expected.patterns.levels
+    assert found.resolution_bits == expected.resolution_bits
+    for name in ("starts", "score", *SUMS):
+        a, b = getattr(found, name), getattr(expected, name)
+        assert a.dtype == b.dtype, name
+        if name in SUMS and a.dtype.kind == "f":
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=0, err_msg=name)
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def by_engine(frame, *, groups, resolution=None, **roles):
+    """Through the expressions of engines also where a frame is in memory."""
+    return atoms_of_engine(frame, attributes=made_of(groups, {}), bits=resolution_bits(resolution), **roles)
+
+
+def check_everything(frame, table, *, groups=None, roles=ROLES):
+    groups = groups or [Groups(columns=PLAIN), WORDS]
+    for kind in groups:
+        for role in roles:
+            expected = Atoms.from_frame(table, groups=kind, **role)
+            assert_same(by_engine(frame, groups=kind, **role), expected)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars", "pyarrow", "pandas[pyarrow]"])
+def test_an_engine_gives_the_atoms_of_rows_in_memory(engine):
+    table = hard_table()
+    frame = {
+        "duckdb": duckdb.connect().from_arrow,
+        "polars": lambda t: pl.from_arrow(t).lazy(),
+        "pyarrow": lambda t: t,
+        "pandas[pyarrow]": lambda t: t.to_pandas(types_mapper=pd.ArrowDtype),
+    }[engine](table)
+    check_everything(frame, table)
+
+
+def test_columns_of_numpy_give_the_same_atoms_by_either_way():
+    table = hard_table().drop_columns(["nothing", "decimal", "money", "coin", "fee", "flag"])
+    frame = table.to_pandas()
+    groups = Groups(
+        columns=["text", "whole", "small", "real", "ward", "sex"],
+        cuts={"age": [18, 40]},
+        where={"a": "age > 40 or whole = 2 and sex = true", "b": "ward != ICU"},
+    )
+    check_everything(frame, frame, groups=[groups], roles=[r for r in ROLES if r["score"] != "decimal"])
+
+
+@pytest.mark.xdist_group("dask")
+@pytest.mark.parametrize("types", ["pyarrow", "numpy"])
+def test_dask_gives_the_atoms_of_rows_in_memory(dask_client, types):
+    import dask.dataframe as dd
+
+    table = hard_table()
+    if types == "pyarrow":
+        frame = table.to_pandas(types_mapper=pd.ArrowDtype)
+        cases = [(Groups(columns=PLAIN), ROLES[:1]), (WORDS, ROLES[5:6])]
+    else:
+        frame = table.drop_columns(["nothing", "flag", "coin"]).to_pandas()
+        words = Groups(columns=["text", "whole", "real", "ward", "sex"], cuts={"age": [18, 40]})
+        cases = [(words, ROLES[1:2] + ROLES[6:7])]
+    for groups, roles in cases:
+        check_everything(dd.from_pandas(frame, npartitions=3), table, groups=[groups], roles=roles)
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_gives_the_atoms_of_rows_in_memory(spark):
+    table = hard_table()
+    plain = table.set_column(table.schema.get_field_index("small"), "small", table["small"].cast(pa.int16()))
+    frame = spark.createDataFrame(plain).repartition(3)
+    check_everything(frame, table, groups=[Groups(columns=PLAIN)], roles=ROLES[6:7])
+    check_everything(frame, table, groups=[WORDS], roles=ROLES[:1])
+
+
+BAD = {
+    "a missing score": ("score", [0.5, None, float("nan"), 0.1], "'score'.*2 of 4 values are missing"),
+    "an infinite score": ("score", [0.5, float("inf"), -float("inf"), 0.1], "2 of 4 values are infinite"),
+    "percentages": ("score", [50.0, 99.0, 3.0, 1.0], "3 of 4 values lie outside. Percentages"),
+    "log-odds": ("score", [0.5, -2.0, 3.0, 1.0], "2 of 4 values lie outside. Log-odds"),
+    "rounding": ("score", [0.5, 1.0000001, -1e-9, 1.0], "2 of 4 values lie outside. Rounding"),
+    "a missing outcome": ("y", [0.0, None, float("nan"), 1.0], "'y'.*2 of 4 values are missing"),
+    "outcomes 1 and 2": ("y", [1.0, 2.0, 2.0, 1.0], "2 of 4 values lie outside. Recode"),
+    "a missing weight": ("w", [1.0, None, 1.0, float("nan")], "'w' must be 0 or more; 2 of 4 .*missing"),
+    "an infinite weight": ("w", [1.0, float("inf"), 1.0, 1.0], "1 of 4 values are infinite"),
+    "a negative weight": ("w", [1.0, -1.0, 0.0, 1.0], "1 of 4 values are negative"),
+    "weights of 0": ("w", [0.0, 0.0, 0.0, 0.0], "all 4 weights are 0"),
+    "a huge weight": ("w", [1e16, 1.0, 1.0, 1.0], "cannot be added up"),
+    "text": ("score", ["a", "b", "c", "d"], "column 'score' must hold numbers; all .*values are text"),
+    "dates": ("g", pd.date_range("2020", periods=4).tolist(), "'g' holds dates or times"),
+    "fractions": ("g", [0.5, 1.0, 2.0, 3.0], "holds 4 different numbers, not all of them whole"),
+}
+
+
+@pytest.mark.parametrize("trouble", BAD)
+@pytest.mark.parametrize("engine", ["memory", "duckdb", "polars"])
+def test_every_engine_says_the_same_of_bad_input(trouble, engine):
+    column, values, message = BAD[trouble]
+    good = {"score": [0.5, 0.25, 0.75, 1.0], "y": [0, 1, 0, 1], "w": [1, 2, 1, 1], "g": ["a", "b", "a", "b"]}
+    table = pa.table(good | {column: pa.array(values)})
+    frame = {"duckdb": duckdb.connect().from_arrow, "polars": lambda t: pl.from_arrow(t).lazy()}.get(engine)
+    with pytest.raises(InputError, match=message):
+        Atoms.from_frame(frame(table) if frame else table, score="score", outcome="y", groups="g", weight="w")
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_all_troubles_of_a_pass_are_told_at_once(engine):
+    nan = float("nan")
+    table = pa.table(
+        {
+            "s": [nan, nan, 1.5, -0.5, 7.0, 0.5, 0.5, 0.5],
+            "y": [1.0, nan, 1.0, 9.0, 0.0, nan, 2.0, 1.0],
+            "g": ["a", "b"] * 4,
+        }
+    )
+    frame = duckdb.connect().from_arrow(table) if engine == "duckdb" else pl.from_arrow(table).lazy()
+    with pytest.raises(InputError) as error:
+        Atoms.from_frame(frame, score="s", outcome="y", groups="g")
+    assert str(error.value) == (
+        "column 's' must hold probabilities in [0, 1]; 2 of 8 values are missing (NaN). Drop those rows or "
+        "fill them in; also, in other rows, column 's': 3 values lie outside [0, 1]; column 'y': 1 value is "
+        "missing, 1 lies outside [0, 1]"
+    )
+
+
+def test_a_hint_with_a_full_stop_is_followed_by_a_new_sentence():
+    table = pa.table({"s": [50.0, 99.0, 0.5], "y": [1, 0, 2], "g": ["a", "b", "a"]})
+    with pytest.raises(
+        InputError, match=r"Divide by 100\. Also, in other rows, column 'y': 1 value lies out"
+    ):
+        Atoms.from_frame(pl.from_arrow(table).lazy(), score="s", outcome="y", groups="g")
+
+
+def test_no_row_leaves_its_engine(monkeypatch):
+    n, seen = 100_000, []
+    rng = np.random.default_rng(0)
+    table = pa.table({"s": rng.random(n), "y": rng.integers(0, 2, n), "g": rng.choice(["a", "b"], n)})
+    collected = engines.collected
+    monkeypatch.setattr(engines, "collected", lambda query: seen.append(collected(query)) or seen[-1])
+    words = Groups(columns=["g"], cuts={"s": [0.5]}, where={"low": "s < 0.1"})
+    for frame in (pl.from_arrow(table).lazy(), duckdb.connect().from_arrow(table)):
+        atoms = Atoms.from_frame(frame, score="s", outcome="y", groups=words, resolution=2**-4)
+        assert_same(atoms, Atoms.from_frame(table, score="s", outcome="y", groups=words, resolution=2**-4))
+    assert [len(found) for found in seen] == [len(atoms)] * 2
+
+
+def test_rows_of_weight_zero_are_no_rows_whatever_they_hold():
+    table = pa.table({"s": [0.5, None, 7.0], "y": [1, 0, 9], "w": [2, 0, 0], "g": ["a", "b", "c"]})
+    atoms = Atoms.from_frame(pl.from_arrow(table).lazy(), score="s", outcome="y", groups="g", weight="w")
+    assert atoms.to_frame().to_dict("records") == [
+        {"g": "a", "score": 0.5, "people": 2, "weight": 2, "weight_sq": 2, "positives": 2, "positives_sq": 2}
+    ]
+
+
+def test_an_identifier_is_no_group_on_an_engine_either():
+    table = pa.table({"s": np.linspace(0, 1, 900), "y": [0] * 900, "id": [f"p{i}" for i in range(900)]})
+    with pytest.raises(InputError, match="'id' has 900 different values"):
+        Atoms.from_frame(pl.from_arrow(table).lazy(), score="s", outcome="y", groups="id")
+
+
+def test_an_empty_frame_and_a_missing_column_are_told():
+    frame = pl.LazyFrame({"s": [0.5], "y": [1], "g": ["a"]})
+    with pytest.raises(InputError, match="no column 'race'"):
+        Atoms.from_frame(frame, score="s", outcome="y", groups="race")
+    with pytest.raises(InputError, match="'s' is empty: there are no rows"):
+        Atoms.from_frame(frame.filter(pl.col("s") > 1), score="s", outcome="y", groups="g")
+    with pytest.raises(InputError, match=r"Atoms.from_files"):
+        Atoms.from_frame(frame, score="s", outcome="y", cluster="g")
+    with pytest.raises(InputError, match="alone must hold truth values"):
+        Atoms.from_frame(frame, score="s", outcome="y", groups=Groups(columns=[], where={"x": "g"}))
+
+
+@pytest.mark.slow  # a cluster of its own takes half a minute to start
+@pytest.mark.xdist_group("spark")
+def test_an_executor_that_dies_half_way_does_not_change_the_atoms():
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java")
+    script = TESTS / "spark_cluster.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=540, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["executors"] == 2
+    assert found["killed"] == 1
+    assert found["same"] == [True, True]
+
+
+def part_of_people(number, folder):
+    """A part that takes its time, and leaves a mark when it is made."""
+    (Path(folder) / f"{number}-{os.getpid()}").touch()
+    time.sleep(0.3)
+    rng = np.random.default_rng(number)
+    return pd.DataFrame(
+        {"s": rng.random(2000).round(3), "y": rng.integers(0, 2, 2000), "g": rng.choice(["a", "b"], 2000)}
+    )
+
+
+@pytest.mark.slow  # Dask takes its time to notice
+@pytest.mark.xdist_group("dask")
+def test_a_worker_that_dies_half_way_does_not_change_the_atoms(dask_client, tmp_path):
+    import dask.dataframe as dd
+
+    n_parts = 16
+    roles = {"score": "s", "outcome": "y", "groups": "g"}
+    for name in ("marks", "other"):
+        (tmp_path / name).mkdir()
+    marks = tmp_path / "marks"
+    meta = part_of_people(0, tmp_path / "other")
+    frame = dd.from_map(part_of_people, range(n_parts), folder=str(marks), meta=meta[:0])
+    victim = next(iter(dask_client.run(os.getpid).values()))
+
+    def kill():
+        while len(list(marks.iterdir())) < 5:
+            time.sleep(0.02)
+        os.kill(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = Atoms.from_frame(frame, **roles)
+    killer.join()
+    dask_client.wait_for_workers(2, timeout=30)
+    assert victim not in dask_client.run(os.getpid).values()
+    assert len(list(marks.iterdir())) > n_parts  # some parts were made again
+    whole = pd.concat([part_of_people(i, tmp_path / "other") for i in range(n_parts)])
+    assert_same(found, Atoms.from_frame(whole, **roles))
+
+
+def test_what_an_engine_cannot_do_is_told_with_the_next_step(monkeypatch):
+    roles = {"score": "s", "outcome": "y"}
+    engine = duckdb.connect()
+    relation = engine.sql("SELECT 0.5 AS s, 1 AS y")
+    engine.close()
+    with pytest.raises(InputError, match="connection of this DuckDB relation is closed"):
+        Atoms.from_frame(relation, **roles)
+    with pytest.raises(InputError, match=r"Atoms.from_files"):
+        Atoms.from_frame("visits.parquet", **roles)
+    with pytest.raises(InputError, match="DuckDB relation"):
+        Atoms.from_frame(object(), **roles)
+
+    def too_large(*_, **__):
+        raise RuntimeError(
+            "Total size of serialized results of 9 tasks is bigger than spark.driver.maxResultSize"
+        )
+
+    monkeypatch.setattr(nw.LazyFrame, "collect", too_large)
+    with pytest.raises(InputError, match=r"resolution=2\*\*-16"):
+        Atoms.from_frame(pl.LazyFrame({"s": [0.5], "y": [1]}), **roles)

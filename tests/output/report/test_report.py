@@ -1,0 +1,374 @@
+"""The page and its Markdown: what they say, and that nothing can break them."""
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+from paths import ROOT
+from propcal import PMCBoost, audit, compare
+from propcal.cli import main
+from propcal.errors import InputError
+from propcal.output.numbers import per_100
+from propcal.output.report.render import html, markdown
+from propcal.output.report.summary import summarise
+
+SCHEMA = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+CANARY = "canary-91c2"
+VOID = {"meta", "link", "input", "br", "path", "circle"}
+
+
+class Page(HTMLParser):
+    """Elements in order; every one that is opened is closed, and ids are unique."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements, self.text = [], [], []
+        self.feed(text)
+        assert not self.open, self.open
+        ids = [attrs["id"] for _, attrs in self.elements if "id" in attrs]
+        assert len(ids) == len(set(ids))
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.text.append(data)
+
+    def of(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def found(cohort):
+    return audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]], n_draws=200)
+
+
+@pytest.fixture(scope="module")
+def page(found):
+    return found.to_html(suppress=0)
+
+
+def embedded(page):
+    return json.loads(re.search(r'id="audit-data">(.*?)</script>', page).group(1))
+
+
+def test_the_page_is_sound_and_needs_nothing_else(page):
+    parsed = Page(page)
+    assert page.startswith("<!doctype html>\n")
+    assert parsed.of("html") == [{"lang": "en"}]
+    for attribute in ("src", "href", "srcset", "action", "data"):
+        for _, attrs in parsed.elements:
+            assert attrs.get(attribute, "#").startswith(("#", "data:,"))
+    assert not any(name in ("img", "iframe", "object", "embed", "base") for name, _ in parsed.elements)
+    assert not any(key.startswith("on") or key == "style" for _, attrs in parsed.elements for key in attrs)
+    assert "url(" not in page
+    assert "@import" not in page
+    policy = next(m["content"] for m in parsed.of("meta") if "http-equiv" in m)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_headings_are_in_order_and_tables_have_captions_and_scopes(page):
+    parsed = Page(page)
+    levels = [int(name[1]) for name, _ in parsed.elements if re.fullmatch(r"h[1-6]", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert len(parsed.of("table")) == len(parsed.of("caption"))
+    assert all("scope" in attrs for attrs in parsed.of("th"))
+    for attrs in parsed.of("svg"):
+        assert attrs.get("role") == "img" or attrs.get("aria-hidden") == "true"
+    assert {name for name, _ in parsed.elements} >= {"header", "nav", "main", "footer"}
+
+
+def test_the_parts_come_in_the_order_in_which_a_committee_reads(cohort):
+    features = cohort[["race", "gender"]]
+    cal = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
+    both = compare({"score": cohort.score, "new": cal}, cohort.y, sensitive_features=features, n_draws=200)
+    page = both.to_html(correction=cal)
+    parsed = Page(page)
+    sections = [attrs["id"] for attrs in parsed.of("section")]
+    assert sections == ["verdict", "pictures", "groups", "heat", "apart", "change", "correction", "methods"]
+    text = " ".join(parsed.text)
+    assert "The score on this page: new" in re.sub(r"\s+", " ", text)
+    assert "no evidence" in text  # fitted to these very people
+    assert cal.certificate_.sentences()[0] in text
+    assert "What the correction does" in text
+    jsonschema.validate(embedded(page), SCHEMA)
+    assert embedded(page)["format"] == "propcal-comparison"
+
+
+def test_the_verdict_is_two_sentences_and_says_by_how_much(found):
+    top = summarise(found, suppress=0).top
+    assert len(top.verdict) == 2
+    assert top.headline == "Wrong for some, beyond chance"
+    high, low = top.directions
+    groups = found.groups.set_index("group")
+    for direction in (high, low):
+        off = [float(named.off) for named in direction.named]
+        assert off == sorted(off, reverse=True)
+        for named in direction.named:
+            row = groups.loc[named.group]
+            assert row["finding"] == direction.finding
+            assert named.expected == per_100(row["mean_score"])
+            assert named.observed == per_100(row["outcome_rate"])
+    assert len(high.named) + len(high.others) == (groups["finding"] == "too high").sum()
+    assert top.cannot_tell
+    assert top.next_steps
+
+
+def test_values_shown_are_those_of_the_audit(found, page):
+    content = embedded(page)
+    jsonschema.validate(content, SCHEMA)
+    exact = json.loads(found.to_json())
+    for kind in ("groups", "categories"):
+        for row, expected in zip(content[kind], exact[kind], strict=True):
+            for name, value in expected.items():
+                assert row[name] == (pytest.approx(value, rel=1e-5) if isinstance(value, float) else value)
+    rows = re.findall(r'<tr data-category="\d+">(.*?)</tr>', page)
+    assert len(rows) == len(found.categories)
+    for row, (_, category) in zip(rows, found.categories.iterrows()):
+        cells = [
+            unescape(re.sub(r"<[^>]+>", "", cell)) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+        ]
+        assert cells[0] == category["group"]
+        assert cells[1] == category["bin"]
+        assert cells[3] == f"{category['people']:,}"
+        assert cells[4:6] == [per_100(category["mean_score"]), per_100(category["outcome_rate"])]
+
+
+def test_the_same_audit_gives_the_same_page(found):
+    assert found.to_html() == found.to_html()
+
+
+def test_the_file_is_written_whole_or_not_at_all(found, tmp_path, monkeypatch):
+    target = tmp_path / "report.html"
+    assert found.to_html(target) == target.read_text(encoding="utf-8")
+    found.to_markdown(tmp_path / "report.md")
+    assert (tmp_path / "report.md").read_text(encoding="utf-8") == found.to_markdown()
+
+    def full(*args, **kwargs):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    before = target.read_bytes()
+    with pytest.raises(OSError, match="no space"):
+        found.to_html(target)
+    assert target.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.md"]
+
+
+def test_wrong_arguments_are_named(found):
+    with pytest.raises(InputError, match="correction must be"):
+        found.to_html(correction="model.json")
+    with pytest.raises(InputError, match="certificate must be"):
+        found.to_html(certificate=1)
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "'\"`{{ 7*7 }}{% raw %}",
+    "]]>--><!-- </script><b>",
+    "x" * 300,
+    "👩🏽‍⚕️ é ñ",
+    "مرضى السكري",
+    "\u202eright to left override",
+    "Case",
+    "case",
+    "a|b\n# heading *bold* [link](http://example.org)",
+    "line\u2028separator\u0000nul",
+]
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    rng = np.random.default_rng(0)
+    n = 6000
+    frame = pd.DataFrame({'<b>name</b> & "x"': rng.choice(HOSTILE, n), CANARY: rng.random(n)})
+    frame.index = [f"{CANARY}-{i}" for i in range(n)]
+    score = rng.beta(2, 3, n)
+    y = (rng.random(n) < score).astype(int)
+    return audit(y, score, sensitive_features=frame[[frame.columns[0]]], n_draws=100)
+
+
+def test_hostile_names_are_shown_letter_by_letter(hostile):
+    page = hostile.to_html(title="<script>alert(2)</script>", suppress=0)
+    parsed = Page(page)
+    assert len(parsed.of("script")) == 3
+    assert not parsed.of("b")
+    assert not parsed.of("img")
+    text = " ".join(parsed.text)
+    for name in hostile.groups["group"]:
+        assert name.replace("\x00", "") in text.replace("\x00", "")
+    names = [group["group"] for group in embedded(page)["groups"]]
+    assert names == hostile.groups["group"].tolist()
+    assert "49" not in re.findall(r"`(\d+)", page)
+    options = re.findall(r"<option value=\"\d+\"", page)
+    assert len(options) == len(HOSTILE)
+
+
+def test_hostile_names_in_markdown_stay_in_their_cell(hostile):
+    text = hostile.to_markdown(suppress=0)
+    assert "<script" not in text
+    assert "<img" not in text
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table}
+    assert widths <= {3, 6, 7, 9, 12}
+    assert "\n# heading" not in text
+
+
+def test_a_canary_in_an_unrelated_column_or_index_never_appears(cohort):
+    people = cohort.assign(secret=CANARY)
+    people.index = [f"{CANARY}-{i}" for i in range(len(people))]
+    people.to_csv("people.csv", index_label="id")
+    flags = ["--score", "score", "--outcome", "y", "--groups", "race,gender", "--draws", "100"]
+    with pytest.raises(SystemExit) as end:
+        main(["audit", "people.csv", *flags, "--html", "a.html", "--md", "a.md", "-o", "a.json"])
+    assert end.value.code == 0
+    for name in ("a.html", "a.md", "a.json"):
+        text = Path(name).read_text(encoding="utf-8")
+        assert CANARY not in text
+        assert "hidden" in text
+    jsonschema.validate(json.loads(Path("a.json").read_text()), SCHEMA)
+
+
+def test_the_command_line_hides_small_counts_by_default(cohort, capfd):
+    cohort.head(700).to_csv("people.csv", index=False)
+    flags = ["--score", "score", "--outcome", "y", "--groups", "race,gender", "--draws", "100"]
+    with pytest.raises(SystemExit):
+        main(["audit", "people.csv", *flags, "--format", "json"])
+    content = json.loads(capfd.readouterr().out)
+    jsonschema.validate(content, SCHEMA)
+    for row in content["categories"]:
+        if row["people"] is not None:
+            assert row["people"] >= 11
+            assert row["positives"] == 0 or row["positives"] >= 11
+            assert row["people"] - row["positives"] == 0 or row["people"] - row["positives"] >= 11
+    with pytest.raises(SystemExit):
+        main(["audit", "people.csv", *flags])
+    text = capfd.readouterr().out
+    assert "are hidden" in re.sub(r"\s+", " ", text)
+    with pytest.raises(SystemExit):
+        main(["audit", "people.csv", *flags, "--format", "json", "--suppress", "0"])
+    assert None not in [row["people"] for row in json.loads(capfd.readouterr().out)["categories"]]
+
+
+@pytest.mark.parametrize("flag", ["--html", "--md"])
+def test_a_file_that_exists_is_refused_before_the_work(flag, capfd):
+    Path("old").write_text("mine")
+    with pytest.raises(SystemExit) as end:
+        main(["audit", "missing.csv", flag, "old"])
+    assert end.value.code == 2
+    assert capfd.readouterr().err == "propcal: old exists; --force replaces it\n"
+    assert Path("old").read_text() == "mine"
+
+
+def test_one_file_cannot_be_two_reports(capfd):
+    with pytest.raises(SystemExit) as end:
+        main(["audit", "missing.csv", "--html", "a", "--md", "./a"])
+    assert end.value.code == 2
+    assert "must be different files" in capfd.readouterr().err
+
+
+def scored(n, seed=0, levels=3):
+    rng = np.random.default_rng(seed)
+    score = rng.beta(2, 3, n)
+    return rng.integers(0, levels, n).astype(str), score, (rng.random(n) < score).astype(int)
+
+
+def odd_cases():
+    group, score, y = scored(2000)
+    yield "one group", audit(y, score, n_draws=100)
+    yield "all in one level", audit(y, score, sensitive_features=np.repeat("a", 2000), n_draws=100)
+    yield "no eligible category", audit(y, score, sensitive_features=group, min_people=5000, n_draws=100)
+    yield "all scores equal", audit(y, np.full(2000, 0.3), sensitive_features=group, n_draws=100)
+    none = np.where(group == "1", 0, y)
+    yield "no positives in a group", audit(none, score, sensitive_features=group, n_draws=100)
+    yield "nobody has the outcome", audit(0 * y, score, sensitive_features=group, n_draws=100)
+    yield "everybody has it", audit(0 * y + 1, score, sensitive_features=group, n_draws=100)
+    yield "two people", audit([0, 1], [0.2, 0.9], sensitive_features=["a", "b"], n_draws=100)
+    yield "soft labels", audit(score**2, score, sensitive_features=group, n_draws=100)
+    weight = np.random.default_rng(1).exponential(1, 2000) + 0.1
+    yield "survey weights", audit(y, score, sensitive_features=group, sample_weight=weight, n_draws=100)
+    for binning in ("quantile", "geometric", [0, 0.2, 1.0]):
+        yield str(binning), audit(y, score, sensitive_features=group, binning=binning, n_draws=100)
+    people = np.arange(2000) // 3
+    yield "people who come again", audit(y, score, sensitive_features=group, cluster=people, n_draws=100)
+
+
+@pytest.mark.parametrize("suppress", [0, 11])
+def test_odd_data_give_a_sound_page(suppress):
+    for name, a in odd_cases():
+        page = a.to_html(suppress=suppress)
+        parsed = Page(page)
+        text = " ".join(parsed.text)
+        assert not re.search(r"\b(nan|None|inf|NaN)\b", text), name
+        assert "nan" not in " ".join(attrs.get("d", "") for attrs in parsed.of("path")), name
+        jsonschema.validate(embedded(page), SCHEMA)
+        md = a.to_markdown(suppress=suppress)
+        assert not re.search(r"\b(nan|None|NaN)\b", md), name
+
+
+def test_many_groups_fit_on_the_page():
+    rng = np.random.default_rng(0)
+    n = 60_000
+    first, second = rng.integers(0, 20, n).astype(str), rng.integers(0, 24, n).astype(str)
+    frame = pd.DataFrame({"first": first, "second": second})
+    score = rng.beta(2, 3, n)
+    y = (rng.random(n) < score).astype(int)
+    a = audit(y, score, sensitive_features=frame, gamma=1e-4, n_draws=100)
+    assert len(a.groups) > 500
+    parsed = Page(a.to_html())
+    assert len(parsed.of("option")) > 300
+
+
+def test_sixty_groups_are_under_a_megabyte_and_a_half():
+    rng = np.random.default_rng(0)
+    n = 50_000
+    frame = pd.DataFrame({"a": rng.integers(0, 5, n).astype(str), "b": rng.integers(0, 9, n).astype(str)})
+    score = rng.beta(2, 3, n)
+    y = (rng.random(n) < score).astype(int)
+    a = audit(y, score, sensitive_features=frame, gamma=0.001, n_draws=100)
+    assert int(a.groups["kept"].sum()) >= 60
+    for suppress in (0, 11):
+        assert len(a.to_html(suppress=suppress).encode()) < 1_500_000
+
+
+def test_markdown_says_the_same(found):
+    summary = summarise(found)
+    text = markdown(summary)
+    assert text.startswith("# Is this risk score right for everyone?\n")
+    assert summary.top.verdict[1] in text
+    for row in summary.groups:
+        assert f"| {row.ratio} | {row.ratio_interval} | {row.people} |" in text
+    assert html(summary).count("<section") == 6
+
+
+def test_a_comparison_says_what_the_score_before_was(cohort):
+    half = len(cohort) // 2
+    past, new, groups = cohort[:half], cohort[half:], ["race", "gender"]
+    cal = PMCBoost().fit(past.score, past.y, sensitive_features=past[groups])
+    both = compare({"as it is": new.score, "corrected": cal}, new.y, sensitive_features=new[groups])
+    text = both.to_markdown()
+    assert "The score before (as it is): wrong for some, beyond chance. With corrected:" in text
+    assert "## corrected: " in text
+    assert "Nothing here asks for a correction." not in text

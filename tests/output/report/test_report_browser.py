@@ -1,0 +1,257 @@
+"""The page in a real browser, from disk, the network blocked: by mouse, by keyboard, on paper, on a phone."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from paths import ROOT
+from propcal import PMCBoost, audit, compare
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; .ci/run installs it")
+
+
+@pytest.fixture(scope="module")
+def results(cohort):
+    features = cohort[["race", "gender"]]
+    cal = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
+    scores = {"score": cohort.score, "corrected": cal}
+    return {
+        "audit": audit(cohort.y, cohort.score, sensitive_features=features, n_draws=200),
+        "both": compare(scores, cohort.y, sensitive_features=features, n_draws=200),
+        "model": cal,
+    }
+
+
+@pytest.fixture(scope="module")
+def pages(results, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    results["audit"].to_html(folder / "open.html", suppress=0)
+    results["audit"].to_html(folder / "hidden.html")
+    results["both"].to_html(folder / "both.html", correction=results["model"])
+    rng = np.random.default_rng(0)
+    names = rng.choice(["<script>alert(1)</script>", "x" * 300, "مرضى السكري", "👩🏽‍⚕️", "\"'</style>"], 3000)
+    score = rng.beta(2, 3, 3000)
+    y = (rng.random(3000) < score).astype(int)
+    audit(y, score, sensitive_features=names, n_draws=100).to_html(folder / "hostile.html")
+    audit(y[:20], score[:20], sensitive_features=names[:20], n_draws=100).to_html(folder / "few.html")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def visit(browser, pages):
+    """Open a page; it may ask for nothing and say nothing on the console."""
+    contexts, asked, said = [], [], []
+
+    def open_page(name="open", **options):
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        target = (pages / f"{name}.html").as_uri()
+        page.on("request", lambda request: asked.append(request.url) if request.url != target else None)
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: said.append(dialog.message))
+        page.goto(target)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [url for url in asked if not url.startswith("data:")] == []
+    assert said == []
+
+
+def column(page, table, place):
+    return page.eval_on_selector_all(
+        f"#{table} tbody tr:not([hidden])", f"rows => rows.map(r => r.cells[{place}].textContent.trim())"
+    )
+
+
+@pytest.mark.parametrize("name", ["open", "hidden", "both", "hostile", "few"])
+def test_no_request_and_no_message(visit, name):
+    page = visit(name)
+    assert page.title()
+    assert page.locator("#verdict h2").inner_text()
+
+
+def test_values_shown_equal_the_audit(visit, results):
+    page = visit()
+    groups = results["audit"].groups
+    kept = groups[groups["kept"]]
+    assert column(page, "groups-table", 0) == kept["group"].tolist()
+    assert column(page, "groups-table", 2) == [f"{x:.2f}" for x in kept["observed_expected"]]
+    assert column(page, "groups-table", 5) == [f"{x:,}" for x in kept["people"]]
+    content = json.loads(page.locator("#audit-data").text_content())
+    assert [g["people"] for g in content["groups"]] == groups["people"].tolist()
+
+
+def test_sorting_by_mouse(visit):
+    page = visit()
+    heading = page.locator("#groups-table thead th").nth(5)
+    before = column(page, "groups-table", 5)
+    heading.locator("button").click()
+    numbers = [int(x.replace(",", "")) for x in column(page, "groups-table", 5)]
+    assert numbers == sorted(numbers)
+    assert heading.get_attribute("aria-sort") == "ascending"
+    heading.locator("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert [int(x.replace(",", "")) for x in column(page, "groups-table", 5)] == numbers[::-1]
+    assert sorted(before) == sorted(column(page, "groups-table", 5))
+
+
+def test_sorting_by_keyboard_alone(visit):
+    page = visit()
+    page.locator("#find-groups").focus()
+    for _ in range(2):  # past the scrolling region to the first heading
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "group"
+    page.keyboard.press("Enter")
+    names = column(page, "groups-table", 0)
+    assert names == sorted(names, key=str.lower)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    ratios = [float(x) for x in column(page, "groups-table", 2)]
+    assert ratios == sorted(ratios)
+
+
+def test_filtering_by_name_and_finding(visit, results):
+    page = visit()
+    page.locator("#all-categories > summary").click()
+    page.locator("#find-categories").fill("gender=f")
+    table = results["audit"].categories
+    chosen = table[table["group"].str.lower().str.contains("gender=f")]
+    assert column(page, "categories-table", 0) == chosen["group"].tolist()
+    page.locator("#find-finding").select_option("too high")
+    chosen = chosen[chosen["finding"] == "too high"]
+    assert column(page, "categories-table", 0) == chosen["group"].tolist()
+    assert page.locator("[data-shown=categories-table]").inner_text() == f"{len(chosen)} of {len(table)} rows"
+    page.locator("#find-heat").focus()
+    page.keyboard.type("asian")
+    assert set(column(page, "heat-table", 0)) == {n for n in table["group"] if "asian" in n.lower()}
+
+
+def test_the_group_picker_by_mouse_and_by_keyboard(visit, results):
+    page = visit()
+    names = page.eval_on_selector_all("#pick option", "all => all.map(o => o.textContent)")
+    assert page.locator("#line-roc").get_attribute("d") == ""
+    page.select_option("#pick", index=1)
+    first = page.locator("#line-calibration").get_attribute("d")
+    assert first.startswith("M")
+    assert page.locator("#picked-name").inner_text() == names[1]
+    row = results["audit"].groups.set_index("group").loc[names[1]]
+    assert f"AUROC {row['auroc']:.2f}" in page.locator("#told-roc").inner_text()
+    page.locator("#pick").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    assert page.locator("#picked-name").inner_text() == names[2]
+    assert page.locator("#line-calibration").get_attribute("d") != first
+    assert page.locator("#table-roc tbody tr").count() > 5
+    page.select_option("#pick", index=0)
+    assert page.locator("#line-roc").get_attribute("d") == ""
+
+
+def test_details_of_a_cell_by_pointer_and_by_arrow_keys(visit, results):
+    page = visit()
+    cells = page.locator("#heat-table tbody td[data-row]")
+    cells.nth(3).hover()
+    told = page.locator("#detail").inner_text()
+    row = results["audit"].categories.iloc[int(cells.nth(3).get_attribute("data-row"))]
+    assert row["group"] in told
+    assert row["bin"] in told
+    assert f"{row['people']:,}" in told
+    page.locator("#heat-table tbody td[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    place = page.evaluate("[document.activeElement.parentNode.rowIndex, document.activeElement.cellIndex]")
+    assert place == [2, 2]
+    told = page.locator("#detail").inner_text()
+    assert page.evaluate("document.activeElement.parentNode.cells[0].textContent") in told
+    assert page.locator("#heat-table td[tabindex='0']").count() == 1
+
+
+def test_everything_can_be_read_without_javascript(browser, pages):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((pages / "open.html").as_uri())
+    assert page.locator("#groups-table tbody tr").count() > 5
+    assert page.locator("#groups-table thead th .plain").first.is_visible()
+    assert not page.locator("#pick").is_visible()
+    assert not page.locator("button.sort").first.is_visible()
+    assert page.locator("svg.picture").first.is_visible()
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["open", "both", "hostile", "few"])
+def test_a_phone_never_scrolls_sideways(visit, name):
+    page = visit(name, viewport={"width": 360, "height": 740})
+    if page.locator("#pick option").count() > 1:
+        page.select_option("#pick", index=1)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    small = page.evaluate(
+        """[...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && !e.childElementCount
+        && !e.closest('svg, .sr') && e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) < 12)
+        .length"""
+    )
+    assert small == 0
+
+
+@pytest.mark.parametrize("name", ["open", "both", "hostile"])
+def test_on_paper_no_table_is_cut(visit, name):
+    page = visit(name, viewport={"width": 688, "height": 1000})  # A4 less its margins
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    cut = page.evaluate(
+        """[...document.querySelectorAll('table')].filter(t => t.checkVisibility()
+        && t.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+        .map(t => t.caption.textContent)"""
+    )
+    assert cut == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 690
+    assert len(page.pdf(prefer_css_page_size=True)) > 10_000
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed; .ci/run installs it")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["open", "hidden", "both", "hostile", "few"])
+def test_axe_finds_no_serious_violation(browser, pages, name, scheme):
+    context = browser.new_context(color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto((pages / f"{name}.html").as_uri())
+    if page.locator("#pick option").count() > 1:
+        page.select_option("#pick", index=1)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    context.close()
+    serious = [
+        (v["id"], v["impact"], v["nodes"][0]["html"][:200], v["nodes"][0].get("failureSummary", "")[:300])
+        for v in found["violations"]
+        if v["impact"] in ("serious", "critical")
+    ]
+    assert serious == []

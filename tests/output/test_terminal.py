@@ -1,0 +1,96 @@
+"""Results in a terminal: readable at 80 columns, without colour, and whatever groups are called."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import propcal
+from propcal.auditing.verdict import worst_categories
+from propcal.output.terminal import audit_text, plain
+
+
+@pytest.fixture
+def audit(cohort):
+    return propcal.audit(cohort.y, cohort.score, sensitive_features=cohort[["race", "gender"]])
+
+
+def shown(renderable, width=80, **kw):
+    console = Console(width=width, highlight=False, **kw)
+    with console.capture() as text:
+        console.print(renderable)
+    return text.get()
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_lines_fit_the_terminal_and_numbers_are_whole(audit, width):
+    text = shown(audit_text(audit), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    assert f"{audit.losses.loc['pmc', 'value']:.3f}" in text
+    assert "everybody" in text
+
+
+def test_long_names_of_groups_fold(audit):
+    name = "race=American Indian/Alaska Native & insurance=Medicaid & marital status=never married"
+    audit.categories["group"] = audit.groups["group"] = name
+    audit.losses["where"] = f"{name}, scores in [0.5, 0.6)"
+    text = shown(audit_text(audit))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert "marital" in text
+
+
+def test_names_of_groups_are_no_markup_and_cannot_steer_the_terminal(audit):
+    name = "race=[red]A[/red] [link=x]\x1b[2J\r\n:smile:"
+    audit.groups["group"] = audit.categories["group"] = audit.losses["where"] = name
+    text = shown(audit_text(replace(audit, notes=(name,))), 300)
+    assert text.count("race=[red]A[/red] [link=x]?[2J??:smile:") > 5
+    assert "\x1b" not in text
+    assert plain("größe=ü 中") == "größe=ü 中"
+
+
+def test_the_worst_categories_are_the_surest(audit):
+    frame = pd.DataFrame(
+        {
+            "group": list("abcde"),
+            "gap": [0.5, 0.2, -0.3, 0.1, 0.9],
+            "low": [-0.1, 0.1, -0.4, -0.1, 0.5],
+            "high": [1.0, 0.3, -0.2, 0.2, 1.0],
+            "detectable_gap": [0.6, 0.1, 0.1, np.nan, 0.1],
+            "eligible": [True, True, True, True, False],
+        }
+    )
+    assert worst_categories(frame).group.tolist() == ["c", "b", "a", "d"]
+    assert worst_categories(frame, 2).group.tolist() == ["c", "b"]
+
+
+def test_what_is_not_known_is_a_dash(audit):
+    audit.losses.loc[:, ["floor_median", "floor_95", "low", "high"]] = np.nan
+    audit.groups[["observed_expected_low", "observed_expected_high"]] = np.nan
+    audit.categories[["low", "high", "detectable_gap"]] = np.nan
+    text = shown(audit_text(audit))
+    assert "nan" not in text
+    assert "what noise allows is not known" in text
+
+
+def test_groups_left_out_are_marked_with_their_reason(audit):
+    audit.groups.loc[1, ["kept", "reason"]] = [False, "share below gamma=0.05"]
+    text = shown(audit_text(audit))
+    left_out = text[text.index("Left out: ") :]
+    assert f"{audit.groups.group[1]} share below gamma=0.05" in " ".join(left_out.split())
+
+
+def test_nothing_to_look_at_is_said(audit):
+    audit.categories["eligible"] = False
+    text = shown(audit_text(replace(audit, notes=())))
+    assert "No category has enough people" in text
+    assert "Notes" not in text
+
+
+def test_many_groups_are_cut_with_a_count(audit):
+    audit = replace(audit, groups=pd.concat([audit.groups] * 9, ignore_index=True))
+    text = shown(audit_text(audit))
+    assert f"... and {int(audit.groups.kept.sum()) - 25:,} more groups" in text

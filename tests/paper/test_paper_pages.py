@@ -1,0 +1,275 @@
+"""Tables, figures and the page from stores at any stage: what is there is shown, what is not is said."""
+
+import re
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+from typer.testing import CliRunner
+
+from paper_trials import CURVE_GROUPS, like_the_paper, make_store, noisy, trial, whole_store
+from propcal.cli import app, main
+from propcal.errors import InputError
+from propcal.paper.admissions.settings import BASE, GROUPINGS, MC, OURS, PMC, Setting
+from propcal.paper.figures import FILES, pictures
+from propcal.paper.figures.calibration_figure import draw_curves
+from propcal.paper.figures.comparison_figure import draw_comparison
+from propcal.paper.figures.convergence_figure import draw_convergence
+from propcal.paper.figures.over_alpha_figure import UPDATES, draw_over_alpha
+from propcal.paper.reproduction import Reproduction
+from propcal.paper.results.evidence import Evidence
+from propcal.paper.results.paper_tables import TABLES
+from propcal.paper.results.table_1 import table_1
+
+mpl.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def partial(tmp_path_factory):
+    """Three shuffles of LR, four of RF, no DNN."""
+    path = tmp_path_factory.mktemp("partial") / "a.sqlite"
+    whole_store(path, noisy, models=("LR", "RF"))
+    return whole_store(path, noisy, seeds=(7,), models=("RF",))
+
+
+@pytest.fixture(scope="module")
+def evidence(partial):
+    return Evidence.from_store(partial)
+
+
+@pytest.fixture(scope="module")
+def made(evidence):
+    return {name: make(evidence) for name, make in TABLES.items()}
+
+
+def words(picture):
+    return " ".join(text.get_text() for text in picture.figure.findobj(Text) if text.get_text())
+
+
+def test_table_4_shows_the_published_numbers_beside_and_marks_ours(tmp_path):
+    path = whole_store(tmp_path / "a.sqlite", like_the_paper, models=("RF",))
+    rows = TABLES["table_4"](Evidence.from_store(path)).rows
+    assert (rows[1][:3], rows[1][4:7]) == (("PMCBoost", "RF", "3"), ("-0.27", "-17.00", "-17.53"))
+    assert rows[2][:6] == ("ours", "RF", "3", "+0.00", "–", "-50.00")
+    assert [row[0] for row in rows] == ["MCBoost", "PMCBoost", "ours"]
+
+
+def test_table_4_is_shown_a_second_time_by_the_papers_definition_of_the_losses(tmp_path):
+    settings = Setting(BASE, GROUPINGS[0]), Setting(PMC, GROUPINGS[0], 0.1, 0.05, 0.1)
+    losses = ({"mc_loss": 0.1, "paper_mc_loss": 0.04}, {"mc_loss": 0.05, "paper_mc_loss": 0.05})
+    rows = [trial(1, "RF", setting, **loss) for setting, loss in zip(settings, losses)]
+    evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", rows))
+    assert TABLES["table_4"](evidence).rows[0][5] == "-50.00"
+    second = TABLES["table_4_by_paper"](evidence)
+    assert second.rows[0][5] == "+25.00"
+    assert "by the paper's definition of the losses" in second.title
+    page = Reproduction.of(evidence).markdown()
+    assert "(13 visits, alpha 0.1" in page  # 0.1 x 0.05 / 10 of 25,000
+    assert "from alpha * lambda * N (250 visits)" in page
+    assert "are judged a second time by the paper's size of a category; 0 of these" in page
+
+
+def test_table_5_and_6_show_ours_beside_the_published(made):
+    five, six = made["table_5"], made["table_6"]
+    assert [row[4] for row in five.rows[:3]] == ["2,094", "263", "8.0x"]
+    assert six.headings == (
+        "winner by",
+        "metric",
+        "n",
+        "base",
+        "paper",
+        "MCBoost",
+        "paper",
+        "PMCBoost",
+        "paper",
+    )
+    assert six.rows[1][1:3] == ("MC loss", "4")
+    assert six.rows[1][4::2] == ("8", "21", "70")
+
+
+def test_a_store_with_base_models_only_gives_tables_without_rows(tmp_path):
+    path = make_store(tmp_path / "a.sqlite", [trial(1, "LR", Setting(BASE, GROUPINGS[0]))])
+    evidence = Evidence.from_store(path)
+    for name, make in TABLES.items():
+        table = make(evidence)
+        assert table.markdown().startswith(f"### {table.title}"), name
+    assert "Nothing yet." in TABLES["table_4"](evidence).markdown()
+    page = Reproduction.of(evidence)
+    assert len(page.lacking) == 6
+    assert {j.verdict for j in page.judged} == {"cannot be said yet"}
+
+
+def test_markdown_tables_have_as_many_cells_as_headings(made):
+    for table in made.values():
+        lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+
+
+def test_the_comparison_shows_every_method_its_marks_and_what_it_stands_on(evidence):
+    picture = draw_comparison(evidence)
+    said = words(picture)
+    for part in (
+        "propcal (ours)",
+        "Generated visits, no patients",
+        "LR 3, RF 4",
+        "No DNN yet",
+        "ns: p > 1e-2",
+    ):
+        assert part in said
+    assert "no test can come out significant" in " ".join(said.split())
+    points = [line for ax in picture.figure.axes for line in ax.lines if line.get_marker() == "^"]
+    assert len(points) == 4 * 2  # PMCBoost: four metrics, two base models
+    data = picture.data["comparison"].set_index(["model", "method", "metric"])
+    assert points[0].get_xdata()[0] == data.at[("LR", PMC, "auroc"), "median"]
+
+
+def test_curves_show_the_three_groups_where_the_base_model_is_furthest_off(evidence):
+    picture = draw_curves(evidence)
+    assert list(picture.data["calibration_curves_groups"]["group"]) == CURVE_GROUPS[:3]
+    ax = picture.figure.axes[0]
+    base, treated = (line for line in ax.lines if line.get_marker() in ("o", "^"))
+    # 1,500 visits of which 200 were admitted, 200 + 800 expected by the base model, 200 + 200 by PMCBoost
+    assert base.get_xdata()[0] == pytest.approx(1000 / 1500)
+    assert treated.get_xdata()[0] == pytest.approx(400 / 1500)
+    assert base.get_ydata()[0] == pytest.approx(200 / 1500)
+    assert "base model: 160.0 %" in words(picture)
+
+
+def test_convergence_and_updates_are_annotated(evidence):
+    drawn = draw_convergence(evidence)
+    assert {"LR", "RF"} <= {ax.get_title() for ax in drawn.figure.axes}
+    assert re.search(r"\d\.\dx", words(drawn))
+    picture = draw_over_alpha(evidence, UPDATES)
+    data = picture.data["updates_over_alpha"]
+    assert len(picture.figure.axes) == 4  # two base models, two groupings
+    chosen = data[(data["model"] == "LR") & (data["method"] == MC) & (data["groups"] == "race x gender")]
+    shown = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert {f"{loss:.2f}" for loss in chosen["median_pmc_loss"]} <= {*shown}
+
+
+def test_pictures_of_one_seed_speak_of_no_intervals(tmp_path):
+    evidence = Evidence.from_store(whole_store(tmp_path / "a.sqlite", noisy, seeds=(1,), models=("RF",)))
+    drawn, _ = pictures(evidence)
+    for picture in drawn:
+        for text in (words(picture), picture.caption):
+            text = " ".join(text.split())
+            assert "99 %" not in text
+            assert "1 seeds" not in text
+    curves = next(picture for picture in drawn if picture.name == "calibration_curves")
+    assert "RF, 1 seed; " in " ".join(words(curves).split())
+    assert "fewer than 30 people a seed are not drawn" in " ".join(words(curves).split())
+    points = [line for line in curves.figure.axes[0].lines if line.get_marker() in ("o", "^")]
+    assert not any(line.get_clip_on() for line in points)  # a point at 1, 1 is whole
+
+
+def test_a_fit_without_updates_can_be_drawn(tmp_path):
+    settings = [Setting(BASE, GROUPINGS[0]), Setting(OURS, GROUPINGS[0])]
+    settings += [Setting(m, GROUPINGS[0], a, 0.05, 0.1) for m in (MC, PMC) for a in (0.1, 0.2)]
+    path = make_store(tmp_path / "a.sqlite", [trial(1, "DNN", setting) for setting in settings])
+    picture = draw_over_alpha(Evidence.from_store(path), UPDATES)
+    picture.figure.canvas.draw()
+    assert "No LR and RF yet" in words(picture)
+
+
+def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
+    from propcal.paper.admissions.visits import GeneratedVisits, visits_of
+
+    about = GeneratedVisits(rows=2000).about()
+    one = [trial(1, "LR", Setting(BASE, GROUPINGS[0]))]
+    evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", one, about=about))
+    table = table_1(evidence)
+    assert table.rows[-1][0] == "Overall"
+    assert table.rows[-1][5].split("/")[1].startswith("2000 (")
+    assert table.rows[-1][6] == "53589/173561 (31%)"
+    other = Evidence(evidence.trials, evidence.curves, about | {"fingerprint": "another"})
+    assert "generated by another version of propcal" in table_1(other)
+    file = Evidence(evidence.trials, evidence.curves, {"cohort": "a file of visits"})
+    assert table_1(file).endswith("those of a file; --cohort FILE names it.")
+    pages = [Reproduction.of(some).markdown() for some in (evidence, other, file)]
+    assert ["Table 1: admitted" in page for page in pages] == [True, False, False]
+    assert ["Table 1 is not shown" in page for page in pages] == [False, True, True]
+    assert "are in proportion to those of its Table 1" in pages[0]  # 2,000 visits
+    assert not any("are those of the paper's Table 1" in page for page in pages)
+    result = CliRunner().invoke(app, ["paper", "tables", str(tmp_path / "a.sqlite")])
+    assert "Table 1 is not shown" not in result.output
+    result = CliRunner().invoke(
+        app, ["paper", "tables", str(make_store(tmp_path / "b.sqlite", one, about=other.about))]
+    )
+    assert "Table 1 is not shown: the visits of the trials were generated by another" in result.output
+    visits_of(None, 2000).frame.to_parquet(tmp_path / "visits.parquet")
+    with pytest.raises(InputError, match="holds other visits than those"):
+        table_1(other, tmp_path / "visits.parquet")
+
+
+def test_tables_are_printed_and_written_once(partial, tmp_path, capsys):
+    folder = tmp_path / "tables"
+    arguments = ["paper", "tables", str(partial), "-o", str(folder), "--format", "csv"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "110"})
+    assert result.exit_code == 0, result.output
+    for part in (
+        "There are no trials of DNN yet.",
+        "Table 4",
+        "Table 5",
+        "Table 6",
+        "agrees",
+        "propcal (ours)",
+    ):
+        assert part in result.output
+    assert {path.name for path in folder.iterdir()} == {f"{name}.csv" for name in (*TABLES, "claims")}
+    changes = pd.read_csv(folder / "table_4.csv")
+    assert {"change", "low", "high", "published", "n_seeds"} <= {*changes}
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert "exists; --force replaces it" in capsys.readouterr().err
+
+
+def test_the_page_and_figures_come_from_the_store_alone(tmp_path):
+    store = whole_store(tmp_path / "a.sqlite", like_the_paper, models=("LR",))
+    page = tmp_path / "docs" / "page.md"  # in a folder that is made
+    result = CliRunner().invoke(app, ["paper", "reproduction", str(store), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert "no patient is behind any number" in text
+    assert "propcal paper admissions --trials 3 --rows 1000 --models LR -o admissions.sqlite" in text
+    assert "| PMCBoost | LR | 3 | +0.01 | +0.01 | +14.00 | +14.18 |" in text
+    assert "✓ agrees: MC loss of LR is not improved" in text
+    assert "Not drawn: calibration\\_curves: the store has no curves of RF yet." in text
+    assert ">>>" not in text
+    assert "nan" not in text.lower().split()
+    pictures = re.findall(r"\]\((images/reproduction/\w+\.png)\)", text)
+    assert len(pictures) == 6
+    for name in pictures:
+        assert 0 < (page.parent / name).stat().st_size < 300_000
+    again = CliRunner().invoke(app, ["paper", "reproduction", str(store), "-o", str(page)])
+    assert isinstance(again.exception, InputError)
+    assert "exists; --force replaces it" in str(again.exception)
+
+
+def test_figures_write_a_picture_and_its_numbers(tmp_path):
+    store = make_store(
+        tmp_path / "a.sqlite",
+        [
+            trial(seed, "RF", setting, mc_loss=0.1 * seed)
+            for seed in (1, 2)
+            for setting in (Setting(BASE, GROUPINGS[0]), Setting(PMC, GROUPINGS[0], 0.1, 0.05, 0.1))
+        ],
+    )
+    folder = tmp_path / "figures"
+    result = CliRunner().invoke(app, ["paper", "figures", str(store), "-o", str(folder)])
+    assert result.exit_code == 0, result.output
+    written = {path.name for path in folder.iterdir()}
+    assert {"comparison.png", "comparison.csv", "comparison_tests.csv", "mc_loss_over_alpha.csv"} <= written
+    assert written <= {*FILES}
+    assert "Not drawn: convergence" in result.output
+    drawn = pd.read_csv(folder / "mc_loss_over_alpha.csv")
+    assert drawn.loc[drawn["method"] == PMC, "mc_loss"].tolist() == [pytest.approx(0.15)]
+
+
+def test_an_unknown_store_is_one_line_and_leaves_nothing_behind(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["paper", "figures", str(tmp_path / "none.sqlite"), "-o", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert "there are no trials at" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

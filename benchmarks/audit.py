@@ -14,8 +14,9 @@ import numpy as np
 from engine import SHAPES, best, encode, people
 
 from propcal import PMCBoost, audit, compare
+from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import checked_rows
-from propcal.metrics import category_table, dc_of, mc_of, pmc_of
+from propcal.metrics import category_table
 
 SIZES = [10_000, 173_561, 1_000_000]
 EDGES = np.linspace(0, 1, 11)[1:-1]

@@ -8,8 +8,9 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from propcal.core.categories import bucket_sums
 from propcal.core.groups.groups import membership
+from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.metrics import category_table, dc_of, mc_of, pmc_of
+from propcal.metrics import category_table
 
 ALPHA, RHO, DRAWS = 0.1, 0.1, 100
 

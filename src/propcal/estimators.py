@@ -16,16 +16,16 @@ from propcal.core.bins import Binning
 from propcal.core.boosting.boost import Settings, boost
 from propcal.core.correction.correction import Correction, Update
 from propcal.core.correction.fit_summary import Certificate
+from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray
 from propcal.core.groups.groups import Collection, Groups
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
 
 
-class _Boost(BaseEstimator):
-    """What both algorithms share: everything but the cutoff."""
+class Boost(BaseEstimator):
+    """What the algorithms share: everything but the criterion (docs/extending.md)."""
 
-    _proportional: bool
     correction_: Correction
     groups_: Collection
     certificate_: Certificate
@@ -107,7 +107,7 @@ class _Boost(BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             Weight 2 counts a row twice, weight 0 not at all.
         """
-        settings = self._settings()  # a wrong argument is told before the data are read
+        settings = self.settings()  # a wrong argument is told before the data are read
         atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, groups=settings.definition())
         return self._fit(atoms, settings)
 
@@ -115,7 +115,11 @@ class _Boost(BaseEstimator):
         """Learn a correction from atoms; the same as `fit` on the rows they were made of."""
         if not isinstance(atoms, Atoms):
             raise InputError(f"fit_atoms takes Atoms, as from Atoms.from_frame; got {type(atoms).__name__}")
-        return self._fit(atoms, self._settings())
+        return self._fit(atoms, self.settings())
+
+    def _criterion(self) -> Criterion:
+        """How large a gap may be."""
+        raise NotImplementedError
 
     def _random(self, settings: Settings) -> np.random.Generator:
         """A source of random numbers, seeded where any are drawn."""
@@ -125,10 +129,11 @@ class _Boost(BaseEstimator):
             return np.random.default_rng(0)
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _settings(self) -> Settings:
+    def settings(self) -> Settings:
+        """The parameters, checked."""
         arguments = self.get_params(deep=False)
         del arguments["random_state"]
-        return Settings(proportional=self._proportional, **arguments)
+        return Settings(criterion=self._criterion(), **arguments)
 
     def _fit(self, atoms: Atoms, settings: Settings) -> Self:
         result = boost(atoms, settings, self._random(settings))
@@ -186,7 +191,7 @@ class _Boost(BaseEstimator):
         return tags
 
 
-class PMCBoost(_Boost):
+class PMCBoost(Boost):
     """Post-process risk scores for proportional multicalibration, and do no harm.
 
     First a smooth recalibration, for everybody and for each group, learned as far as the data speak
@@ -276,10 +281,11 @@ class PMCBoost(_Boost):
     All 2 categories are within alpha.
     """
 
-    _proportional = True
+    def _criterion(self) -> Criterion:
+        return proportional(self.rho)
 
 
-class MCBoost(_Boost):
+class MCBoost(Boost):
     """Post-process risk scores for multicalibration: as PMCBoost, with the cutoff `alpha`.
 
     Takes the same arguments; `rho` matters to geometric bins and for reporting only.
@@ -293,4 +299,5 @@ class MCBoost(_Boost):
     array([0.2])
     """
 
-    _proportional = False
+    def _criterion(self) -> Criterion:
+        return multicalibration()

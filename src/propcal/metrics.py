@@ -13,7 +13,7 @@ from propcal.core.bins import Binning, make_bins
 from propcal.core.categories import Buckets, Categories, categories, category_min_share
 from propcal.core.grid import IntArray, check_number
 from propcal.core.groups.groups import Groups, definition
-from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
+from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows
 
@@ -57,22 +57,6 @@ def category_table(
 
 def _rows(y: Any, score: Any, features: Any, weight: Any, groups: Groups | None) -> Rows:
     return checked_rows(score, y, features, weight, groups=definition(groups, "all", "level"))
-
-
-def mc_of(table: Categories) -> float:
-    """MC loss of a category table."""
-    return float(largest_gap(table.gap[table.eligible]))
-
-
-def pmc_of(table: Categories, rho: float) -> float:
-    """PMC loss of a category table."""
-    chosen = table.eligible
-    return float(largest_proportional_gap(table.gap[chosen], table.outcome_rate[chosen], rho=rho))
-
-
-def dc_of(table: Categories, rho: float) -> float:
-    """DC loss of a category table."""
-    return float(largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho))
 
 
 def mc_loss(

@@ -16,8 +16,9 @@ from propcal.auditing.measures import auroc_influence, brier, log_loss
 from propcal.auditing.profile import MEASURES
 from propcal.auditing.sample import Sample
 from propcal.core.logistic import expit, fit_logistic, log_odds
+from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.metrics import category_table, dc_of, mc_of, pmc_of
+from propcal.metrics import category_table
 
 pytestmark = pytest.mark.slow
 LARGE = 400_000

@@ -7,7 +7,8 @@ import pytest
 from propcal import Atoms, Groups, audit
 from propcal.core.bins import uniform
 from propcal.core.categories import Buckets, categories
-from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
+from propcal.core.criterion import multicalibration, proportional
+from propcal.core.losses import largest_log_ratio
 from propcal.core.rounding import loss_bounds
 
 RHO, MIN_SHARE, MIN_PEOPLE = 0.1, 0.002, 3
@@ -36,8 +37,8 @@ def table_of(atoms, n_bins):
 def losses(table):
     rate, gap, counts = table.outcome_rate, table.gap, table.eligible
     return (
-        float(largest_gap(gap[counts])),
-        float(largest_proportional_gap(gap[counts], rate[counts], rho=RHO)),
+        float(multicalibration().loss(gap[counts], rate[counts])),
+        float(proportional(RHO).loss(gap[counts], rate[counts])),
         float(largest_log_ratio(np.where(counts, rate, np.nan), rho=RHO)),
     )
 

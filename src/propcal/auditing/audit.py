@@ -332,7 +332,7 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
         "weights": "frequency" if atoms.frequencies else "survey",
         "soft_labels": atoms.soft_labels,
-        "buckets": sample.n_buckets,
+        "buckets": sample.n_clusters,
         "fitted_on_these": bool(found.fitted_on_these),
         "fingerprint": atoms.fingerprint(),
     }

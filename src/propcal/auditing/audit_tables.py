@@ -15,7 +15,7 @@ from propcal.auditing.debiased import Debiased
 from propcal.auditing.hypothesis_tests import (
     CATEGORIES,
     INSUFFICIENT,
-    LEVEL,
+    SIGNIFICANCE,
     UNTESTED,
     WITHIN,
     CalibrationTest,
@@ -24,6 +24,7 @@ from propcal.auditing.intervals import CONFIDENCE, wilson_interval
 from propcal.auditing.loss_intervals import Limits, Loss
 from propcal.auditing.profile import MEASURES, Profile
 from propcal.core.categories import Categories
+from propcal.core.criterion import proportional
 
 POWER = 0.8
 TOO_LOW, TOO_HIGH, LEFT_OUT = "too low", "too high", "left out"
@@ -68,8 +69,8 @@ def categories_frame(
         "rate_high": wilson[1],
         "mean_score": score,
         "gap": table.gap[g, j],
-        "proportional_gap": table.gap[g, j] / np.maximum(rate, rho),
-        "cutoff": alpha * np.maximum(rate, rho),
+        "proportional_gap": table.gap[g, j] / proportional(rho).allowance(rate),
+        "cutoff": proportional(rho).cutoff(rate, alpha),
         "eligible": eligible,
         "reason": np.where(eligible, "", reason),
         "low": low,
@@ -88,7 +89,7 @@ def _finding(eligible: Any, low: Any, high: Any) -> Any:
 
 def detectable(n_tests: int) -> float:
     """Standard errors by which a truth must be off to be found with a chance of 80 %, among so many tests."""
-    return float(norm.ppf(1 - LEVEL / (2 * max(n_tests, 1))) + norm.ppf(POWER))
+    return float(norm.ppf(1 - SIGNIFICANCE / (2 * max(n_tests, 1))) + norm.ppf(POWER))
 
 
 def groups_frame(profiles: Sequence[Profile], tests: Sequence[CalibrationTest]) -> pd.DataFrame:

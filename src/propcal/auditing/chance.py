@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.sample import FEWEST_BUCKETS, atom_buckets
+from propcal.auditing.sample import FEWEST_CLUSTERS, atom_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
+from propcal.core.boosting.null import draw_outcomes
 from propcal.core.categories import Categories, bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.groups import membership
 from propcal.core.reduction import CLUSTER, without_clusters
-from propcal.data.repeat_visits import N_BUCKETS
+from propcal.data.repeat_visits import N_CLUSTERS
 
 MOST_PARTS = 8  # of a bin: within one part all scores are taken as its mean
 MOST_CELLS = 16_000
@@ -66,13 +67,15 @@ def score_cells(atoms: Atoms, bins: Bins, effect: FloatArray | None = None) -> S
     return ScoreCells(pattern, bin_index, weight, typical, np.clip(score / weight, 0, 1))
 
 
-def _draw_positives(cells: ScoreCells, n_draws: int, rng: np.random.Generator) -> FloatArray:
+def _drawn_positives(
+    cells: ScoreCells, n_draws: int, rng: np.random.Generator, *, block: int
+) -> Iterator[FloatArray]:
     """Weight of people with the outcome in each cell, for outcomes drawn by the score."""
     whole = np.maximum(np.ceil(cells.n * (1 - 1e-12)), 1)
-    drawn = rng.binomial(whole.astype(np.int64), cells.score, size=(n_draws, len(cells.score)))
-    deviation = drawn / whole - cells.score
-    deviation *= np.sqrt(whole / cells.n)  # 1 unless survey weights make part of a person
-    return np.asarray(cells.weight * (cells.score + deviation))
+    for drawn in draw_outcomes(whole.astype(np.int64), cells.score, n_draws, rng, block=block):
+        deviation = drawn / whole - cells.score
+        deviation *= np.sqrt(whole / cells.n)  # 1 unless survey weights make part of a person
+        yield np.asarray(cells.weight * (cells.score + deviation))
 
 
 def _draws(
@@ -84,9 +87,8 @@ def _draws(
     place = cells.pattern * n_bins + cells.bin_index
     occupied, first = np.unique(place, return_index=True)
     inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
-    portion = max(1, MOST_NUMBERS // max(len(place), n_patterns * n_bins, inside.shape[0] * n_bins))
-    for begin in range(0, n_draws, portion):
-        drawn = _draw_positives(cells, min(portion, n_draws - begin), rng)
+    block = MOST_NUMBERS // max(len(place), n_patterns * n_bins, inside.shape[0] * n_bins)
+    for drawn in _drawn_positives(cells, n_draws, rng, block=block):
         buckets = np.zeros((len(drawn), n_patterns * n_bins))
         buckets[:, occupied] = np.add.reduceat(drawn, first, axis=1)
         sums = inside @ buckets.reshape(len(drawn), n_patterns, n_bins)
@@ -97,15 +99,15 @@ def _draws(
 def design_effect(atoms: Atoms, bins: Bins) -> FloatArray | None:
     """How many times larger the variance of a bin is because its rows are of the same people.
 
-    Rows are tabulated by bucket of people and by bin; the spread of the buckets is compared with what
+    Rows are tabulated by cluster of people and by bin; the spread of the clusters is compared with what
     independent rows would show. Not below 1; a bin with few outcomes takes the value of all bins
-    together. None if there are too few buckets to tell; ones if every row is a person.
+    together. None if there are too few clusters to tell; ones if every row is a person.
     """
-    bucket = atom_buckets(atoms)
-    if bucket is None:
+    cluster = atom_clusters(atoms)
+    if cluster is None:
         return np.ones(len(bins))
-    known, index = np.unique(bucket[atoms.starts[:-1]], return_inverse=True)
-    if len(known) < FEWEST_BUCKETS:
+    known, index = np.unique(cluster[atoms.starts[:-1]], return_inverse=True)
+    if len(known) < FEWEST_CLUSTERS:
         return None
     tables = []
     for column in (atoms.weight, atoms.positives, atoms.weight_sq, atoms.positives_sq):
@@ -128,8 +130,8 @@ def rows_per_person(atoms: Atoms, bins: Bins) -> float:
 
     What is known to have so many times eleven rows is of eleven people at the least.
     """
-    bucket = atom_buckets(atoms)
-    if bucket is None:
+    cluster = atom_clusters(atoms)
+    if cluster is None:
         return 1.0
     place = next(a for a, name in enumerate(atoms.patterns.attributes) if name == CLUSTER)
     rest = np.delete(atoms.patterns.table, place, axis=1)
@@ -140,27 +142,27 @@ def rows_per_person(atoms: Atoms, bins: Bins) -> float:
         rows, filled = np.zeros((2, int(row.max()) + 1, len(bins)))
         np.add.at(rows, row.reshape(-1), sums)
         np.add.at(filled, row.reshape(-1), (sums > 0).astype(np.float64))
-        few = (filled > 0) & (filled < N_BUCKETS / 2)  # of more, several share a bucket
+        few = (filled > 0) & (filled < N_CLUSTERS / 2)  # of more, several share a cluster
         most = max(most, float(np.max(rows[few] / filled[few], initial=1.0)))
     return most
 
 
 def different_people(atoms: Atoms, table: Categories) -> FloatArray:
-    """How many different people each category has: its rows, or an estimate from the buckets they fill.
+    """How many different people each category has: its rows, or an estimate from the clusters they fill.
 
-    Of many people some share a bucket; the number that would fill as many buckets is taken.
+    Of many people some share a cluster; the number that would fill as many clusters is taken.
     """
-    bucket = atom_buckets(atoms)
-    if bucket is None:
+    cluster = atom_clusters(atoms)
+    if cluster is None:
         return table.people.astype(np.float64)
     inside = membership(table.collection.groups, atoms.patterns)
-    weight, of_pattern = bucket_sums(atoms, table.bins, atoms.people), bucket[atoms.starts[:-1]]
+    weight, of_pattern = bucket_sums(atoms, table.bins, atoms.people), cluster[atoms.starts[:-1]]
     filled = np.zeros(table.people.shape)
     for number in np.unique(of_pattern):
         rows = of_pattern == number
         filled += inside[:, rows] @ weight[rows] > 0
-    people = -N_BUCKETS * np.log1p(-np.minimum(filled, N_BUCKETS - 0.5) / N_BUCKETS)
-    return np.where(filled < N_BUCKETS, people, table.people)
+    people = -N_CLUSTERS * np.log1p(-np.minimum(filled, N_CLUSTERS - 0.5) / N_CLUSTERS)
+    return np.where(filled < N_CLUSTERS, people, table.people)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +174,7 @@ class Noise:
     error : standard error that the outcome rate has if the score is perfect
     effective : number of independent people that a category is worth
     rates : array of shape (n_draws, n_groups, n_bins), outcome rates drawn under a perfect score
-    people : how many different people there are, as far as buckets tell
+    people : how many different people there are, as far as clusters tell
     rows : how many rows they have
     effect : array of shape (n_bins,), the design effect of people who come again
     """
@@ -197,7 +199,7 @@ class Noise:
 
     @classmethod
     def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: np.random.Generator) -> Noise:
-        """Simulate, from atoms that may have buckets of repeated people."""
+        """Simulate, from atoms that may have clusters of repeated people."""
         effect, people = design_effect(atoms, table.bins), different_people(atoms, table)
         atoms = without_clusters(atoms)
         if effect is None or atoms.soft_labels:

@@ -13,6 +13,7 @@ import numpy as np
 from propcal.auditing.chance import Noise
 from propcal.auditing.intervals import accepted, possible_truths
 from propcal.core.categories import Categories
+from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray
 
 
@@ -53,22 +54,22 @@ def debiased(table: Categories, noise: Noise, rho: float) -> list[Debiased]:
         return [Debiased(name, *[float("nan")] * 3) for name in ("mc", "pmc")]
     score, gap = table.mean_score[chosen], table.gap[chosen]
     chance = noise.rates[:, chosen] - score
-    return [_estimate(name, score, gap, chance, floor) for name, floor in (("mc", None), ("pmc", rho))]
+    criteria = {"mc": multicalibration(), "pmc": proportional(rho)}
+    return [_estimate(name, score, gap, chance, criterion) for name, criterion in criteria.items()]
 
 
-def _mean_square(rate: FloatArray, score: FloatArray, rho: float | None) -> FloatArray:
-    gap = rate - score
-    return np.asarray(np.mean((gap if rho is None else gap / np.maximum(rate, rho)) ** 2, axis=-1))
+def _mean_square(rate: FloatArray, score: FloatArray, criterion: Criterion) -> FloatArray:
+    return np.asarray(np.mean(((rate - score) / criterion.allowance(rate)) ** 2, axis=-1))
 
 
 def _estimate(
-    name: str, score: FloatArray, gap: FloatArray, chance: FloatArray, rho: float | None
+    name: str, score: FloatArray, gap: FloatArray, chance: FloatArray, criterion: Criterion
 ) -> Debiased:
-    found = float(_mean_square(score + gap, score, rho))
+    found = float(_mean_square(score + gap, score, criterion))
     path = np.append(0.0, possible_truths(gap, chance))
     truths = np.clip(score + path[:, None] * gap, 0, 1)
-    values = _mean_square(truths, score, rho)
-    drawn = np.array([_mean_square(_noisy(truth, score, chance), score, rho) for truth in truths])
+    values = _mean_square(truths, score, criterion)
+    drawn = np.array([_mean_square(_noisy(truth, score, chance), score, criterion) for truth in truths])
     means = np.maximum.accumulate(drawn.mean(axis=1))
     value = float(np.interp(found, means, values)) if found >= means[0] else found - float(means[0])
     low, high = accepted(path, values, drawn, found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.sample import FEWEST_BUCKETS, Sample
+from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.grid import FloatArray, to_grid
 
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
@@ -51,20 +51,20 @@ def _at_least(part: Any, column: FloatArray) -> FloatArray:
 
 def _variance(sample: Sample, part: Any, odds: FloatArray, benefit: FloatArray) -> FloatArray:
     """Variance of the sum over people of what each contributes beyond the mean."""
-    if sample.bucket is None:
+    if sample.cluster is None:
         right, wrong = (_at_least(part, column) for column in (sample.positives_sq, sample.negatives_sq))
         square = right + odds**2 * wrong - 2 * benefit * (right - odds * wrong)
         return np.asarray(np.maximum(square + benefit**2 * sample.weight_sq.sum(), 0.0))  # rounding
-    if sample.n_buckets < FEWEST_BUCKETS:
+    if sample.n_clusters < FEWEST_CLUSTERS:
         return np.full(len(odds), np.nan)
-    _, index = np.unique(sample.bucket, return_inverse=True)
+    _, index = np.unique(sample.cluster, return_inverse=True)
     sums = []
-    for bucket in range(sample.n_buckets):
-        rows = index == bucket
+    for cluster in range(sample.n_clusters):
+        rows = index == cluster
         right = _at_least(part[rows], sample.positives[rows])
         wrong = _at_least(part[rows], sample.negatives[rows])
         sums.append(right - odds * wrong - benefit * sample.weight[rows].sum())
-    return np.asarray(np.var(sums, axis=0, ddof=1) * sample.n_buckets)
+    return np.asarray(np.var(sums, axis=0, ddof=1) * sample.n_clusters)
 
 
 def distribution(sample: Sample) -> dict[str, FloatArray]:

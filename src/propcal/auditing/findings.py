@@ -17,7 +17,7 @@ from propcal.auditing.hypothesis_tests import (
     group_p_value,
 )
 from propcal.auditing.profile import Profile, audited_groups, profiles
-from propcal.auditing.sample import FEWEST_BUCKETS
+from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.categories import Categories, category_min_share
@@ -109,7 +109,7 @@ def find(
     fitted_on_these: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
-    """Measure everything, from atoms that may have buckets of repeated people."""
+    """Measure everything, from atoms that may have clusters of repeated people."""
     rng = np.random.default_rng(rule.random_state)
     bare = without_clusters(atoms)
     table = rule.table(bare)
@@ -140,10 +140,10 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
         swapped = bool(np.all((atoms.score == 0) | (atoms.score == UNIT)))
         hint = "; scores are all 0 or 1: are score and outcome swapped?" if swapped else ""
         return f"the outcomes are soft labels, whose noise is not known{hint}"
-    filled = everybody.sample.n_buckets
-    if everybody.sample.bucket is not None and filled < FEWEST_BUCKETS:
+    filled = everybody.sample.n_clusters
+    if everybody.sample.cluster is not None and filled < FEWEST_CLUSTERS:
         return (
-            f"the rows come from so few people that they fill fewer than {FEWEST_BUCKETS} of 256 buckets, "
+            f"the rows come from so few people that they fill fewer than {FEWEST_CLUSTERS} of 256 buckets, "
             "too few to see how much people differ"
         )
     return ""
@@ -160,7 +160,7 @@ def _tests(
     inside = membership([profile.size.group for profile in chosen], atoms.patterns)
     found = [
         group_p_value(cells, members[cells.pattern], profile.sample.observed)
-        if profile.sample.bucket is None
+        if profile.sample.cluster is None
         else clustered_p_value(profile.sample)
         for profile, members in zip(chosen, inside)
     ]

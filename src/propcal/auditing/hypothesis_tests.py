@@ -15,11 +15,11 @@ import numpy as np
 from scipy.stats import norm, t
 
 from propcal.auditing.chance import Noise, ScoreCells
-from propcal.auditing.sample import FEWEST_BUCKETS, Sample
+from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.categories import Categories
 from propcal.core.grid import BoolArray, FloatArray
 
-LEVEL = 0.05
+SIGNIFICANCE = 0.05
 SMALL_VARIANCE = 25.0  # of the number of outcomes, below which its distribution is computed exactly
 CATEGORIES = "largest gap of all categories"
 BEYOND, WITHIN, INSUFFICIENT, UNTESTED = (
@@ -119,12 +119,12 @@ def _saddlepoint_tail(
 
 
 def clustered_p_value(sample: Sample) -> tuple[float, float]:
-    """The same where people occur several times: from the spread of the buckets."""
-    if sample.n_buckets < FEWEST_BUCKETS:
+    """The same where people occur several times: from the spread of the clusters."""
+    if sample.n_clusters < FEWEST_CLUSTERS:
         return float("nan"), float("nan")
     error = sample.error(1 - sample.score, -sample.score)
     z = (sample.observed - sample.expected) / error if error > 0 else 0.0
-    return float(z), float(2 * t.sf(abs(z), sample.n_buckets - 1))
+    return float(z), float(2 * t.sf(abs(z), sample.n_clusters - 1))
 
 
 def category_p_value(table: Categories, noise: Noise) -> tuple[float, float]:
@@ -152,7 +152,7 @@ def combine(
         category_p, adjusted = max(chance, 2 * smallest), 2 * adjusted
     found = [*zip(names, group_tests, adjusted), (CATEGORIES, (gap, chance), category_p)]
     return [
-        CalibrationTest(name, z, float(p), float(min(final, 1.0)), bool(final <= LEVEL))
+        CalibrationTest(name, z, float(p), float(min(final, 1.0)), bool(final <= SIGNIFICANCE))
         for name, (z, p), final in found
     ]
 

@@ -44,8 +44,8 @@ def accepted(path: FloatArray, values: FloatArray, drawn: FloatArray, observed: 
     return float(low), float(high)
 
 
-def exact_interval(rate: FloatArray, n: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Clopper and Pearson's interval of a rate among `n` people, each tail `level` / 2.
+def exact_interval(rate: FloatArray, n: FloatArray, error: float) -> tuple[FloatArray, FloatArray]:
+    """Clopper and Pearson's interval of a rate among `n` people, each tail `error` / 2.
 
     >>> low, high = exact_interval(np.array([0.0, 0.5]), np.array([10.0, 10.0]), 0.05)
     >>> low.round(4).tolist(), high.round(4).tolist()
@@ -54,8 +54,8 @@ def exact_interval(rate: FloatArray, n: FloatArray, level: float) -> tuple[Float
     positives = rate * n
     negatives = n - positives
     with np.errstate(invalid="ignore"):
-        low = beta.ppf(level / 2, positives, negatives + 1)
-        high = beta.ppf(1 - level / 2, positives + 1, negatives)
+        low = beta.ppf(error / 2, positives, negatives + 1)
+        high = beta.ppf(1 - error / 2, positives + 1, negatives)
     low, high = np.where(positives <= 0, 0.0, low), np.where(negatives <= 0, 1.0, high)
     return np.where(np.isnan(rate), np.nan, low), np.where(np.isnan(rate), np.nan, high)
 

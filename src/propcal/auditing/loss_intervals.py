@@ -14,8 +14,9 @@ import numpy as np
 from propcal.auditing.chance import Noise
 from propcal.auditing.intervals import CONFIDENCE, exact_interval
 from propcal.core.categories import Categories
+from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.losses import largest_gap, largest_log_ratio, largest_proportional_gap
+from propcal.core.losses import largest_log_ratio
 
 LOSSES = ("mc", "pmc", "dc")
 
@@ -49,16 +50,9 @@ class Limits:
         return cls(*exact_interval(rate, noise.effective, (1 - confidence) / max(n, 1)))
 
 
-def _proportional(rate: FloatArray, score: FloatArray, rho: float) -> FloatArray:
-    return np.asarray(np.abs(rate - score) / np.maximum(rate, rho))
-
-
-def _gap_limits(limits: Limits, score: FloatArray, rho: float | None) -> tuple[float, float]:
-    """Limits of the largest gap, or gap as a share of the rate; both grow away from the score."""
-    ends = [
-        np.abs(end - score) if rho is None else _proportional(end, score, rho)
-        for end in (limits.low, limits.high)
-    ]
+def _gap_limits(limits: Limits, score: FloatArray, criterion: Criterion) -> tuple[float, float]:
+    """Limits of the largest gap by a criterion, which grows away from the score."""
+    ends = [np.abs(end - score) / criterion.allowance(end) for end in (limits.low, limits.high)]
     holds = (limits.low <= score) & (score <= limits.high)
     lowest = np.where(holds, 0.0, np.minimum(*ends))
     if np.isnan(limits.low).all():
@@ -89,13 +83,11 @@ def losses(table: Categories, noise: Noise, rho: float, *, confidence: float = C
     floors = loss_values(noise.rates, table.mean_score, chosen, rho)
     limits = Limits.of(table, noise, confidence)
     score = np.where(chosen, table.mean_score, np.nan)
-    ends = [_gap_limits(limits, score, None), _gap_limits(limits, score, rho)]
+    criteria = (multicalibration(), proportional(rho))
+    ends = [_gap_limits(limits, score, criterion) for criterion in criteria]
     ends.append(_ratio_limits(limits, chosen, rho))
-    places = [
-        _category_name(table, np.abs(table.gap)),
-        _category_name(table, _proportional(table.outcome_rate, table.mean_score, rho)),
-        _pair_name(table, rho),
-    ]
+    sizes = [np.abs(table.gap) / criterion.allowance(table.outcome_rate) for criterion in criteria]
+    places = [*(_category_name(table, size) for size in sizes), _pair_name(table, rho)]
     return [
         Loss(name, float(values[i]), places[i], *_floor(floors[..., i], float(values[i])), *ends[i])
         for i, name in enumerate(LOSSES)
@@ -106,8 +98,7 @@ def loss_values(rate: FloatArray, score: FloatArray, eligible: BoolArray, rho: f
     """The three losses of outcome rates of shape (..., n_groups, n_bins), on the last axis."""
     gap = (rate - score)[..., eligible]
     found = [
-        largest_gap(gap),
-        largest_proportional_gap(gap, rate[..., eligible], rho=rho),
+        *(c.loss(gap, rate[..., eligible]) for c in (multicalibration(), proportional(rho))),
         largest_log_ratio(np.where(eligible, rate, np.nan), rho=rho),
     ]
     return np.stack(found, axis=-1)

@@ -14,6 +14,7 @@ from propcal.auditing.measures import SMALLEST, auroc_influence
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
+from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray, to_grid
 from propcal.core.groups.groups import membership
 
@@ -80,26 +81,26 @@ def mean_square_difference(
     (paired, as both scores see the same outcomes), and the squares of noise, which are taken as
     independent.
     """
-    rho = (None, found[0].rule.rho)[place]
+    criterion = (multicalibration(), proportional(found[0].rule.rho))[place]
     same = np.array_equal(*scores)  # then the noise is the same too
     first, second = (debiased(f.table, f.noise, f.rule.rho)[place].mean_square for f in found)
     sample = Sample.of(joint)
-    before, after = (_pull(f.table, joint, score, rho) for f, score in zip(found, scores))
+    before, after = (_pull(f.table, joint, score, criterion) for f, score in zip(found, scores))
     paired = sample.error(after[0] - before[0], after[1] - before[1])
-    squares = 0.0 if same else sum(_chance_square(f, rho) for f in found)
+    squares = 0.0 if same else sum(_chance_square(f, criterion) for f in found)
     return _interval(sample, first, second, float(np.sqrt(paired**2 + squares)))
 
 
 def _pull(
-    table: Categories, joint: Atoms, score: FloatArray, rho: float | None
+    table: Categories, joint: Atoms, score: FloatArray, criterion: Criterion
 ) -> tuple[FloatArray, FloatArray]:
     """How much a person with and without the outcome pulls at the mean squared gap, for each atom."""
     rate, gap, chosen = table.outcome_rate, table.gap, table.eligible
     with np.errstate(invalid="ignore", divide="ignore"):
-        slope = 2 * gap  # of the squared gap in the rate
-        if rho is not None:
-            floor = np.maximum(rate, rho)
-            slope = slope / floor**2 * np.where(rate > rho, table.mean_score / floor, 1.0)
+        allowed = criterion.allowance(rate)
+        at_score = criterion.offset + criterion.slope * table.mean_score
+        slope = 2 * gap / allowed**2  # of the squared gap in the rate, which the allowance follows above rho
+        slope = slope * np.where(rate > criterion.rho, at_score / allowed, 1.0)
         pull = np.where(chosen, slope / table.weight, 0.0) / max(int(chosen.sum()), 1)
     inside = membership(table.collection.groups, joint.patterns).astype(np.float64)
     positive, negative = (inside.T @ np.where(chosen, pull * part, 0.0) for part in (1 - rate, -rate))
@@ -107,13 +108,11 @@ def _pull(
     return positive[where], negative[where]
 
 
-def _chance_square(found: Findings, rho: float | None) -> float:
+def _chance_square(found: Findings, criterion: Criterion) -> float:
     """Variance of the mean square that a perfect score shows."""
     chosen, rates = found.table.eligible, found.noise.rates
     if not chosen.any() or not len(rates):
         return float("nan")
     score = found.table.mean_score[chosen]
-    gap = rates[:, chosen] - score
-    if rho is not None:
-        gap = gap / np.maximum(rates[:, chosen], rho)
+    gap = (rates[:, chosen] - score) / criterion.allowance(rates[:, chosen])
     return float(np.var(np.mean(gap**2, axis=1)))

@@ -2,7 +2,7 @@
 
 Every measure here is a mean or close to one: its error is a sum over people of small influences.
 The variance of that sum is the sum of their squares if people are independent (under survey
-weights, with the weights squared), and the sum of squares of each bucket's sum if people occur
+weights, with the weights squared), and the sum of squares of each cluster's sum if people occur
 several times. One mechanism thus gives the interval of every measure.
 """
 
@@ -23,12 +23,12 @@ from propcal.core.reduction import CLUSTER
 
 NEAREST = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
 CELLS_PER_UNIT = 256  # of log-odds
-FEWEST_BUCKETS = 10  # with fewer, the spread of the buckets says too little
+FEWEST_CLUSTERS = 10  # with fewer, the spread of the clusters says too little
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Atoms of some people: scores, sums, the bucket of each atom (or None), and whether labels are soft."""
+    """Atoms of some people: scores, sums, the cluster of each atom (or None), and whether labels are soft."""
 
     score: FloatArray
     people: IntArray
@@ -36,7 +36,7 @@ class Sample:
     weight_sq: FloatArray
     positives: FloatArray
     positives_sq: FloatArray
-    bucket: IntArray | None
+    cluster: IntArray | None
     soft: bool = False
 
     @classmethod
@@ -46,7 +46,7 @@ class Sample:
         if patterns is not None:
             runs = [np.arange(atoms.starts[p], atoms.starts[p + 1]) for p in patterns]
             rows = np.concatenate(runs) if runs else np.empty(0, dtype=np.int64)
-        bucket = atom_buckets(atoms)
+        cluster = atom_clusters(atoms)
         return cls(
             score=from_grid(atoms.score[rows]),
             people=atoms.people[rows],
@@ -54,7 +54,7 @@ class Sample:
             weight_sq=atoms.weight_sq[rows].astype(np.float64),
             positives=atoms.positives[rows].astype(np.float64),
             positives_sq=atoms.positives_sq[rows].astype(np.float64),
-            bucket=None if bucket is None else bucket[rows],
+            cluster=None if cluster is None else cluster[rows],
             soft=atoms.soft_labels,
         )
 
@@ -89,9 +89,9 @@ class Sample:
         return np.maximum(self.weight_sq - self.positives_sq, 0.0)
 
     @cached_property
-    def n_buckets(self) -> int:
-        """Buckets of repeated people that occur; 0 if every row is a person."""
-        return 0 if self.bucket is None else len(np.unique(self.bucket))
+    def n_clusters(self) -> int:
+        """Clusters of repeated people that occur; 0 if every row is a person."""
+        return 0 if self.cluster is None else len(np.unique(self.cluster))
 
     @cached_property
     def x(self) -> FloatArray:
@@ -102,7 +102,7 @@ class Sample:
     def cells(self) -> Sample:
         """The same people in narrow cells of the log-odds, each at its mean: enough for any smooth fit."""
         cell = np.floor(self.x * CELLS_PER_UNIT).astype(np.int64)
-        if self.bucket is not None or len(cell) < np.ptp(cell) + 1:
+        if self.cluster is not None or len(cell) < np.ptp(cell) + 1:
             return self
         cell -= cell.min()
         weight: FloatArray = np.bincount(cell, weights=self.weight).astype(np.float64)
@@ -118,7 +118,7 @@ class Sample:
             weight_sq=total(self.weight_sq),
             positives=total(self.positives),
             positives_sq=total(self.positives_sq),
-            bucket=None,
+            cluster=None,
             soft=self.soft,
         )
 
@@ -126,11 +126,11 @@ class Sample:
         """Weighted mean over people of a quantity that depends on score and outcome."""
         return float(np.sum(self.positives * if_positive + self.negatives * if_negative) / self.total)
 
-    def bucket_sums(self, per_atom: FloatArray) -> FloatArray:
-        """Sum of a column (or several) within each bucket that occurs."""
-        assert self.bucket is not None
+    def cluster_sums(self, per_atom: FloatArray) -> FloatArray:
+        """Sum of a column (or several) within each cluster that occurs."""
+        assert self.cluster is not None
         columns = per_atom.reshape(len(per_atom), -1)
-        _, index = np.unique(self.bucket, return_inverse=True)
+        _, index = np.unique(self.cluster, return_inverse=True)
         return np.stack([np.bincount(index, weights=column) for column in columns.T], axis=1)
 
     def covariance(self, if_positive: FloatArray, if_negative: FloatArray) -> FloatArray:
@@ -140,14 +140,14 @@ class Sample:
         """
         one = if_positive.reshape(len(if_positive), -1)
         zero = if_negative.reshape(len(if_negative), -1)
-        if self.bucket is None:  # einsum: for such narrow tables the threads of BLAS cost more than they save
+        if self.cluster is None:  # einsum: in such narrow tables the threads of BLAS cost more than they save
             found = np.einsum("ij,i,ik->jk", one, self.positives_sq, one)
             return np.asarray(found + np.einsum("ij,i,ik->jk", zero, self.negatives_sq, zero))
-        sums = self.bucket_sums(self.positives[:, None] * one + self.negatives[:, None] * zero)
-        if self.n_buckets < FEWEST_BUCKETS:
+        sums = self.cluster_sums(self.positives[:, None] * one + self.negatives[:, None] * zero)
+        if self.n_clusters < FEWEST_CLUSTERS:
             return np.full((one.shape[1],) * 2, np.nan)
         centred = sums - sums.mean(axis=0)
-        return np.asarray(centred.T @ centred * (self.n_buckets / (self.n_buckets - 1)))
+        return np.asarray(centred.T @ centred * (self.n_clusters / (self.n_clusters - 1)))
 
     def error(self, if_positive: FloatArray, if_negative: FloatArray) -> float:
         """Standard error of one sum over people of influences."""
@@ -159,11 +159,11 @@ class Sample:
         if self.soft:
             return float("nan")
         tail = (1 + CONFIDENCE) / 2
-        return float(norm.ppf(tail) if self.bucket is None else t.ppf(tail, max(self.n_buckets - 1, 1)))
+        return float(norm.ppf(tail) if self.cluster is None else t.ppf(tail, max(self.n_clusters - 1, 1)))
 
 
-def atom_buckets(atoms: Atoms) -> IntArray | None:
-    """Bucket of repeated people of each atom, or None if every row is a person."""
+def atom_clusters(atoms: Atoms) -> IntArray | None:
+    """Cluster of repeated people of each atom, or None if every row is a person."""
     if CLUSTER not in atoms.patterns.attributes:
         return None
     place = atoms.patterns.attributes.index(CLUSTER)

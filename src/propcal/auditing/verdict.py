@@ -179,7 +179,7 @@ def rounding_note(found: Findings) -> str:
 
 def notes_of(found: Findings) -> tuple[str, ...]:
     """What a reader must know to read the numbers rightly."""
-    atoms, collection, buckets = found.atoms, found.table.collection, found.everybody.sample.n_buckets
+    atoms, collection, buckets = found.atoms, found.table.collection, found.everybody.sample.n_clusters
     notes = []
     if found.fitted_on_these is not None:
         notes.append(fitting_note(found.fitted_on_these))

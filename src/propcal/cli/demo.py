@@ -163,8 +163,9 @@ def comparison(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: flo
     """The losses of each score on held-out people."""
     from sklearn.metrics import brier_score_loss, roc_auc_score
 
+    from propcal.core.losses import dc_of, mc_of, pmc_of
     from propcal.data.rows_to_atoms import rows_to_atoms
-    from propcal.metrics import category_table, dc_of, mc_of, pmc_of
+    from propcal.metrics import category_table
 
     table = Table(title="Held-out people", title_justify="left")
     for heading in ("", "MC loss", "PMC loss", "DC loss", "AUROC", "Brier"):

@@ -102,7 +102,6 @@ def fit(
       --cut age=40,65 --alpha 0.1 --method mcboost -o model.json
     """
     from propcal import MCBoost, PMCBoost
-    from propcal.core.boosting.boost import Settings
     from propcal.output.files.correction_file import check_target
 
     columns = Columns(
@@ -123,10 +122,10 @@ def fit(
     )
     if guard is not None:
         settings["guard"] = _guard(guard)
-    Settings(proportional=method is Method.PMCBOOST, **settings)  # a wrong option is told before the work
-    check_target(output, force=force, reads=[*files])
     algorithm = PMCBoost if method is Method.PMCBOOST else MCBoost
     model = (algorithm.paper if paper else algorithm)(**settings, **o.given(random_state=seed))
+    model.settings()  # a wrong option is told before the work
+    check_target(output, force=force, reads=[*files])
     grid = o.resolution(resolution)
     with warnings_as_lines():
         with percentage("Reading") as progress:

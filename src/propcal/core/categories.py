@@ -9,6 +9,7 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
+from propcal.core.criterion import proportional
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, exact_fraction, to_grid
 from propcal.core.groups.groups import Collection, membership
 from propcal.core.patterns import Patterns
@@ -73,7 +74,7 @@ class Categories:
             "outcome_rate": rate,
             "mean_score": self.mean_score[g, b],
             "gap": self.gap[g, b],
-            "proportional_gap": self.gap[g, b] / np.maximum(rate, rho),
+            "proportional_gap": self.gap[g, b] / proportional(rho).allowance(rate),
             "eligible": self.eligible[g, b],
         }
         return pd.DataFrame(columns)

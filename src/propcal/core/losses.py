@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
+from propcal.core.categories import Categories
+from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray
 
 
-def largest_gap(gap: FloatArray) -> FloatArray:
-    """MC loss: the largest |outcome rate - mean score| of any category (last axis); NaN if there is none.
-
-    >>> largest_gap(np.array([-0.1, 0.05])).item()
-    0.1
-    """
-    return np.asarray(np.max(np.abs(gap), axis=-1) if gap.shape[-1] else np.full(gap.shape[:-1], np.nan))
+def loss_of(table: Categories, criterion: Criterion) -> float:
+    """The tolerance that the worst eligible category needs."""
+    chosen = table.eligible
+    return float(criterion.loss(table.gap[chosen], table.outcome_rate[chosen]))
 
 
-def largest_proportional_gap(gap: FloatArray, outcome_rate: FloatArray, *, rho: float) -> FloatArray:
-    """PMC loss: the largest gap of any category as a share of its outcome rate.
+def mc_of(table: Categories) -> float:
+    """MC loss: the largest |outcome rate - mean score| of any category."""
+    return loss_of(table, multicalibration())
 
-    Parameters
-    ----------
-    gap, outcome_rate : arrays of shape (..., n_categories)
-    rho : float
-        Floor on the rate we divide by. The paper assumes that every rate is at least `rho`; below
-        it we divide by `rho`, as PMCBoost does.
 
-    >>> largest_proportional_gap(np.array([-0.1, 0.1]), np.array([0.4, 0.8]), rho=0.1).item()
-    0.25
-    """
-    return largest_gap(gap / np.maximum(outcome_rate, rho))
+def pmc_of(table: Categories, rho: float) -> float:
+    """PMC loss: the largest gap of any category as a share of its outcome rate, or of `rho` below it."""
+    return loss_of(table, proportional(rho))
+
+
+def dc_of(table: Categories, rho: float) -> float:
+    """DC loss: the largest log-ratio of two groups' outcome rates in the same bin."""
+    return float(largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho))
 
 
 def largest_log_ratio(outcome_rate: FloatArray, *, rho: float) -> FloatArray:
-    """DC loss: over the bins, and all pairs of groups, the largest |log rate_a - log rate_b|.
+    """Over the bins, and all pairs of groups, the largest |log rate_a - log rate_b|.
 
     Parameters
     ----------

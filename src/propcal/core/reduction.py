@@ -12,7 +12,7 @@ from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of, sort_lev
 from propcal.errors import InputError
 
 SCORE_BITS = 33  # a score is at most 2**32
-# The attribute that holds the bucket of a person who may occur several times; it makes no groups.
+# The attribute that holds the cluster (a hash) of a person who may occur several times; it makes no groups.
 CLUSTER = "cluster bucket"
 
 
@@ -179,7 +179,7 @@ def rescored(atoms: Atoms, score: IntArray) -> Atoms:
 
 
 def without_clusters(atoms: Atoms) -> Atoms:
-    """The same people without the buckets of repeated people; the same atoms if there are none."""
+    """The same people without the clusters of repeated people; the same atoms if there are none."""
     if CLUSTER not in atoms.patterns.attributes:
         return atoms
     fewer, code = _fewer(atoms, [name for name in atoms.patterns.attributes if name != CLUSTER])

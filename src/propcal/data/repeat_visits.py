@@ -1,4 +1,4 @@
-"""Clusters: people who occur several times, as a few buckets of their ids that add up like any attribute."""
+"""Repeat visits: rows of one person share a cluster, a hash of the id that adds up like any attribute."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from propcal.core.patterns import Level
 from propcal.data.levels import distinct, level_key
 from propcal.errors import InputError
 
-N_BUCKETS = 256
-BUCKETS: tuple[Level, ...] = tuple(f"{bucket:03d}" for bucket in range(N_BUCKETS))
+N_CLUSTERS = 256
+CLUSTERS: tuple[Level, ...] = tuple(f"{cluster:03d}" for cluster in range(N_CLUSTERS))
 
 
-def bucket_codes(ids: Any) -> Any:
-    """Bucket of each row: a hash of the id, the same everywhere, so that all rows of a person share one.
+def cluster_codes(ids: Any) -> Any:
+    """Cluster of each row: a hash of the id, the same everywhere, so that all rows of a person share one.
 
-    What happens within a person stays within a bucket, and buckets are as good as independent: their
-    spread is what an interval needs. A bucket says next to nothing about an id.
+    What happens within a person stays within a cluster, and clusters are as good as independent: their
+    spread is what an interval needs. A cluster says next to nothing about an id.
     """
     values, codes = distinct(ids)
-    hashed = np.array([_bucket(level_key(value)) for value in values], dtype=np.int64)
+    hashed = np.array([_cluster(level_key(value)) for value in values], dtype=np.int64)
     absent = int(np.count_nonzero(codes < 0)) + int(np.count_nonzero(hashed[codes[codes >= 0]] < 0))
     if absent:
         raise InputError(
@@ -31,5 +31,5 @@ def bucket_codes(ids: Any) -> Any:
     return hashed[codes].astype(np.int32)
 
 
-def _bucket(key: Level) -> int:
+def _cluster(key: Level) -> int:
     return -1 if key is None else blake2b(key.encode(), digest_size=1).digest()[0]

@@ -23,7 +23,7 @@ from propcal.data.checks import check_lengths, check_scores, check_weights, comp
 from propcal.data.derive import Columns, attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, frame_columns, is_engine_frame, numbers, require
 from propcal.data.levels import encode, encode_known
-from propcal.data.repeat_visits import BUCKETS, bucket_codes
+from propcal.data.repeat_visits import CLUSTERS, cluster_codes
 from propcal.errors import InputError
 
 EVERY_COLUMN = Groups()
@@ -146,9 +146,9 @@ def checked_rows(
     if CLUSTER in attributes:
         raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
     if ids is not None:
-        buckets = bucket_codes(ids)
-        attributes, levels = (*attributes, CLUSTER), [*levels, BUCKETS]
-        codes.append(buckets if counts is None else buckets[counts])
+        clusters = cluster_codes(ids)
+        attributes, levels = (*attributes, CLUSTER), [*levels, CLUSTERS]
+        codes.append(clusters if counts is None else clusters[counts])
     patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
     return Rows(patterns, code, values, outcome, weight)
 

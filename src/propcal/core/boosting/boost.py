@@ -15,11 +15,12 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.boosting import kernel as kernel
 from propcal.core.boosting.guard import noise_limit, standard_errors
-from propcal.core.boosting.smooth_fit import LEVEL, Learned, learn_start
-from propcal.core.boosting.state import Rule, Scores
+from propcal.core.boosting.smooth_fit import SIGNIFICANCE, Learned, learn_start
+from propcal.core.boosting.state import BoostingState, UpdateRule
 from propcal.core.categories import category_min_share
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import Certificate
+from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number
 from propcal.core.groups.groups import Collection, Groups, definition
 from propcal.core.reduction import without_clusters
@@ -34,7 +35,7 @@ SEED = 0
 class Settings:
     """Parameters of a boosting run; see `propcal.PMCBoost` for what each means."""
 
-    proportional: bool
+    criterion: Criterion
     alpha: float = 0.05
     gamma: float = 0.05
     rho: float = 0.1
@@ -72,11 +73,6 @@ class Settings:
         """How people are divided; the two short arguments are another way to say it."""
         return definition(self.groups, self.intersections, self.missing)
 
-    @property
-    def method(self) -> str:
-        """Name of the algorithm."""
-        return "PMCBoost" if self.proportional else "MCBoost"
-
 
 @dataclass(frozen=True, eq=False)
 class BoostResult:
@@ -113,9 +109,9 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
         started = replace(atoms, score=score)
     rule = _rule(started, settings, collection, bins)
-    scores = Scores(started, bins, collection)
+    state = BoostingState(started, bins, collection)
     most = int(settings.max_updates) - (learned.start is not None)
-    batches, converged = _sweeps(scores, settings, rule, most, rng)
+    batches, converged = _sweeps(state, settings, rule, most, rng)
     correction = Correction(
         patterns=atoms.patterns,
         groups=collection.groups,
@@ -125,35 +121,34 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         unseen=settings.unseen,
         about=_about(settings, atoms, rule.z),
     )
-    certificate = _certificate(scores, settings, rule, collection, bins, correction, learned)
+    certificate = _certificate(state, settings, rule, collection, bins, correction, learned)
     return BoostResult(correction, collection, certificate, len(batches), converged)
 
 
-def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) -> Rule:
+def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) -> UpdateRule:
     """When to update, in the units and numbers of the kernel."""
-    rho = settings.rho * UNIT if settings.proportional else -1.0
     min_share = category_min_share(settings.alpha, settings.gamma, bins)
     if settings.guard == "noise":
         rng = np.random.default_rng(SEED)
         z = noise_limit(atoms, collection, bins, min_share=min_share, rng=rng)
     else:
         z = float(settings.guard or 0.0)
-    return Rule(float(settings.alpha), rho, z, min_share)
+    return UpdateRule.of(settings.criterion, float(settings.alpha), z=z, min_share=min_share)
 
 
 def _certificate(
-    scores: Scores,
+    state: BoostingState,
     settings: Settings,
-    rule: Rule,
+    rule: UpdateRule,
     collection: Collection,
     bins: Bins,
     correction: Correction,
     learned: Learned,
 ) -> Certificate:
     """What the sums of the categories say at the end of a fit."""
-    sums = scores.category_sums().astype(np.float64)
+    sums = state.category_sums().astype(np.float64)
     size = sums[:, :, kernel.SIZE]
-    group, j = np.nonzero((size > 0) & (size / scores.total >= rule.min_share))
+    group, j = np.nonzero((size > 0) & (size / state.total >= rule.min_share))
     weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
     rate = outcome / weight / UNIT
     why = "the last sample was another one" if settings.sample else "a step rounds to nothing"
@@ -167,49 +162,50 @@ def _certificate(
         people=weight**2 / squares,
         outcome_rate=rate,
         mean_score=score / weight / UNIT,
-        cutoff=rule.alpha * (np.maximum(rate, settings.rho) if settings.proportional else np.ones(len(rate))),
+        cutoff=settings.criterion.cutoff(rate, float(settings.alpha)),
         standard_error=standard_errors(weight, squares, outcome / UNIT, score / UNIT),
         z=rule.z,
-        n_people=scores.atoms.n_people,
+        n_people=state.atoms.n_people,
         n_updates=correction.n_updates,
         smooth=correction.start is not None,
         why=why,
-        calm=bool(settings.guard == "noise" and learned.p_value > LEVEL),
+        calm=bool(settings.guard == "noise" and learned.p_value > SIGNIFICANCE),
         notes=learned.notes,
     )
 
 
 def _sweeps(
-    scores: Scores, settings: Settings, rule: Rule, most: int, rng: np.random.Generator
+    state: BoostingState, settings: Settings, rule: UpdateRule, most: int, rng: np.random.Generator
 ) -> tuple[list[IntArray], bool]:
     """Sweep until nothing changes or `most` updates are made; the updates of each sweep."""
     batches: list[IntArray] = []
     left = most
-    for order in _orders(scores, settings, rule, rng):
+    for order in _orders(state, settings, rule, rng):
         if left == 0:
-            return batches, scores.worst(rule) < 0
-        updates = scores.sweep(order, rule, float(settings.eta), left)
+            return batches, state.worst(rule) < 0
+        updates = state.sweep(order, rule, float(settings.eta), left)
         batches.append(updates)
         left -= len(updates)
         if not len(updates):
-            smallest = settings.eta * settings.alpha * (rule.rho if settings.proportional else UNIT)
             # a step that rounds to nothing is no update, and no proof either
-            return batches, smallest >= 1 or scores.worst(rule) < 0
+            return batches, settings.eta * rule.smallest_cutoff >= 1 or state.worst(rule) < 0
     raise AssertionError("unreachable: the orders never end")
 
 
-def _orders(scores: Scores, settings: Settings, rule: Rule, rng: np.random.Generator) -> Iterator[IntArray]:
+def _orders(
+    state: BoostingState, settings: Settings, rule: UpdateRule, rng: np.random.Generator
+) -> Iterator[IntArray]:
     """The categories that each sweep visits, in order; the sample is redrawn where asked for."""
-    everything = np.arange((len(scores.group_starts) - 1) * (len(scores.edges) - 1))
+    everything = np.arange((len(state.group_starts) - 1) * (len(state.edges) - 1))
     while True:
         if settings.sample == "bootstrap":
-            scores.resample(rng)
+            state.resample(rng)
         if settings.order == "cyclic":
             yield everything
         elif settings.order == "random":
             yield rng.permutation(len(everything))
         else:
-            worst = scores.worst(rule)
+            worst = state.worst(rule)
             yield np.array([worst] if worst >= 0 else [], dtype=np.int64)
 
 
@@ -217,7 +213,7 @@ def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
     """What a reader of the correction should know of its making; no counts, no rows."""
     binning = settings.binning if isinstance(settings.binning, str) else "explicit"
     return {
-        "method": settings.method,
+        "method": settings.criterion.method,
         "alpha": float(settings.alpha),
         "gamma": float(settings.gamma),
         "rho": float(settings.rho),

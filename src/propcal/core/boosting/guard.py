@@ -8,12 +8,13 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
+from propcal.core.boosting.null import affordable_draws, draw_outcomes, whole_people
 from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, FloatArray, SumArray
 from propcal.core.groups.groups import Collection, membership
 
-LEVEL = 0.02  # how often a perfect score is updated
-DRAWS, MOST_DRAWN, BLOCK = 4000, 20_000_000, 1_000_000  # data sets drawn; numbers drawn, at once
+SIGNIFICANCE = 0.02  # how often a perfect score is updated
+DRAWS, BLOCK = 4000, 1_000_000  # data sets drawn; numbers drawn at once
 
 
 def noise_limit(
@@ -36,7 +37,7 @@ def noise_limit(
         studentised(sizes, spreads, expected, (inside @ positives)[:, eligible]).max(axis=1)
         for positives in _drawn(weight, squares, score, rng)
     ]
-    return float(np.quantile(np.concatenate(largest), 1 - LEVEL, method="higher"))
+    return float(np.quantile(np.concatenate(largest), 1 - SIGNIFICANCE, method="higher"))
 
 
 def _drawn(
@@ -44,14 +45,13 @@ def _drawn(
 ) -> Iterator[FloatArray]:
     """Blocks of drawn outcomes, of shape (draws, n_patterns, n_bins)."""
     used = weight > 0
-    people = np.maximum(np.rint(weight[used] ** 2 / squares[used]), 1).astype(np.int64)
+    people = whole_people(weight[used] ** 2 / squares[used])
     risk = np.clip(score[used] / weight[used], 0.0, 1.0)
-    draws = int(np.clip(MOST_DRAWN // len(people), DRAWS // 20, DRAWS))
-    size = max(BLOCK // len(people), 1)
-    for begin in range(0, draws, size):
-        block = np.zeros((min(size, draws - begin), *weight.shape))
-        block[:, used] = rng.binomial(people, risk, (len(block), len(people))) * (weight[used] / people)
-        yield block
+    n_draws = affordable_draws(len(people), DRAWS)
+    for drawn in draw_outcomes(people, risk, n_draws, rng, block=BLOCK // len(people)):
+        positives = np.zeros((len(drawn), *weight.shape))
+        positives[:, used] = drawn * (weight[used] / people)
+        yield positives
 
 
 def studentised(

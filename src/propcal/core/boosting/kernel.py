@@ -182,16 +182,11 @@ def standard_error(weight: float, squares: float, outcome: float, score: float) 
 
 @compiled
 def _gap_and_limits(
-    weight: Any, outcome: Any, score: Any, squares: Any, alpha: float, rho: float, z: float
+    weight: Any, outcome: Any, score: Any, squares: Any, offset: float, slope: float, rho: float, z: float
 ) -> tuple[int, float, float]:
-    """Outcome rate minus mean score; Algorithm 1's cutoff for it; and z standard errors of it.
-
-    `rho` is in units; negative selects MCBoost, whose cutoff is alpha whatever the rate.
-    """
+    """Outcome rate minus mean score; the criterion's cutoff for it; and z standard errors of it."""
     gap = _nearest(outcome - score, weight)
-    cutoff, noise = alpha * UNIT, 0.0
-    if rho >= 0:
-        cutoff = alpha * max(float(_nearest(outcome, weight)), rho)
+    cutoff, noise = offset + slope * max(float(_nearest(outcome, weight)), rho), 0.0
     if z > 0:
         noise = z * standard_error(float(weight), float(squares), float(outcome), float(score))
     return gap, cutoff, noise
@@ -221,7 +216,8 @@ def sweep(
     scores: Any,
     size: Any,
     running: Any,
-    alpha: float,
+    offset: float,
+    slope: float,
     rho: float,
     z: float,
     eta: float,
@@ -244,7 +240,7 @@ def sweep(
         n, weight, outcome, score, squares = _category(sums, members, first, last, j)
         if weight <= 0 or n / total < min_share:
             continue
-        gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, alpha, rho, z)
+        gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, offset, slope, rho, z)
         if abs(gap) < max(cutoff, noise):
             continue
         shift = _shift(gap, noise, eta)
@@ -266,7 +262,8 @@ def worst_category(
     members: Any,
     sums: Any,
     n_bins: int,
-    alpha: float,
+    offset: float,
+    slope: float,
     rho: float,
     z: float,
     total: float,
@@ -281,7 +278,7 @@ def worst_category(
             )
             if weight <= 0 or n / total < min_share:
                 continue
-            gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, alpha, rho, z)
+            gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, offset, slope, rho, z)
             limit = max(cutoff, noise)
             if abs(gap) / limit >= largest and (worst == NONE or abs(gap) / limit > largest):
                 worst, largest = group * n_bins + j, abs(gap) / limit

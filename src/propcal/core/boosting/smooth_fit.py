@@ -23,14 +23,15 @@ from propcal.core.boosting.log_odds_cells import (
     LogOddsCells,
     count_cells,
 )
+from propcal.core.boosting.null import affordable_draws, draw_outcomes, whole_people
 from propcal.core.compiled import compiled
 from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.groups.groups import MISSING, Collection, Group
 from propcal.core.logistic import expit
 
-LEVEL = 0.02  # how often a perfect score gets a start
-DRAWS, MOST_DRAWN, BLOCK = 2000, 20_000_000, 2_000_000  # data sets drawn; numbers drawn, at once
+SIGNIFICANCE = 0.02  # how often a perfect score gets a start
+DRAWS, BLOCK = 2000, 2_000_000  # data sets drawn; numbers drawn at once
 FEWEST_PEOPLE = 50  # in all, and in a group that gets a term of its own
 MOST_TERMS = 120
 COARSE, FINE = 2, 16  # cells per unit of log-odds: for the test, for the fit
@@ -61,7 +62,7 @@ def learn_start(atoms: Atoms, collection: Collection, rng: np.random.Generator) 
         return Learned(None, notes=(*notes, f"no smooth start: {few}"))
     basis = Basis(coarse)
     p_value = score_test(coarse, basis(coarse.log_odds), _components(terms, basis.kinds), rng)
-    if p_value > LEVEL:
+    if p_value > SIGNIFICANCE:
         return Learned(None, p_value, notes)
     fine = count_cells(atoms, terms, FINE)
     basis = Basis(fine)
@@ -143,13 +144,13 @@ def score_test(
     members, risk = cells.members.astype(np.float64), expit(cells.log_odds)
     spread = (cells.n * risk * (1 - risk))[:, None] * columns**2
     information = (members.T @ np.add.reduceat(spread, cells.starts[:-1])).ravel()
-    whole = np.maximum(np.rint(cells.n), 1).astype(np.int64)
-    draws = int(np.clip(MOST_DRAWN // len(cells), DRAWS // 10, DRAWS))
+    whole = whole_people(cells.n)
+    n_draws = affordable_draws(len(cells), DRAWS)
     observed = (cells.positives - cells.n * risk)[None]
-    found = []
-    for begin in range(0, draws, size := max(BLOCK // len(cells), 1)):
-        drawn = rng.binomial(whole, risk, (min(size, draws - begin), len(cells))) * (cells.n / whole)
-        block = np.concatenate([observed[: begin == 0], drawn - cells.n * risk])
+    found: list[FloatArray] = []
+    for drawn in draw_outcomes(whole, risk, n_draws, rng, block=BLOCK // len(cells)):
+        # the data themselves come first, before the first of those drawn
+        block = np.concatenate([observed[: not found], drawn * (cells.n / whole) - cells.n * risk])
         slopes = [
             np.add.reduceat(block * column, cells.starts[:-1], axis=1) @ members for column in columns.T
         ]

@@ -1,4 +1,4 @@
-"""Scores: the fitting people's current scores and sums while boosting goes on, around the compiled sweep."""
+"""The state of boosting: everybody's current scores and sums, around the compiled sweep."""
 
 from __future__ import annotations
 
@@ -10,21 +10,42 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.boosting import kernel as kernel
+from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, SumArray
 from propcal.core.groups.groups import Collection, membership
 
 
 @dataclass(frozen=True)
-class Rule:
-    """When a category is updated; `rho` in units, negative for MCBoost, and `z` 0 without a guard."""
+class UpdateRule:
+    """When a category is updated: its gap reaches offset + slope * max(rate, rho), and z standard errors.
 
-    alpha: float
+    `offset` and `rho` are in units of the grid; `z` is 0 without a guard.
+    """
+
+    offset: float
+    slope: float
     rho: float
     z: float
     min_share: float
 
+    @classmethod
+    def of(cls, criterion: Criterion, alpha: float, *, z: float, min_share: float) -> UpdateRule:
+        """The rule of a criterion at a tolerance, in the kernel's numbers."""
+        return cls(
+            offset=alpha * criterion.offset * UNIT,
+            slope=alpha * criterion.slope,
+            rho=criterion.rho * UNIT,
+            z=z,
+            min_share=min_share,
+        )
 
-class Scores:
+    @property
+    def smallest_cutoff(self) -> float:
+        """The cutoff of a category in which nobody had the outcome, in units."""
+        return self.offset + self.slope * self.rho
+
+
+class BoostingState:
     """The current scores of all patterns as segments, with the sums of every bucket."""
 
     def __init__(self, atoms: Atoms, bins: Bins, collection: Collection) -> None:
@@ -57,7 +78,7 @@ class Scores:
             kernel.fill_sums(self.table, self.heads, self.sums, self.size, self.whole)
         return np.add.reduceat(self.sums[self.members], self.group_starts[:-1], axis=0)
 
-    def worst(self, rule: Rule) -> int:
+    def worst(self, rule: UpdateRule) -> int:
         """Category that exceeds its limit by the largest factor, or -1."""
         return int(
             kernel.worst_category(
@@ -65,7 +86,8 @@ class Scores:
                 self.members,
                 self.sums,
                 len(self.edges) - 1,
-                rule.alpha,
+                rule.offset,
+                rule.slope,
                 rule.rho,
                 rule.z,
                 self.total,
@@ -73,7 +95,7 @@ class Scores:
             )
         )
 
-    def sweep(self, order: IntArray, rule: Rule, eta: float, most: int) -> IntArray:
+    def sweep(self, order: IntArray, rule: UpdateRule, eta: float, most: int) -> IntArray:
         """Visit the categories once and return the updates made."""
         self.table, self.count, updates = kernel.sweep(
             order,
@@ -87,7 +109,8 @@ class Scores:
             self.atoms.score,
             self.size,
             self.running,
-            rule.alpha,
+            rule.offset,
+            rule.slope,
             rule.rho,
             rule.z,
             eta,

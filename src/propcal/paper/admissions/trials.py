@@ -22,9 +22,10 @@ from propcal.core.bins import uniform
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import UNIT, FloatArray, IntArray
 from propcal.core.groups.groups import pattern_name
+from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost
-from propcal.metrics import category_table, dc_of, mc_of, pmc_of
+from propcal.metrics import category_table
 from propcal.paper.admissions.base_models import Trained, train
 from propcal.paper.admissions.features import OUTCOME, TRUE_RISK, Features
 from propcal.paper.admissions.settings import (

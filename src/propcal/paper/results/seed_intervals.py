@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
 from propcal.paper.results.evidence import METRICS
 
-LEVEL, N_DRAWS = 0.99, 1000
+CONFIDENCE, N_DRAWS = 0.99, 1000
 # The caption of the published figure; it has no mark for 0.01 < p <= 0.05.
 MARKS = ((1e-4, "****"), (1e-3, "***"), (1e-2, "**"), (1.0, "ns"))
 LEGEND = "ns: p > 1e-2; **: 1e-3 < p <= 1e-2; ***: 1e-4 < p <= 1e-3; ****: p <= 1e-4"
@@ -30,14 +30,14 @@ class Interval:
     n_seeds: int
 
 
-def median_interval(values: ArrayLike, *, level: float = LEVEL, n_draws: int = N_DRAWS) -> Interval:
+def median_interval(values: ArrayLike, *, confidence: float = CONFIDENCE, n_draws: int = N_DRAWS) -> Interval:
     """Median of all values, with a percentile interval from seeds drawn with replacement.
 
     Parameters
     ----------
     values : array of shape (n_seeds,) or (n_seeds, n_settings)
         A seed's settings share its split of the data, so they are drawn together; NaN is left out.
-    level : float
+    confidence : float
         Share of the drawn medians that lie in the interval.
     n_draws : int
         How many times the seeds are drawn.
@@ -58,7 +58,7 @@ def median_interval(values: ArrayLike, *, level: float = LEVEL, n_draws: int = N
     drawn = np.random.default_rng(0).integers(n, size=(n_draws, n))
     several = np.nanmedian if np.isnan(table).any() else np.median  # the first is much slower
     medians = several(table[drawn].reshape(n_draws, -1), axis=1)
-    low, high = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(medians, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(_median(table), float(low), float(high), n)
 
 

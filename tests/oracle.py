@@ -82,13 +82,15 @@ def boost(
     m,
     eta=1.0,
     proportional=True,
+    own_cutoff=None,
     depth=99,
     max_updates=10**6,
     z=0.0,
 ):
     """Run Algorithm 1; changes nothing in `persons`. Returns (updates, scores, groups).
 
-    With a guard, a gap must also reach z standard errors, and shrinks by what they say is luck.
+    With a guard, a gap must also reach z standard errors, and shrinks by what they say is luck. A criterion
+    that is not the paper's comes as `own_cutoff`, a function of the outcome rate, both in units.
     """
     depth = min(depth, len(persons[0].levels))
     groups = collect(persons, gamma, depth)
@@ -113,6 +115,8 @@ def boost(
                 score = sum(persons[i].weight * scores[i] for i in chosen)
                 gap = nearest(outcome - score, n)
                 cutoff = alpha * max(nearest(outcome, n), rho * UNIT) if proportional else alpha * UNIT
+                if own_cutoff is not None:
+                    cutoff = own_cutoff(nearest(outcome, n))
                 noise = z * standard_error(n, outcome, score)
                 if abs(gap) < max(cutoff, noise):
                     continue

@@ -61,9 +61,9 @@ def apply(
     from propcal import Correction
     from propcal.core.grid import check_choice
     from propcal.data.files.file_sets import check_same_columns, find_files, open_people
-    from propcal.output.files.correction_file import check_target
     from propcal.output.files.scored_files import score_files
     from propcal.output.files.table_files import writes_text
+    from propcal.output.files.whole_file import check_target
 
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
@@ -89,8 +89,8 @@ def apply(
 
 def _targets(folder: Path, paths: Sequence[Path], *, force: bool) -> list[Path]:
     """A file in the folder for each, of the same name; whether all may be written is asked first."""
-    from propcal.output.files.correction_file import check_target
     from propcal.output.files.table_files import writes_text
+    from propcal.output.files.whole_file import check_target
 
     names = [path.name for path in paths]
     twice = sorted({name for name in names if names.count(name) > 1})

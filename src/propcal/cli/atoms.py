@@ -50,7 +50,7 @@ def atoms(
       propcal atoms "visits/*.parquet" --score risk --outcome y --groups race
       --resolution 2^-16 --memory 2GB -o visits.atoms
     """
-    from propcal.output.files.correction_file import check_target
+    from propcal.output.files.whole_file import check_target
 
     columns = Columns(
         score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
@@ -88,7 +88,7 @@ def merge(
       propcal merge january.atoms february.atoms -o winter.atoms
     """
     from propcal.data.files.file_sets import find_files
-    from propcal.output.files.correction_file import check_target
+    from propcal.output.files.whole_file import check_target
 
     paths = find_files(files)
     if len(paths) < 2:

@@ -184,7 +184,7 @@ def audit(
 
 def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | None]) -> None:
     """Whether files may be written, and are different ones."""
-    from propcal.output.files.correction_file import check_target
+    from propcal.output.files.whole_file import check_target
 
     given = [path for path in paths if path is not None]
     for path in given:
@@ -216,7 +216,7 @@ def _audit(atoms: Any, model: Correction | None, settings: dict[str, Any]) -> An
 
 
 def _write(text: str, path: Path) -> None:
-    from propcal.output.files.correction_file import write_whole
+    from propcal.output.files.whole_file import write_whole
 
     def write(part: Path) -> None:
         part.write_text(text + "\n", encoding="utf-8")

@@ -126,7 +126,7 @@ def _write(
     folder: Path, method: PMCBoost, held_out: pd.DataFrame, score: FloatArray, found: Comparison
 ) -> list[Path]:
     """The report, the correction, and the held-out people with their score, to try the commands on."""
-    from propcal.output.files.correction_file import write_whole
+    from propcal.output.files.whole_file import write_whole
 
     files = [folder / "report.html", folder / "correction.json", folder / "held_out.csv"]
     title = "Admission risk of generated emergency-department visits"

@@ -95,7 +95,7 @@ def export(
       propcal export model.json --dialect sqlite --score risk --table visits --form case
     """
     from propcal import Correction
-    from propcal.output.files.correction_file import check_target, write_whole
+    from propcal.output.files.whole_file import check_target, write_whole
 
     if output is not None:
         check_target(output, force=force, reads=[model])

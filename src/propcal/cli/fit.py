@@ -102,7 +102,7 @@ def fit(
       --cut age=40,65 --alpha 0.1 --method mcboost -o model.json
     """
     from propcal import MCBoost, PMCBoost
-    from propcal.output.files.correction_file import check_target
+    from propcal.output.files.whole_file import check_target
 
     columns = Columns(
         score, outcome, o.names(groups), weight, None, o.cuts(cut), o.conditions(where), na or []

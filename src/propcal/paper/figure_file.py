@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propcal.errors import InputError
-from propcal.output.files.correction_file import write_whole
+from propcal.output.files.whole_file import write_whole
 from propcal.output.plots.axes import require_matplotlib
 
 if TYPE_CHECKING:

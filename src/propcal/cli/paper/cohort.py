@@ -52,8 +52,8 @@ def cohort(
     """
     from rich.console import Console
 
-    from propcal.output.files.correction_file import check_target
     from propcal.output.files.table_files import writes_text
+    from propcal.output.files.whole_file import check_target
     from propcal.paper.cohort.cohort import mimic_cohort
     from propcal.paper.cohort.mimic_files import find_tables
     from propcal.paper.cohort.prevalence import prevalence, prevalence_text

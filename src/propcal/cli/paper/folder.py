@@ -17,7 +17,7 @@ FOLDER = Path("propcal-paper")
 
 def planned(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
     """The files to write, checked before the work begins; the folder is made later."""
-    from propcal.output.files.correction_file import check_target
+    from propcal.output.files.whole_file import check_target
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--output {folder} is a file; name a folder")

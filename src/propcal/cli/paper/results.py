@@ -132,7 +132,7 @@ def reproduction(
 
     Example: propcal paper reproduction admissions.sqlite -o docs/reproduction.md
     """
-    from propcal.output.files.correction_file import check_target
+    from propcal.output.files.whole_file import check_target
     from propcal.paper.claims.claims_table import by_sizes, counted
     from propcal.paper.figure_file import new_figure
     from propcal.paper.figures import FILES
@@ -179,7 +179,7 @@ def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[Format])
 
 
 def _write_text(path: Path, text: str) -> None:
-    from propcal.output.files.correction_file import whole_file
+    from propcal.output.files.whole_file import whole_file
 
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")

@@ -16,7 +16,8 @@ from propcal.core.patterns import patterns_of
 from propcal.data.levels import distinct, encode
 from propcal.errors import FileFormatError, InputError
 from propcal.output.files.correction_file import derived as read_derived
-from propcal.output.files.correction_file import need, recipes, write_whole
+from propcal.output.files.correction_file import need, recipes
+from propcal.output.files.whole_file import write_whole
 
 ATOMS_FORMAT, ATOMS_VERSION = "propcal-atoms", 1
 

@@ -20,9 +20,9 @@ from propcal.data.rows_to_atoms import none_known, rows_to_score, warn_of_other_
 from propcal.errors import InputError
 from propcal.interrupts import check as check_stop
 from propcal.interrupts import settling
-from propcal.output.files.correction_file import whole_file
 from propcal.output.files.read_ahead import ahead, behind
 from propcal.output.files.table_files import table_writer, writes_text
+from propcal.output.files.whole_file import whole_file
 
 Batches = Iterator[tuple[Any, Any]]
 

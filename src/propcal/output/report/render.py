@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from markupsafe import Markup
 
-from propcal.output.files.correction_file import write_whole
+from propcal.output.files.whole_file import write_whole
 from propcal.output.report.summary import Summary, summarise
 
 

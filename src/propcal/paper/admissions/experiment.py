@@ -15,7 +15,7 @@ import numpy as np
 
 from propcal.core.grid import check_number
 from propcal.errors import InputError
-from propcal.output.files.correction_file import check_target
+from propcal.output.files.whole_file import check_target
 from propcal.paper.admissions import base_models, features
 from propcal.paper.admissions.settings import MODELS, N_SEEDS, RULE, Setting, grid
 from propcal.paper.admissions.trial_store import Store

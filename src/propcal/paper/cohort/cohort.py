@@ -95,8 +95,8 @@ class MimicCohort:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the visits as Parquet or CSV, by the ending of the name, all of it or nothing."""
-        from propcal.output.files.correction_file import whole_file
         from propcal.output.files.table_files import table_writer
+        from propcal.output.files.whole_file import whole_file
 
         # Parquet keeps what it is made from and how; a store of trials repeats it
         told = {COHORT_KEY: f"MIMIC {self.layout}, rule: {self.rule}"}

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, check_choice, check_number
-from propcal.data.files.duckdb_setup import named
 from propcal.data.frames import frame_columns, require
 from propcal.data.rows_to_atoms import rows_to_score, scoring_rows
+from propcal.data.sql_quotes import named
 from propcal.errors import InputError
 
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import duckdb
 
+from propcal.data.sql_quotes import quoted
 from propcal.errors import InputError
 
 T = TypeVar("T")
@@ -28,16 +29,6 @@ def connect(**config: Any) -> Any:
     engine = duckdb.connect(":memory:", config={**alone, **config})
     engine.execute("SET enable_progress_bar = false")  # it would go to standard output
     return engine
-
-
-def quoted(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def named(text: str) -> str:
-    """The name of a column as SQL writes it."""
-    return '"' + text.replace('"', '""') + '"'
 
 
 def memory_bytes(limit: str | int | None) -> int | None:
@@ -81,19 +72,39 @@ def limited(memory: int | None, threads: int | None) -> Iterator[Any]:
         rmtree(aside, ignore_errors=True)
 
 
+def setting(engine: Any, name: str) -> Any:
+    """What a connection keeps to, such as "threads" or "memory_limit"."""
+    return engine.sql(f"SELECT current_setting({quoted(name)})").fetchall()[0][0]
+
+
 def fewer_threads(engine: Any, run: Callable[[], T]) -> T:
     """Run a query; if memory does not suffice, again with half the threads, and so on down to one.
 
     Each thread fills a table of its own, so that fewer need less.
     """
     while True:
-        threads = int(engine.sql("SELECT current_setting('threads')").fetchall()[0][0])
+        threads = int(setting(engine, "threads"))
         try:
             return run()
         except duckdb.OutOfMemoryException:
             if threads == 1:
                 raise
             engine.execute(f"SET threads = {threads // 2}")
+
+
+def disk_full(error: Exception) -> bool:
+    """Whether it is the disk that does not suffice; DuckDB calls that out of memory as well."""
+    text = str(error).lower()
+    return "no space left" in text or "max_temp_directory_size" in text or "failed to offload" in text
+
+
+def no_room() -> str:
+    """What to do about a disk that is full."""
+    return (
+        f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for what does not fit "
+        "into memory. Set TMPDIR to a folder on a larger disk, raise memory_limit, or take a coarser "
+        "resolution, such as resolution=2**-16"
+    )
 
 
 @contextmanager

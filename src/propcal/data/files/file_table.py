@@ -17,9 +17,9 @@ import duckdb
 import pyarrow as pa
 
 from propcal.core.atoms import Atoms
-from propcal.data.files.duckdb_setup import named, quoted
 from propcal.data.files.formats import ParquetFile, PeopleFile, check_names, open_file
 from propcal.data.files.text_file import TextFile
+from propcal.data.sql_quotes import named, quoted
 from propcal.errors import FileFormatError, InputError
 
 

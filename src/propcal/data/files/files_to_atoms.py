@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from math import log2
 from typing import Any
@@ -17,7 +16,15 @@ from propcal.core.groups.recipes import Recipe
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engines.frames_to_atoms import totals
 from propcal.data.engines.totals import Shape, atoms_of_totals
-from propcal.data.files.duckdb_setup import fewer_threads, limited, memory_bytes, watched
+from propcal.data.files.duckdb_setup import (
+    disk_full,
+    fewer_threads,
+    limited,
+    memory_bytes,
+    no_room,
+    setting,
+    watched,
+)
 from propcal.data.files.file_sets import Files, find_files
 from propcal.data.files.file_table import Source, open_files, relation
 from propcal.data.rows_to_atoms import chosen_groups, made_of, resolution_bits, rows_to_atoms, wanted_columns
@@ -76,8 +83,8 @@ def atoms_from_files(
                 kind = weight_kind if weight is None else "frequency" if whole.frequencies else "survey"
                 return _with_clusters(rows, groups, beside, cluster, bits=bits, weight_kind=kind, **named)
         except duckdb.OutOfMemoryException as error:
-            if _full(error):
-                raise InputError(_no_room()) from None
+            if disk_full(error):
+                raise InputError(no_room()) from None
             found = None  # told below, without the trace of the engine
         except duckdb.Error as error:
             raise _trouble(error, source, columns) from None
@@ -140,28 +147,14 @@ def _trouble(error: Exception, source: Source, columns: Sequence[str]) -> Except
     text = str(error).lower()
     if "interrupt" in text:
         return error
-    if _full(error):
-        return InputError(_no_room())
+    if disk_full(error):
+        return InputError(no_room())
     return source.trouble(error, columns)
-
-
-def _full(error: Exception) -> bool:
-    """Whether it is the disk that does not suffice; DuckDB calls that out of memory as well."""
-    text = str(error).lower()
-    return "no space left" in text or "max_temp_directory_size" in text or "failed to offload" in text
-
-
-def _no_room() -> str:
-    return (
-        f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for what does not fit "
-        "into memory. Set TMPDIR to a folder on a larger disk, raise memory_limit, or take a coarser "
-        "resolution, such as resolution=2**-16"
-    )
 
 
 def _would_fit(engine: Any, patterns: Callable[[], int], bits: int) -> str:
     """Which resolution the memory would do for."""
-    memory = memory_bytes(engine.sql("SELECT current_setting('memory_limit')").fetchall()[0][0]) or 0
+    memory = memory_bytes(setting(engine, "memory_limit")) or 0
     told = f"the totals do not fit into {memory / 1e9:.2g} GB of memory"
     try:
         n_patterns = patterns()

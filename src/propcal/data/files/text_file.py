@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from propcal.data.files.duckdb_setup import connect, quoted
+from propcal.data.files.duckdb_setup import connect
 from propcal.data.files.formats import BATCH_ROWS, check_names
+from propcal.data.sql_quotes import quoted
 from propcal.errors import FileFormatError, InputError
 
 T = TypeVar("T")

@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from propcal.data.sql_quotes import doubled, named, quoted
 from propcal.errors import InputError
 
 TWO_32 = 1 << 32
-
-
-def _doubled(mark: str) -> Callable[[str], str]:
-    """Quote by a mark that is doubled where it stands inside."""
-    close = {"[": "]"}.get(mark, mark)
-    return lambda text: mark + text.replace(close, close * 2) + close
 
 
 def _backslashes(*, newline: bool) -> Callable[[str], str]:
@@ -29,7 +24,7 @@ def _backslashes(*, newline: bool) -> Callable[[str], str]:
 
 def _postgres_text(text: str) -> str:
     """E'...' means the same whether or not the server takes backslashes in plain quotes for escapes."""
-    plain = "'" + text.replace("'", "''") + "'"
+    plain = quoted(text)
     return "E" + plain.replace("\\", "\\\\") if "\\" in text else plain
 
 
@@ -40,10 +35,10 @@ def _spark_text(text: str) -> str:
 
 def _tsql_text(text: str) -> str:
     """A backslash at the end of a line would join it with the next one, so the text is broken there."""
-    quoted = "N'" + text.replace("'", "''") + "'"
+    whole = "N" + quoted(text)
     for end in ("\r\n", "\n"):
-        quoted = quoted.replace("\\" + end, "\\' + N'" + end)
-    return f"({quoted})" if "' + N'" in quoted else quoted
+        whole = whole.replace("\\" + end, "\\' + N'" + end)
+    return f"({whole})" if "' + N'" in whole else whole
 
 
 def _bigquery_name(text: str) -> str:
@@ -57,7 +52,7 @@ def _spark_name(text: str) -> str:
         raise InputError(
             f"the name {text!r} cannot be written for Spark, which replaces ${{...}} in any text"
         )
-    return "`" + text.replace("`", "``") + "`"
+    return doubled("`")(text)
 
 
 @dataclass(frozen=True)
@@ -134,8 +129,8 @@ _PG_FLOATS = "'real', 'double precision', 'numeric'"
 DIALECTS = {
     "duckdb": Dialect(
         "DuckDB",
-        _doubled("'"),
-        _doubled('"'),
+        quoted,
+        named,
         divide="{n} // {d}",
         exact_text='({x}) COLLATE "binary"',
         is_fraction=f"({_FLOATS})",
@@ -143,8 +138,8 @@ DIALECTS = {
     ),
     "sqlite": Dialect(
         "SQLite",
-        _doubled("'"),
-        _doubled("`"),  # a name in double quotes that is no column would be taken for a text
+        quoted,
+        doubled("`"),  # a name in double quotes that is no column would be taken for a text
         double="REAL",
         whole="INTEGER",
         string="TEXT",
@@ -164,7 +159,7 @@ DIALECTS = {
     "postgres": Dialect(
         "PostgreSQL",
         _postgres_text,
-        _doubled('"'),
+        named,
         double="DOUBLE PRECISION",
         string="TEXT",
         no_nan="NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
@@ -191,7 +186,7 @@ DIALECTS = {
     "tsql": Dialect(
         "SQL Server",
         _tsql_text,
-        _doubled("["),
+        doubled("["),
         double="FLOAT",
         string="NVARCHAR(MAX)",
         # a literal above 2**31 is a decimal number here, and decimals divide with a fraction
@@ -210,7 +205,7 @@ DIALECTS = {
     "snowflake": Dialect(
         "Snowflake",
         _backslashes(newline=True),
-        _doubled('"'),
+        named,
         # / rounds to some decimals, so only what is divisible is divided
         divide="({n} - MOD({n}, {d})) / {d}",
         exact_text="COLLATE({x}, '')",

@@ -159,14 +159,11 @@ def _few_triaged(engine: Any) -> list[str]:
 
 def _engine(tables: dict[str, MimicTable]) -> tuple[Any, list[str]]:
     """A DuckDB connection with the checked tables and the words for race, and what there is to note."""
-    import duckdb
     import pyarrow as pa
 
-    engine = duckdb.connect(
-        ":memory:",
-        # nothing is fetched from anywhere
-        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"},
-    )
+    from propcal.data.files.duckdb_setup import connect
+
+    engine = connect()
     notes = []
     for name, table in tables.items():
         engine.register("read", table.text)

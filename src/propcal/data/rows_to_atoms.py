@@ -1,4 +1,4 @@
-"""People: checked rows -> atoms, and rows to be scored -> their patterns."""
+"""People: checked rows -> atoms."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
-from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
+from propcal.core.grid import FloatArray, check_number, from_grid
 from propcal.core.groups.groups import Groups, membership
 from propcal.core.groups.recipes import Recipe
-from propcal.core.patterns import Level, Patterns, combinations_present, patterns_of
+from propcal.core.patterns import Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.checks import check_lengths, check_scores, check_weights, compact_outcomes
-from propcal.data.derive import Columns, attribute_values, fitting_values
+from propcal.data.derive import attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, frame_columns, is_engine_frame, numbers, require
-from propcal.data.levels import encode, encode_known
+from propcal.data.levels import encode
 from propcal.data.repeat_visits import CLUSTERS, cluster_codes
 from propcal.errors import InputError
 
@@ -307,54 +307,6 @@ def refuse_two_roles(score: str, outcome: str, groups: Sequence[str]) -> None:
         raise InputError(f"column {score!r} is named as the score and as the outcome")
     if outcome in groups:
         raise InputError(f"column {outcome!r} is the outcome and cannot define groups as well")
-
-
-def scoring_rows(
-    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
-) -> tuple[FloatArray, Patterns, Any]:
-    """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern."""
-    values, patterns, code = rows_to_score(score, sensitive_features, known, name)
-    warn_of_other_codes(patterns, len(values), none_known(patterns))
-    return values, patterns, code
-
-
-def rows_to_score(
-    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
-) -> tuple[FloatArray, Patterns, Any]:
-    """As `scoring_rows`, and silent."""
-    values = numbers(score, name)
-    columns: Columns = {}
-    if known.attributes:
-        if sensitive_features is None:
-            raise InputError(f"pass sensitive_features: this correction reads {list(known.reads)}")
-        columns = attribute_columns(sensitive_features, known.reads)
-    sizes = {name: len(values)}
-    check_lengths(sizes | {f"attribute {a!r}": len(column) for a, column in columns.items()})
-    check_scores(values, name)
-    codes = [
-        encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
-        for name, levels in zip(known.attributes, known.levels)
-    ]
-    table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
-    return values, Patterns(known.attributes, known.levels, table, known.derived), code
-
-
-def none_known(patterns: Patterns) -> BoolArray:
-    """For each attribute, whether these people have not one level of it that is known."""
-    return np.array(
-        [patterns.table[:, a].min() >= len(known) for a, known in enumerate(patterns.levels)], bool
-    )
-
-
-def warn_of_other_codes(patterns: Patterns, n_rows: int, unknown: BoolArray) -> None:
-    """Many rows and not one known level: the column is probably coded in another way than in fitting."""
-    for name, nothing in zip(patterns.attributes, unknown):
-        if nothing and n_rows >= 20:
-            warnings.warn(
-                f"none of the {n_rows:,} values of {name!r} occurred in fitting; is it coded differently?",
-                UserWarning,
-                stacklevel=3,
-            )
 
 
 def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:

@@ -184,12 +184,12 @@ class Correction:
         0    A  0.25       0.05
         1    B  0.25       0.55
         """
-        from propcal.data.rows_to_atoms import scoring_rows  # a door in; core itself knows no frames
+        from propcal.data.rows_to_patterns import scoring_rows  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
             raise InputError('the name of the score\'s column comes first: apply("risk", frame)')
         if isinstance(score, str):
-            from propcal.data.engines.scored_frames import scored_frame
+            from propcal.output.scored_frames import scored_frame
 
             return scored_frame(
                 self, sensitive_features, score, column=column, n_updates=n_updates, unseen=unseen
@@ -231,7 +231,7 @@ class Correction:
         levels = tuple(atoms.patterns.levels[a] for a in place)
         codes = [atoms.patterns.table[:, a] for a in place]
         fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
-        from propcal.data.rows_to_atoms import warn_of_other_codes  # of rows it is told there
+        from propcal.data.rows_to_patterns import warn_of_other_codes  # of rows it is told there
 
         unknown = [not {*mine} & {*theirs} for mine, theirs in zip(self.patterns.levels, fewer.levels)]
         warn_of_other_codes(fewer, atoms.n_people, np.array(unknown, dtype=np.bool_))
@@ -261,7 +261,7 @@ class Correction:
 
     def explain(self, score: Any, sensitive_features: Any = None) -> Explanation:
         """Say which updates move these people's scores, in order; parameters as for `apply`."""
-        from propcal.data.rows_to_atoms import scoring_rows
+        from propcal.data.rows_to_patterns import scoring_rows
 
         values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
         known = self._lookup.known(patterns)

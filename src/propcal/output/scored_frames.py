@@ -1,97 +1,25 @@
 """Frames of any engine with their corrected scores: the same kind of frame with one more column.
 
-Every engine hands its rows over in Arrow or pandas batches, and each batch goes through the one
-kernel of `Correction.apply_to_patterns`. Scoring a row needs no other row, so that the batches may be
-cut anywhere. Engines are told apart by the type of their frames; none is imported that is not in use.
+Every engine hands its rows over in Arrow or pandas batches, which the scorer corrects. Engines are told
+apart by the type of their frames; none is imported that is not in use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from inspect import Parameter, Signature
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, check_choice, check_number
 from propcal.data.frames import frame_columns, require
-from propcal.data.rows_to_atoms import rows_to_score, scoring_rows
 from propcal.data.sql_quotes import named
 from propcal.errors import InputError
-
-
-@lru_cache(maxsize=16)
-def _loaded(text: str) -> Correction:
-    return Correction.from_json(text)
-
-
-@dataclass(frozen=True)
-class Scorer:
-    """What is to be done with a batch.
-
-    `source` is the correction. For a travel to other processes it is its text, or what has the text as
-    its `value` (Spark's broadcast): nothing compiled is sent, and no code but the name of this class.
-    """
-
-    source: Any
-    score: str
-    column: str
-    n_updates: int | None
-    unseen: str | None
-
-    @property
-    def correction(self) -> Correction:
-        """The correction, read from its text once in each process."""
-        if isinstance(self.source, Correction):
-            return self.source
-        return _loaded(self.source if isinstance(self.source, str) else self.source.value)
-
-    @property
-    def wanted(self) -> list[str]:
-        """The columns that are read, the score first."""
-        return list(dict.fromkeys([self.score, *self.correction.reads]))
-
-    def correct(self, columns: Mapping[str, Any], *, warn: bool = False) -> FloatArray:
-        """Corrected scores of a batch of columns; a batch without rows has none.
-
-        `warn` is for all rows at once: a part of them may well have no known level.
-        """
-        correction, score = self.correction, columns[self.score]
-        if not len(score):
-            return np.empty(0)
-        name = f"column {self.score!r}" if warn else f"column {self.score!r} (in one part of the frame)"
-        check = scoring_rows if warn else rows_to_score
-        features = {attribute: columns[attribute] for attribute in correction.reads}
-        values, patterns, code = check(score, features, correction.patterns, name)
-        return correction.apply_to_patterns(
-            values, code, patterns, n_updates=self.n_updates, unseen=self.unseen
-        )
-
-    def frame(self, frame: Any) -> FloatArray:
-        """Corrected scores of a part of a frame in memory."""
-        return self.correct(frame_columns(frame, "frame", self.wanted))
-
-    def series(self, part: Any) -> Any:
-        """The same as a pandas series with the part's index."""
-        import pandas as pd
-
-        return pd.Series(self.frame(part), index=part.index, name=self.column)
-
-    def batches(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Record batches with one more column."""
-        for batch in batches:
-            yield self.batch(batch)
-
-    def batch(self, batch: Any) -> Any:
-        """One record batch with one more column."""
-        corrected = self.correct({name: batch.column(name) for name in self.wanted})
-        schema = batch.schema.append(pa.field(self.column, pa.float64()))
-        return pa.RecordBatch.from_arrays([*batch.columns, pa.array(corrected)], schema=schema)
+from propcal.output.scorer import Scorer
 
 
 def scored_frame(
@@ -148,7 +76,7 @@ def _table(frame: Any, scorer: Scorer) -> Any:
 
 
 def _all_rows(frame: Any, scorer: Scorer) -> FloatArray:
-    return scorer.correct(frame_columns(frame, "frame", scorer.wanted), warn=True)
+    return scorer.correct_all(frame_columns(frame, "frame", scorer.wanted))
 
 
 def _record_batch(frame: Any, scorer: Scorer) -> Any:
@@ -156,8 +84,7 @@ def _record_batch(frame: Any, scorer: Scorer) -> Any:
 
 
 def _reader(frame: Any, scorer: Scorer) -> Any:
-    schema = frame.schema.append(pa.field(scorer.column, pa.float64()))
-    return pa.RecordBatchReader.from_batches(schema, scorer.batches(frame))
+    return pa.RecordBatchReader.from_batches(scorer.schema(frame.schema), scorer.batches(frame))
 
 
 def _lazy_polars(frame: Any, scorer: Scorer) -> Any:

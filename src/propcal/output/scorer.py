@@ -1,0 +1,156 @@
+"""The scorer: batches of columns -> their corrected scores, for frames and for files.
+
+Each batch goes through the one kernel of `Correction.apply_to_patterns`. Scoring a row needs no other row,
+so that the batches may be cut anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from propcal.core.correction.correction import Correction
+from propcal.core.grid import FloatArray
+from propcal.core.patterns import Patterns
+from propcal.data.checks import ScoreTally
+from propcal.data.derive import numeric_columns
+from propcal.data.frames import frame_columns, numbers
+from propcal.data.rows_to_patterns import none_known, rows_to_score, warn_of_other_codes
+
+CheckedRows = tuple[FloatArray, Patterns, Any]
+
+
+@lru_cache(maxsize=16)
+def _loaded(text: str) -> Correction:
+    return Correction.from_json(text)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """What is to be done with a batch.
+
+    `source` is the correction. For a travel to other processes it is its text, or what has the text as
+    its `value` (Spark's broadcast): nothing compiled is sent, and no code but the name of this class.
+    """
+
+    source: Any
+    score: str
+    column: str
+    n_updates: int | None = None
+    unseen: str | None = None
+
+    @property
+    def correction(self) -> Correction:
+        """The correction, read from its text once in each process."""
+        if isinstance(self.source, Correction):
+            return self.source
+        return _loaded(self.source if isinstance(self.source, str) else self.source.value)
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that are read, the score first."""
+        return list(dict.fromkeys([self.score, *self.correction.reads]))
+
+    @property
+    def numeric(self) -> list[str]:
+        """Those of them that must hold numbers."""
+        known = self.correction.patterns
+        return [self.score, *numeric_columns(known.derived, known.attributes)]
+
+    def correct(self, columns: Any, tally: Tally | None = None) -> FloatArray:
+        """Corrected scores of a batch of columns, a mapping or a table; a batch without rows has none.
+
+        Without a tally the batch is one part of a frame, whose bad scores are refused at once. A tally
+        counts them; after the first nothing is corrected.
+        """
+        return self._corrected(self._checked(columns, tally))
+
+    def correct_all(self, columns: Any) -> FloatArray:
+        """Corrected scores of all rows at once, with a warning where not one level is known."""
+        tally = Tally(self)
+        rows = self._checked(columns, tally)
+        tally.tell()
+        return self._corrected(rows)
+
+    def _checked(self, columns: Any, tally: Tally | None) -> CheckedRows | None:
+        if not len(columns[self.score]):
+            return None
+        name = f"column {self.score!r}"
+        if tally is None:
+            name += " (in one part of the frame)"
+        raw = numbers(columns[self.score], name)
+        if tally is not None and not tally.add_scores(raw):
+            return None
+        rows = rows_to_score(raw, columns, self.correction.patterns, name)
+        if tally is not None:
+            tally.add_levels(rows[1])
+        return rows
+
+    def _corrected(self, rows: CheckedRows | None) -> FloatArray:
+        if rows is None:
+            return np.empty(0)
+        values, patterns, code = rows
+        return self.correction.apply_to_patterns(
+            values, code, patterns, n_updates=self.n_updates, unseen=self.unseen
+        )
+
+    def frame(self, frame: Any) -> FloatArray:
+        """Corrected scores of a part of a frame in memory."""
+        return self.correct(frame_columns(frame, "frame", self.wanted))
+
+    def series(self, part: Any) -> Any:
+        """The same as a pandas series with the part's index."""
+        import pandas as pd
+
+        return pd.Series(self.frame(part), index=part.index, name=self.column)
+
+    def batches(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Record batches with one more column."""
+        for batch in batches:
+            yield self.batch(batch)
+
+    def batch(self, batch: Any) -> Any:
+        """One record batch with one more column."""
+        return self.appended(batch, self.correct({name: batch.column(name) for name in self.wanted}))
+
+    def appended(self, batch: Any, corrected: FloatArray) -> Any:
+        """A record batch with its corrected scores."""
+        columns = [*batch.columns, pa.array(corrected)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema(batch.schema))
+
+    def schema(self, schema: Any) -> Any:
+        """Names and types with those of one more column."""
+        return schema.append(pa.field(self.column, pa.float64()))
+
+
+class Tally:
+    """What is wrong with the rows of many batches, to be told once and in all."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._name, self._known = f"column {scorer.score!r}", scorer.correction.patterns
+        self._scores = ScoreTally()
+        self._unknown = np.ones(len(self._known.attributes), dtype=bool)
+
+    @property
+    def n(self) -> int:
+        """How many rows there were."""
+        return self._scores.n
+
+    def add_scores(self, scores: FloatArray) -> bool:
+        """Count a batch; returns whether all scores so far are probabilities."""
+        return self._scores.add(scores)
+
+    def add_levels(self, patterns: Patterns) -> None:
+        """Note which attributes have known levels."""
+        self._unknown &= none_known(patterns)
+
+    def tell(self) -> None:
+        """Refuse bad scores; warn of an attribute that has not one known level."""
+        if self.n:
+            self._scores.check(self._name)
+            warn_of_other_codes(self._known, self.n, self._unknown)

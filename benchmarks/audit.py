@@ -16,7 +16,7 @@ from engine import SHAPES, best, encode, people
 from propcal import PMCBoost, audit, compare
 from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import checked_rows
-from propcal.metrics import category_table
+from propcal.metrics import CategoryRule
 
 SIZES = [10_000, 173_561, 1_000_000]
 EDGES = np.linspace(0, 1, 11)[1:-1]
@@ -29,7 +29,7 @@ def baseline(score, y, frame) -> tuple:
 
 
 def losses(score, y, frame) -> tuple[float, float, float]:
-    table = category_table(checked_rows(score, y, frame))
+    table = CategoryRule().table(checked_rows(score, y, frame))
     return mc_of(table), pmc_of(table, 0.1), dc_of(table, 0.1)
 
 

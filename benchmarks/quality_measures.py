@@ -10,7 +10,7 @@ from propcal.core.categories import bucket_sums
 from propcal.core.groups.groups import membership
 from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.metrics import category_table
+from propcal.metrics import CategoryRule
 
 ALPHA, RHO, DRAWS = 0.1, 0.1, 100
 
@@ -19,7 +19,7 @@ def judge(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, 
     """Every measure of one corrected score on people it was not fitted to."""
     y = new["y"].to_numpy()
     atoms = rows_to_atoms(score, y, new[groups])
-    table = category_table(atoms, alpha=ALPHA, rho=RHO)
+    table = CategoryRule(alpha=ALPHA, rho=RHO).table(atoms)
     found = {
         "auroc": float(roc_auc_score(y, score)),
         "brier": float(brier_score_loss(y, score)),
@@ -61,7 +61,7 @@ def noise(atoms, table) -> dict[str, float]:
 def truth(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, float]:
     """Errors against the true risk, which takes the place of the outcome."""
     risk = new["risk"].to_numpy()
-    table = category_table(rows_to_atoms(score, risk, new[groups]), alpha=ALPHA, rho=RHO)
+    table = CategoryRule(alpha=ALPHA, rho=RHO).table(rows_to_atoms(score, risk, new[groups]))
     gap = table.gap[table.eligible] / np.maximum(table.outcome_rate[table.eligible], RHO)
     return {
         "true_mse": float(np.mean((score - risk) ** 2)),

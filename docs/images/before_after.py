@@ -17,7 +17,7 @@ from propcal.cli.demo import FEATURES
 from propcal.core.losses import pmc_of
 from propcal.data.cohorts import make_ed_visits
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.metrics import category_table
+from propcal.metrics import CategoryRule
 
 # Okabe and Ito's colours, and a marker each: colour is never alone
 LOOK = {
@@ -30,7 +30,7 @@ LOOK = {
 
 def panel(ax, title, visits, score):
     atoms = rows_to_atoms(score, visits["admitted"], visits[["race"]])
-    table = category_table(atoms, min_people=100)
+    table = CategoryRule(min_people=100).table(atoms)
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=0)
     for g, size in enumerate(table.collection):
         race = dict(size.group.conditions)["race"]

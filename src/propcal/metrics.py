@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.atoms import Atoms
-from propcal.core.bins import Binning, make_bins
+from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import Buckets, Categories, categories, category_min_share
 from propcal.core.grid import IntArray, check_number
 from propcal.core.groups.groups import Groups, definition
@@ -20,43 +20,54 @@ from propcal.data.rows_to_atoms import Rows, checked_rows
 _NONE: IntArray = np.empty(0, dtype=np.int64)  # scores, where bins do not depend on them
 
 
-def category_table(
-    people: Atoms | Rows,
-    alpha: float = 0.05,
-    gamma: float = 0.05,
-    rho: float = 0.1,
-    n_bins: int = 10,
-    binning: Binning = "uniform",
-    intersections: Any = "all",
-    missing: str = "level",
-    groups: Groups | None = None,
-    min_share: float | None = None,
-    min_people: int = 1,
-    *,
-    or_everybody: bool = False,
-) -> Categories:
-    """Every category of the groups and bins that these people themselves give."""
-    check_number("alpha", alpha, above=0, at_most=1)
-    check_number("gamma", gamma, above=0, at_most=1)
-    check_number("rho", rho, above=0, at_most=1)
-    check_number("min_people", min_people, at_least=1, whole=True)
-    plain = isinstance(people, Rows) and people.plain and binning != "quantile"
-    atoms = people.atoms() if isinstance(people, Rows) and not plain else people
-    scores, weights = (_NONE, _NONE) if isinstance(atoms, Rows) else (atoms.score, atoms.weight)
-    bins = make_bins(binning, n_bins, rho=rho, score=scores, weight=weights)
-    if min_share is None:
-        min_share = category_min_share(alpha, gamma, bins)
-    check_number("min_share", min_share, at_least=0, at_most=1)
-    buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else Buckets.of_atoms(atoms, bins)
-    n_people, weight = buckets.people.sum(axis=1), buckets.weight.sum(axis=1)
-    collection = definition(groups, intersections, missing).collect(
-        atoms.patterns, n_people, weight, gamma=gamma, or_everybody=or_everybody
-    )
-    return categories(buckets, atoms.patterns, collection, bins, min_share=min_share, min_people=min_people)
+@dataclass(frozen=True)
+class CategoryRule:
+    """Which groups, bins and categories count; see `mc_loss` for what each setting means."""
+
+    alpha: float = 0.05
+    gamma: float = 0.05
+    rho: float = 0.1
+    n_bins: int = 10
+    binning: Binning = "uniform"
+    intersections: Any = "all"
+    missing: str = "level"
+    groups: Groups | None = None
+    min_share: float | None = None
+    min_people: int = 1
+
+    def words(self) -> Groups:
+        """How people are divided into groups."""
+        return definition(self.groups, self.intersections, self.missing)
+
+    def share_of(self, bins: Bins) -> float:
+        """Share of all people from which a category counts."""
+        return category_min_share(self.alpha, self.gamma, bins) if self.min_share is None else self.min_share
+
+    def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> Categories:
+        """Every category of the groups and bins that these people themselves give."""
+        check_number("alpha", self.alpha, above=0, at_most=1)
+        check_number("gamma", self.gamma, above=0, at_most=1)
+        check_number("rho", self.rho, above=0, at_most=1)
+        check_number("min_people", self.min_people, at_least=1, whole=True)
+        plain = isinstance(people, Rows) and people.plain and self.binning != "quantile"
+        atoms = people.atoms() if isinstance(people, Rows) and not plain else people
+        scores, weights = (_NONE, _NONE) if isinstance(atoms, Rows) else (atoms.score, atoms.weight)
+        bins = make_bins(self.binning, self.n_bins, rho=self.rho, score=scores, weight=weights)
+        min_share = self.share_of(bins)
+        check_number("min_share", min_share, at_least=0, at_most=1)
+        buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else Buckets.of_atoms(atoms, bins)
+        n_people, weight = buckets.people.sum(axis=1), buckets.weight.sum(axis=1)
+        collection = self.words().collect(
+            atoms.patterns, n_people, weight, gamma=self.gamma, or_everybody=or_everybody
+        )
+        return categories(
+            buckets, atoms.patterns, collection, bins, min_share=min_share, min_people=self.min_people
+        )
 
 
-def _rows(y: Any, score: Any, features: Any, weight: Any, groups: Groups | None) -> Rows:
-    return checked_rows(score, y, features, weight, groups=definition(groups, "all", "level"))
+def _table(rule: CategoryRule, y: Any, score: Any, features: Any, weight: Any) -> Categories:
+    words = definition(rule.groups, "all", "level")  # what rows need; the rest is checked after them
+    return rule.table(checked_rows(score, y, features, weight, groups=words))
 
 
 def mc_loss(
@@ -112,8 +123,10 @@ def mc_loss(
     >>> round(mc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.05
     """
-    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    return mc_of(category_table(_rows(y, score, sensitive_features, sample_weight, groups), *rule))
+    rule = CategoryRule(
+        alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
+    )
+    return mc_of(_table(rule, y, score, sensitive_features, sample_weight))
 
 
 def pmc_loss(
@@ -142,8 +155,10 @@ def pmc_loss(
     >>> round(pmc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.125
     """
-    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    return pmc_of(category_table(_rows(y, score, sensitive_features, sample_weight, groups), *rule), rho)
+    rule = CategoryRule(
+        alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
+    )
+    return pmc_of(_table(rule, y, score, sensitive_features, sample_weight), rho)
 
 
 def dc_loss(
@@ -176,8 +191,10 @@ def dc_loss(
     >>> round(dc_loss(y, [0.25] * 20, sensitive_features=["F"] * 10 + ["M"] * 10), 4)
     0.6931
     """
-    rule = alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    return dc_of(category_table(_rows(y, score, sensitive_features, sample_weight, groups), *rule), rho)
+    rule = CategoryRule(
+        alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
+    )
+    return dc_of(_table(rule, y, score, sensitive_features, sample_weight), rho)
 
 
 def loss_scorer(

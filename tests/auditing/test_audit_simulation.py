@@ -18,7 +18,7 @@ from propcal.auditing.sample import Sample
 from propcal.core.logistic import expit, fit_logistic, log_odds
 from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.metrics import category_table
+from propcal.metrics import CategoryRule
 
 pytestmark = pytest.mark.slow
 LARGE = 400_000
@@ -85,7 +85,7 @@ def study(kind, repeats, n=2000):
         y = (rng.random(n) < risk).astype(int)
         a = audit(y, score, sensitive_features=frame)
         alarms += a.verdict.conclusion == "miscalibrated beyond noise"
-        table = category_table(rows_to_atoms(score, risk, frame), min_people=30)
+        table = CategoryRule(min_people=30).table(rows_to_atoms(score, risk, frame))
         losses = {"mc": mc_of(table), "pmc": pmc_of(table, 0.1), "dc": dc_of(table, 0.1)}
         row = {k: a.losses.low[k] - 1e-9 <= v <= a.losses.high[k] + 1e-9 for k, v in losses.items()}
         for name, rho in (("mc", None), ("pmc", 0.1)):

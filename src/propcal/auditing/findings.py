@@ -19,27 +19,17 @@ from propcal.auditing.hypothesis_tests import (
 from propcal.auditing.profile import Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
-from propcal.core.bins import Binning
-from propcal.core.categories import Categories, category_min_share
+from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, check_choice, check_number
-from propcal.core.groups.groups import Groups, definition, membership
+from propcal.core.groups.groups import membership
 from propcal.core.reduction import without_clusters
-from propcal.metrics import category_table
+from propcal.metrics import CategoryRule
 
 
 @dataclass(frozen=True)
-class AuditSettings:
+class AuditSettings(CategoryRule):
     """How to audit; see `propcal.audit` for what each argument means."""
 
-    alpha: float = 0.05
-    gamma: float = 0.05
-    rho: float = 0.1
-    n_bins: int = 10
-    binning: Binning = "uniform"
-    intersections: Any = "all"
-    missing: str = "level"
-    groups: Groups | None = None
-    min_share: float | None = None
     min_people: int = 30
     n_draws: int = 1000
     random_state: Any = 0
@@ -51,27 +41,6 @@ class AuditSettings:
             check_number("random_state", self.random_state, at_least=0, whole=True)
         check_number("n_draws", self.n_draws, at_least=100, at_most=1_000_000, whole=True)
         self.words()  # checks its own arguments
-
-    def words(self) -> Groups:
-        """How people are divided into groups."""
-        return definition(self.groups, self.intersections, self.missing)
-
-    def table(self, atoms: Atoms) -> Categories:
-        """The categories of these people."""
-        return category_table(
-            atoms,
-            self.alpha,
-            self.gamma,
-            self.rho,
-            self.n_bins,
-            self.binning,
-            self.intersections,
-            self.missing,
-            self.groups,
-            self.min_share,
-            self.min_people,
-            or_everybody=True,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,13 +81,12 @@ def find(
     """Measure everything, from atoms that may have clusters of repeated people."""
     rng = np.random.default_rng(rule.random_state)
     bare = without_clusters(atoms)
-    table = rule.table(bare)
+    table = rule.table(bare, or_everybody=True)
     noise = Noise.of(atoms, table, rule.n_draws, rng)
     table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
     sizes = audited_groups(bare, table.collection)
     measured = profiles(atoms, sizes, min_people=rule.min_people, rng=rng, progress=progress)
     untested = _untested(bare, measured[0])
-    share = rule.min_share
     return Findings(
         rule=rule,
         atoms=bare,
@@ -127,7 +95,7 @@ def find(
         profiles=measured,
         tests=[] if untested else _tests(bare, table, noise, measured),
         untested=untested,
-        min_share=category_min_share(rule.alpha, rule.gamma, table.bins) if share is None else share,
+        min_share=rule.share_of(table.bins),
         fitted_on_these=fitted_on_these,
         rows=bare.weighted_rows,
         rows_per_person=rows_per_person(atoms, table.bins),

@@ -165,14 +165,14 @@ def comparison(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: flo
 
     from propcal.core.losses import dc_of, mc_of, pmc_of
     from propcal.data.rows_to_atoms import rows_to_atoms
-    from propcal.metrics import category_table
+    from propcal.metrics import CategoryRule
 
     table = Table(title="Held-out people", title_justify="left")
     for heading in ("", "MC loss", "PMC loss", "DC loss", "AUROC", "Brier"):
         table.add_column(heading, justify="right" if heading else "left")
     y = held_out["admitted"]
     for name, score in scores.items():
-        found = category_table(rows_to_atoms(score, y, held_out[ATTRIBUTES]), alpha=alpha)
+        found = CategoryRule(alpha=alpha).table(rows_to_atoms(score, y, held_out[ATTRIBUTES]))
         numbers = [mc_of(found), pmc_of(found, 0.1), dc_of(found, 0.1)]
         numbers += [float(roc_auc_score(y, score)), float(brier_score_loss(y, score))]
         table.add_row(name, *[f"{number:.3f}" for number in numbers])
@@ -185,11 +185,11 @@ def most_improved(held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray
     With the corrected score in the place of the outcome, a category's rate is its mean corrected score.
     """
     from propcal.data.rows_to_atoms import rows_to_atoms
-    from propcal.metrics import category_table
+    from propcal.metrics import CategoryRule
 
     def rates(outcome: Any) -> pd.DataFrame:
         atoms = rows_to_atoms(raw, outcome, held_out[ATTRIBUTES])
-        return category_table(atoms, min_people=100).to_frame()
+        return CategoryRule(min_people=100).table(atoms).to_frame()
 
     before, after = rates(held_out["admitted"]), rates(corrected)
     gained = before["gap"].abs() - (before["outcome_rate"] - after["outcome_rate"]).abs()

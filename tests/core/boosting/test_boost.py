@@ -223,7 +223,7 @@ def test_after_convergence_every_eligible_category_is_within_its_cutoff(
     cohort, features, cls, order, binning
 ):
     from propcal.data.rows_to_atoms import rows_to_atoms
-    from propcal.metrics import category_table
+    from propcal.metrics import CategoryRule
 
     model = cls.paper(alpha=0.03, order=order, binning=binning, random_state=1)
     model.fit(cohort.score, cohort.y, sensitive_features=features)
@@ -233,7 +233,7 @@ def test_after_convergence_every_eligible_category_is_within_its_cutoff(
     edges = model.correction_.bins.edges / UNIT
     # quantile edges stay those of the raw scores; the divisor of the size rule does not
     share = 0.03 * 0.05 / model.correction_.bins.divisor
-    table = category_table(atoms, alpha=0.03, binning=list(edges), min_share=share)
+    table = CategoryRule(alpha=0.03, binning=list(edges), min_share=share).table(atoms)
     rate = table.outcome_rate[table.eligible]
     limit = 0.03 * np.maximum(rate, 0.1) if cls is PMCBoost else 0.03
     assert table.eligible.sum() > 20

@@ -96,9 +96,9 @@ def test_the_certificate_counts_every_eligible_category(cohort, features, guard,
     with pytest.warns() if sample and guard is None else pytest.MonkeyPatch.context():
         model.fit(cohort.score, cohort.y, sensitive_features=features)
     corrected = model.predict(cohort.score, sensitive_features=features)
-    from propcal.metrics import category_table
+    from propcal.metrics import CategoryRule
 
-    table = category_table(rows_to_atoms(corrected, cohort.y, features), alpha=0.1).to_frame()
+    table = CategoryRule(alpha=0.1).table(rows_to_atoms(corrected, cohort.y, features)).to_frame()
     table = table[table.eligible].sort_values(["group", "bin"]).reset_index(drop=True)
     found = model.certificate_.to_frame().sort_values(["group", "bin"]).reset_index(drop=True)
     assert found.group.tolist() == table.group.tolist()

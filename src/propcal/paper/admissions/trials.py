@@ -25,7 +25,7 @@ from propcal.core.groups.groups import pattern_name
 from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost
-from propcal.metrics import category_table
+from propcal.metrics import CategoryRule
 from propcal.paper.admissions.base_models import Trained, train
 from propcal.paper.admissions.features import OUTCOME, TRUE_RISK, Features
 from propcal.paper.admissions.settings import (
@@ -227,7 +227,7 @@ def own_rule(setting: Setting) -> dict[str, Any]:
 
 
 def _losses(rows: Rows, rule: dict[str, Any]) -> dict[str, float]:
-    table = category_table(rows, **rule)
+    table = CategoryRule(**rule).table(rows)
     return {
         "mc_loss": mc_of(table),
         "pmc_loss": pmc_of(table, rule["rho"]),

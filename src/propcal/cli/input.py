@@ -65,6 +65,7 @@ class Columns:
         """
         from propcal.data.files.file_sets import find_files
         from propcal.data.files.files_to_atoms import atoms_from_files
+        from propcal.data.named_columns import NamedColumns
 
         groups = self.definition()
         paths = find_files(files)
@@ -79,19 +80,11 @@ class Columns:
         if self.score is None or self.outcome is None:
             lacking = "--score" if self.score is None else "--outcome"
             raise InputError(f"{paths[0]} has the columns {_columns(paths[0])}; say which is the {lacking}")
+        columns = NamedColumns(
+            self.score, self.outcome, groups, self.weight, self.cluster, resolution, weight_kind or "auto"
+        )
         return atoms_from_files(
-            paths,
-            score=self.score,
-            outcome=self.outcome,
-            groups=groups,
-            weight=self.weight,
-            cluster=self.cluster,
-            weight_kind=weight_kind or "auto",
-            na=self.na,
-            resolution=resolution,
-            memory_limit=memory,
-            correction=correction,
-            progress=progress,
+            paths, columns, na=self.na, memory_limit=memory, correction=correction, progress=progress
         )
 
     def _refuse_columns(self, path: Path) -> None:

@@ -99,18 +99,10 @@ class Atoms:
             Weights that are all whole are taken as frequencies, others as survey weights. Say which
             they are where chunks are added up: the weights of one chunk may be whole by chance.
         """
-        from propcal.data.rows_to_atoms import atoms_from_frame  # a door in; core itself knows no frames
+        from propcal.data import named_columns as door  # a door in; core itself knows no frames
 
-        return atoms_from_frame(
-            frame,
-            score=score,
-            outcome=outcome,
-            groups=groups,
-            weight=weight,
-            cluster=cluster,
-            resolution=resolution,
-            weight_kind=weight_kind,
-        )
+        columns = door.NamedColumns(score, outcome, groups, weight, cluster, resolution, weight_kind)
+        return door.atoms_from_frame(frame, columns)
 
     @classmethod
     def from_files(
@@ -157,20 +149,11 @@ class Atoms:
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
         from propcal.data.files.files_to_atoms import atoms_from_files
+        from propcal.data.named_columns import NamedColumns
 
+        columns = NamedColumns(score, outcome, groups, weight, cluster, resolution, weight_kind)
         return atoms_from_files(
-            files,
-            score=score,
-            outcome=outcome,
-            groups=groups,
-            weight=weight,
-            cluster=cluster,
-            resolution=resolution,
-            weight_kind=weight_kind,
-            na=na,
-            memory_limit=memory_limit,
-            threads=threads,
-            progress=progress,
+            files, columns, na=na, memory_limit=memory_limit, threads=threads, progress=progress
         )
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log2
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from propcal.core.patterns import Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.checks import check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.data.derive import attribute_values, fitting_values
-from propcal.data.frames import attribute_columns, frame_columns, is_engine_frame, numbers, require
+from propcal.data.frames import attribute_columns, numbers, require
 from propcal.data.levels import encode
 from propcal.data.repeat_visits import CLUSTERS, cluster_codes
 from propcal.errors import InputError
@@ -217,96 +217,6 @@ def wanted_columns(
     made = [*recipes.values(), *beside.values()]
     read = [name for one in made for name in ([one] if isinstance(one, str) else one.columns)]
     return list(dict.fromkeys([*plain, *read]))
-
-
-def made_of(groups: Groups, beside: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
-    """Every attribute by name: how it is made, or the column that it is."""
-    recipes = groups.recipes()
-    return {name: recipes.get(name, name) for name in groups.attributes([])} | dict(beside)
-
-
-def atoms_from_frame(
-    frame: Any,
-    *,
-    score: str,
-    outcome: str,
-    groups: Any = (),
-    weight: str | None = None,
-    cluster: str | None = None,
-    resolution: float | None = None,
-    weight_kind: str = "auto",
-) -> Atoms:
-    """Reduce the named columns of a data frame to atoms."""
-    groups = chosen_groups(score, outcome, groups, weight, cluster)
-    wanted = wanted_columns(groups) or []
-    if is_engine_frame(frame):
-        return _atoms_of_engine(frame, score, outcome, groups, weight, cluster, resolution, weight_kind)
-    also = [name for name in (weight, cluster) if name is not None]
-    columns = frame_columns(frame, "frame", list(dict.fromkeys([score, outcome, *wanted, *also])))
-    return rows_to_atoms(
-        columns[score],
-        columns[outcome],
-        {name: columns[name] for name in wanted},
-        None if weight is None else columns[weight],
-        cluster=None if cluster is None else columns[cluster],
-        groups=groups,
-        names=(f"column {score!r}", f"column {outcome!r}", f"column {weight!r}"),
-        resolution=resolution,
-        weight_kind=weight_kind,
-    )
-
-
-def chosen_groups(score: Any, outcome: Any, groups: Any, weight: Any, cluster: Any) -> Groups:
-    """Check the names of columns, and say groups in one way; their columns must be named."""
-    optional = {"weight": weight, "cluster": cluster}
-    for argument, name in ({"score": score, "outcome": outcome} | optional).items():
-        if not (isinstance(name, str) or (name is None and argument in optional)):
-            raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
-    named: Groups = groups
-    if not isinstance(groups, Groups):
-        named = Groups(columns=[groups] if isinstance(groups, str) else list(groups))
-    wanted = wanted_columns(named)
-    if wanted is None:
-        raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
-    refuse_two_roles(score, outcome, wanted)
-    return named
-
-
-def _atoms_of_engine(
-    frame: Any,
-    score: str,
-    outcome: str,
-    groups: Groups,
-    weight: str | None,
-    cluster: str | None,
-    resolution: float | None,
-    weight_kind: str,
-) -> Atoms:
-    """Let an engine reduce its own rows."""
-    from propcal.data.engines.frames_to_atoms import atoms_of_engine
-
-    if cluster is not None:
-        raise InputError(
-            "cluster: ids are hashed in memory, which an engine cannot do in the same way; use "
-            "Atoms.from_files, or add up the atoms of parts in memory, Atoms.from_frame(part, cluster=...)"
-        )
-    return atoms_of_engine(
-        frame,
-        score=score,
-        outcome=outcome,
-        attributes=made_of(groups, {}),
-        weight=weight,
-        bits=resolution_bits(resolution),
-        weight_kind=weight_kind,
-    )
-
-
-def refuse_two_roles(score: str, outcome: str, groups: Sequence[str]) -> None:
-    """A score that is its own outcome is always right, and a group made of the outcome always wrong."""
-    if score == outcome:
-        raise InputError(f"column {score!r} is named as the score and as the outcome")
-    if outcome in groups:
-        raise InputError(f"column {outcome!r} is the outcome and cannot define groups as well")
 
 
 def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_weight: Any) -> Any:

@@ -24,7 +24,7 @@ from propcal import Atoms, Groups
 from propcal.core.atoms import SUMS
 from propcal.data.engines import frames_to_atoms as engines
 from propcal.data.engines.frames_to_atoms import atoms_of_engine
-from propcal.data.rows_to_atoms import made_of, resolution_bits
+from propcal.data.named_columns import NamedColumns
 from propcal.errors import InputError
 
 UNIT = 2.0**-32
@@ -125,9 +125,9 @@ def assert_same(found, expected):
             np.testing.assert_array_equal(a, b, err_msg=name)
 
 
-def by_engine(frame, *, groups, resolution=None, **roles):
+def by_engine(frame, **roles):
     """Through the expressions of engines also where a frame is in memory."""
-    return atoms_of_engine(frame, attributes=made_of(groups, {}), bits=resolution_bits(resolution), **roles)
+    return atoms_of_engine(frame, NamedColumns(**roles))
 
 
 def check_everything(frame, table, *, groups=None, roles=ROLES):

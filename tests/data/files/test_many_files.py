@@ -260,12 +260,12 @@ def test_out_of_memory_fewer_threads_then_a_resolution_that_would_fit(cohort, ex
     cohort.to_parquet("a.parquet")
     reduce, tried = from_files.totals, []
 
-    def short_of_memory(rows, *, bits, **kw):
+    def short_of_memory(rows, columns):
         threads = int(duckdb_threads())
-        tried.append((threads, bits))
-        if threads > limit[0] or bits > limit[1]:
+        tried.append((threads, columns.bits))
+        if threads > limit[0] or columns.bits > limit[1]:
             raise duckdb.OutOfMemoryException("out of memory")
-        return reduce(rows, bits=bits, **kw)
+        return reduce(rows, columns)
 
     connect, engines = duck.connect, []
 

@@ -26,53 +26,33 @@ from propcal.data.derive import RECODE
 from propcal.data.engines import expressions as ex
 from propcal.data.engines.totals import Shape, atoms_of_totals
 from propcal.data.frames import require
+from propcal.data.named_columns import NamedColumns
 from propcal.errors import InputError
 
 
-def atoms_of_engine(frame: Any, **columns: Any) -> Atoms:
-    """Reduce the named columns of any frame to atoms, in its own engine; arguments as for `totals`."""
-    return atoms_of_totals(*totals(frame, **columns))
+def atoms_of_engine(frame: Any, columns: NamedColumns) -> Atoms:
+    """Reduce the named columns of any frame to atoms, in its own engine."""
+    return atoms_of_totals(*totals(frame, columns))
 
 
-def totals(
-    frame: Any,
-    *,
-    score: str,
-    outcome: str,
-    attributes: Mapping[str, Recipe | str],
-    weight: str | None = None,
-    bits: int = 32,
-    weight_kind: str = "auto",
-) -> tuple[Any, Shape]:
-    """Let the engine add up: a table of totals, and what its columns mean.
-
-    `attributes` says of each how it is made, or which column it is.
-    """
-    query, shape = totals_query(frame, score, outcome, attributes, weight, bits, weight_kind)
-    return collected(query), shape
+def totals(frame: Any, named: NamedColumns) -> tuple[Any, Shape]:
+    """Let the engine add up: a table of totals, and what its columns mean."""
+    query, unit = totals_query(frame, named)
+    return collected(query), Shape(named, unit)
 
 
-def totals_query(
-    frame: Any,
-    score: str,
-    outcome: str,
-    attributes: Mapping[str, Recipe | str],
-    weight: str | None,
-    bits: int,
-    weight_kind: str,
-) -> tuple[Any, Shape]:
-    """The one aggregation as a frame of the engine, not yet run."""
-    check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
+def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
+    """The one aggregation as a frame of the engine, not yet run; and the unit of its outcomes."""
+    check_choice("weight_kind", named.weight_kind, ("auto", "frequency", "survey"))
+    bits, attributes, roles, weighted = named.bits, named.attributes, named.roles, named.weight is not None
     lazy = nw.from_native(frame).lazy()
     with _troubles():
         kinds = dict(lazy.collect_schema())
-    roles = [score, outcome, *([] if weight is None else [weight])]
     read = [[made] if isinstance(made, str) else made.columns for made in attributes.values()]
     require(list(kinds), [*roles, *(name for names in read for name in names)])
-    names = (f"column {score!r}", f"column {outcome!r}", f"column {weight!r}")
-    for name, title in zip(roles, names):
+    for name, title in zip(roles, named.titles):
         ex.refuse_no_number(kinds[name], title, RECODE)
-    unit, weighted = ex.outcome_unit(kinds[outcome]), weight is not None
+    unit = ex.outcome_unit(kinds[named.outcome])
     columns = dict(zip(("s", "y", "w"), (ex.number(name, kinds[name]) for name in roles)))
     columns |= _attributes(lazy, kinds, attributes)
     # in steps: not every engine groups by an expression, or adds one up
@@ -84,8 +64,7 @@ def totals_query(
     keys, added = ["key", *(name for name in columns if name.startswith("a"))], [*sums, *products]
     query = rows.select(*keys, *added).group_by(*keys)
     totals = query.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in added))
-    shape = Shape(attributes, names, bits, unit, weighted=weighted, weight_kind=weight_kind)
-    return totals.with_columns(*(nw.col(name).cast(nw.Int64) for name in ("rows", "outcome"))), shape
+    return totals.with_columns(*(nw.col(name).cast(nw.Int64) for name in ("rows", "outcome"))), unit
 
 
 def _attributes(

@@ -28,6 +28,7 @@ from propcal.core.reduction import atoms_of_sums, refuse_fractions
 from propcal.data.checks import ScoreTally, refuse_outcomes, refuse_weights
 from propcal.data.derive import fitting_values
 from propcal.data.levels import distinct, encode
+from propcal.data.named_columns import NamedColumns
 from propcal.errors import InputError
 
 
@@ -64,12 +65,13 @@ SEEN = {
 class Shape:
     """What the columns of a table of totals mean."""
 
-    attributes: Mapping[str, Recipe | str]  # how each is made, or the column that it is
-    names: tuple[str, str, str]  # of score, outcome and weight, in errors
-    bits: int
+    columns: NamedColumns
     unit: int  # outcomes are summed in parts of 1 / unit
-    weighted: bool
-    weight_kind: str = "auto"
+
+    @property
+    def weighted(self) -> bool:
+        """Whether people have weights."""
+        return self.columns.weight is not None
 
 
 def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
@@ -79,21 +81,22 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
     if key.min() < 0:  # weights of 0 are all that remains
         table = table.filter(key >= 0)
         key, rows = _whole(table, "key"), _whole(table, "rows")
+    attributes, bits = shape.columns.attributes, shape.columns.bits
     levels: list[tuple[Level, ...]] = []
     codes = []
-    for place, (name, made) in enumerate(shape.attributes.items()):
+    for place, (name, made) in enumerate(attributes.items()):
         found, code = encode(*_values(name, made, table[f"a{place}"]))
         levels.append(found)
         codes.append(code)
-    recipes = {name: made for name, made in shape.attributes.items() if not isinstance(made, str)}
-    patterns, code = patterns_of(tuple(shape.attributes), tuple(levels), codes, len(key), recipes)
+    recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
+    patterns, code = patterns_of(tuple(attributes), tuple(levels), codes, len(key), recipes)
     sums = _sums(table, rows, shape)
     return atoms_of_sums(
         patterns,
         code,
-        key << (32 - shape.bits),
+        key << (32 - bits),
         sums,
-        resolution_bits=shape.bits,
+        resolution_bits=bits,
         weighted_rows=int(rows.sum()) if shape.weighted else 0,
     )
 
@@ -126,7 +129,7 @@ def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]
 def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
     """Tell what is wrong as it is told of rows in memory: weights first, then scores, then outcomes."""
     if not len(key):
-        raise InputError(f"{shape.names[0]} is empty: there are no rows")
+        raise InputError(f"{shape.columns.titles[0]} is empty: there are no rows")
     bad = key < 0
     if not bad.any():
         return
@@ -139,7 +142,7 @@ def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
 
 def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
     """Refuse the most urgent trouble, with a hint."""
-    score, outcome, weight = shape.names
+    score, outcome, weight = shape.columns.titles
     refuse_weights(
         {
             "missing (NaN)": of[Trouble.WEIGHT_MISSING],
@@ -169,7 +172,7 @@ def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
 
     A row counts for its most urgent trouble only: these are troubles of other rows than the first.
     """
-    score, outcome, weight = shape.names
+    score, outcome, weight = shape.columns.titles
     counted = [
         (weight, of[Trouble.WEIGHT_MISSING], "is missing", "are missing"),
         (weight, of[Trouble.WEIGHT_INFINITE], "is infinite", "are infinite"),
@@ -202,10 +205,10 @@ def _sums(table: Any, rows: Any, shape: Shape) -> dict[str, Any]:
             ("positives", "positives_sq"), positives
         )
     whole = int(_whole(table, "parts").sum()) == 0
-    if shape.weight_kind == "frequency" and not whole:
+    if shape.columns.weight_kind == "frequency" and not whole:
         refuse_fractions()
     w, wy = _real(table, "w"), _real(table, "wy")
-    if whole and shape.weight_kind != "survey":
+    if whole and shape.columns.weight_kind != "survey":
         refuse_too_many(float(w.sum()))
         people = w.astype(np.int64)
         positives = wy.astype(np.int64) if hard else wy

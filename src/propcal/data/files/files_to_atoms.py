@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import log2
 from typing import Any
 
@@ -11,11 +12,9 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import check_number
-from propcal.core.groups.groups import Groups
-from propcal.core.groups.recipes import Recipe
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engines.frames_to_atoms import totals
-from propcal.data.engines.totals import Shape, atoms_of_totals
+from propcal.data.engines.totals import atoms_of_totals
 from propcal.data.files.duckdb_setup import (
     disk_full,
     fewer_threads,
@@ -27,7 +26,7 @@ from propcal.data.files.duckdb_setup import (
 )
 from propcal.data.files.file_sets import Files, find_files
 from propcal.data.files.file_table import Source, open_files, relation
-from propcal.data.rows_to_atoms import chosen_groups, made_of, resolution_bits, rows_to_atoms, wanted_columns
+from propcal.data.named_columns import NamedColumns
 from propcal.errors import InputError
 from propcal.interrupts import check as check_stop
 
@@ -38,14 +37,8 @@ ATOM_BYTES = 100  # what DuckDB needs for a total while it adds up and puts the 
 
 def atoms_from_files(
     files: Files,
+    columns: NamedColumns,
     *,
-    score: str,
-    outcome: str,
-    groups: Any = (),
-    weight: str | None = None,
-    cluster: str | None = None,
-    resolution: float | None = None,
-    weight_kind: str = "auto",
     na: Sequence[str] = (),
     memory_limit: str | int | None = None,
     threads: int | None = None,
@@ -53,90 +46,73 @@ def atoms_from_files(
     correction: Any = None,
 ) -> Atoms:
     """Reduce the named columns of files to atoms, with what a correction reads beside the groups."""
-    groups = chosen_groups(score, outcome, groups, weight, cluster)
-    bits, memory = resolution_bits(resolution), memory_bytes(memory_limit)
-    beside = {} if correction is None else correction.beside(made_of(groups, {}))
-    attributes = made_of(groups, beside)
-    wanted = wanted_columns(groups, beside) or []
-    roles = [name for name in (score, outcome, weight) if name is not None]
-    columns = list(dict.fromkeys([*roles, *wanted, *([] if cluster is None else [cluster])]))
-    recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
-    plain = {made for made in attributes.values() if isinstance(made, str)}
-    numeric = [*roles, *(name for name in numeric_columns(recipes, [*attributes]) if name not in plain)]
+    bits, memory = columns.bits, memory_bytes(memory_limit)
+    if correction is not None:
+        columns = replace(columns, beside=correction.beside(columns.attributes))
     if threads is not None:
         check_number("threads", threads, at_least=1, whole=True)
     paths = find_files(files)
-    named: dict[str, Any] = {"score": score, "outcome": outcome, "weight": weight}
     with limited(memory, threads) as engine, watched(engine, progress):
         source = open_files(paths, engine, missing=na)
 
-        def added(bits: int) -> tuple[Any, Shape]:
-            return totals(rows, attributes=attributes, bits=bits, weight_kind=weight_kind, **named)
+        def coarsest() -> Atoms:
+            return atoms_of_totals(*totals(rows, replace(columns, resolution=0.5)))
 
         try:
-            rows = fewer_threads(engine, lambda: relation(engine, source, columns, numeric=numeric))
-            _refuse_identifiers(rows, [name for name in groups.attributes([]) if name in plain])
-            if cluster is None:
-                found, shape = fewer_threads(engine, lambda: added(bits))
+            rows = fewer_threads(engine, lambda: _relation(engine, source, columns))
+            _refuse_identifiers(rows, columns)
+            if columns.cluster is None:
+                found, shape = fewer_threads(engine, lambda: totals(rows, columns))
             else:
-                whole = atoms_of_totals(*added(1))  # what is wrong with the rows is told of all of them
-                kind = weight_kind if weight is None else "frequency" if whole.frequencies else "survey"
-                return _with_clusters(rows, groups, beside, cluster, bits=bits, weight_kind=kind, **named)
+                whole = coarsest()  # what is wrong with the rows is told of all of them
+                if columns.weight is not None:
+                    columns = replace(columns, weight_kind="frequency" if whole.frequencies else "survey")
+                return _with_clusters(rows, columns)
         except duckdb.OutOfMemoryException as error:
             if disk_full(error):
                 raise InputError(no_room()) from None
             found = None  # told below, without the trace of the engine
         except duckdb.Error as error:
-            raise _trouble(error, source, columns) from None
+            raise _trouble(error, source, columns.wanted) from None
         if found is None:
-            raise InputError(_would_fit(engine, lambda: len(atoms_of_totals(*added(1)).patterns), bits))
+            raise InputError(_would_fit(engine, lambda: len(coarsest().patterns), bits))
     # only now, when DuckDB has given its memory back: with that the peak is a third lower
     return atoms_of_totals(found, shape)
 
 
-def _refuse_identifiers(rows: Any, plain: Sequence[str]) -> None:
+def _relation(engine: Any, source: Source, columns: NamedColumns) -> Any:
+    """The wanted columns as a relation; those that are compared or added up must hold numbers."""
+    attributes = columns.attributes
+    recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
+    made_numbers = [name for name in numeric_columns(recipes, [*attributes]) if name not in _plain(columns)]
+    return relation(engine, source, columns.wanted, numeric=[*columns.roles, *made_numbers])
+
+
+def _plain(columns: NamedColumns) -> list[str]:
+    """The columns that are attributes themselves."""
+    return [made for made in columns.attributes.values() if isinstance(made, str)]
+
+
+def _refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
     """Identifiers and measurements show in the first rows: refuse them before a table of all is made."""
-    if not plain:
+    own = [name for name in columns.words.attributes([]) if name in _plain(columns)]
+    if not own:
         return
     first = rows.limit(FIRST_ROWS).to_arrow_table()
-    for name in plain:
+    for name in own:
         fitting_values(name, None, {name: first[name]}, None, seen=f"the first {len(first):,} rows")
 
 
-def _with_clusters(
-    rows: Any,
-    groups: Groups,
-    beside: Mapping[str, Recipe | str],
-    cluster: str,
-    *,
-    score: str,
-    outcome: str,
-    weight: str | None,
-    bits: int,
-    weight_kind: str,
-) -> Atoms:
+def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
     """In batches: ids are hashed by Python, and the atoms of batches add up.
 
     Atoms of equal size are added first, so that each is added up a few times and not as often as there
     are batches.
     """
     sums: list[Atoms] = []
-    reader = rows.to_arrow_reader(BATCH_ROWS)
-    for batch in reader:
+    for batch in rows.to_arrow_reader(BATCH_ROWS):
         check_stop()
-        columns = dict(zip(batch.schema.names, batch.columns))
-        part = rows_to_atoms(
-            columns[score],
-            columns[outcome],
-            {name: columns[name] for name in wanted_columns(groups, beside) or []},
-            None if weight is None else columns[weight],
-            cluster=columns[cluster],
-            groups=groups,
-            beside=beside,
-            resolution=2.0**-bits,
-            weight_kind=weight_kind,
-        )
-        sums.append(part)
+        sums.append(columns.atoms(dict(zip(batch.schema.names, batch.columns))))
         while len(sums) > 1 and len(sums[-1]) >= len(sums[-2]) / 2:
             last = sums.pop()
             sums[-1] = sums[-1] + last

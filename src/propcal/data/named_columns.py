@@ -1,0 +1,115 @@
+"""Columns by name: which of a frame or of files is taken for what, and the atoms of a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from propcal.core.atoms import Atoms
+from propcal.core.groups.groups import Groups
+from propcal.core.groups.recipes import Recipe
+from propcal.data.frames import frame_columns, is_engine_frame
+from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
+from propcal.errors import InputError
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """What the columns are taken for, as in `Atoms.from_frame`, and how they are reduced.
+
+    `beside` are attributes that make no groups, for a correction: how each is made, or from which column
+    it is taken.
+    """
+
+    score: str
+    outcome: str
+    groups: Any = ()
+    weight: str | None = None
+    cluster: str | None = None
+    resolution: float | None = None
+    weight_kind: str = "auto"
+    beside: Mapping[str, Recipe | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for argument in ("score", "outcome", "weight", "cluster"):
+            name = getattr(self, argument)
+            if not (isinstance(name, str) or (name is None and argument in ("weight", "cluster"))):
+                raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
+        wanted = wanted_columns(self.words)
+        if wanted is None:
+            raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
+        # a score that is its own outcome is always right, and a group made of the outcome always wrong
+        if self.score == self.outcome:
+            raise InputError(f"column {self.score!r} is named as the score and as the outcome")
+        if self.outcome in wanted:
+            raise InputError(f"column {self.outcome!r} is the outcome and cannot define groups as well")
+
+    @cached_property
+    def words(self) -> Groups:
+        """The groups, said in one way."""
+        if isinstance(self.groups, Groups):
+            return self.groups
+        return Groups(columns=[self.groups] if isinstance(self.groups, str) else list(self.groups))
+
+    @property
+    def attributes(self) -> dict[str, Recipe | str]:
+        """Every attribute by name: how it is made, or the column that it is."""
+        recipes = self.words.recipes()
+        return {name: recipes.get(name, name) for name in self.words.attributes([])} | dict(self.beside)
+
+    @property
+    def features(self) -> list[str]:
+        """The columns that attributes are made of."""
+        return wanted_columns(self.words, self.beside) or []
+
+    @property
+    def roles(self) -> list[str]:
+        """The columns that must hold numbers: score, outcome and, if there is one, weight."""
+        return [name for name in (self.score, self.outcome, self.weight) if name is not None]
+
+    @property
+    def wanted(self) -> list[str]:
+        """All columns that are read."""
+        also = [] if self.cluster is None else [self.cluster]
+        return list(dict.fromkeys([*self.roles, *self.features, *also]))
+
+    @property
+    def titles(self) -> tuple[str, str, str]:
+        """Score, outcome and weight as errors call them."""
+        return f"column {self.score!r}", f"column {self.outcome!r}", f"column {self.weight!r}"
+
+    @property
+    def bits(self) -> int:
+        """How many binary digits of the score are kept."""
+        return resolution_bits(self.resolution)
+
+    def atoms(self, columns: Mapping[str, Any]) -> Atoms:
+        """The atoms of rows in memory, of which these are the wanted columns."""
+        return rows_to_atoms(
+            columns[self.score],
+            columns[self.outcome],
+            {name: columns[name] for name in self.features},
+            None if self.weight is None else columns[self.weight],
+            cluster=None if self.cluster is None else columns[self.cluster],
+            groups=self.words,
+            beside=self.beside,
+            names=self.titles,
+            resolution=self.resolution,
+            weight_kind=self.weight_kind,
+        )
+
+
+def atoms_from_frame(frame: Any, columns: NamedColumns) -> Atoms:
+    """Reduce the named columns of a data frame to atoms; an engine reduces its own rows."""
+    if not is_engine_frame(frame):
+        return columns.atoms(frame_columns(frame, "frame", columns.wanted))
+    from propcal.data.engines.frames_to_atoms import atoms_of_engine
+
+    if columns.cluster is not None:
+        raise InputError(
+            "cluster: ids are hashed in memory, which an engine cannot do in the same way; use "
+            "Atoms.from_files, or add up the atoms of parts in memory, Atoms.from_frame(part, cluster=...)"
+        )
+    return atoms_of_engine(frame, columns)

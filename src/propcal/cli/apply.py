@@ -74,7 +74,7 @@ def apply(
     with _made(folder):
         targets = [Path(output)] if folder is None else _targets(folder, paths, force=force)
         correction = Correction.load(model)
-        sources = open_people(paths, missing=na or [])
+        sources = open_people(paths, missing=na or [], advice="apply needs a row for each person")
         check_same_columns(
             sources,
             as_text=writes_text(targets[0]),

@@ -43,7 +43,7 @@ def atoms_of_rows(
     y: SumArray = outcome.astype(np.int64) if hard else from_grid(to_grid(outcome))
     if whole:
         w = np.ones(len(units), dtype=np.int64) if weight is None else weight.astype(np.int64)
-        sums = {"people": w, "weight": w, "weight_sq": w, "positives": w * y, "positives_sq": w * y}
+        sums = sums_of_counts(w, w * y)
     else:
         assert weight is not None
         squares = weight * weight
@@ -56,6 +56,12 @@ def atoms_of_rows(
         }
     rows = 0 if weight is None else len(units)
     return atoms_of_sums(patterns, code, units, sums, resolution_bits=resolution_bits, weighted_rows=rows)
+
+
+def sums_of_counts(people: Any, positives: Any) -> dict[str, Any]:
+    """The sums of atoms where a weight counts people: several of them are one array."""
+    counted = dict.fromkeys(("people", "weight", "weight_sq"), people)
+    return counted | dict.fromkeys(("positives", "positives_sq"), positives)
 
 
 def refuse_fractions() -> None:

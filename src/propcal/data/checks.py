@@ -36,18 +36,13 @@ class ScoreTally:
     def add(self, score: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are probabilities."""
         self.n += len(score)
-        if not len(score):
-            return not (self.missing or self.outside)
-        low, high = float(score.min()), float(score.max())  # NaN spreads to both
-        if low >= 0 and high <= 1:
-            self.low, self.high = min(self.low, low), max(self.high, high)
-            return not (self.missing or self.outside)
-        self.missing += int(np.count_nonzero(np.isnan(score)))
-        self.endless += int(np.count_nonzero(np.isinf(score)))
-        self.outside += int(np.count_nonzero((score < 0) | (score > 1)))
-        known = score[np.isfinite(score)]
-        if len(known):
-            self.low, self.high = min(self.low, float(known.min())), max(self.high, float(known.max()))
+        if len(score) and not (float(score.min()) >= 0 and float(score.max()) <= 1):  # NaN spreads to both
+            self.missing += int(np.count_nonzero(np.isnan(score)))
+            self.endless += int(np.count_nonzero(np.isinf(score)))
+            self.outside += int(np.count_nonzero((score < 0) | (score > 1)))
+            score = score[np.isfinite(score)]
+        if len(score):
+            self.low, self.high = min(self.low, float(score.min())), max(self.high, float(score.max()))
         return not (self.missing or self.outside)
 
     def check(self, name: str) -> None:

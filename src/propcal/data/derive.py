@@ -38,7 +38,7 @@ def fitting_values(
     `seen` says of which rows this is all, for the error.
     """
     if recipe is None:
-        refuse_dates(columns[name], name)
+        refuse_dates(name, temporal=_temporal(columns[name]))
     found, codes = attribute_values(name, recipe, columns)
     codes = codes if counted is None else codes[counted]
     if recipe is None and len(found) > MAX_NUMERIC_LEVELS:
@@ -47,6 +47,10 @@ def fitting_values(
     elif recipe is None:
         refuse_many(found, name, seen)
     return found, codes
+
+
+def _temporal(column: Any) -> bool:
+    return not isinstance(column, np.ndarray) and bool(pa.types.is_temporal(column.type))
 
 
 def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tuple[list[Any], Any]:
@@ -94,7 +98,7 @@ def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
         found = COMPARE[test.op](floats(column, name), float(test.values[0]))
         return np.asarray(found, dtype=np.bool_)
     if test.op != "missing":
-        refuse_dates(column, test.column)
+        refuse_dates(test.column, temporal=_temporal(column))
     values, codes = distinct(column)
     keys = [level_key(value) for value in values]
     wanted = _wanted(test, column)

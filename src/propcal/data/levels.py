@@ -11,6 +11,7 @@ import pyarrow as pa
 from propcal.core.patterns import Level, sort_levels
 from propcal.errors import InputError
 
+RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
 MAX_LEVELS = 200
 MAX_NUMERIC_LEVELS = 20
 
@@ -55,9 +56,7 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
     """
     if isinstance(values, np.ndarray):
         if any(isinstance(value, (list, dict, set, tuple, np.ndarray)) for value in values):
-            raise InputError(
-                "sensitive_features holds lists or records; a group is one value for each person"
-            )
+            raise InputError(RECORDS)
         places: dict[tuple[type, Any], int] = {}
         codes = [-1 if v is None else places.setdefault((type(v), v), len(places)) for v in values]
         return [value for _, value in places], np.array(codes, dtype=np.int32)
@@ -94,9 +93,9 @@ def _lookup(keys: list[Level], levels: tuple[Level, ...], *, absent: int) -> Any
     return np.array(found, dtype=np.int16 if len(levels) < 1 << 15 else np.int32)
 
 
-def refuse_dates(values: Any, name: str) -> None:
+def refuse_dates(name: str, *, temporal: bool) -> None:
     """Dates and times are no groups."""
-    if not isinstance(values, np.ndarray) and pa.types.is_temporal(values.type):
+    if temporal:
         raise InputError(
             f"attribute {name!r} holds dates or times; make a column of periods from it, such as the year"
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from propcal.core.patterns import Level
+from propcal.core.reduction import CLUSTER
 from propcal.data.levels import distinct, level_key
 from propcal.errors import InputError
 
@@ -33,3 +35,9 @@ def cluster_codes(ids: Any) -> Any:
 
 def _cluster(key: Level) -> int:
     return -1 if key is None else blake2b(key.encode(), digest_size=1).digest()[0]
+
+
+def refuse_cluster_name(attributes: Collection[str]) -> None:
+    """No attribute of people may be called as their bucket is."""
+    if CLUSTER in attributes:
+        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")

@@ -23,7 +23,7 @@ from propcal.data.checks import check_lengths, check_scores, check_weights, comp
 from propcal.data.derive import attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, numbers, require
 from propcal.data.levels import encode
-from propcal.data.repeat_visits import CLUSTERS, cluster_codes
+from propcal.data.repeat_visits import CLUSTERS, cluster_codes, refuse_cluster_name
 from propcal.errors import InputError
 
 EVERY_COLUMN = Groups()
@@ -143,8 +143,7 @@ def checked_rows(
         codes.append(code if counts is None else code[counts])
         recipes = recipes if recipe is None else recipes | {name: recipe}
     attributes = (*attributes, *beside)
-    if CLUSTER in attributes:
-        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
+    refuse_cluster_name(attributes)
     if ids is not None:
         clusters = cluster_codes(ids)
         attributes, levels = (*attributes, CLUSTER), [*levels, CLUSTERS]

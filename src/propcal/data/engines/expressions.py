@@ -20,6 +20,7 @@ from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeri
 from propcal.core.groups.recipes import Ranges
 from propcal.data.checks import LARGEST_WEIGHT
 from propcal.data.engines.totals import Trouble
+from propcal.data.levels import refuse_dates
 from propcal.errors import InputError
 
 Expr = Any
@@ -172,7 +173,7 @@ class Conditions:
         missing = self._missing(test.column, kind)
         if test.op == "missing":
             return missing
-        refuse_dates(kind, test.column)
+        refuse_dates(test.column, temporal=kind.is_temporal())
         found = self._found(test, kind, name)
         return ~missing & ~found if test.op == "!=" else ~missing & found
 
@@ -235,14 +236,6 @@ def _numbers(kind: Any, asked: Sequence[str]) -> list[Any]:
     if kind == nw.Float32:  # 0.1 means the number of that precision
         return [float(np.float32(value)) for value in exact]
     return [float(value) for value in exact if float(value) == value]
-
-
-def refuse_dates(kind: Any, name: str) -> None:
-    """Dates and times are no groups."""
-    if kind.is_temporal():
-        raise InputError(
-            f"attribute {name!r} holds dates or times; make a column of periods from it, such as the year"
-        )
 
 
 def outcome_unit(kind: Any) -> int:

@@ -21,12 +21,13 @@ import narwhals.stable.v2 as nw
 from propcal.core.atoms import Atoms
 from propcal.core.grid import check_choice
 from propcal.core.groups.recipes import Ranges, Recipe
-from propcal.core.reduction import CLUSTER
 from propcal.data.derive import RECODE
 from propcal.data.engines import expressions as ex
 from propcal.data.engines.totals import Shape, atoms_of_totals
 from propcal.data.frames import require
+from propcal.data.levels import RECORDS, refuse_dates
 from propcal.data.named_columns import NamedColumns
+from propcal.data.repeat_visits import refuse_cluster_name
 from propcal.errors import InputError
 
 
@@ -71,8 +72,7 @@ def _attributes(
     frame: Any, kinds: Mapping[str, Any], attributes: Mapping[str, Recipe | str]
 ) -> dict[str, Any]:
     """The attributes a0, a1, ... as the engine computes them: as they are, as ranges, or by a condition."""
-    if CLUSTER in attributes:
-        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
+    refuse_cluster_name(attributes)
     conditions = ex.Conditions(kinds, lambda column: _only_truths(frame, column))
     found = {}
     for place, (name, made) in enumerate(attributes.items()):
@@ -88,9 +88,9 @@ def _attributes(
 
 def _level(name: str, kind: Any) -> Any:
     """An attribute as the engine groups by it."""
-    ex.refuse_dates(kind, name)
+    refuse_dates(name, temporal=kind.is_temporal())
     if kind.is_nested():
-        raise InputError("sensitive_features holds lists or records; a group is one value for each person")
+        raise InputError(RECORDS)
     value = nw.col(name)
     if kind.is_float():  # some engines keep NaN apart from missing, and -0.0 from 0.0; Dask loses its way
         return nw.when(~value.is_nan()).then(nw.when(value != 0).then(value).otherwise(nw.lit(0.0)))

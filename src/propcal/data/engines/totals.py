@@ -24,7 +24,7 @@ import numpy as np
 from propcal.core.atoms import Atoms, refuse_too_many
 from propcal.core.groups.recipes import Ranges, Recipe
 from propcal.core.patterns import BESIDE, Level, patterns_of
-from propcal.core.reduction import atoms_of_sums, refuse_fractions
+from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
 from propcal.data.checks import ScoreTally, refuse_outcomes, refuse_weights
 from propcal.data.derive import fitting_values
 from propcal.data.levels import distinct, encode
@@ -195,26 +195,20 @@ def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
 
 
 def _sums(table: Any, rows: Any, shape: Shape) -> dict[str, Any]:
-    """The sums of atoms. With whole weights `people` and `weight` are one array, as in memory."""
+    """The sums of atoms, as in memory."""
     hard = int(_whole(table, "soft").sum()) == 0 if "soft" in table.column_names else True
     if not shape.weighted:
         refuse_too_many(float(rows.sum()))
         outcome = _whole(table, "outcome")
         positives = outcome // shape.unit if hard else outcome / shape.unit
-        return dict.fromkeys(("people", "weight", "weight_sq"), rows) | dict.fromkeys(
-            ("positives", "positives_sq"), positives
-        )
+        return sums_of_counts(rows, positives)
     whole = int(_whole(table, "parts").sum()) == 0
     if shape.columns.weight_kind == "frequency" and not whole:
         refuse_fractions()
     w, wy = _real(table, "w"), _real(table, "wy")
     if whole and shape.columns.weight_kind != "survey":
         refuse_too_many(float(w.sum()))
-        people = w.astype(np.int64)
-        positives = wy.astype(np.int64) if hard else wy
-        return dict.fromkeys(("people", "weight", "weight_sq"), people) | dict.fromkeys(
-            ("positives", "positives_sq"), positives
-        )
+        return sums_of_counts(w.astype(np.int64), wy.astype(np.int64) if hard else wy)
     return {
         "people": rows,
         "weight": w,

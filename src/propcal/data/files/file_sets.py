@@ -40,13 +40,13 @@ def find_files(files: Files) -> list[Path]:
     return found
 
 
-def open_people(paths: Sequence[Path], *, missing: Sequence[str] = ()) -> list[PeopleFile]:
-    """Open files of people; atoms are refused."""
+def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: str) -> list[PeopleFile]:
+    """Open files of people; atoms are refused with some advice."""
     sources = []
     for path in paths:
         people = open_file(path, missing=missing)
         if isinstance(people, Atoms):
-            raise InputError(f"{path} holds atoms, not people; apply needs a row for each person")
+            raise InputError(f"{path} holds atoms, not people; {advice}")
         sources.append(people)
     return sources
 

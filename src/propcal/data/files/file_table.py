@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
-from propcal.core.atoms import Atoms
-from propcal.data.files.formats import ParquetFile, PeopleFile, check_names, open_file
+from propcal.data.files.file_sets import open_people
+from propcal.data.files.formats import ParquetFile, check_names
 from propcal.data.files.text_file import TextFile
 from propcal.data.sql_quotes import named, quoted
 from propcal.errors import FileFormatError, InputError
@@ -38,12 +38,7 @@ class Source(Protocol):
 
 def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = ()) -> Source:
     """Recognise files by their content: all Parquet, or all text."""
-    opened: list[PeopleFile] = []
-    for path in paths:
-        file = open_file(path, missing=missing)
-        if isinstance(file, Atoms):
-            raise InputError(f"{path} holds atoms, not people; load it, or add it up with propcal merge")
-        opened.append(file)
+    opened = open_people(paths, missing=missing, advice="load it, or add it up with propcal merge")
     first = opened[0]
     for file in opened[1:]:
         if type(file) is not type(first):

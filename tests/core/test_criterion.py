@@ -9,7 +9,7 @@ from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.losses import loss_of
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.estimators import Boost
-from propcal.metrics import category_table
+from propcal.metrics import CategoryRule
 
 
 class HalfwayBoost(Boost):
@@ -53,7 +53,7 @@ def test_boosting_ends_when_the_new_criterion_is_met(people):
     corrected = model.predict(people.score, sensitive_features=features)
     criterion = model._criterion()
     before, after = (
-        category_table(rows_to_atoms(score, people.y, features), alpha=0.1)
+        CategoryRule(alpha=0.1).table(rows_to_atoms(score, people.y, features))
         for score in (people.score, corrected)
     )
     assert loss_of(before, criterion) > 0.1 > loss_of(after, criterion)

@@ -24,7 +24,7 @@ from propcal.core.correction.fit_summary import Certificate
 from propcal.core.grid import FloatArray
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import wanted_columns
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError, Message
 from propcal.estimators import MCBoost, PMCBoost
 
 ONLY_BINARY = "Only binary classification is supported. The type of the target is {}."  # scikit-learn's words
@@ -147,8 +147,9 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         if not np.array_equal(model.classes_, self.classes_):
             raise InputError(
                 f"the frozen model knows the classes {np.asarray(model.classes_).tolist()}, and y has "
-                f"{self.classes_.tolist()}; "
-                "give y the labels that the model was trained on"
+                f"{self.classes_.tolist()}",
+                argument="y",
+                next_step="give y the labels that the model was trained on",
             )
 
     @property
@@ -188,13 +189,17 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """Labels as 0 and 1, and as a flat array."""
         labels = column_or_1d(y, warn=True)
         if not len(labels):
-            raise InputError("y is empty: there are no rows")
+            raise InputError("y is empty: there are no rows", argument="y")
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
         elif labels.dtype.kind == "O":
             missing = sum(label is None or label != label for label in labels)
             if missing:
-                raise InputError(f"y is missing for {missing:,} of {len(labels):,} rows; leave them out")
+                raise InputError(
+                    f"y is missing for {missing:,} of {len(labels):,} rows",
+                    argument="y",
+                    next_step="leave them out",
+                )
         self.classes_ = np.unique(labels)
         if len(self.classes_) > 2:
             check_classification_targets(y)
@@ -210,7 +215,8 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 return method
         raise InputError(
             f"{type(self.estimator).__name__} gives no probabilities: "
-            "it needs predict_proba or decision_function"
+            "it needs predict_proba or decision_function",
+            argument="estimator",
         )
 
     def _column_names(self) -> list[Any] | None:
@@ -227,13 +233,17 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             if self.sensitive_features is not None:
                 raise InputError(
                     "groups are given twice: sensitive_features names columns of X in the constructor, "
-                    "and data are passed too. Leave one of them out"
+                    "and data are passed too",
+                    argument="sensitive_features",
+                    next_step="Leave one of them out",
                 )
             return passed
         if self._names is None and getattr(self.calibrator, "groups", None) is not None:
             raise InputError(
-                "groups: name the columns of X that are groups, Groups(columns=[...]) (an empty list if "
-                "cuts and conditions say them all), or sensitive_features=[...]"
+                Argument("groups")
+                + ": name the columns of X that are groups, "
+                + Argument("groups", written="Groups(columns=[...])")
+                + " (an empty list if cuts and conditions say them all), or sensitive_features=[...]"
             )
         return None if self._names is None else columns_of_x(X, self._names)
 
@@ -244,31 +254,36 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **split)
         ]
         if not folds:
-            raise InputError("cv gives no splits")
+            raise InputError("cv gives no splits", argument="cv")
         tested = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
         if not np.all(tested == 1):
             raise InputError(
                 f"cv must put each row into exactly one test fold; {np.count_nonzero(tested == 0):,} rows "
-                f"are in none and {np.count_nonzero(tested > 1):,} in several. KFold and its kin do that"
+                f"are in none and {np.count_nonzero(tested > 1):,} in several",
+                argument="cv",
+                next_step="KFold and its kin do that",
             )
         groups = split.get("groups")
         for number, (train, test) in enumerate(folds, start=1):
             trained = outcome[train]
             if trained.min() == trained.max():
                 raise InputError(
-                    f"cv: fold {number} has only one class among its {len(train):,} training rows; "
-                    "use fewer folds or StratifiedKFold"
+                    f"cv: fold {number} has only one class among its {len(train):,} training rows",
+                    argument="cv",
+                    next_step="use fewer folds or StratifiedKFold",
                 )
             tests = np.zeros(len(y), dtype=np.bool_)
             tests[test] = True
             if tests[train].any():
-                raise InputError(f"cv: fold {number} trains and tests on the same rows")
+                raise InputError(f"cv: fold {number} trains and tests on the same rows", argument="cv")
             if groups is not None:
                 both = np.intersect1d(np.asarray(groups)[train], np.asarray(groups)[test]).size
                 if both:
                     raise InputError(
-                        f"cv: in fold {number} {both:,} of the groups are both trained and tested on; "
-                        "GroupKFold keeps them apart"
+                        f"cv: in fold {number} {both:,} of the groups are both trained and tested on",
+                        argument="cv",
+                        next_step="GroupKFold keeps them apart",
+                        between="; ",
                     )
         return folds
 
@@ -286,7 +301,11 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 params["sample_weight"] = sample_weight
             else:
                 warnings.warn(
-                    f"{type(self.estimator).__name__} takes no sample_weight; only the correction uses it",
+                    Message(
+                        f"{type(self.estimator).__name__} takes no sample_weight; "
+                        "only the correction uses it",
+                        argument="sample_weight",
+                    ),
                     UserWarning,
                     stacklevel=3,
                 )
@@ -315,7 +334,7 @@ def _positions(index: Any, n: int) -> Any:
     index = np.asarray(index)
     positions = np.flatnonzero(index) if index.dtype.kind == "b" else index
     if positions.size and not 0 <= positions.min() <= positions.max() < n:
-        raise InputError(f"cv: a split names rows that are not there; there are {n:,}")
+        raise InputError(f"cv: a split names rows that are not there; there are {n:,}", argument="cv")
     return positions
 
 

@@ -1,7 +1,176 @@
-"""The few exceptions a caller may want to catch. Messages count the trouble and print no person's row."""
+"""Errors as values: the argument, what is wrong and what to do next, written by each front end in its words.
+
+Messages count the trouble and print no person's row. A message is text with mentions of arguments in it:
+Python writes `missing="level"` where the command line writes ``--missing level``. So that mentions are not
+lost, they are joined to text with ``+``, never inside an f-string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
 
 
-class InputError(ValueError):
+@dataclass(frozen=True)
+class Argument:
+    """An argument that a message mentions, alone or with a value; `written`, if given, is Python's text.
+
+    >>> print(Argument("missing", "level") + " makes them a group; or raise " + Argument("max_updates"))
+    missing="level" makes them a group; or raise max_updates
+    >>> print(Argument("intersections", 2), Argument("groups", written="Groups(columns=[...])"))
+    intersections=2 Groups(columns=[...])
+    """
+
+    name: str
+    value: str | int | None = None
+    written: str = ""
+
+    def __str__(self) -> str:
+        if self.written or self.value is None:
+            return self.written or self.name
+        word = isinstance(self.value, str) and self.value.isidentifier()
+        return f'{self.name}="{self.value}"' if word else f"{self.name}={self.value}"
+
+    def __add__(self, other: str | Argument) -> Text:
+        return Text(self, other)
+
+    def __radd__(self, other: str) -> Text:
+        return Text(other, self)
+
+
+class Text(str):
+    """A text as Python writes it, which knows the arguments that it mentions."""
+
+    parts: tuple[str | Argument, ...]
+
+    def __new__(cls, *parts: str | Argument) -> Self:
+        """Join texts and mentions."""
+        text = super().__new__(cls, "".join(str(part) for part in parts))
+        known = [part.parts if isinstance(part, Text) else (part,) for part in parts]
+        text.parts = tuple(part for some in known for part in some if part != "")
+        return text
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.parts
+
+    def __add__(self, other: str | Argument) -> Text:
+        return Text(self, other)
+
+    def __radd__(self, other: str) -> Text:
+        return Text(other, self)
+
+    def render(self, write: Callable[[Argument], str]) -> str:
+        """The text of another front end, which writes each mention of an argument in its own way."""
+        return "".join(write(part) if isinstance(part, Argument) else part for part in self.parts)
+
+
+class Column(str):
+    """How messages call a column: "column 'risk'", or a longer text with that; `name` is its name alone."""
+
+    name: str
+
+    def __new__(cls, name: str, text: str = "") -> Self:
+        """The text, which knows the name in it."""
+        column = super().__new__(cls, text or f"column {name!r}")
+        column.name = name
+        return column
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.name, str(self)
+
+
+class Message(Text):
+    """What is wrong and what to do next, for an error or a warning.
+
+    Parameters
+    ----------
+    problem : str, or text with mentions of arguments
+    argument : str, optional
+        Name of the argument or the column that cannot be used; by default that with which `problem` begins.
+    next_step : str, or text with mentions of arguments, optional
+    between : str, optional
+        What joins the two: by default a new sentence if `next_step` begins like one, else "; ".
+
+    >>> message = Message(Argument("gamma") + " leaves no group", next_step="Lower it.")
+    >>> print(message, message.argument, sep=" | ")
+    gamma leaves no group. Lower it. | gamma
+    """
+
+    argument: str | None
+    problem: Text
+    next_step: Text | None
+    between: str
+
+    def __new__(
+        cls,
+        problem: str | Argument,
+        *,
+        argument: str | None = None,
+        next_step: str | Argument | None = None,
+        between: str | None = None,
+    ) -> Self:
+        """Put the sentence together."""
+        what, then = Text(problem), None if next_step is None else Text(next_step)
+        if between is None:
+            between = ". " if then and then[0].isupper() else "; "
+        message = super().__new__(cls, what, *(() if then is None else (between, then)))
+        first = what.parts[0] if what.parts else ""
+        named = first if argument is None and isinstance(first, Argument) else argument
+        message.argument = named.name if isinstance(named, (Argument, Column)) else named
+        message.problem, message.next_step, message.between = what, then, between
+        return message
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Text], dict[str, Any]]:
+        return (self.problem,), {
+            "argument": self.argument,
+            "next_step": self.next_step,
+            "between": self.between,
+        }
+
+
+class PropcalError(ValueError):
+    """What the errors below share: a message with a structure, which is also their text."""
+
+    def __init__(
+        self,
+        problem: str | Argument,
+        *,
+        argument: str | None = None,
+        next_step: str | Argument | None = None,
+        between: str | None = None,
+    ) -> None:
+        if not isinstance(problem, Message):  # a whole message comes from a pickle
+            problem = Message(problem, argument=argument, next_step=next_step, between=between)
+        super().__init__(problem)
+
+    @property
+    def message(self) -> Message:
+        """All of it."""
+        message: Message = self.args[0]
+        return message
+
+    @property
+    def argument(self) -> str | None:
+        """Name of the argument or the column that cannot be used, if it is a single one."""
+        return self.message.argument
+
+    @property
+    def problem(self) -> Text:
+        """What is wrong."""
+        return self.message.problem
+
+    @property
+    def next_step(self) -> Text | None:
+        """What to do about it."""
+        return self.message.next_step
+
+    def render(self, write: Callable[[Argument], str]) -> str:
+        """The message of another front end, which writes each mention of an argument in its own way."""
+        return self.message.render(write)
+
+
+class InputError(PropcalError):
     """The data or an argument cannot be used; the message names it and says what to do."""
 
 
@@ -9,5 +178,5 @@ class UnseenError(InputError):
     """Rows to be scored have combinations of attributes that the correction never saw."""
 
 
-class FileFormatError(ValueError):
+class FileFormatError(PropcalError):
     """A file is not what it should be: truncated, edited, of another format or a newer version."""

@@ -20,7 +20,7 @@ from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray
 from propcal.core.groups.groups import Collection, Groups
 from propcal.data.rows_to_atoms import rows_to_atoms
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError, Message
 
 
 class Boost(BaseEstimator):
@@ -114,7 +114,10 @@ class Boost(BaseEstimator):
     def fit_atoms(self, atoms: Atoms) -> Self:
         """Learn a correction from atoms; the same as `fit` on the rows they were made of."""
         if not isinstance(atoms, Atoms):
-            raise InputError(f"fit_atoms takes Atoms, as from Atoms.from_frame; got {type(atoms).__name__}")
+            raise InputError(
+                f"fit_atoms takes Atoms, as from Atoms.from_frame; got {type(atoms).__name__}",
+                argument="atoms",
+            )
         return self._fit(atoms, self.settings())
 
     def _criterion(self) -> Criterion:
@@ -145,9 +148,13 @@ class Boost(BaseEstimator):
         self.converged_ = result.converged
         if not result.converged:
             warnings.warn(
-                f"{type(self).__name__} stopped after {self.n_updates_:,} updates "
-                f"(max_updates={self.max_updates:,}) before every category "
-                "was within its cutoff; raise max_updates or alpha, or bring eta closer to 1",
+                Message(
+                    f"{type(self).__name__} stopped after {self.n_updates_:,} updates ("
+                    + Argument("max_updates")
+                    + f"={self.max_updates:,}) before every category was within its cutoff",
+                    argument="max_updates",
+                    next_step="raise " + Argument("max_updates") + " or alpha, or bring eta closer to 1",
+                ),
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -64,7 +64,9 @@ class Audit:
         """One of the tables by name, such as "categories" or "groups"."""
         names = ("losses", "debiased", "categories", "groups", "curves", "net_benefit", "distribution")
         if kind not in names:
-            raise InputError(f"kind must be one of {', '.join(map(repr, names))}; got {kind!r}")
+            raise InputError(
+                f"kind must be one of {', '.join(map(repr, names))}; got {kind!r}", argument="kind"
+            )
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
@@ -282,10 +284,19 @@ def audited_atoms(
     if isinstance(y, Atoms):
         twice = [name for name, value in rows.items() if value is not None]
         if twice:
-            raise InputError(f"{', '.join(twice)}: atoms hold these already; pass the atoms alone")
+            raise InputError(
+                f"{', '.join(twice)}: atoms hold these already",
+                argument=", ".join(twice),
+                next_step="pass the atoms alone",
+            )
         return y
     if score is None:
-        raise InputError("score is missing: audit(y, score, ...), or audit(atoms)")
+        raise InputError(
+            "score is missing",
+            argument="score",
+            next_step="audit(y, score, ...), or audit(atoms)",
+            between=": ",
+        )
     return rows_to_atoms(
         score,
         y,
@@ -305,7 +316,8 @@ def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
     if not hasattr(correction, "apply_to_atoms"):
         raise InputError(
             "correction must be a Correction, or a fitted PMCBoost or MCBoost; "
-            f"got {type(correction).__name__}"
+            f"got {type(correction).__name__}",
+            argument="correction",
         )
     return rescored(atoms, to_grid(correction.apply_to_atoms(atoms))), correction.fitted_to(atoms)
 

@@ -158,7 +158,9 @@ def compare(
     """
     rule = AuditSettings(**settings)
     if not isinstance(scores, Mapping) or len(scores) < 2:
-        raise InputError('scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}')
+        raise InputError(
+            'scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}', argument="scores"
+        )
     if isinstance(y, Atoms):
         joint, values, fitted = _of_atoms(scores, y)
     else:
@@ -199,7 +201,8 @@ def _of_atoms(
     base, *others = scores
     if scores[base] is not None or not all(_is_correction(scores[name]) for name in others):
         raise InputError(
-            'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections'
+            'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections',
+            argument="scores",
         )
     joint = numbered(atoms)
     values: dict[str, FloatArray] = {base: from_grid(atoms.score)[joint.score]}
@@ -217,7 +220,9 @@ def _of_rows(
     """Atoms of single rows, and the scores of each."""
     base = next(iter(scores))
     if _is_correction(scores[base]):
-        raise InputError(f"the first score, {base!r}, must be an array: corrections are applied to it")
+        raise InputError(
+            f"the first score, {base!r}, must be an array: corrections are applied to it", argument="scores"
+        )
     arrays = {
         name: getattr(value, "correction_", value).apply(scores[base], features)
         if _is_correction(value)

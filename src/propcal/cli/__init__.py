@@ -19,9 +19,9 @@ from propcal.cli.audit import audit
 from propcal.cli.demo import demo
 from propcal.cli.export import export
 from propcal.cli.fit import fit
+from propcal.cli.flags import as_flag
 from propcal.cli.paper import app as paper
-from propcal.cli.screen import in_flags
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import PropcalError
 
 app = typer.Typer(
     name="propcal",
@@ -94,8 +94,8 @@ def _run(arguments: list[str]) -> int:
         code = _call(arguments)
     except typer.TyperException as error:  # an option that is wrong or missing
         trouble = error.format_message()
-    except (InputError, FileFormatError) as error:
-        trouble = in_flags(str(error))
+    except PropcalError as error:
+        trouble = error.render(as_flag)
     except BrokenPipeError:  # whoever reads our output has enough of it
         sys.stderr.close()
         return 141

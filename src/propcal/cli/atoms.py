@@ -92,7 +92,7 @@ def merge(
 
     paths = find_files(files)
     if len(paths) < 2:
-        raise InputError("merge adds up two files of atoms or more; one was named")
+        raise InputError("merge adds up two files of atoms or more; one was named", argument="files")
     check_target(output, force=force, reads=[*paths])
     total = merged(paths, allow_repeated=allow_repeated)
     total.save(output)

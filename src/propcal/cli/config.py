@@ -41,7 +41,7 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise InputError(f"--config: there is no file {path}") from None
+        raise InputError(f"--config: there is no file {path}", argument="--config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is no TOML: {error}") from None
 
@@ -71,8 +71,8 @@ def config_options(
 def _refuse_unknown(key: str, known: Iterable[str], path: str) -> None:
     if _key(key) not in known:
         near = get_close_matches(_key(key), list(known), n=1)
-        hint = f". Did you mean {near[0]!r}?" if near else f"; the options are {sorted(known)}"
-        raise InputError(f"{path}: there is no option {key!r}{hint}")
+        hint = f"Did you mean {near[0]!r}?" if near else f"the options are {sorted(known)}"
+        raise InputError(f"{path}: there is no option {key!r}", argument=key, next_step=hint)
 
 
 def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
@@ -82,7 +82,7 @@ def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
     if parameter.multiple:
         return [str(part) for part in value] if isinstance(value, list) else [str(value)]
     if getattr(parameter, "is_flag", False) and not isinstance(value, bool):
-        raise InputError(f"{path}: {key!r} must be true or false")
+        raise InputError(f"{path}: {key!r} must be true or false", argument=key)
     return _joined(value) if isinstance(value, list) else value
 
 

@@ -68,7 +68,7 @@ def demo(
     console = Console()
     began = perf_counter()
     if output.exists() and not output.is_dir():
-        raise InputError(f"--output {output} is a file; name a folder")
+        raise InputError(f"--output {output} is a file", argument="--output", next_step="name a folder")
     output.mkdir(parents=True, exist_ok=True)  # before the work: no result without a place for it
     with console.status("Generating visits...") as status:
         visits = make_ed_visits(people, seed=seed)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from propcal.cli import options as o
-from propcal.cli.screen import in_flags
+from propcal.cli.flags import told
 from propcal.errors import InputError
 
 _DATABASE = "Your database"
@@ -111,7 +111,7 @@ def export(
         columns=_pairs("--rename", rename, "race=RACE"),
     )
     if made.caution:
-        typer.echo(in_flags(made.caution), err=True)
+        typer.echo(told(made.caution), err=True)
     if output is None:
         typer.echo(made.script, nl=False)
         return
@@ -129,6 +129,8 @@ def _pairs(option: str, texts: Sequence[str] | None, example: str) -> dict[str, 
     for text in texts or []:
         name, equals, value = text.rpartition("=")
         if not (name and equals and value):
-            raise InputError(f"{option} {text!r}: write it like {example}")
+            raise InputError(
+                f"{option} {text!r}", argument=option, next_step=f"write it like {example}", between=": "
+            )
         found[name] = value
     return found

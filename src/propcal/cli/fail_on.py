@@ -88,11 +88,17 @@ def _threshold(text: str) -> Threshold:
     except ValueError:
         limit = math.nan
     if found is None or math.isnan(limit):
-        raise InputError(f'--fail-on {text!r}: write it like "pmc > 0.2", or the word verdict')
+        raise InputError(
+            f"--fail-on {text!r}",
+            argument="--fail-on",
+            next_step='write it like "pmc > 0.2", or the word verdict',
+            between=": ",
+        )
     if found[1] == "verdict":
-        raise InputError(f"--fail-on {text!r}: the word verdict stands alone")
+        raise InputError(f"--fail-on {text!r}: the word verdict stands alone", argument="--fail-on")
     if found[1] not in NAMES:
         raise InputError(
-            f"--fail-on {text!r}: there is no {found[1]!r}; there are {', '.join(NAMES)}, verdict"
+            f"--fail-on {text!r}: there is no {found[1]!r}; there are {', '.join(NAMES)}, verdict",
+            argument="--fail-on",
         )
     return Threshold(found[1], found[2], limit)

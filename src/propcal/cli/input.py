@@ -74,12 +74,16 @@ class Columns:
             self._refuse_columns(kept[0])
             if len(kept) < len(paths):
                 raise InputError(
-                    f"{kept[0]} holds atoms, others people; make atoms of all, with propcal atoms"
+                    f"{kept[0]} holds atoms, others people", next_step="make atoms of all, with propcal atoms"
                 )
             return merged(paths)
         if self.score is None or self.outcome is None:
             lacking = "--score" if self.score is None else "--outcome"
-            raise InputError(f"{paths[0]} has the columns {_columns(paths[0])}; say which is the {lacking}")
+            raise InputError(
+                f"{paths[0]} has the columns {_columns(paths[0])}",
+                argument=lacking,
+                next_step=f"say which is the {lacking}",
+            )
         columns = NamedColumns(
             self.score, self.outcome, groups, self.weight, self.cluster, resolution, weight_kind or "auto"
         )
@@ -100,8 +104,8 @@ class Columns:
         useless = [option for option, value in said.items() if value]
         if useless:
             raise InputError(
-                f"{path} holds atoms, which have a score, an outcome and groups already; leave out "
-                f"{', '.join(useless)}"
+                f"{path} holds atoms, which have a score, an outcome and groups already",
+                next_step=f"leave out {', '.join(useless)}",
             )
 
 
@@ -130,12 +134,13 @@ def merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
         if other != path and not allow_repeated:
             raise InputError(
                 f"{other} and {path} hold the same people: the same scores, outcomes and weights, which "
-                "would count twice; propcal merge --allow-repeated takes them all the same"
+                "would count twice",
+                next_step="propcal merge --allow-repeated takes them all the same",
             )
         try:
             total = total + atoms
         except InputError as error:
-            raise InputError(f"{paths[0]} and {path}: {error}") from None
+            raise InputError(f"{paths[0]} and {path}: " + error.message) from None
     if len({*grids.values()}) > 2:  # coarsest first: a score that is rounded twice may end elsewhere
         total = sum(Atoms.load(path) for path in sorted(paths, key=grids.__getitem__))
     _tell_grids(grids)

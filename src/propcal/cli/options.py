@@ -198,7 +198,12 @@ def cuts(texts: Sequence[str] | None) -> dict[str, list[float]]:
     for column, points in _pairs("--cut", texts, "age=18,40,65"):
         found[column] = _floats(points)
         if not found[column]:
-            raise InputError(f"--cut {column}={points}: write it like age=18,40,65")
+            raise InputError(
+                f"--cut {column}={points}",
+                argument="--cut",
+                next_step="write it like age=18,40,65",
+                between=": ",
+            )
     return found
 
 
@@ -216,10 +221,12 @@ def _pairs(option: str, texts: Sequence[str] | None, example: str) -> list[tuple
     for text in texts or []:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value) or value.startswith("=") or name[-1] in "<>!":
-            raise InputError(f"{option} {text!r}: write it like {example}")
+            raise InputError(
+                f"{option} {text!r}", argument=option, next_step=f"write it like {example}", between=": "
+            )
         pairs.append((name, value))
     if len({name for name, _ in pairs}) < len(pairs):
-        raise InputError(f"{option}: a name is given twice")
+        raise InputError(f"{option}: a name is given twice", argument=option)
     return pairs
 
 
@@ -253,7 +260,10 @@ def resolution(text: str | None) -> float | None:
         value = (_floats(text) or [0.0])[0]
     if not 0 < value < 1 or log2(value) != int(log2(value)) or value < 2.0**-32:
         near = f"2**-{min(max(round(-log2(value)), 1), 32)}" if 0 < value < 1 else "2**-16"
-        raise InputError(f"--resolution {text}: it must be a power of two down to 2**-32, such as {near}")
+        raise InputError(
+            f"--resolution {text}: it must be a power of two down to 2**-32, such as {near}",
+            argument="--resolution",
+        )
     return value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,41 +9,7 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-
-def in_flags(message: str) -> str:
-    """What the library says in Python, in the words of the command line.
-
-    >>> in_flags("Give cut points, Groups(cuts={'age': [...]})")
-    'Give cut points, --cut age=...'
-    >>> in_flags('missing="level" makes them a group')
-    '--missing level makes them a group'
-    >>> in_flags("n_data_sets must be at least 1")
-    '--data-sets must be at least 1'
-    >>> in_flags("resolution=2**-15 would; or raise memory_limit")
-    '--resolution 2^-15 would; or raise --memory'
-    >>> in_flags("columns names 'rase'; this correction reads ['race']")
-    "--rename names 'rase'; this correction reads ['race']"
-    """
-    message = re.sub(r"Groups\(cuts=\{['\"](.+?)['\"]: \[\.\.\.\]\}\)", r"--cut \1=...", message)
-    message = message.replace("Groups(columns=[...])", "--groups")
-    message = re.sub(r"\bresolution=2\*\*-(\d+)", r"--resolution 2^-\1", message)
-    names = {
-        "max_updates": "--max-updates",
-        "n_draws": "--draws",
-        "random_state": "--seed",
-        "memory_limit": "--memory",
-    }
-    for name, flag in names.items():
-        message = re.sub(rf"\b{name}\b", flag, message)
-    # of propcal paper; such short words are options only where a message begins with them
-    begins = re.match(r"(?:n_)?(groups|data_sets|people|rows|models|trials)(?= must|:)", message)
-    if begins:
-        message = f"--{begins[1].replace('_', '-')}{message[begins.end() :]}"
-    message = re.sub(r"^columns names (?=['\"])", "--rename names ", message)  # of propcal export
-    message = re.sub(r"^types(?= names|: the type)", "--type", message)
-    message = message.replace("write one with Atoms.save", "propcal atoms makes one of people")
-    message = message.replace("weight_kind", "--weight-kind")
-    return re.sub(r'\b(missing|unseen|intersections|form)="?(\w+)"?', r"--\1 \2", message)
+from propcal.cli.flags import told
 
 
 @contextmanager
@@ -94,5 +59,12 @@ def warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", UserWarning)
         yield
-    for text in dict.fromkeys(str(w.message) for w in seen if issubclass(w.category, UserWarning)):
-        typer.echo(f"propcal: note: {in_flags(text)}", err=True)
+    found = [warning.message for warning in seen if issubclass(warning.category, UserWarning)]
+    for text in dict.fromkeys(_note(message) for message in found):
+        typer.echo(f"propcal: note: {text}", err=True)
+
+
+def _note(warning: Warning | str) -> str:
+    """The text of a warning; that of the library's own is its argument, and knows what it mentions."""
+    first = warning.args[0] if isinstance(warning, Warning) and len(warning.args) == 1 else warning
+    return told(first) if isinstance(first, str) else str(warning)

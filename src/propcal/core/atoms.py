@@ -306,6 +306,6 @@ def refuse_too_many(total: float) -> None:
     """Whole numbers of people are added up exactly in 64 bits, up to a limit."""
     if total > MAX_PEOPLE:
         raise InputError(
-            f"{total:,.0f} people are more than can be added up exactly ({MAX_PEOPLE:,}); "
-            "divide the weights, or use weights that are not whole"
+            f"{total:,.0f} people are more than can be added up exactly ({MAX_PEOPLE:,})",
+            next_step="divide the weights, or use weights that are not whole",
         )

@@ -17,7 +17,7 @@ from propcal.core.grid import (
     from_grid,
     to_grid,
 )
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +77,14 @@ def geometric(n_bins: int, rho: float) -> Bins:
     ['[0, 0.01)', '[0.01, 0.1)', '[0.1, 1]']
     """
     if rho >= 1:
-        raise InputError("geometric bins run from rho to 1: rho must be below 1")
+        raise InputError("geometric bins run from rho to 1: rho must be below 1", argument="rho")
     powers = np.array([rho ** (1 - j / n_bins) for j in range(n_bins)] + [1.0])
     edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
     if np.any(np.diff(edges) <= 0):
         raise InputError(
-            f"{n_bins} geometric bins between rho={rho:g} and 1 are too narrow to tell apart; use fewer bins"
+            f"{n_bins} geometric bins between rho={rho:g} and 1 are too narrow to tell apart",
+            argument="n_bins",
+            next_step="use fewer bins",
         )
     return Bins(edges, "geometric", n_bins)
 
@@ -109,16 +111,21 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
     try:
         values = np.asarray(edges, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"binning must be a name or a list of numbers; got {edges!r}") from None
+        raise InputError(
+            Argument("binning") + f" must be a name or a list of numbers; got {edges!r}"
+        ) from None
     if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
-        raise InputError("binning: a list of edges needs at least two finite numbers, such as [0, 0.5, 1]")
+        raise InputError(
+            Argument("binning") + ": a list of edges needs at least two finite numbers, such as [0, 0.5, 1]"
+        )
     if values[0] != 0 or values[-1] != 1:
         raise InputError(
-            f"binning: the edges must cover [0, 1]; they run from {values[0]:g} to {values[-1]:g}"
+            Argument("binning")
+            + f": the edges must cover [0, 1]; they run from {values[0]:g} to {values[-1]:g}"
         )
     units = to_grid(values)
     if np.any(np.diff(units) <= 0):
-        raise InputError("binning: the edges must ascend, each larger than the one before it")
+        raise InputError(Argument("binning") + ": the edges must ascend, each larger than the one before it")
     return Bins(units, "explicit", len(units) - 1)
 
 

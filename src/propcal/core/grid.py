@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError, Text
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ def exact_fraction(value: float) -> Fraction:
 
 
 def check_number(
-    name: str,
+    name: str | Text,
     value: Any,
     *,
     above: float | None = None,
@@ -71,12 +71,17 @@ def check_number(
         wanted = "a whole number" if whole else "a number"
         # a single value may be shown; anything larger could be people's data in the wrong place
         shown = repr(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
-        raise InputError(f"{name} must be {wanted} {' and '.join(limits)}; got {shown}")
+        raise InputError(_named(name) + f" must be {wanted} {' and '.join(limits)}; got {shown}")
 
 
-def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None:
     """Refuse a parameter that is none of the choices, and list them."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
         shown = repr(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
-        raise InputError(f"{name} must be one of {listed}; got {shown}")
+        raise InputError(_named(name) + f" must be one of {listed}; got {shown}")
+
+
+def _named(name: str | Text) -> Text:
+    """The parameter that is refused, as a mention; text that begins with one names a part of it."""
+    return name if isinstance(name, Text) else Text(Argument(name))

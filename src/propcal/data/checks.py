@@ -19,7 +19,7 @@ def check_lengths(sizes: dict[str, int]) -> None:
         listed = ", ".join(f"{name} has {size:,}" for name, size in sizes.items())
         raise InputError(f"the inputs must have the same number of rows: {listed}")
     if next(iter(sizes.values())) == 0:
-        raise InputError(f"{next(iter(sizes))} is empty: there are no rows")
+        raise InputError(f"{next(iter(sizes))} is empty: there are no rows", argument=next(iter(sizes)))
 
 
 @dataclass
@@ -50,23 +50,30 @@ class ScoreTally:
         if self.missing:
             raise InputError(
                 f"{name} must hold probabilities in [0, 1]; {self.missing:,} of {self.n:,} values are "
-                "missing (NaN). Drop those rows or fill them in"
+                "missing (NaN)",
+                argument=name,
+                next_step="Drop those rows or fill them in",
             )
         if self.endless:
             raise InputError(
                 f"{name} must hold probabilities in [0, 1]; {self.endless:,} of {self.n:,} values are "
-                "infinite"
+                "infinite",
+                argument=name,
             )
         if not self.outside:
             return
         log_odds = self.low < -0.01
-        hint = "Log-odds? Take 1 / (1 + exp(-score))." if log_odds else "Rounding? Clip them to [0, 1]."
+        hint: str | None = (
+            "Log-odds? Take 1 / (1 + exp(-score))." if log_odds else "Rounding? Clip them to [0, 1]."
+        )
         if self.low >= 0 and self.high > 1.01:
             percents = self.high <= 100 and self.outside > self.n / 10
-            hint = "Percentages? Divide by 100." if percents else ""
+            hint = "Percentages? Divide by 100." if percents else None
         raise InputError(
-            f"{name} must hold probabilities in [0, 1]; {self.outside:,} of {self.n:,} values lie outside. "
-            f"{hint}".rstrip()
+            f"{name} must hold probabilities in [0, 1]; {self.outside:,} of {self.n:,} values lie outside.",
+            argument=name,
+            next_step=hint,
+            between=" ",
         )
 
 
@@ -95,13 +102,15 @@ def refuse_outcomes(missing: int, outside: int, n: int, name: str) -> None:
     """Refuse the outcomes that were counted, if any."""
     if missing:
         raise InputError(
-            f"{name} must be 0 or 1; {missing:,} of {n:,} values are missing (NaN). "
-            "Leave out people whose outcome is not known"
+            f"{name} must be 0 or 1; {missing:,} of {n:,} values are missing (NaN)",
+            argument=name,
+            next_step="Leave out people whose outcome is not known",
         )
     if outside:
         raise InputError(
-            f"{name} must be 0 or 1 (or a soft label between); {outside:,} of {n:,} values lie outside. "
-            "Recode it, for example with (outcome == code_of_the_event)"
+            f"{name} must be 0 or 1 (or a soft label between); {outside:,} of {n:,} values lie outside",
+            argument=name,
+            next_step="Recode it, for example with (outcome == code_of_the_event)",
         )
 
 
@@ -126,8 +135,14 @@ def refuse_weights(counted: dict[str, int], n: int, name: str, *, too_large: boo
     """Refuse the weights that were counted by their trouble, if any."""
     for trouble, count in counted.items():
         if count:
-            raise InputError(f"{name} must be 0 or more; {count:,} of {n:,} values are {trouble}")
+            raise InputError(
+                f"{name} must be 0 or more; {count:,} of {n:,} values are {trouble}", argument=name
+            )
     if too_large:
-        raise InputError(f"{name}: weights above {LARGEST_WEIGHT:g} cannot be added up; divide them all")
+        raise InputError(
+            f"{name}: weights above {LARGEST_WEIGHT:g} cannot be added up",
+            argument=name,
+            next_step="divide them all",
+        )
     if all_zero:
-        raise InputError(f"{name}: all {n:,} weights are 0, so there are no rows")
+        raise InputError(f"{name}: all {n:,} weights are 0, so there are no rows", argument=name)

@@ -12,7 +12,7 @@ from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
 from propcal.core.groups.recipes import Ranges, Recipe
 from propcal.data.levels import MAX_NUMERIC_LEVELS, distinct, level_key, refuse_dates, refuse_many
-from propcal.errors import InputError
+from propcal.errors import Column, InputError
 
 Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
 RECODE = "An outcome is recoded by (y == 'its label'), a score by astype(float)"
@@ -58,17 +58,17 @@ def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tupl
     if recipe is None:
         return distinct(columns[name])
     if isinstance(recipe, Ranges):
-        values = floats(columns[recipe.column], f"cuts: column {recipe.column!r}")
+        values = floats(columns[recipe.column], Column(recipe.column, f"cuts: column {recipe.column!r}"))
         codes = np.searchsorted(recipe.points, values, side="right").astype(np.int32)
         codes[np.isnan(values)] = -1
         return recipe.labels, codes
     return [False, True], evaluate(recipe.condition, columns, name).astype(np.int8)
 
 
-def floats(column: Any, name: str, hint: str = "") -> FloatArray:
+def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
     """A column of any kind of number as float64; missing values become NaN."""
     if isinstance(column, np.ndarray):
-        raise InputError(f"{name} must hold numbers; it holds values of several kinds")
+        raise InputError(f"{name} must hold numbers; it holds values of several kinds", argument=name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -78,14 +78,21 @@ def floats(column: Any, name: str, hint: str = "") -> FloatArray:
         column = column.cast(pa.int8())
     elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         what = "text" if "string" in str(kind) else str(kind)
-        raise InputError(f"{name} must hold numbers; all {len(column):,} values are {what}. {hint}".rstrip())
+        raise InputError(
+            f"{name} must hold numbers; all {len(column):,} values are {what}.",
+            argument=name,
+            next_step=hint,
+            between=" ",
+        )
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
     """Who meets a condition. A missing value passes no test but "is missing"."""
     if isinstance(condition, ColumnTest):
-        return _test(condition, columns, f"condition {title!r}: column {condition.column!r}")
+        return _test(
+            condition, columns, Column(condition.column, f"condition {title!r}: column {condition.column!r}")
+        )
     if isinstance(condition, Not):
         return ~evaluate(condition.part, columns, title)
     parts = [evaluate(part, columns, title) for part in condition.parts]
@@ -104,7 +111,9 @@ def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
     wanted = _wanted(test, column)
     if test.op == "holds":
         if not {*keys} <= {"true", "false", None}:
-            raise InputError(f"{name} alone must hold truth values; compare it with something")
+            raise InputError(
+                f"{name} alone must hold truth values", argument=name, next_step="compare it with something"
+            )
         wanted = {"true"}
     if test.op == "!=":
         passes = [key is not None and key not in wanted for key in keys]

@@ -28,10 +28,12 @@ def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
     for name in wanted:
         if name not in columns:
             near = get_close_matches(str(name), columns, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             more = f" and {len(columns) - MOST_NAMES:,} more" if len(columns) > MOST_NAMES else ""
             raise InputError(
-                f"there is no column {name!r}; the columns are {list(columns[:MOST_NAMES])}{more}.{hint}"
+                f"there is no column {name!r}; the columns are {list(columns[:MOST_NAMES])}{more}.",
+                argument=name,
+                next_step=f"Did you mean {near[0]!r}?" if near else None,
+                between=" ",
             )
 
 
@@ -48,21 +50,27 @@ def numbers(values: Any, name: str) -> FloatArray:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}")
+        raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}", argument=name)
     if values.dtype.kind not in "fiub":
         what = "text" if values.dtype.kind in "UST" else str(values.dtype)
-        raise InputError(f"{name} must hold numbers; all {len(values):,} values are {what}. {RECODE}")
+        raise InputError(
+            f"{name} must hold numbers; all {len(values):,} values are {what}",
+            argument=name,
+            next_step=RECODE,
+        )
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
 def _objects(values: Any, name: str) -> Any:
     """Python numbers in an object array."""
     if values.ndim != 1:
-        raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}")
+        raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}", argument=name)
     try:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        raise InputError(f"{name} must hold numbers; it holds values of several kinds") from None
+        raise InputError(
+            f"{name} must hold numbers; it holds values of several kinds", argument=name
+        ) from None
 
 
 def _array(values: Any, name: str) -> Any:
@@ -74,7 +82,7 @@ def _array(values: Any, name: str) -> Any:
             array = np.asarray(values)
         except ValueError:
             raise InputError(
-                f"{name} must be one-dimensional; it is a list of lists of different lengths"
+                f"{name} must be one-dimensional; it is a list of lists of different lengths", argument=name
             ) from None
         return array if array.dtype.kind in "fiub" else np.array(values, dtype=object)
     try:
@@ -83,11 +91,14 @@ def _array(values: Any, name: str) -> Any:
         if hasattr(values, "__array__"):
             return np.asarray(values)
         raise InputError(
-            f"{name} must be an array, a series or a column of a data frame; got {type(values).__name__}"
+            f"{name} must be an array, a series or a column of a data frame; got {type(values).__name__}",
+            argument=name,
         ) from None
     if isinstance(native, nw.DataFrame):
         if len(native.columns) != 1:
-            raise InputError(f"{name} must be one column; got a frame with {len(native.columns)}")
+            raise InputError(
+                f"{name} must be one column; got a frame with {len(native.columns)}", argument=name
+            )
         native = native[native.columns[0]]
     return _arrow(native)
 
@@ -121,7 +132,11 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
     if isinstance(sensitive_features, Mapping):
         chosen = {str(name): column for name, column in sensitive_features.items()}
         if len(chosen) < len(sensitive_features):
-            raise InputError("sensitive_features has several columns of one name; rename them")
+            raise InputError(
+                "sensitive_features has several columns of one name",
+                argument="sensitive_features",
+                next_step="rename them",
+            )
         if wanted is not None:
             require(list(chosen), wanted)
         return {name: _attribute(chosen[name]) for name in (chosen if wanted is None else wanted)}
@@ -134,7 +149,8 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
     names = [f"sensitive_feature_{i}" for i in range(len(unnamed))] if wanted is None else wanted
     if len(names) != len(unnamed):
         raise InputError(
-            f"sensitive_features must have {len(names)} columns, {list(names)}; got {len(unnamed)}"
+            f"sensitive_features must have {len(names)} columns, {list(names)}; got {len(unnamed)}",
+            argument="sensitive_features",
         )
     return dict(zip(names, unnamed))
 
@@ -143,7 +159,10 @@ def _array_columns(table: Any) -> list[Any]:
     """The columns of a one- or two-dimensional array or list."""
     array = table if isinstance(table, np.ndarray) else np.array(table, dtype=object)
     if array.ndim not in (1, 2):
-        raise InputError(f"sensitive_features must have one or two dimensions; it has {array.ndim}")
+        raise InputError(
+            f"sensitive_features must have one or two dimensions; it has {array.ndim}",
+            argument="sensitive_features",
+        )
     return [array] if array.ndim == 1 else list(array.T)
 
 
@@ -168,7 +187,7 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
     labels = [str(label) for label in getattr(frame, "column_names", getattr(frame, "columns", []))]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
-        raise InputError(f"{name} has several columns named {twice}; rename them")
+        raise InputError(f"{name} has several columns named {twice}", argument=name, next_step="rename them")
     if hasattr(frame, "set_axis") and labels and any(not isinstance(label, str) for label in frame.columns):
         frame = frame.set_axis(labels, axis=1)  # pandas: columns may be called by numbers, or anything
     try:
@@ -177,7 +196,8 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
         raise InputError(
             f"{name} must be a data frame (pandas, polars, pyarrow), a series, a mapping or an array; "
             f"got {type(frame).__name__}. Atoms are also made of a DuckDB relation, a Spark or Dask frame, "
-            "and of files: Atoms.from_files"
+            "and of files: Atoms.from_files",
+            argument=name,
         ) from None
     if isinstance(native, nw.Series):
         only = list(wanted) if wanted is not None and len(wanted) == 1 and not native.name else None
@@ -193,14 +213,22 @@ def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
         labels = [str(label) for label in getattr(X, "column_names", getattr(X, "columns", []))]
         by_place = all(isinstance(name, (int, np.integer)) and str(name) not in labels for name in names)
         if by_place and any(not 0 <= name < len(labels) for name in names):
-            raise InputError(f"sensitive_features is {list(names)}; X has {len(labels)} columns")
+            raise InputError(
+                f"sensitive_features is {list(names)}; X has {len(labels)} columns",
+                argument="sensitive_features",
+            )
         return frame_columns(X, "X", [labels[name] if by_place else str(name) for name in names])
     matrix: Any = X if hasattr(X, "toarray") else np.asarray(X)
     if not all(isinstance(name, (int, np.integer)) for name in names):
         raise InputError(
-            f"X has no column names, and sensitive_features is {list(names)}; pass X as a data frame"
+            f"X has no column names, and sensitive_features is {list(names)}",
+            argument="sensitive_features",
+            next_step="pass X as a data frame",
         )
     if any(not 0 <= name < matrix.shape[1] for name in names):
-        raise InputError(f"sensitive_features is {list(names)}; X has {matrix.shape[1]} columns")
+        raise InputError(
+            f"sensitive_features is {list(names)}; X has {matrix.shape[1]} columns",
+            argument="sensitive_features",
+        )
     dense = (matrix[:, [i]].toarray()[:, 0] if hasattr(X, "toarray") else matrix[:, i] for i in names)
     return {f"column {i}": _attribute(column) for i, column in zip(names, dense)}

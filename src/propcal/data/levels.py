@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.patterns import Level, sort_levels
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
 MAX_LEVELS = 200
@@ -56,7 +56,7 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
     """
     if isinstance(values, np.ndarray):
         if any(isinstance(value, (list, dict, set, tuple, np.ndarray)) for value in values):
-            raise InputError(RECORDS)
+            raise InputError(RECORDS, argument="sensitive_features")
         places: dict[tuple[type, Any], int] = {}
         codes = [-1 if v is None else places.setdefault((type(v), v), len(places)) for v in values]
         return [value for _, value in places], np.array(codes, dtype=np.int32)
@@ -97,30 +97,39 @@ def refuse_dates(name: str, *, temporal: bool) -> None:
     """Dates and times are no groups."""
     if temporal:
         raise InputError(
-            f"attribute {name!r} holds dates or times; make a column of periods from it, such as the year"
+            f"attribute {name!r} holds dates or times",
+            argument=name,
+            next_step="make a column of periods from it, such as the year",
         )
 
 
 def refuse_many(found: list[Any], name: str, seen: str = "") -> None:
     """Identifiers and measurements are no groups: say so by their number of values (in what was seen)."""
     within = f" in {seen}" if seen else ""
+    cuts = Argument("cuts", name, written=f"Groups(cuts={{{name!r}: [...]}})")
     numbers = [value for value in found if is_number(value) and value == value]
     if numbers and len(numbers) == len([v for v in found if level_key(v) is not None]):
         if any(value % 1 != 0 for value in numbers):
             raise InputError(
-                f"attribute {name!r} holds {len(numbers):,} different numbers{within}, not all of them "
-                f"whole; "
-                f"give cut points, Groups(cuts={{{name!r}: [...]}})"
+                f"attribute {name!r} holds {len(numbers):,} different numbers{within}, not all of them whole",
+                argument=name,
+                next_step="give cut points, " + cuts,
             )
         if len(numbers) > MAX_NUMERIC_LEVELS:
             raise InputError(
                 f"attribute {name!r} holds {len(numbers):,} different numbers{within}; up to "
-                f"{MAX_NUMERIC_LEVELS} are taken as levels. Give cut points, "
-                f"Groups(cuts={{{name!r}: [...]}}), or name the columns that are groups, "
-                f"Groups(columns=[...]); if it is an identifier, leave it out"
+                f"{MAX_NUMERIC_LEVELS} are taken as levels",
+                argument=name,
+                next_step="Give cut points, "
+                + cuts
+                + ", or name the columns that are groups, "
+                + Argument("groups", written="Groups(columns=[...])")
+                + "; if it is an identifier, leave it out",
             )
     if len(found) > MAX_LEVELS:
         raise InputError(
             f"attribute {name!r} has {len(found):,} different values{within}; at most {MAX_LEVELS} can be "
-            "levels. If it is an identifier, leave it out; otherwise merge its values"
+            "levels",
+            argument=name,
+            next_step="If it is an identifier, leave it out; otherwise merge its values",
         )

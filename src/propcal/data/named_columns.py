@@ -12,7 +12,7 @@ from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
 from propcal.data.frames import frame_columns, is_engine_frame
 from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,25 @@ class NamedColumns:
         for argument in ("score", "outcome", "weight", "cluster"):
             name = getattr(self, argument)
             if not (isinstance(name, str) or (name is None and argument in ("weight", "cluster"))):
-                raise InputError(f"{argument} must be the name of a column; got {type(name).__name__}")
+                raise InputError(
+                    f"{argument} must be the name of a column; got {type(name).__name__}", argument=argument
+                )
         wanted = wanted_columns(self.words)
         if wanted is None:
-            raise InputError('groups: name the columns that are groups, Groups(columns=["race", ...])')
+            raise InputError(
+                Argument("groups") + ": name the columns that are groups",
+                next_step='Groups(columns=["race", ...])',
+                between=", ",
+            )
         # a score that is its own outcome is always right, and a group made of the outcome always wrong
         if self.score == self.outcome:
-            raise InputError(f"column {self.score!r} is named as the score and as the outcome")
+            raise InputError(
+                f"column {self.score!r} is named as the score and as the outcome", argument="score"
+            )
         if self.outcome in wanted:
-            raise InputError(f"column {self.outcome!r} is the outcome and cannot define groups as well")
+            raise InputError(
+                f"column {self.outcome!r} is the outcome and cannot define groups as well", argument="outcome"
+            )
 
     @cached_property
     def words(self) -> Groups:
@@ -78,7 +88,7 @@ class NamedColumns:
     @property
     def titles(self) -> tuple[str, str, str]:
         """Score, outcome and weight as errors call them."""
-        return f"column {self.score!r}", f"column {self.outcome!r}", f"column {self.weight!r}"
+        return Column(self.score), Column(self.outcome), Column(str(self.weight))
 
     @property
     def bits(self) -> int:
@@ -109,7 +119,9 @@ def atoms_from_frame(frame: Any, columns: NamedColumns) -> Atoms:
 
     if columns.cluster is not None:
         raise InputError(
-            "cluster: ids are hashed in memory, which an engine cannot do in the same way; use "
-            "Atoms.from_files, or add up the atoms of parts in memory, Atoms.from_frame(part, cluster=...)"
+            "cluster: ids are hashed in memory, which an engine cannot do in the same way",
+            argument="cluster",
+            next_step="use Atoms.from_files, or add up the atoms of parts in memory, "
+            "Atoms.from_frame(part, cluster=...)",
         )
     return atoms_of_engine(frame, columns)

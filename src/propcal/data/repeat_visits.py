@@ -11,7 +11,7 @@ import numpy as np
 from propcal.core.patterns import Level
 from propcal.core.reduction import CLUSTER
 from propcal.data.levels import distinct, level_key
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 N_CLUSTERS = 256
 CLUSTERS: tuple[Level, ...] = tuple(f"{cluster:03d}" for cluster in range(N_CLUSTERS))
@@ -28,7 +28,8 @@ def cluster_codes(ids: Any) -> Any:
     absent = int(np.count_nonzero(codes < 0)) + int(np.count_nonzero(hashed[codes[codes >= 0]] < 0))
     if absent:
         raise InputError(
-            f"cluster: {absent:,} of {len(codes):,} ids are missing; give each such row an id of its own"
+            Argument("cluster") + f": {absent:,} of {len(codes):,} ids are missing",
+            next_step="give each such row an id of its own",
         )
     return hashed[codes].astype(np.int32)
 
@@ -38,6 +39,10 @@ def _cluster(key: Level) -> int:
 
 
 def refuse_cluster_name(attributes: Collection[str]) -> None:
-    """No attribute of people may be called as their bucket is."""
+    """No attribute of people may be called as their cluster is."""
     if CLUSTER in attributes:
-        raise InputError(f"an attribute cannot be called {CLUSTER!r}: propcal uses that name; rename it")
+        raise InputError(
+            f"an attribute cannot be called {CLUSTER!r}: propcal uses that name",
+            argument=CLUSTER,
+            next_step="rename it",
+        )

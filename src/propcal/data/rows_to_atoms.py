@@ -24,7 +24,7 @@ from propcal.data.derive import attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, numbers, require
 from propcal.data.levels import encode
 from propcal.data.repeat_visits import CLUSTERS, cluster_codes, refuse_cluster_name
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError, Message
 
 EVERY_COLUMN = Groups()
 NAMES = ("score", "y", "sample_weight")  # of the columns, in errors
@@ -165,8 +165,11 @@ def _warn_of_other_order(*columns: Any) -> None:
                 continue
             if same:
                 warnings.warn(
-                    "rows are matched by their place, and the indexes have the same labels in another order; "
-                    "align them, for example with .loc[other.index]",
+                    Message(
+                        "rows are matched by their place, and the indexes have the same labels in another "
+                        "order",
+                        next_step="align them, for example with .loc[other.index]",
+                    ),
                     UserWarning,
                     stacklevel=4,
                 )
@@ -254,5 +257,5 @@ def resolution_bits(resolution: float | None) -> int:
     check_number("resolution", resolution, above=0, at_most=1)
     bits = -log2(resolution) if 0 < resolution <= 1 else -1.0
     if bits < 1 or bits > 32 or bits != int(bits):
-        raise InputError(f"resolution must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
+        raise InputError(Argument("resolution") + f" must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
     return int(bits)

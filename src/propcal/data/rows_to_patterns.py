@@ -13,7 +13,7 @@ from propcal.data.checks import check_lengths, check_scores
 from propcal.data.derive import Columns, attribute_values
 from propcal.data.frames import attribute_columns, numbers
 from propcal.data.levels import encode_known
-from propcal.errors import InputError
+from propcal.errors import InputError, Message
 
 
 def scoring_rows(
@@ -33,7 +33,10 @@ def rows_to_score(
     columns: Columns = {}
     if known.attributes:
         if sensitive_features is None:
-            raise InputError(f"pass sensitive_features: this correction reads {list(known.reads)}")
+            raise InputError(
+                f"pass sensitive_features: this correction reads {list(known.reads)}",
+                argument="sensitive_features",
+            )
         columns = attribute_columns(sensitive_features, known.reads)
     sizes = {name: len(values)}
     check_lengths(sizes | {f"attribute {a!r}": len(column) for a, column in columns.items()})
@@ -58,7 +61,11 @@ def warn_of_other_codes(patterns: Patterns, n_rows: int, unknown: BoolArray) -> 
     for name, nothing in zip(patterns.attributes, unknown):
         if nothing and n_rows >= 20:
             warnings.warn(
-                f"none of the {n_rows:,} values of {name!r} occurred in fitting; is it coded differently?",
+                Message(
+                    f"none of the {n_rows:,} values of {name!r} occurred in fitting",
+                    argument=name,
+                    next_step="is it coded differently?",
+                ),
                 UserWarning,
                 stacklevel=3,
             )

@@ -27,7 +27,7 @@ def scored_frame(
 ) -> Any:
     """The same kind of frame with the corrected scores as its last column."""
     if not isinstance(column, str) or not column:
-        raise InputError("column must be the name of the new column, a text")
+        raise InputError("column must be the name of the new column, a text", argument="column")
     if unseen is not None:
         check_choice("unseen", unseen, ("replay", "keep", "error"))
     if n_updates is not None:
@@ -37,9 +37,13 @@ def scored_frame(
     require(names, scorer.wanted)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"the frame has several columns named {twice}; rename them")
+        raise InputError(f"the frame has several columns named {twice}", next_step="rename them")
     if column in names or (any_case and column.lower() in [name.lower() for name in names]):
-        raise InputError(f"the frame has a column {column!r} already; name another with column=...")
+        raise InputError(
+            f"the frame has a column {column!r} already",
+            argument="column",
+            next_step="name another with column=...",
+        )
     return with_scores(frame, scorer)
 
 
@@ -53,8 +57,8 @@ def _engine(frame: Any, score: str) -> tuple[WithScores, list[str], bool]:
     if not found or "pyspark.pandas" in type(frame).__module__:
         raise InputError(
             f"{score!r} names a column, so a frame must follow: of pandas, polars, pyarrow, DuckDB "
-            f"(a relation), Dask or PySpark (not its pandas API); got {type(frame).__name__}. "
-            "To correct an array, pass the scores themselves"
+            f"(a relation), Dask or PySpark (not its pandas API); got {type(frame).__name__}",
+            next_step="To correct an array, pass the scores themselves",
         )
     with_scores, names, any_case = found[0]
     return with_scores, [str(name) for name in names(frame)], any_case
@@ -108,8 +112,8 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
     connection = getattr(frame, "_con", None)
     if connection is None:
         raise InputError(
-            "this version of DuckDB does not tell the connection of a relation; pass "
-            "relation.to_arrow_reader() instead"
+            "this version of DuckDB does not tell the connection of a relation",
+            next_step="pass relation.to_arrow_reader() instead",
         )
     types = dict(zip(frame.columns, frame.types))
     wanted = scorer.wanted

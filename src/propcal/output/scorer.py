@@ -21,6 +21,7 @@ from propcal.data.checks import ScoreTally
 from propcal.data.derive import numeric_columns
 from propcal.data.frames import frame_columns, numbers
 from propcal.data.rows_to_patterns import none_known, rows_to_score, warn_of_other_codes
+from propcal.errors import Column
 
 CheckedRows = tuple[FloatArray, Patterns, Any]
 
@@ -80,9 +81,9 @@ class Scorer:
     def _checked(self, columns: Any, tally: Tally | None) -> CheckedRows | None:
         if not len(columns[self.score]):
             return None
-        name = f"column {self.score!r}"
+        name = Column(self.score)
         if tally is None:
-            name += " (in one part of the frame)"
+            name = Column(self.score, f"{name} (in one part of the frame)")
         raw = numbers(columns[self.score], name)
         if tally is not None and not tally.add_scores(raw):
             return None
@@ -132,7 +133,7 @@ class Tally:
     """What is wrong with the rows of many batches, to be told once and in all."""
 
     def __init__(self, scorer: Scorer) -> None:
-        self._name, self._known = f"column {scorer.score!r}", scorer.correction.patterns
+        self._name, self._known = Column(scorer.score), scorer.correction.patterns
         self._scores = ScoreTally()
         self._unknown = np.ones(len(self._known.attributes), dtype=bool)
 

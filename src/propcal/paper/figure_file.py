@@ -22,7 +22,9 @@ def new_figure(width: float, height: float) -> Any:
     try:
         figure = require_matplotlib()
     except ImportError:
-        raise InputError('the paper\'s figures need matplotlib: pip install "propcal[paper]"') from None
+        raise InputError(
+            "the paper's figures need matplotlib", next_step='pip install "propcal[paper]"', between=": "
+        ) from None
     return figure(figsize=(width, height), layout="constrained")
 
 

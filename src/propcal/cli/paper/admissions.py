@@ -62,7 +62,11 @@ def admissions(
     from propcal.paper.admissions.experiment import Experiment
 
     if scheduler is not None and jobs is not None:
-        raise InputError("--jobs: the workers of the --scheduler say how many run at once; leave it out")
+        raise InputError(
+            "--jobs: the workers of the --scheduler say how many run at once",
+            argument="--jobs",
+            next_step="leave it out",
+        )
     experiment = Experiment(output, cohort, trials, rows, models.split(","))
     with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
         _run(experiment, None if scheduler else jobs or cpu_count())
@@ -121,13 +125,20 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise InputError('--scheduler needs Dask: pip install "propcal[dask]"') from None
+        raise InputError(
+            "--scheduler needs Dask",
+            argument="--scheduler",
+            next_step='pip install "propcal[dask]"',
+            between=": ",
+        ) from None
     from joblib import parallel_config
 
     try:
         client: Any = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise InputError(f"--scheduler {scheduler}: nobody answers there ({error})") from None
+        raise InputError(
+            f"--scheduler {scheduler}: nobody answers there ({error})", argument="--scheduler"
+        ) from None
     with client, parallel_config(backend="dask"):
         yield
 

@@ -20,7 +20,7 @@ def planned(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
     from propcal.output.files.whole_file import check_target
 
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output {folder} is a file; name a folder")
+        raise InputError(f"--output {folder} is a file", argument="--output", next_step="name a folder")
     paths = [folder / name for name in names]
     if folder.is_dir():
         for path in paths:

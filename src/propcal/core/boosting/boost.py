@@ -24,7 +24,7 @@ from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number
 from propcal.core.groups.groups import Collection, Groups, definition
 from propcal.core.reduction import without_clusters
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 logger = logging.getLogger("propcal")
 # What is drawn to tell noise from error is the same in every fit: equal data, equal corrections.
@@ -66,7 +66,9 @@ class Settings:
             check_number("guard", self.guard, at_least=0)
         elif not (self.guard is None or (isinstance(self.guard, str) and self.guard == "noise")):
             shown = repr(self.guard) if isinstance(self.guard, str) else f"a {type(self.guard).__name__}"
-            raise InputError(f'guard must be "noise", None or a number of standard errors; got {shown}')
+            raise InputError(
+                Argument("guard") + f' must be "noise", None or a number of standard errors; got {shown}'
+            )
         self.definition()  # checks its own arguments
 
     def definition(self) -> Groups:
@@ -92,7 +94,8 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         every = "none" if float(atoms.positives.sum()) <= 0 else "all"
         raise InputError(
             f"outcome (y): {every} of the {atoms.n_people:,} people had it; "
-            "both classes must occur for a score to be corrected"
+            "both classes must occur for a score to be corrected",
+            argument="outcome",
         )
     bins = make_bins(
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight

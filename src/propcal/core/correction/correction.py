@@ -187,7 +187,12 @@ class Correction:
         from propcal.data.rows_to_patterns import scoring_rows  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
-            raise InputError('the name of the score\'s column comes first: apply("risk", frame)')
+            raise InputError(
+                "the name of the score's column comes first",
+                argument="score",
+                next_step='apply("risk", frame)',
+                between=": ",
+            )
         if isinstance(score, str):
             from propcal.output.scored_frames import scored_frame
 

@@ -10,7 +10,7 @@ import numpy as np
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.grid import IntArray
 from propcal.core.patterns import Level, Patterns
-from propcal.errors import UnseenError
+from propcal.errors import Argument, UnseenError
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
@@ -53,8 +53,12 @@ class Lookup:
         if count:
             raise UnseenError(
                 f"this correction knows the attributes {list(self._correction.attributes)}; {count:,} rows "
-                'have combinations it never saw. unseen="replay" applies the updates of the groups that '
-                'they do belong to, unseen="keep" leaves their scores as they are.'
+                "have combinations it never saw",
+                next_step=Argument("unseen", "replay")
+                + " applies the updates of the groups that they do belong to, "
+                + Argument("unseen", "keep")
+                + " leaves their scores as they are.",
+                between=". ",
             )
 
     def _find(self, patterns: Patterns, n_updates: int | None) -> tuple[PatternMaps, IntArray, IntArray]:

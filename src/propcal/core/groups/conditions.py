@@ -98,11 +98,17 @@ def parse(text: str) -> Condition:
     ['ward', 'blood pressure']
     """
     if not isinstance(text, str):
-        raise InputError(f'a condition must be a text such as "age >= 75"; got {type(text).__name__}')
+        raise InputError(
+            f'a condition must be a text such as "age >= 75"; got {type(text).__name__}', argument="where"
+        )
     try:
         return _Parser(text).read()
     except RecursionError:
-        raise InputError("a condition is nested too deeply; make several named conditions of it") from None
+        raise InputError(
+            "a condition is nested too deeply",
+            argument="where",
+            next_step="make several named conditions of it",
+        ) from None
 
 
 def is_numeric(value: str) -> bool:
@@ -137,7 +143,9 @@ class _Parser:
 
     def _wrong(self, why: str) -> InputError:
         return InputError(
-            f"condition {self.text!r}: {why}. Write it like: age >= 75 and insurance = 'Medicare'"
+            f"condition {self.text!r}: {why}",
+            argument="where",
+            next_step="Write it like: age >= 75 and insurance = 'Medicare'",
         )
 
     def _peek(self) -> tuple[str, str]:

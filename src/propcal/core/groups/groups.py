@@ -14,7 +14,7 @@ from propcal.core.grid import BoolArray, IntArray, SumArray, check_choice, check
 from propcal.core.groups.conditions import parse
 from propcal.core.groups.recipes import Recipe, Where, make_ranges
 from propcal.core.patterns import Level, Patterns, combinations_present
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,9 +152,11 @@ class Groups:
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
-            raise InputError(f"columns must be a list of names; got the text {self.columns!r}")
+            raise InputError(
+                f"columns must be a list of names; got the text {self.columns!r}", argument="columns"
+            )
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
-            raise InputError(f"columns names some twice: {list(self.columns)}")
+            raise InputError(f"columns names some twice: {list(self.columns)}", argument="columns")
         if isinstance(self.intersections, str):
             check_choice("intersections", self.intersections, ("all", "marginal"))
         elif isinstance(self.intersections, Sequence):
@@ -162,16 +164,18 @@ class Groups:
                 isinstance(c, Sequence) and not isinstance(c, str) and len(c) for c in self.intersections
             ]
             if not lists or not all(lists):
-                raise InputError('intersections: a list must hold lists of attributes, such as [["race"]]')
+                raise InputError(
+                    Argument("intersections") + ': a list must hold lists of attributes, such as [["race"]]'
+                )
         else:
             check_number("intersections", self.intersections, at_least=1, whole=True)
         for name, value in (("cuts", self.cuts), ("where", self.where), ("depth", self.depth)):
             if value is not None and not isinstance(value, Mapping):
-                raise InputError(f"{name} must be a dict; got a {type(value).__name__}")
+                raise InputError(f"{name} must be a dict; got a {type(value).__name__}", argument=name)
         if self.depth and not isinstance(self.intersections, (str, int, np.integer)):
-            raise InputError("depth and a list of intersections exclude each other")
+            raise InputError("depth and a list of intersections exclude each other", argument="depth")
         for attribute, limit in (self.depth or {}).items():
-            check_number(f"depth of {attribute!r}", limit, at_least=1, whole=True)
+            check_number(Argument("depth") + f" of {attribute!r}", limit, at_least=1, whole=True)
         check_choice("missing", self.missing, ("level", "exclude", "error"))
         self.recipes()  # checks cuts and conditions
 
@@ -182,9 +186,9 @@ class Groups:
             made[column] = make_ranges(column, points)
         for name, text in (self.where or {}).items():
             if not isinstance(name, str) or not name.strip():
-                raise InputError(f"a condition must have a name; got {name!r}")
+                raise InputError(f"a condition must have a name; got {name!r}", argument="where")
             if name in made:
-                raise InputError(f"the name {name!r} is used for cuts and for a condition")
+                raise InputError(f"the name {name!r} is used for cuts and for a condition", argument="where")
             made[name] = Where(parse(text))
         return made
 
@@ -194,7 +198,9 @@ class Groups:
         names = dict.fromkeys([*own, *(self.cuts or {}), *(self.where or {})])
         for name in self.where or {}:
             if name in own:
-                raise InputError(f"the name {name!r} is used for a column and for a condition")
+                raise InputError(
+                    f"the name {name!r} is used for a column and for a condition", argument="where"
+                )
         return tuple(names)
 
     def combinations(self, attributes: Sequence[str]) -> Iterator[tuple[int, ...]]:
@@ -206,7 +212,7 @@ class Groups:
         if named:
             chosen = [tuple(sorted(attributes.index(name) for name in set(names))) for names in named]
             if len(set(chosen)) < len(chosen):
-                raise InputError("intersections lists a combination twice")
+                raise InputError(Argument("intersections") + " lists a combination twice")
             yield from chosen
             return
         most = len(attributes)
@@ -216,8 +222,8 @@ class Groups:
             most = 1
         if sum(comb(len(attributes), size) for size in range(1, most + 1)) > MOST_COMBINATIONS:
             raise InputError(
-                f"{len(attributes)} attributes can be crossed in more than {MOST_COMBINATIONS:,} ways; "
-                "intersections=2 takes single attributes and pairs"
+                f"{len(attributes)} attributes can be crossed in more than {MOST_COMBINATIONS:,} ways",
+                next_step=Argument("intersections", 2) + " takes single attributes and pairs",
             )
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
@@ -251,11 +257,15 @@ class Groups:
             kept = (GroupSize(Group(()), int(people.sum()), 1.0),)
         if not kept:
             if all(size.left_out == MISSING for size in sizes):
-                raise InputError('no group is left: every value is missing, and missing="exclude"')
+                raise InputError(
+                    "no group is left: every value is missing, and " + Argument("missing", "exclude")
+                )
             largest = max(sizes, key=lambda size: size.share)
             raise InputError(
                 f"all {len(sizes)} groups have a share below gamma={gamma:g}; the largest is "
-                f"{largest.group.name} with {largest.share:.3g}. Lower gamma."
+                f"{largest.group.name} with {largest.share:.3g}",
+                argument="gamma",
+                next_step="Lower gamma.",
             )
         return Collection(kept, tuple(size for size in sizes if size.left_out))
 
@@ -302,8 +312,9 @@ class Groups:
             if None in levels:
                 count = int(people[patterns.table[:, column] == levels.index(None)].sum())
                 raise InputError(
-                    f"attribute {attribute!r} is missing for {count:,} people; "
-                    'missing="level" makes them a group of their own'
+                    f"attribute {attribute!r} is missing for {count:,} people",
+                    argument=attribute,
+                    next_step=Argument("missing", "level") + " makes them a group of their own",
                 )
 
     def _sizes(
@@ -340,9 +351,13 @@ def definition(groups: Any, intersections: Any, missing: str) -> Groups:
     if groups is None:
         return short
     if not isinstance(groups, Groups):
-        raise InputError(f"groups must be a propcal.Groups; got {type(groups).__name__}")
+        raise InputError(Argument("groups") + f" must be a propcal.Groups; got {type(groups).__name__}")
     if short != Groups():
-        raise InputError("intersections and missing are given twice: say them in Groups(...) alone")
+        raise InputError(
+            "intersections and missing are given twice",
+            next_step="say them in Groups(...) alone",
+            between=": ",
+        )
     return groups
 
 

@@ -24,7 +24,8 @@ class Ranges:
         if not self.points or not finite or any(a >= b for a, b in pairwise(self.points)):
             raise InputError(
                 f"cuts of {self.column!r} must be numbers that ascend, such as [18, 40, 65]; "
-                f"got {list(self.points)}"
+                f"got {list(self.points)}",
+                argument="cuts",
             )
 
     @property
@@ -83,13 +84,17 @@ def recipe_from_json(content: Any) -> Recipe:
 def make_ranges(column: str, points: Any) -> Ranges:
     """Ranges from what a user gives."""
     if isinstance(points, str):
-        raise InputError(f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]")
+        raise InputError(
+            f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]", argument="cuts"
+        )
     try:
         return Ranges(column, tuple(float(point) for point in points))
     except (TypeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]") from None
+        raise InputError(
+            f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]", argument="cuts"
+        ) from None
 
 
 _NUMBER = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"

@@ -21,7 +21,7 @@ from propcal.core.groups.recipes import Ranges
 from propcal.data.checks import LARGEST_WEIGHT
 from propcal.data.engines.totals import Trouble
 from propcal.data.levels import refuse_dates
-from propcal.errors import InputError
+from propcal.errors import Column, InputError
 
 Expr = Any
 TRUTHS = {"true": True, "false": False}
@@ -32,11 +32,13 @@ def is_text(kind: Any) -> bool:
     return kind in (nw.String, nw.Categorical, nw.Enum)
 
 
-def refuse_no_number(kind: Any, name: str, hint: str = "") -> None:
+def refuse_no_number(kind: Any, name: str, hint: str | None = None) -> None:
     """A column that is compared, cut or added up must hold numbers or truth values."""
     if not (kind.is_numeric() or kind == nw.Boolean):
         what = "text" if is_text(kind) else str(kind)
-        raise InputError(f"{name} must hold numbers; all values are {what}. {hint}".rstrip())
+        raise InputError(
+            f"{name} must hold numbers; all values are {what}.", argument=name, next_step=hint, between=" "
+        )
 
 
 def number(column: str, kind: Any) -> Expr:
@@ -128,7 +130,7 @@ def weight_products(unit: int) -> dict[str, Expr]:
 
 def range_code(recipe: Ranges, kind: Any) -> Expr:
     """Which range a number is in, counted from 0; -1 if it is missing."""
-    refuse_no_number(kind, f"cuts: column {recipe.column!r}")
+    refuse_no_number(kind, Column(recipe.column, f"cuts: column {recipe.column!r}"))
     value = number(recipe.column, kind)
     present = ~absent(value)
     code = either(present, 0.0, -1.0)
@@ -156,7 +158,9 @@ class Conditions:
     def expression(self, condition: Condition, title: str) -> Expr:
         """Whom a condition holds for; never unknown. A missing value passes no test but "is missing"."""
         if isinstance(condition, ColumnTest):
-            return self._test(condition, f"condition {title!r}: column {condition.column!r}")
+            return self._test(
+                condition, Column(condition.column, f"condition {title!r}: column {condition.column!r}")
+            )
         if isinstance(condition, Not):
             return ~self.expression(condition.part, title)
         parts = [self.expression(part, title) for part in condition.parts]
@@ -202,7 +206,11 @@ class Conditions:
         text = column if kind == nw.String else column.cast(nw.String)
         if test.op == "holds":
             if not (is_text(kind) and self.only_truths(test.column)):
-                raise InputError(f"{name} alone must hold truth values; compare it with something")
+                raise InputError(
+                    f"{name} alone must hold truth values",
+                    argument=name,
+                    next_step="compare it with something",
+                )
             return text == "true"
         return text.is_in([*asked, *(word for word, truth in TRUTHS.items() if _says(asked, truth))])
 

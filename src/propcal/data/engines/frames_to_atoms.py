@@ -28,7 +28,7 @@ from propcal.data.frames import require
 from propcal.data.levels import RECORDS, refuse_dates
 from propcal.data.named_columns import NamedColumns
 from propcal.data.repeat_visits import refuse_cluster_name
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 
 def atoms_of_engine(frame: Any, columns: NamedColumns) -> Atoms:
@@ -90,7 +90,7 @@ def _level(name: str, kind: Any) -> Any:
     """An attribute as the engine groups by it."""
     refuse_dates(name, temporal=kind.is_temporal())
     if kind.is_nested():
-        raise InputError(RECORDS)
+        raise InputError(RECORDS, argument="sensitive_features")
     value = nw.col(name)
     if kind.is_float():  # some engines keep NaN apart from missing, and -0.0 from 0.0; Dask loses its way
         return nw.when(~value.is_nan()).then(nw.when(value != 0).then(value).otherwise(nw.lit(0.0)))
@@ -121,11 +121,14 @@ def _troubles() -> Iterator[None]:
         text = str(error)
         if "duckdb" in type(error).__module__ and "closed" in text.lower():
             raise InputError(
-                "the connection of this DuckDB relation is closed; keep it open until the atoms are made"
+                "the connection of this DuckDB relation is closed",
+                next_step="keep it open until the atoms are made",
             ) from error
         if "maxResultSize" in text:
             raise InputError(
-                "there are more atoms than Spark hands back (spark.driver.maxResultSize); round the scores, "
-                "resolution=2**-16, name fewer groups, or raise that setting"
+                "there are more atoms than Spark hands back (spark.driver.maxResultSize)",
+                next_step="round the scores, "
+                + Argument("resolution", "2**-16")
+                + ", name fewer groups, or raise that setting",
             ) from error
         raise

@@ -129,7 +129,8 @@ def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]
 def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
     """Tell what is wrong as it is told of rows in memory: weights first, then scores, then outcomes."""
     if not len(key):
-        raise InputError(f"{shape.columns.titles[0]} is empty: there are no rows")
+        name = shape.columns.titles[0]
+        raise InputError(f"{name} is empty: there are no rows", argument=name)
     bad = key < 0
     if not bad.any():
         return
@@ -137,7 +138,11 @@ def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
     try:
         _refuse_first(of, int(rows.sum()), shape)
     except InputError as error:
-        raise InputError(f"{error}{_others(of, shape, str(error))}") from None
+        others, told = _others(of, shape, str(error)), error.message
+        if told.next_step is None:
+            raise InputError(told.problem + others, argument=told.argument) from None
+        then = told.next_step + others
+        raise InputError(told.problem, argument=told.argument, next_step=then, between=told.between) from None
 
 
 def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:

@@ -15,7 +15,7 @@ from uuid import uuid4
 import duckdb
 
 from propcal.data.sql_quotes import quoted
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -42,10 +42,10 @@ def memory_bytes(limit: str | int | None) -> int | None:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(limit))
     unit = found[2].upper() if found else ""
     if isinstance(limit, bool) or found is None or unit not in UNITS:
-        raise InputError(f"memory_limit must be like 4GB or 500MB; got {limit!r}")
+        raise InputError(Argument("memory_limit") + f" must be like 4GB or 500MB; got {limit!r}")
     size = int(float(found[1]) * UNITS[unit])
     if size < SMALLEST:
-        raise InputError(f"memory_limit must be at least {SMALLEST >> 20} MiB; got {limit!r}")
+        raise InputError(Argument("memory_limit") + f" must be at least {SMALLEST >> 20} MiB; got {limit!r}")
     return size
 
 
@@ -98,12 +98,15 @@ def disk_full(error: Exception) -> bool:
     return "no space left" in text or "max_temp_directory_size" in text or "failed to offload" in text
 
 
-def no_room() -> str:
+def no_room() -> InputError:
     """What to do about a disk that is full."""
-    return (
+    return InputError(
         f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for what does not fit "
-        "into memory. Set TMPDIR to a folder on a larger disk, raise memory_limit, or take a coarser "
-        "resolution, such as resolution=2**-16"
+        "into memory",
+        next_step="Set TMPDIR to a folder on a larger disk, raise "
+        + Argument("memory_limit")
+        + ", or take a coarser resolution, such as "
+        + Argument("resolution", "2**-16"),
     )
 
 

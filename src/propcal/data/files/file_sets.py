@@ -18,7 +18,7 @@ def find_files(files: Files) -> list[Path]:
     """The files that paths and patterns such as ``visits/*.parquet`` name, each once."""
     patterns = [files] if isinstance(files, (str, PathLike)) else list(files)
     if not patterns:
-        raise InputError("files: name at least one file")
+        raise InputError("files: name at least one file", argument="files")
     found: list[Path] = []
     for pattern in (fspath(pattern) for pattern in patterns):
         if not glob.has_magic(pattern) or Path(pattern).exists():
@@ -26,17 +26,20 @@ def find_files(files: Files) -> list[Path]:
             continue
         matches = sorted(path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file())
         if not matches:
-            raise InputError(f"no file matches {pattern}")
+            raise InputError(f"no file matches {pattern}", argument="files")
         found += matches
     seen: dict[Path, Path] = {}
     for path in found:
         if "://" in fspath(path) or ":/" in fspath(path)[1:]:
             raise InputError(
-                f"{path} is no file of this machine; read it with DuckDB and pass the relation: "
-                "Atoms.from_frame(duckdb.sql(...), ...)"
+                f"{path} is no file of this machine",
+                argument="files",
+                next_step="read it with DuckDB and pass the relation: Atoms.from_frame(duckdb.sql(...), ...)",
             )
         if seen.setdefault(path.resolve(), path) is not path:
-            raise InputError(f"{path} is named twice; each of its people would be there twice")
+            raise InputError(
+                f"{path} is named twice; each of its people would be there twice", argument="files"
+            )
     return found
 
 
@@ -46,7 +49,7 @@ def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: s
     for path in paths:
         people = open_file(path, missing=missing)
         if isinstance(people, Atoms):
-            raise InputError(f"{path} holds atoms, not people; {advice}")
+            raise InputError(f"{path} holds atoms, not people", next_step=advice)
         sources.append(people)
     return sources
 
@@ -67,8 +70,9 @@ def check_same_columns(
                 raise InputError(f"{other.path} has no column {name!r}, which {first.path} has")
             if found[name] != kind:
                 raise InputError(
-                    f"column {name!r} is {found[name]} in {other.path} and {kind} in {first.path}; "
-                    "write all files with the same types"
+                    f"column {name!r} is {found[name]} in {other.path} and {kind} in {first.path}",
+                    argument=name,
+                    next_step="write all files with the same types",
                 )
         if only is None and other.names != first.names:
             more = [name for name in other.names if name not in types]

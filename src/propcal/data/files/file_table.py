@@ -44,7 +44,7 @@ def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = (
         if type(file) is not type(first):
             kinds = ["Parquet" if isinstance(f, ParquetFile) else "text" for f in (first, file)]
             raise InputError(
-                f"{paths[0]} is {kinds[0]} and {file.path} is {kinds[1]}; name files of one kind"
+                f"{paths[0]} is {kinds[0]} and {file.path} is {kinds[1]}", next_step="name files of one kind"
             )
     if isinstance(first, ParquetFile):
         return ParquetFiles([file for file in opened if isinstance(file, ParquetFile)])
@@ -85,7 +85,9 @@ class ParquetFiles:
                 if "nothing" not in kinds and kinds[0] != kinds[1]:
                     raise InputError(
                         f"column {name!r} changes its type: it holds {kinds[0]} in {other} and {kinds[1]} in "
-                        f"{path}; write both alike"
+                        f"{path}",
+                        argument=name,
+                        next_step="write both alike",
                     )
 
     def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
@@ -98,7 +100,8 @@ class ParquetFiles:
                 return found
         return FileFormatError(
             f"DuckDB could not read {self.paths[0]}{' or another file' * (len(self.paths) > 1)} "
-            f"({type(error).__name__}); write it again, with another program if need be"
+            f"({type(error).__name__})",
+            next_step="write it again, with another program if need be",
         )
 
 
@@ -182,9 +185,14 @@ def relation(engine: Any, source: Source, wanted: Sequence[str], *, numeric: Seq
     alike: dict[str, str] = {}
     for name in wanted:
         if not name:
-            raise InputError("a column without a name cannot be used: name it")
+            raise InputError("a column without a name cannot be used", next_step="name it", between=": ")
         other = alike.setdefault(name.casefold(), name)
         if other != name:
-            raise InputError(f"DuckDB cannot tell the columns {other!r} and {name!r} apart: rename one")
+            raise InputError(
+                f"DuckDB cannot tell the columns {other!r} and {name!r} apart",
+                argument=name,
+                next_step="rename one",
+                between=": ",
+            )
     columns = ", ".join(f"w{k} AS {named(name)}" for k, name in enumerate(wanted))
     return engine.sql(f"SELECT {columns} FROM ({source.query(wanted, numeric=numeric)})")

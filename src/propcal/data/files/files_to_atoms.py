@@ -27,7 +27,7 @@ from propcal.data.files.duckdb_setup import (
 from propcal.data.files.file_sets import Files, find_files
 from propcal.data.files.file_table import Source, open_files, relation
 from propcal.data.named_columns import NamedColumns
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 from propcal.interrupts import check as check_stop
 
 FIRST_ROWS = 20_000
@@ -70,12 +70,12 @@ def atoms_from_files(
                 return _with_clusters(rows, columns)
         except duckdb.OutOfMemoryException as error:
             if disk_full(error):
-                raise InputError(no_room()) from None
+                raise no_room() from None
             found = None  # told below, without the trace of the engine
         except duckdb.Error as error:
             raise _trouble(error, source, columns.wanted) from None
         if found is None:
-            raise InputError(_would_fit(engine, lambda: len(coarsest().patterns), bits))
+            raise _would_fit(engine, lambda: len(coarsest().patterns), bits)
     # only now, when DuckDB has given its memory back: with that the peak is a third lower
     return atoms_of_totals(found, shape)
 
@@ -124,22 +124,27 @@ def _trouble(error: Exception, source: Source, columns: Sequence[str]) -> Except
     if "interrupt" in text:
         return error
     if disk_full(error):
-        return InputError(no_room())
+        return no_room()
     return source.trouble(error, columns)
 
 
-def _would_fit(engine: Any, patterns: Callable[[], int], bits: int) -> str:
+def _would_fit(engine: Any, patterns: Callable[[], int], bits: int) -> InputError:
     """Which resolution the memory would do for."""
     memory = memory_bytes(setting(engine, "memory_limit")) or 0
     told = f"the totals do not fit into {memory / 1e9:.2g} GB of memory"
+    more = "raise " + Argument("memory_limit")
     try:
         n_patterns = patterns()
     except duckdb.Error:
-        return f"{told}; name fewer groups, or raise memory_limit"
+        return InputError(told, next_step="name fewer groups, or " + more)
     fits = int(np.clip(log2(max(memory / (ATOM_BYTES * n_patterns), 1.0)), 0, bits - 1))
     if fits < 4:
-        return f"{told}: there are {n_patterns:,} combinations of groups; name fewer, or raise memory_limit"
-    return (
-        f"{told}, even with one thread. About {n_patterns:,} x 2**{fits} would: resolution=2**-{fits} rounds "
-        "scores to that, and the audit says how little it can change; or raise memory_limit"
+        many = f"{told}: there are {n_patterns:,} combinations of groups"
+        return InputError(many, next_step="name fewer, or " + more)
+    return InputError(
+        f"{told}, even with one thread",
+        next_step=f"About {n_patterns:,} x 2**{fits} would: "
+        + Argument("resolution", f"2**-{fits}")
+        + " rounds scores to that, and the audit says how little it can change; or "
+        + more,
     )

@@ -83,32 +83,43 @@ def _common_ending(folder: Path) -> str:
 def _kind(path: Path) -> str:
     """What the first bytes say: parquet, gzip, zstd, or none for text."""
     if path.is_dir():
-        raise InputError(f'{path} is a folder; name files in it, say "{path}/*{_common_ending(path)}"')
+        raise InputError(
+            f"{path} is a folder", next_step=f'name files in it, say "{path}/*{_common_ending(path)}"'
+        )
     if not path.exists():
-        raise InputError(f"there is no file {path}{_near(path)}")
+        raise _no_file(path)
     if not path.is_file():
-        raise InputError(f"{path} is no file but a pipe or a device; people are read twice: save them first")
+        raise InputError(
+            f"{path} is no file but a pipe or a device; people are read twice",
+            next_step="save them first",
+            between=": ",
+        )
     with path.open("rb") as file:
         start = file.read(4096)
     if not start.strip():
         raise FileFormatError(f"{path} is empty")
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
     if kind == "zip":
-        raise FileFormatError(f"{path} is a zip archive or an Excel workbook; save the table in it as CSV")
+        raise FileFormatError(
+            f"{path} is a zip archive or an Excel workbook", next_step="save the table in it as CSV"
+        )
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileFormatError(f"{path} is UTF-16 text; save it as UTF-8 (in Excel: CSV UTF-8)")
+        raise FileFormatError(f"{path} is UTF-16 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)")
     if kind == "none" and b"\0" in start:
-        raise FileFormatError(f"{path} is neither text nor Parquet; save the table as CSV or Parquet")
+        raise FileFormatError(
+            f"{path} is neither text nor Parquet", next_step="save the table as CSV or Parquet"
+        )
     return kind
 
 
-def _near(path: Path) -> str:
+def _no_file(path: Path) -> InputError:
     from difflib import get_close_matches
 
     if not path.parent.is_dir():
-        return f", nor a folder {path.parent}"
+        return InputError(f"there is no file {path}, nor a folder {path.parent}")
     close = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
-    return f". Did you mean {path.parent / close[0]}?" if close else ""
+    hint = f"Did you mean {path.parent / close[0]}?" if close else None
+    return InputError(f"there is no file {path}", next_step=hint)
 
 
 def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
@@ -117,16 +128,18 @@ def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None
         if len(names) == 1 and re.search(r"[^\w .-]", names[0]):
             raise FileFormatError(
                 f"{path} seems to have one column: its first line has none of the separators that propcal "
-                "knows (comma, semicolon, tab, bar). Save it with commas"
+                "knows (comma, semicolon, tab, bar)",
+                next_step="Save it with commas",
             )
         if looks_like_values(names):
             raise FileFormatError(
-                f"the first line of {path} seems to hold values: it must name the columns. Add such a line"
+                f"the first line of {path} seems to hold values: it must name the columns",
+                next_step="Add such a line",
             )
     require(names, wanted)
     twice = sorted({name for name in wanted if list(names).count(name) > 1})
     if twice:
-        raise InputError(f"{path} has several columns named {twice}; rename them")
+        raise InputError(f"{path} has several columns named {twice}", next_step="rename them")
 
 
 def looks_like_values(names: Sequence[str]) -> bool:
@@ -148,7 +161,9 @@ def _opened(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(f"{path} is no complete Parquet file. Is it cut off? Copy it again") from error
+        raise FileFormatError(
+            f"{path} is no complete Parquet file. Is it cut off?", next_step="Copy it again", between=" "
+        ) from error
 
 
 class ParquetFile:
@@ -212,4 +227,6 @@ class ParquetFile:
             raise InputError(f"{self.path} has columns and no rows")
 
     def _damaged(self) -> FileFormatError:
-        return FileFormatError(f"{self.path} is damaged: it cannot be read to its end. Copy it again")
+        return FileFormatError(
+            f"{self.path} is damaged: it cannot be read to its end", next_step="Copy it again"
+        )

@@ -131,12 +131,12 @@ class TextFile:
             with pa.input_stream(str(self.path), compression=compression) as stream:
                 start = stream.read(FIRST_LINE)
         except OSError as error:
-            raise FileFormatError(self._truncated()) from error
+            raise self._truncated() from error
         try:
             text = start.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             if error.start < len(start) - 4:  # at the very end a letter may be cut in two
-                raise FileFormatError(self._no_utf8()) from None
+                raise self._no_utf8() from None
             text = start[: error.start].decode("utf-8-sig")
         try:
             first = {d: next(csv.reader(io.StringIO(text), delimiter=d), []) for d in DELIMITERS}
@@ -201,9 +201,7 @@ class TextFile:
         more = self._matches([(place, name) for name in ("truth", "percent", "comma")])
         if more[place, "truth"] == n:
             return "BOOLEAN"
-        raise InputError(
-            self._no_numbers(place, n, n - numbers, more[place, "percent"], more[place, "comma"])
-        )
+        raise self._no_numbers(place, n, n - numbers, more[place, "percent"], more[place, "comma"])
 
     def _kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
         n = found[place, "any"]
@@ -217,7 +215,7 @@ class TextFile:
         valid, n = self._one(f"count(TRY_CAST(c{place} AS {kind})), count(c{place})")
         return kind if valid == n else "VARCHAR"
 
-    def _no_numbers(self, place: int, n: int, wrong: int, percent: int, comma: int) -> str:
+    def _no_numbers(self, place: int, n: int, wrong: int, percent: int, comma: int) -> InputError:
         hint = "Do they mean a missing value? Name them: --na NA"
         if wrong == n:
             hint = "It holds text; recode an outcome to 0 and 1"
@@ -225,7 +223,12 @@ class TextFile:
             hint = f"{percent:,} end with a percent sign: write 0.45 for 45 %"
         elif comma:
             hint = f"{comma:,} have a decimal comma: write a point"
-        return f"column {self.names[place]!r} must hold numbers; {wrong:,} of {n:,} values are none. {hint}"
+        return InputError(
+            f"column {self.names[place]!r} must hold numbers; {wrong:,} of {n:,} values are none",
+            argument=self.names[place],
+            next_step=hint,
+            between=". ",
+        )
 
     def _one(self, columns: str, *, limit: int | None = None) -> Sequence[int]:
         source = self.source(null=True)
@@ -241,9 +244,9 @@ class TextFile:
             return step()
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             trouble = str(error)
-        raise FileFormatError(self._why(trouble))  # out here it carries no trace of the original
+        raise self._why(trouble)  # out here it carries no trace of the original
 
-    def _why(self, trouble: str) -> str:
+    def _why(self, trouble: str) -> FileFormatError:
         line = re.search(r"CSV Error on Line: (\d+)", trouble)
         where = f"line {int(line[1]):,}" if line else "a line"
         fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", trouble)
@@ -252,24 +255,31 @@ class TextFile:
         if "unicode" in trouble.lower() or "utf-8" in trouble.lower():
             return self._no_utf8()
         if fields:
-            return (
-                f"{self.path}: {where} has {fields[2]} values, the first line names {fields[1]} columns. "
-                "Is the file cut off? A text with a separator in it must stand in quotes"
+            return FileFormatError(
+                f"{self.path}: {where} has {fields[2]} values, the first line names {fields[1]} columns",
+                next_step="Is the file cut off? A text with a separator in it must stand in quotes",
             )
         if "quote" in trouble.split("Possible")[0].lower():
-            return f"{self.path}: a quote that opens in {where} is not closed"
+            return FileFormatError(f"{self.path}: a quote that opens in {where} is not closed")
         if "out of memory" in trouble.lower():
-            return f"{self.path} does not fit into memory; name fewer columns or make atoms of its parts"
-        return f"{self.path} cannot be read as CSV: {where} is malformed"
+            return FileFormatError(
+                f"{self.path} does not fit into memory",
+                next_step="name fewer columns or make atoms of its parts",
+            )
+        return FileFormatError(f"{self.path} cannot be read as CSV: {where} is malformed")
 
-    def _truncated(self) -> str:
-        return f"{self.path} is damaged: its compressed content ends early. Copy it again"
+    def _truncated(self) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path} is damaged: its compressed content ends early", next_step="Copy it again"
+        )
 
     def _no_rows(self) -> str:
         return f"{self.path} has a line of names and no rows"
 
-    def _no_utf8(self) -> str:
-        return f"{self.path} is not UTF-8 text; save it as UTF-8 (in Excel: CSV UTF-8)"
+    def _no_utf8(self) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path} is not UTF-8 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)"
+        )
 
     def refuse_truncated(self) -> None:
         """DuckDB takes a zstd file that was cut off for a shorter one."""
@@ -280,7 +290,7 @@ class TextFile:
                 while stream.read(1 << 22):
                     pass
         except OSError as error:
-            raise FileFormatError(self._truncated()) from error
+            raise self._truncated() from error
 
 
 def _possible(place: int, first: dict[tuple[int, str], int]) -> list[str]:

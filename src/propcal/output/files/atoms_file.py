@@ -14,7 +14,7 @@ from propcal.core.atoms import SUMS, Atoms
 from propcal.core.grid import UNIT
 from propcal.core.patterns import patterns_of
 from propcal.data.levels import distinct, encode
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import Argument, FileFormatError, InputError
 from propcal.output.files.correction_file import derived as read_derived
 from propcal.output.files.correction_file import need, recipes
 from propcal.output.files.whole_file import write_whole
@@ -64,17 +64,21 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
     except ValueError:
         header = {}
     if not isinstance(header, dict) or header.get("format") != ATOMS_FORMAT:
-        raise FileFormatError(f"{path} is not an atoms file: write one with Atoms.save")
+        raise FileFormatError(
+            f"{path} is not an atoms file",
+            next_step=Argument("Atoms.save", written="write one with Atoms.save"),
+            between=": ",
+        )
     if type(header.get("version")) is not int or header["version"] > ATOMS_VERSION:
         raise FileFormatError(
-            f"{path} has version {header.get('version')}, this propcal reads up to {ATOMS_VERSION}; "
-            "upgrade propcal"
+            f"{path} has version {header.get('version')}, this propcal reads up to {ATOMS_VERSION}",
+            next_step="upgrade propcal",
         )
     try:
         atoms = _atoms(table, header)
         need(atoms.fingerprint() == header.get("fingerprint"), "its content was changed")
     except (FileFormatError, InputError, pa.ArrowException) as error:
-        raise FileFormatError(f"{path} is damaged: {error}. Save the atoms again") from None
+        raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the atoms again") from None
     return atoms
 
 

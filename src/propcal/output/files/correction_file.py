@@ -80,7 +80,9 @@ def load_correction(path: str | PathLike[str]) -> Correction:
     content = Path(path).read_bytes()
     other = _other_kind(path, content[:4096])
     if other:
-        raise FileFormatError(f"{path} is not a correction file but {other}; propcal fit makes a correction")
+        raise FileFormatError(
+            f"{path} is not a correction file but {other}", next_step="propcal fit makes a correction"
+        )
     try:
         text = content.decode("utf-8-sig")
     except ValueError as error:
@@ -120,12 +122,13 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
         raise FileFormatError(f'{path}: "version" must be a whole number from 1')
     if version > CORRECTION_VERSION:
         raise FileFormatError(
-            f"{path} has version {version}, this propcal reads up to {CORRECTION_VERSION}; upgrade propcal"
+            f"{path} has version {version}, this propcal reads up to {CORRECTION_VERSION}",
+            next_step="upgrade propcal",
         )
     try:
         return _correction(as_present(content, version))
     except FileFormatError as error:
-        raise FileFormatError(f"{path} is damaged: {error}. Save the correction again") from None
+        raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the correction again") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -50,7 +50,11 @@ class ScoredFiles:
         column = self._scorer.column
         check_names(people.path, people.names, self._scorer.wanted)
         if column in people.names:
-            raise InputError(f"{people.path} has a column {column!r} already; name another with --column")
+            raise InputError(
+                f"{people.path} has a column {column!r} already",
+                argument="column",
+                next_step="name another with --column",
+            )
 
     def _batches(self, people: PeopleFile, *, as_text: bool) -> Batches:
         return people.batches(self._scorer.wanted, numeric=self._scorer.numeric, as_text=as_text)

@@ -62,7 +62,9 @@ def _refuse_nested(schema: Any) -> None:
     for field in schema:
         if pa.types.is_nested(field.type) or "binary" in str(field.type):
             raise InputError(
-                f"column {field.name!r} holds {field.type}, which CSV cannot hold; name a .parquet file"
+                f"column {field.name!r} holds {field.type}, which CSV cannot hold",
+                argument=field.name,
+                next_step="name a .parquet file",
             )
 
 

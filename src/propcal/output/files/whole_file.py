@@ -67,12 +67,12 @@ def check_target(
         raise InputError(f"cannot write {path}: it is no ordinary file")
     for source in reads:
         if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
-            raise InputError(f"{path} is what is read; name another file to write")
+            raise InputError(f"{path} is what is read", next_step="name another file to write")
     if target.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder; name a file in it")
+        raise InputError(f"cannot write {path}: it is a folder", next_step="name a file in it")
     if not target.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {target.parent}")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"cannot write {path}: the folder {target.parent} is not writable")
     if target.exists() and not force:
-        raise InputError(f"{path} exists; --force replaces it")
+        raise InputError(f"{path} exists", next_step="--force replaces it")

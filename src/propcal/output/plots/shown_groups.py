@@ -34,16 +34,21 @@ class Chosen:
 def unknown(what: str, name: object, known: Sequence[str]) -> InputError:
     """The error of a name that does not exist: what there is, and what comes close."""
     near = get_close_matches(str(name), known, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     more = f" and {len(known) - MOST_LISTED:,} more" if len(known) > MOST_LISTED else ""
-    return InputError(f"there is no {what} {name!r}; there are {list(known[:MOST_LISTED])}{more}.{hint}")
+    return InputError(
+        f"there is no {what} {name!r}; there are {list(known[:MOST_LISTED])}{more}.",
+        next_step=f"Did you mean {near[0]!r}?" if near else None,
+        between=" ",
+    )
 
 
 def named(a: Audit, groups: Any) -> Chosen:
     """The groups that the user names, in that order."""
     wanted = [groups] if isinstance(groups, str) else list(groups)
     if not wanted:
-        raise InputError("groups is an empty list; None chooses for you")
+        raise InputError(
+            "groups is an empty list", argument="groups", next_step="None chooses for you", between="; "
+        )
     known = [str(name) for name in a.groups["group"]]
     for name in wanted:
         if name not in known:

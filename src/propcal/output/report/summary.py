@@ -127,10 +127,13 @@ def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, Certi
     fit = getattr(correction, "correction_", correction)
     if fit is not None and not isinstance(fit, Correction):
         raise InputError(
-            f"correction must be a Correction, or a fitted PMCBoost or MCBoost; got {type(fit).__name__}"
+            f"correction must be a Correction, or a fitted PMCBoost or MCBoost; got {type(fit).__name__}",
+            argument="correction",
         )
     if proof is not None and not isinstance(proof, Certificate):
-        raise InputError(f"certificate must be a Certificate; got {type(proof).__name__}")
+        raise InputError(
+            f"certificate must be a Certificate; got {type(proof).__name__}", argument="certificate"
+        )
     return fit, proof
 
 

@@ -17,7 +17,7 @@ from propcal.core.groups.recipes import Ranges, Where
 from propcal.core.patterns import Level, Patterns
 from propcal.data.derive import COMPARE
 from propcal.data.levels import level_key
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 from propcal.output.sql.dialects import Dialect
 
 KINDS = ("text", "number", "boolean")
@@ -40,14 +40,14 @@ class Reader:
     kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for option, given in (("columns", self.names), ("types", self.kinds)):
+        for option, given in ((Argument("columns"), self.names), (Argument("types"), self.kinds)):
             for column in given:
                 if column not in self.patterns.reads:
                     raise InputError(
-                        f"{option} names {column!r}; this correction reads {list(self.patterns.reads)}"
+                        option + f" names {column!r}; this correction reads {list(self.patterns.reads)}"
                     )
         for column, kind in self.kinds.items():
-            check_choice(f"types: the type of {column!r}", kind, KINDS)
+            check_choice(Argument("types") + f": the type of {column!r}", kind, KINDS)
 
     def column(self, column: str) -> str:
         """A column, quoted."""

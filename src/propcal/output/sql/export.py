@@ -11,7 +11,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.core.groups.groups import pattern_name
 from propcal.core.patterns import Patterns
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError, Message, Text
 from propcal.output.sql.case_expression import expression
 from propcal.output.sql.column_levels import Reader
 from propcal.output.sql.dialects import DIALECTS, Dialect
@@ -122,13 +122,14 @@ def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
     """What to do instead of an expression of so many lines, if these are too many."""
     if n_lines <= MOST_CASE_LINES:
         return ""
-    other = ""
+    other = Text("Use ", Argument("form", "lookup"))
     if unseen == "replay":  # what was seen alone is a part of it, and sooner counted
         seen = len(Lines.of_maps(correction.replay(correction.patterns)))
-        other = f', or unseen="keep", which has {seen:,} lines' if seen < n_lines else ""
-    return (
-        f"This expression has {n_lines:,} lines: databases may take minutes over it, or run out of memory. "
-        f'Use form="lookup"{other}.'
+        if seen < n_lines:
+            other += ", or " + Argument("unseen", "keep") + f", which has {seen:,} lines"
+    return Message(
+        f"This expression has {n_lines:,} lines: databases may take minutes over it, or run out of memory",
+        next_step=other + ".",
     )
 
 
@@ -139,7 +140,12 @@ def _emit(d: Dialect, text: str) -> str:
     try:
         import sqlglot
     except ImportError:
-        raise InputError(f'SQL for {d.title} needs sqlglot: pip install "propcal[sql]"') from None
+        raise InputError(
+            f"SQL for {d.title} needs sqlglot",
+            argument="dialect",
+            next_step='pip install "propcal[sql]"',
+            between=": ",
+        ) from None
     return sqlglot.parse_one(text, read=d.glot).sql(d.glot)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from propcal.core.grid import IntArray
 from propcal.core.groups.recipes import Ranges, Where
 from propcal.core.patterns import Patterns
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 MOST_PATTERNS = 10_000
 
@@ -21,9 +21,14 @@ def every_combination(patterns: Patterns) -> Patterns:
     total = prod(len(found) for found in places)
     if total > MOST_PATTERNS:
         raise InputError(
-            f'unseen="replay" lists every combination of levels, and there are {total:,}; at most '
-            f'{MOST_PATTERNS:,} can be. unseen="keep" leaves the scores of combinations that were not seen '
-            'in fitting as they are, unseen="error" makes them NULL; or fit with fewer attributes'
+            Argument("unseen", "replay")
+            + f" lists every combination of levels, and there are {total:,}; at most "
+            + f"{MOST_PATTERNS:,} can be",
+            next_step=Argument("unseen", "keep")
+            + " leaves the scores of combinations that were not seen in fitting as they are, "
+            + Argument("unseen", "error")
+            + " makes them NULL; or fit with fewer attributes",
+            between=". ",
         )
     table = np.array(list(product(*places)), dtype=np.int64).reshape(total, len(places))
     return Patterns(patterns.attributes, patterns.levels, table, patterns.derived)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 from propcal.paper.admissions.features import NUMBERS, Matrix
 from propcal.paper.admissions.settings import MODELS
 
@@ -37,10 +37,14 @@ def check_models(names: Iterable[str]) -> tuple[str, ...]:
     for name in given:
         if name.upper() not in known:
             close = get_close_matches(name.upper(), known, n=1, cutoff=0.4)
-            hint = f"; did you mean {close[0]}?" if close else "."
-            raise InputError(f"models: there is no {name!r}{hint} The models are {', '.join(MODELS)}")
+            near = f"; did you mean {close[0]}?" if close else "."
+            raise InputError(
+                Argument("models") + f": there is no {name!r}{near}",
+                next_step=f"The models are {', '.join(MODELS)}",
+                between=" ",
+            )
     if not given:
-        raise InputError(f"models: name at least one of {', '.join(MODELS)}")
+        raise InputError(Argument("models") + f": name at least one of {', '.join(MODELS)}")
     wanted = {known[name.upper()] for name in given}
     if "RF" in wanted:
         _forest_class()
@@ -115,7 +119,7 @@ def _forest_class() -> Any:
     try:
         from xgboost import XGBRFClassifier
     except ImportError:
-        raise InputError('RF needs xgboost: pip install "propcal[paper]"') from None
+        raise InputError("RF needs xgboost", next_step='pip install "propcal[paper]"', between=": ") from None
     return XGBRFClassifier
 
 

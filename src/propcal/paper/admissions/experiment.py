@@ -136,7 +136,8 @@ def _check_outcomes(visits: pd.DataFrame, seeds: Iterable[int]) -> None:
         rare = np.bincount(outcome, minlength=2)
         raise InputError(
             f"{rare.min():,} of {len(outcome):,} visits have {features.OUTCOME} = {rare.argmin()}, too few: "
-            f"in {n_bad:,} of the shuffles hardly any of them are in the training part. Take more visits"
+            f"in {n_bad:,} of the shuffles hardly any of them are in the training part",
+            next_step="Take more visits",
         )
 
 

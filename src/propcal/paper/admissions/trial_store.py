@@ -86,7 +86,9 @@ class Store:
     def __init__(self, path: str | PathLike[str], about: Mapping[str, Any] | None = None) -> None:
         self.path = Path(path)
         if about is None and not self.path.is_file():
-            raise InputError(f"there are no trials at {path}; propcal paper admissions -o {path} makes some")
+            raise InputError(
+                f"there are no trials at {path}", next_step=f"propcal paper admissions -o {path} makes some"
+            )
         with closing(self._open()) as connection:
             known = self._about(connection)
             if known is None:
@@ -109,26 +111,33 @@ class Store:
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
             if "about" not in tables:
                 if tables:
-                    raise FileFormatError(f"{self.path} is a database of something else; name another file")
+                    raise FileFormatError(
+                        f"{self.path} is a database of something else", next_step="name another file"
+                    )
                 return None
             content = dict(connection.execute("SELECT key, value FROM about"))
         except sqlite3.DatabaseError as error:
             raise FileFormatError(
-                f"{self.path} is not a file of trials, or it is damaged ({error}); name another file"
+                f"{self.path} is not a file of trials, or it is damaged ({error})",
+                next_step="name another file",
             ) from None
         if content.get("format") != FORMAT:
-            raise FileFormatError(f"{self.path} is a database of something else; name another file")
+            raise FileFormatError(
+                f"{self.path} is a database of something else", next_step="name another file"
+            )
         if content.get("version") != str(VERSION):
             raise FileFormatError(
                 f"{self.path} was written by another propcal (version {content.get('version')} of the "
-                f"file, this one writes {VERSION}); name another file"
+                f"file, this one writes {VERSION})",
+                next_step="name another file",
             )
         there = {row[1] for row in connection.execute("PRAGMA table_info(trials)")}
         lacking = [name for name in TRIAL_COLUMNS if name not in there]
         if lacking or len(there) > len(TRIAL_COLUMNS):
             raise FileFormatError(
                 f"{self.path} was written by another propcal: its trials have other columns"
-                f"{' and lack ' + ', '.join(lacking) if lacking else ''}; name another file"
+                f"{' and lack ' + ', '.join(lacking) if lacking else ''}",
+                next_step="name another file",
             )
         return dict(json.loads(content["about"]))
 
@@ -146,13 +155,14 @@ class Store:
         for key in [*about, *self.about]:
             if about.get(key) != self.about.get(key) and key == "fingerprint":
                 raise InputError(
-                    f"{self.path} holds trials on other visits than these; name another file, or the visits "
-                    "that it was begun with"
+                    f"{self.path} holds trials on other visits than these",
+                    next_step="name another file, or the visits that it was begun with",
                 )
             if about.get(key) != self.about.get(key):
                 raise InputError(
                     f"{self.path} holds trials with another {key}: {self.about.get(key)!r} there, "
-                    f"{about.get(key)!r} now; name another file"
+                    f"{about.get(key)!r} now",
+                    next_step="name another file",
                 )
 
     def done(self) -> set[tuple[int, str, str]]:
@@ -166,8 +176,9 @@ class Store:
             self._add(trials, curves)
         except sqlite3.OperationalError as error:  # locked for a minute, read-only, or no space left
             raise InputError(
-                f"cannot write {self.path}: {error}. What it holds is sound; when there is room and "
-                "permission, the same command goes on"
+                f"cannot write {self.path}: {error}",
+                next_step="What it holds is sound; when there is room and "
+                "permission, the same command goes on",
             ) from None
 
     def _add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]]) -> None:

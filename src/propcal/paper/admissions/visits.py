@@ -13,7 +13,7 @@ import numpy as np
 
 from propcal.core.grid import check_number
 from propcal.data.cohorts import N_VISITS, make_ed_visits
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 from propcal.paper.admissions.features import CATEGORIES, COLUMNS, NUMBERS, OUTCOME, TEXT, TRUE_RISK
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def visits_of(cohort: str | PathLike[str] | None, rows: int | None) -> Visits:
     path = Path(cohort)
     if not path.is_file():
         raise InputError(
-            f"there is no file {path}; propcal paper cohort makes one from MIMIC-IV, "
-            "and without --cohort visits are generated"
+            f"there is no file {path}",
+            next_step="propcal paper cohort makes one from MIMIC-IV, "
+            "and without --cohort visits are generated",
         )
     return FileOfVisits(path, rows)
 
@@ -101,7 +102,10 @@ def _check_rows(rows: int, most: int, whose: str) -> None:
         raise InputError(f"{whose} has {most:,} visits; the experiment needs at least {FEWEST:,}")
     check_number("rows", rows, at_least=FEWEST, whole=True)
     if rows > most:
-        raise InputError(f"rows: {rows:,} are asked for and {whose} has {most:,} visits; ask for fewer")
+        raise InputError(
+            Argument("rows") + f": {rows:,} are asked for and {whose} has {most:,} visits",
+            next_step="ask for fewer",
+        )
 
 
 def _fingerprint(frame: pd.DataFrame) -> str:
@@ -135,8 +139,8 @@ def _read(path: Path) -> pd.DataFrame:
     lacking = [name for name in COLUMNS if name not in file.names]
     if lacking:
         raise InputError(
-            f"{path} lacks {len(lacking)} of {len(COLUMNS)} columns: {', '.join(lacking)}; "
-            "propcal paper cohort writes a file that has them"
+            f"{path} lacks {len(lacking)} of {len(COLUMNS)} columns: {', '.join(lacking)}",
+            next_step="propcal paper cohort writes a file that has them",
         )
     wanted = [*COLUMNS, *([TRUE_RISK] if TRUE_RISK in file.names else [])]
     numbers = [name for name in wanted if name not in (*CATEGORIES, TEXT)]

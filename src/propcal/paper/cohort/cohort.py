@@ -122,7 +122,7 @@ def mimic_cohort(
         Called with a line about what is being done.
     """
     if rule not in RULES:
-        raise InputError(f"--cohort must be one of {list(RULES)}; got {rule!r}")
+        raise InputError(f"--cohort must be one of {list(RULES)}; got {rule!r}", argument="--cohort")
     tables = read_tables(folders, say)
     say("Joining...")
     engine, repeated = _engine(tables)
@@ -198,7 +198,9 @@ def _check_values(engine: Any, name: str, table: MimicTable) -> None:
         if n_wrong:
             raise InputError(
                 f"{table.path}: each {column} must be {KINDS[kind]}; {n_wrong:,} of "
-                f"{len(table.text):,} are not. Is the file as PhysioNet has it?"
+                f"{len(table.text):,} are not",
+                argument=column,
+                next_step="Is the file as PhysioNet has it?",
             )
 
 

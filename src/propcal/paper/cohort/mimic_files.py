@@ -70,7 +70,11 @@ def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
     for folder in folders:
         if not Path(folder).is_dir():
             what = "is no folder" if Path(folder).exists() else "does not exist"
-            raise InputError(f"--mimic {folder} {what}; name the folder that holds ed/ and core/ or hosp/")
+            raise InputError(
+                f"--mimic {folder} {what}",
+                argument="--mimic",
+                next_step="name the folder that holds ed/ and core/ or hosp/",
+            )
         seen += _files_below(Path(folder))
     found = {
         name: list({p.resolve(): p for p in seen if p.name in {name + e for e in ENDINGS}}.values())
@@ -84,8 +88,9 @@ def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
     if several:
         name, paths = next(iter(several.items()))
         raise InputError(
-            f"{where} holds {name} {len(paths)} times: {', '.join(str(path) for path in paths)}. Name the "
-            "folder of one version; --mimic may be given twice, once for each database"
+            f"{where} holds {name} {len(paths)} times: {', '.join(str(path) for path in paths)}",
+            argument="--mimic",
+            next_step="Name the folder of one version; --mimic may be given twice, once for each database",
         )
     return {name: paths[0] for name, paths in found.items()}
 

@@ -32,7 +32,9 @@ class Evidence:
         store = Store(path)
         trials = store.trials()
         if trials.empty:
-            raise InputError(f"{path} holds no trials yet; propcal paper admissions -o {path} adds some")
+            raise InputError(
+                f"{path} holds no trials yet", next_step=f"propcal paper admissions -o {path} adds some"
+            )
         by_paper = [f"paper_{loss}" for loss in LOSSES]
         numbers = ["alpha", "gamma", "rho", "fit_alpha", *METRICS, *by_paper]  # all NULL is none to pandas
         return cls(trials.astype(dict.fromkeys(numbers, float)), store.curves(), store.about)

@@ -1,0 +1,192 @@
+"""Scores people by the file of a correction, written from docs/reference/correction-file.md alone."""
+
+import json
+import math
+import re
+from decimal import Decimal
+from functools import cache
+from itertools import pairwise
+
+ONE = 2**32
+ENTRIES = {"format", "version", "unit", "about", "attributes", "derived", "bins", "groups", "patterns"}
+ENTRIES |= {"unseen", "updates"}
+TOKEN = re.compile(r"\s*('(?:[^'\\]|\\.)*'|`[^`]+`|-?[\d.]+(?:[eE][+-]?\d+)?|\w+|<=|>=|!=|[<>=()\[\],])")
+COMPARE = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+class Reader:
+    """One file, ready to score people given as dicts from column to value."""
+
+    def __init__(self, text):
+        self.content = content = json.loads(text)
+        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2):
+            raise ValueError("no correction file of version 1 or 2")
+        if set(content) != (ENTRIES if content["version"] == 1 else ENTRIES | {"start"}):
+            raise ValueError("other entries than those of its version")
+        self.terms = content.get("start", [])
+        self.seen = {tuple(pattern) for pattern in content["patterns"]}
+        self.known = {}
+
+    def score(self, score, person, unseen=None):
+        """The corrected score of one person."""
+        pattern = self.pattern(person)
+        if pattern not in self.seen:
+            policy = unseen or self.content["unseen"]
+            if policy == "error":
+                raise LookupError("a combination that was not seen in fitting")
+            if policy == "keep":
+                return score
+        if pattern not in self.known:
+            self.known[pattern] = self.curve(pattern), self.updates(pattern)
+        curve, updates = self.known[pattern]
+        raw = math.floor(score * 2.0**32 + 0.5)
+        value = on_line(curve, raw) if curve else raw
+        edges = self.content["bins"]["edges"]
+        for j, shift in updates:
+            if edges[j] <= value and (value < edges[j + 1] or j == len(edges) - 2):
+                value = min(max(value + shift, 0), ONE)
+        return score if value == raw else value / 2**32
+
+    def pattern(self, person):
+        """The level of each attribute."""
+        derived = self.content["derived"]
+        return tuple(self.level(person, name, derived.get(name)) for name in self.content["attributes"])
+
+    def level(self, person, name, recipe):
+        if recipe is None:
+            return level(person[name])
+        if "where" in recipe:
+            return "true" if Condition(recipe["where"], person).holds() else "false"
+        value = person[recipe["column"]]
+        if level(value) is None:
+            return None
+        labels = range_labels(recipe["cuts"])
+        return labels[sum(value >= cut for cut in recipe["cuts"])]
+
+    def inside(self, group, pattern):
+        places = self.content["attributes"]
+        return all(pattern[places.index(attribute)] == wanted for attribute, wanted in group)
+
+    def updates(self, pattern):
+        """Bin and shift of the updates that apply to a pattern, in order."""
+        inside = [self.inside(group, pattern) for group in self.content["groups"]]
+        return [(j, shift) for g, j, shift in self.content["updates"] if inside[g]]
+
+    def curve(self, pattern):
+        """The corners of a pattern's smooth map; nothing if the file has none."""
+        mine = [shifts for group, shifts in self.terms if self.inside(group, pattern)]
+        if not self.terms:
+            return []
+        corners = [(0, 0)]
+        for k in range(193):
+            shift = min(max(sum(shifts[k] for shifts in mine), -10 * 2**20), 10 * 2**20)
+            i, rest = divmod((k - 96) * 2**17 + shift + 22 * 2**20, 2**14)
+            low = logistic(i)
+            y = low + ((logistic(i + 1) - low) * rest + 2**13) // 2**14 if rest else low
+            corners.append((logistic(640 + 8 * k), max(y, corners[-1][1])))
+        return [*corners, (ONE, ONE)]
+
+
+@cache
+def logistic(i):
+    """Entry i of the table of the logistic curve."""
+    return math.floor(2**32 / (1 + math.exp((1408 - i) / 64)) + 0.5)
+
+
+def on_line(corners, raw):
+    """The smooth map at one score: between two corners, halves upwards."""
+    k = next(k for k in range(1, len(corners)) if raw <= corners[k][0])
+    (x0, y0), (x1, y1) = corners[k - 1], corners[k]
+    return y0 + (2 * (y1 - y0) * (raw - x0) + (x1 - x0)) // (2 * (x1 - x0))
+
+
+def level(value):
+    """The canonical text of a value, None if it is missing."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if value % 1 == 0:
+        return str(int(value))
+    return format(value.normalize(), "f") if isinstance(value, Decimal) else repr(value)
+
+
+def range_labels(cuts):
+    texts = [f"{cut:.12g}" for cut in cuts]
+    if len(set(texts)) < len(texts):
+        texts = [repr(float(cut)) for cut in cuts]
+    middle = [f"{low} to under {high}" for low, high in pairwise(texts)]
+    return [f"under {texts[0]}", *middle, f"{texts[-1]} or over"]
+
+
+class Condition:
+    """Reads a condition and decides it for one person in the same go."""
+
+    def __init__(self, text, person):
+        self.tokens, self.person = TOKEN.findall(text), person
+
+    def next(self, *wanted):
+        """Take the next token if it is one of these (any, if none is named)."""
+        if self.tokens and (not wanted or self.tokens[0] in wanted):
+            return self.tokens.pop(0)
+        return ""
+
+    def holds(self):
+        found = self.single()
+        while joint := self.next("and", "or"):
+            other = self.single()  # read on, whatever was found so far
+            found = (found and other) if joint == "and" else (found or other)
+        return found
+
+    def single(self):
+        negated = bool(self.next("not"))
+        if self.next("("):
+            found = self.holds()
+            self.next(")")
+        else:
+            found = self.test()
+        return found != negated
+
+    def test(self):
+        value = self.person[self.next().strip("`")]
+        op = self.next("=", "!=", "in", "is", *COMPARE)
+        if op == "is":
+            self.next("missing")
+            return level(value) is None
+        if op in COMPARE:
+            limit = float(self.literal())
+            return level(value) is not None and COMPARE[op](value, limit)
+        literals = [self.literal()] if op else []
+        if op == "in":
+            while self.next(","):
+                literals.append(self.literal())
+            self.next("]")
+        if level(value) is None:
+            return False
+        if not op:
+            return level(value) == "true"
+        return any(equal(value, literal) for literal in literals) != (op == "!=")
+
+    def literal(self):
+        self.next("[")
+        token = self.next()
+        return re.sub(r"\\(.)", r"\1", token[1:-1]) if token.startswith("'") else token
+
+
+def equal(value, literal):
+    """Whether a value that is not missing is what a condition names."""
+    if level(value) == literal:
+        return True
+    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", literal):
+        return False
+    number = int(literal) if literal.lstrip("-").isdigit() else float(literal)
+    if number in (0, 1) and level(value) == ("true" if number else "false"):
+        return True
+    return not isinstance(value, str) and level(value) == level(number)

@@ -1,0 +1,82 @@
+"""Checks that the numbers of an audit fit together, written from docs/reference/audit-json.md alone."""
+
+import json
+from itertools import combinations
+from math import isclose, log
+
+PARTS = ["format", "version", "settings", "verdict", "losses", "debiased", "groups", "categories"]
+PARTS += ["curves", "net_benefit", "distribution", "notes"]
+
+
+class AuditReader:
+    """An unweighted audit of which nothing is suppressed."""
+
+    def __init__(self, content):
+        self.content = json.loads(content) if isinstance(content, str) else content
+        if (self.content["format"], self.content["version"]) != ("propcal-audit", 1):
+            raise ValueError("no audit of version 1")
+        self.groups = {group["group"]: group for group in self.content["groups"]}
+
+    def complaints(self):
+        """Everything that does not fit; an empty list if all does."""
+        return [*self.parts(), *self.rates(), *self.sums(), *self.losses(), *self.gaps()]
+
+    def parts(self):
+        if list(self.content) != PARTS:
+            yield f"parts are {list(self.content)}"
+        for part in ("curves", "net_benefit", "distribution"):
+            for entry in self.content[part]:
+                if len({len(column) for name, column in entry.items() if name != "group"}) != 1:
+                    yield f"{part} of {entry['group']} has lists of several lengths"
+
+    def rates(self):
+        total = self.content["settings"]["people"]
+        for row in (*self.content["groups"], *self.content["categories"]):
+            if row["people"] and not isclose(row["outcome_rate"], row["positives"] / row["people"]):
+                yield f"outcome rate of {row['group']}"
+        for group in self.groups.values():
+            if not isclose(group["share"], group["people"] / total, abs_tol=1e-12):
+                yield f"share of {group['group']}"
+
+    def sums(self):
+        everybody = self.groups["everybody"]
+        for name in ("people", "positives"):
+            if everybody[name] != self.content["settings"][name]:
+                yield f"{name} of everybody"
+            for group in self.groups.values():
+                parts = [c[name] for c in self.content["categories"] if c["group"] == group["group"]]
+                if group["kept"] and (parts or group is not everybody) and sum(parts) != group[name]:
+                    yield f"{name} of {group['group']} in categories"
+                if not group["kept"] and parts:
+                    yield f"categories of {group['group']}, which is left out"
+            for bars in self.content["distribution"]:
+                if sum(bars[name]) != self.groups[bars["group"]][name]:
+                    yield f"{name} of {bars['group']} in the distribution"
+
+    def gaps(self):
+        rho, alpha = self.content["settings"]["rho"], self.content["settings"]["alpha"]
+        for category in self.content["categories"]:
+            gap = category["outcome_rate"] - category["mean_score"]
+            divisor = max(category["outcome_rate"], rho)
+            expected = {"gap": gap, "proportional_gap": gap / divisor, "cutoff": alpha * divisor}
+            for name, number in expected.items():
+                if not isclose(category[name], number, rel_tol=1e-9, abs_tol=1e-12):
+                    yield f"{name} of {category['group']}, {category['bin']}"
+
+    def losses(self):
+        eligible = [category for category in self.content["categories"] if category["eligible"]]
+        rho = self.content["settings"]["rho"]
+        ratios = [
+            abs(log(max(a["outcome_rate"], rho)) - log(max(b["outcome_rate"], rho)))
+            for a, b in combinations(eligible, 2)
+            if a["bin"] == b["bin"]
+        ]
+        expected = {
+            "mc": max((abs(c["gap"]) for c in eligible), default=None),
+            "pmc": max((abs(c["proportional_gap"]) for c in eligible), default=None),
+            "dc": max([0.0, *ratios]) if eligible else None,
+        }
+        for loss in self.content["losses"]:
+            value, number = loss["value"], expected[loss["name"]]
+            if not (value is number or isclose(value, number, rel_tol=1e-9, abs_tol=1e-12)):
+                yield f"{loss['name']} is {value}, not {number}"

@@ -1,4 +1,4 @@
-"""Tests with power of "the score is perfect", put together so that noise rarely passes for error.
+"""Tests of whether the score is perfect, combined so that chance rarely passes for an error.
 
 Each group's observed number of outcomes is compared with what its scores expect, and the largest
 gap of all categories, in standard errors, with what chance gives. Half of the 5 % goes to the

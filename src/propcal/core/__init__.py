@@ -1,1 +1,4 @@
-"""The paper: arrays in, arrays out. Knows no frames, files or screens."""
+"""The paper: arrays in, arrays out. Frames, files and pictures are reached through a few methods only.
+
+These methods, such as `Atoms.from_frame` and `Correction.save`, import what they call when they are called.
+"""

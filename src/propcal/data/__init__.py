@@ -1,1 +1,1 @@
-"""Doors in: what users hold -> checked arrays and atoms."""
+"""Ways in: frames, arrays and files -> checked columns and atoms."""

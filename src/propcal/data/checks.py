@@ -1,4 +1,4 @@
-"""Rows: scores, outcomes and weights as checked numbers. Errors count the trouble, never show it."""
+"""Checks of scores, outcomes and weights. Errors count the trouble and never show a value."""
 
 from __future__ import annotations
 

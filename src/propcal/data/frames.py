@@ -1,4 +1,4 @@
-"""Frames, series and arrays of any kind -> columns. The only door for data frames."""
+"""Frames, series and arrays in memory -> columns; frames of engines have a folder of their own."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
 from propcal.data.frames import frame_columns, is_engine_frame
 from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, Column, InputError
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""People: checked rows -> atoms."""
+"""Rows in memory, checked, and reduced to atoms."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Doors out: files and pictures."""
+"""Ways out: files, SQL, JSON, the report, pictures, and text for terminals and notebooks."""

@@ -1,4 +1,4 @@
-"""Audits and comparisons as JSON (docs/reference/audit.schema.json)."""
+"""Audits and comparisons as JSON (docs/reference/audit-json.md)."""
 
 from __future__ import annotations
 

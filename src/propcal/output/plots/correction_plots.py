@@ -1,4 +1,4 @@
-"""Pictures with matplotlib; each draws a result that can also be printed as a table."""
+"""Pictures of a correction: the map of each pattern, and what moved one person's score."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from propcal.core.bin_search import bin_end, bin_of, first_not_below
 from propcal.core.compiled import compiled
 from propcal.core.grid import UNIT
 
@@ -24,31 +25,6 @@ SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5
 # Entries of a bucket's sums. SIZE: weight in the full data. The others: in this sweep's sample.
 SIZE, WEIGHT, OUTCOME, SCORE, SQUARES, N_SUMS = 0, 1, 2, 3, 4, 5
 NONE = -1
-
-
-@compiled
-def first_not_below(sorted_values: Any, low: int, high: int, value: int) -> int:
-    """Position in sorted_values[low:high] of the first entry >= value."""
-    while low < high:
-        middle = (low + high) >> 1
-        if sorted_values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@compiled
-def bin_of(value: int, edges: Any) -> int:
-    """Bin of one score, as `Bins.index` has it."""
-    j: int = first_not_below(edges, 1, len(edges) - 1, value + 1) - 1
-    return j
-
-
-@compiled
-def bin_end(j: int, edges: Any) -> int:
-    """First value above a bin; the last bin is closed."""
-    return edges[j + 1] if j < len(edges) - 2 else UNIT + 1
 
 
 @compiled

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.boosting.kernel import bin_of
+from propcal.core.bin_search import bin_of
 from propcal.core.compiled import compiled
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, check_number, from_grid, to_grid

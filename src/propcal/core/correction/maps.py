@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.boosting.kernel import bin_end, bin_of, first_not_below
+from propcal.core.bin_search import bin_end, bin_of, first_not_below
 from propcal.core.compiled import compiled
 from propcal.core.correction.smooth_map import knots, smooth_value
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid

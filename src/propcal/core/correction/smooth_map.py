@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.boosting.kernel import first_not_below
+from propcal.core.bin_search import first_not_below
 from propcal.core.compiled import compiled
 from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.core.groups.groups import Group, membership

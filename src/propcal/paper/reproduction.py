@@ -15,7 +15,7 @@ from propcal.data.cohorts import N_VISITS
 from propcal.paper.admissions.settings import MODELS, N_SEEDS, PAPER_RULE, RULE
 from propcal.paper.claims import AGREES, DIFFERS, NOT_YET, Judgement, judge_all
 from propcal.paper.claims.claims_table import by_sizes, counted
-from propcal.paper.figures import Picture, pictures
+from propcal.paper.figures import PaperFigure, pictures
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.paper_tables import TABLES, Table
 from propcal.paper.results.seed_intervals import tests, too_few
@@ -44,7 +44,7 @@ class Reproduction:
     evidence: Evidence
     tables: Sequence[Table]
     judged: Sequence[Judgement]
-    drawn: Sequence[Picture]
+    drawn: Sequence[PaperFigure]
     lacking: Sequence[str]
     no_table_1: str = ""
 

@@ -13,7 +13,7 @@ from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, planned, said
 from propcal.cli.screen import working
 
 if TYPE_CHECKING:
-    from propcal.paper.figures import Picture
+    from propcal.paper.figures import PaperFigure
     from propcal.paper.results.evidence import Evidence
     from propcal.paper.results.paper_tables import Table
 
@@ -31,7 +31,7 @@ CohortFile = Annotated[
 ]
 
 
-class Format(StrEnum):
+class TableFormat(StrEnum):
     """How a table is written."""
 
     CSV = "csv"
@@ -44,7 +44,7 @@ def tables(
         Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write all tables there.")
     ] = None,
     format_: Annotated[
-        Format | None,
+        TableFormat | None,
         typer.Option("--format", help="Write this format only. [dim]Default: both[/dim]", show_default=False),
     ] = None,
     cohort: CohortFile = None,
@@ -60,10 +60,10 @@ def tables(
     """
     from rich.console import Console
 
-    from propcal.paper.results.all_tables import NAMES, PRINTED, all_tables
+    from propcal.paper.all_tables import NAMES, PRINTED, all_tables
 
     evidence = _read(store)
-    kinds = [*Format] if format_ is None else [format_]
+    kinds = [*TableFormat] if format_ is None else [format_]
     names = [f"{name}.{kind}" for name in NAMES for kind in kinds]
     if output is not None:
         planned(output, names, force=force)  # before the work
@@ -164,15 +164,15 @@ def _say_about(evidence: Evidence, *more: str) -> None:
     said([f"{evidence.caption()} {len(evidence.trials):,} trials.", *evidence.missing(), *more, ""])
 
 
-def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[Format]) -> list[Path]:
+def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[TableFormat]) -> list[Path]:
     from propcal.paper.figure_file import save_table
 
     files: list[Path] = []
     for table in found:
-        if Format.CSV in kinds:
+        if TableFormat.CSV in kinds:
             files.append(folder / f"{table.name}.csv")
             save_table(table.frame, files[-1])
-        if Format.MARKDOWN in kinds:
+        if TableFormat.MARKDOWN in kinds:
             files.append(folder / f"{table.name}.md")
             _write_text(files[-1], table.markdown())
     return files
@@ -185,7 +185,7 @@ def _write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _write_pictures(drawn: Sequence[Picture], folder: Path) -> list[Path]:
+def _write_pictures(drawn: Sequence[PaperFigure], folder: Path) -> list[Path]:
     from propcal.paper.figure_file import save_figure
 
     files = [folder / f"{picture.name}.png" for picture in drawn]

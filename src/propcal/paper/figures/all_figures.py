@@ -6,7 +6,7 @@ from propcal.paper.figures.calibration_figure import draw_curves
 from propcal.paper.figures.comparison_figure import draw_comparison
 from propcal.paper.figures.convergence_figure import draw_convergence
 from propcal.paper.figures.over_alpha_figure import DRAWN, draw_over_alpha
-from propcal.paper.figures.picture import Picture
+from propcal.paper.figures.picture import PaperFigure
 from propcal.paper.results.evidence import Evidence
 
 ALPHA_FILES = ("auroc_over_alpha", "mc_loss_over_alpha", "pmc_loss_over_alpha", "updates_over_alpha")
@@ -16,9 +16,9 @@ TABLES = (*PICTURES, "comparison_tests", "calibration_curves_groups")
 FILES = (*(f"{name}.png" for name in PICTURES), *(f"{name}.csv" for name in TABLES))
 
 
-def pictures(evidence: Evidence) -> tuple[list[Picture], list[str]]:
+def pictures(evidence: Evidence) -> tuple[list[PaperFigure], list[str]]:
     """Pictures of what is there, and what could not be drawn yet."""
-    drawn: list[Picture | None] = [
+    drawn: list[PaperFigure | None] = [
         draw_comparison(evidence),
         draw_curves(evidence),
         draw_convergence(evidence),

@@ -8,12 +8,12 @@ import pandas as pd
 
 from propcal.output.plots.axes import SMALL, TEXT, labels, tidy
 from propcal.paper.figure_file import PAGE, new_figure
-from propcal.paper.figures.picture import LOOKS, Picture, handles, legend_above, name_of, note_below
+from propcal.paper.figures.picture import LOOKS, PaperFigure, handles, legend_above, name_of, note_below
 from propcal.paper.results.calibration_by_group import METHODS, MIN_PEOPLE, RULE_IN_WORDS, curves
 from propcal.paper.results.evidence import Evidence
 
 
-def draw_curves(evidence: Evidence, model: str = "RF") -> Picture | None:
+def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
     """A panel for each group; None if the store has no curves of the base model."""
     found = curves(evidence, model)
     if found is None or found.errors.empty:
@@ -36,7 +36,7 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> Picture | None:
     off = '"Off by": sum over tenths of |outcomes - expected|, as a share of the outcomes.'
     off += f" Tenths with fewer than {MIN_PEOPLE} people a seed are not drawn."
     note_below(figure, f"{notes}\n{off}")
-    return Picture(
+    return PaperFigure(
         "calibration_curves",
         f"Calibration curves of {model} with and without PMCBoost",
         f"{RULE_IN_WORDS} {notes}",

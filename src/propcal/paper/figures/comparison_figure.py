@@ -9,7 +9,7 @@ import pandas as pd
 from propcal.output.plots.axes import SMALL, TEXT, tidy
 from propcal.paper.admissions.settings import BASE, MC, PMC
 from propcal.paper.figure_file import PAGE, new_figure
-from propcal.paper.figures.picture import LOOKS, Picture, handles, legend_above, note_below, reach
+from propcal.paper.figures.picture import LOOKS, PaperFigure, handles, legend_above, note_below, reach
 from propcal.paper.results.comparison import METHODS, READING, comparison
 from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS, Evidence
 from propcal.paper.results.seed_intervals import LEGEND, tests, too_few
@@ -19,7 +19,7 @@ BLOCK = len(METHODS) + 0.6  # rows of a base model, and the room below it
 BRACKETS = {(BASE, MC): 0, (MC, PMC): 0, (BASE, PMC): 1}
 
 
-def draw_comparison(evidence: Evidence) -> Picture:
+def draw_comparison(evidence: Evidence) -> PaperFigure:
     """Medians with intervals, and brackets with the marks of the published caption."""
     found, tested = comparison(evidence.trials), tests(evidence.trials)
     models = evidence.models
@@ -36,7 +36,7 @@ def draw_comparison(evidence: Evidence) -> Picture:
     notes = [f"{evidence.caption()} Points: medians. {evidence.how_sure()}"]
     notes += [f"Rank-sum tests with Bonferroni's correction. {LEGEND}.", too_few(tested)]
     note_below(figure, "\n".join(filter(None, notes)))
-    return Picture(
+    return PaperFigure(
         "comparison",
         "AUROC and losses of every base model and method",
         f"{READING} {' '.join(notes)}".strip(),

@@ -9,14 +9,22 @@ import pandas as pd
 from propcal.output.plots.axes import SMALL, TEXT, tidy
 from propcal.paper.admissions.settings import MC_FOR_PMC, PMC
 from propcal.paper.figure_file import PAGE, new_figure
-from propcal.paper.figures.picture import LOOKS, Picture, count_axis, handles, legend_above, note_below, reach
+from propcal.paper.figures.picture import (
+    LOOKS,
+    PaperFigure,
+    count_axis,
+    handles,
+    legend_above,
+    note_below,
+    reach,
+)
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.updates_time import convergence
 
 METHODS = (MC_FOR_PMC, PMC)
 
 
-def draw_convergence(evidence: Evidence) -> Picture | None:
+def draw_convergence(evidence: Evidence) -> PaperFigure | None:
     """A panel for each base model; None if no run aims at the same PMC yet."""
     found = convergence(evidence.trials)
     if found.empty:
@@ -37,7 +45,7 @@ def draw_convergence(evidence: Evidence) -> Picture | None:
         "MCBoost is run at α·ρ, which reaches a PMC of α; 5.0x: it needs 5 times the updates of PMCBoost."
     )
     note_below(figure, notes)
-    return Picture(
+    return PaperFigure(
         "convergence",
         "Updates to reach the same PMC",
         notes,

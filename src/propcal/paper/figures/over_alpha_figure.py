@@ -9,7 +9,15 @@ import pandas as pd
 from propcal.output.plots.axes import SMALL, TEXT, tidy
 from propcal.paper.admissions.settings import BASE, GROUPINGS, MC, OURS, PMC
 from propcal.paper.figure_file import PAGE, new_figure
-from propcal.paper.figures.picture import LOOKS, Picture, count_axis, handles, legend_above, note_below, reach
+from propcal.paper.figures.picture import (
+    LOOKS,
+    PaperFigure,
+    count_axis,
+    handles,
+    legend_above,
+    note_below,
+    reach,
+)
 from propcal.paper.results.evidence import METRICS, Evidence
 from propcal.paper.results.over_alpha import READING, over_alpha
 
@@ -18,7 +26,7 @@ LABELS = {**METRICS, UPDATES: "updates"}
 DRAWN = ("auroc", "mc_loss", "pmc_loss", UPDATES)
 
 
-def draw_over_alpha(evidence: Evidence, column: str) -> Picture | None:
+def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
     """The picture of one column of the trials; None without a method that has an alpha."""
     found = over_alpha(evidence.trials, column)
     if found["alpha"].isna().all():
@@ -43,7 +51,7 @@ def draw_over_alpha(evidence: Evidence, column: str) -> Picture | None:
     more = " Numbers: median PMC loss." if column == UPDATES else ""
     note_below(figure, notes + more)
     name = "updates" if column == UPDATES else column
-    return Picture(
+    return PaperFigure(
         f"{name}_over_alpha",
         f"{LABELS[column][0].upper()}{LABELS[column][1:]} over alpha",
         f"{READING} {evidence.how_sure()} {evidence.caption()}{more}",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Picture:
+class PaperFigure:
     """A figure with its name, what it shows in words, and its numbers: a frame for each CSV."""
 
     name: str

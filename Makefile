@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint types bench bench-quality figures clean
+.PHONY: demo test test-slow lint types bench bench-quality figures map clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
@@ -40,6 +40,9 @@ figures: .venv/developed
 	$(BIN)/python docs/images/forest.py
 	$(BIN)/python docs/images/report.py
 	$(BIN)/python docs/images/paper.py
+
+map: .venv/developed
+	$(BIN)/python docs/module_map.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Bins: the only place that decides which bin a score is in."""
+"""Bins: how their edges are chosen, and which bin a score is in."""
 
 from __future__ import annotations
 

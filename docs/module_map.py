@@ -1,0 +1,52 @@
+"""Write docs/modules.md, the map of the source: what every folder and module is, by its own first line.
+
+python docs/module_map.py (or `make map`)
+"""
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "propcal"
+PAGE = Path(__file__).with_name("modules.md")
+BEGINNING = """# The modules
+
+Written by `make map` from the first line of every module's docstring; change it there. Folders follow the
+data, and [CONTRIBUTING](../CONTRIBUTING.md) says how they depend on each other.
+"""
+# the way data take; the modules of propcal itself come first
+ORDER = ["core", "data", "auditing", "disclosure", "output", "paper", "cli"]
+
+
+def first_line(path):
+    """What a module says that it is."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.split("\n")[0].replace("``", "`").replace("|", "\\|")
+
+
+def folders():
+    """Every folder, parents before their children."""
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == {*ORDER}, "ORDER lacks a folder"
+    for name in ORDER:
+        yield from sorted(path.parent for path in (SOURCE / name).rglob("__init__.py"))
+
+
+def section(folder, heading):
+    """A folder with its sentence, and its modules."""
+    lines = [f"\n## {heading}\n", first_line(folder / "__init__.py")]
+    lines += ["", "| module | what it is |", "| --- | --- |"]
+    for path in sorted(folder.glob("*.py")):
+        if path.name != "__init__.py":
+            lines.append(f"| `{path.stem}` | {first_line(path)} |")
+    return lines if len(lines) > 5 else lines[:2]
+
+
+def page():
+    """The text of the page."""
+    lines = [*section(SOURCE, "propcal")]
+    for folder in folders():
+        lines += section(folder, f"{folder.relative_to(SOURCE).as_posix()}/")
+    return BEGINNING + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,12 +1,19 @@
 """The project keeps its own rules."""
 
 import ast
+import importlib
+import importlib.util
 import re
 import tomllib
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
 
+import propcal
 from paths import ROOT
 
-SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
+SOURCE = ROOT / "src" / "propcal"
+SOURCES = sorted(SOURCE.rglob("*.py"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # the way data takes, from top to bottom; a module imports only from its own layer or one above
 LAYERS = [
     "errors",
@@ -23,23 +30,166 @@ LAYERS = [
     "paper",
     "cli",
 ]
+# Methods that users look for on a class, though what they call comes later: it is imported when they are
+# called. By module and layer, with the reason.
+DOORS = {
+    ("core.atoms", "data"): "Atoms.from_frame and from_files read people",
+    ("core.atoms", "output"): "Atoms.save and load",
+    ("core.groups.groups", "data"): "Groups.preview reads people",
+    (
+        "core.correction.correction",
+        "data",
+    ): "Correction.apply and explain read people; apply_to_atoms warns alike",
+    ("core.correction.correction", "output"): "Correction.save, load, to_json, to_sql, plot; in a notebook",
+    ("core.correction.explain", "output"): "Explanation.plot; in a notebook",
+    ("core.correction.fit_summary", "output"): "Certificate in a notebook",
+    ("auditing.audit", "disclosure"): "Audit.to_json hides small counts",
+    ("auditing.audit", "output"): "Audit.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
+    ("auditing.compare", "disclosure"): "Comparison.to_json hides small counts",
+    (
+        "auditing.compare",
+        "output",
+    ): "Comparison.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
+}
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in SOURCES}
 
 
 def layer(module):
+    """The layer of a module; none for propcal itself."""
     part = module.removeprefix("propcal.").split(".")[0]
-    return LAYERS.index(part) if part in LAYERS else None
+    return part if part in LAYERS else None
 
 
-def test_imports_point_upwards():
-    for path in SOURCES:
-        module = "propcal." + ".".join(path.relative_to(ROOT / "src" / "propcal").with_suffix("").parts)
+def imported(node):
+    """The modules of propcal that one statement imports; a public name counts as the module it lives in."""
+    if isinstance(node, ast.Import):
+        return ["propcal.cli" if alias.name == "propcal" else alias.name for alias in node.names]
+    names = [f"{node.module}.{alias.name}" for alias in node.names]
+    homes = {f"propcal.{name}": home for name, home in (propcal._HOME | propcal._MODULES).items()}
+    return [name if name in MODULES else homes.get(name, node.module) for name in names]
+
+
+def imports(path):
+    """Every import of a module of propcal, and when it happens: "at once", "lazily" or "for types"."""
+
+    def walk(node, when):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from walk(child, "lazily")
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                yield from walk(child, "for types")
+            elif isinstance(child, ast.Import | ast.ImportFrom):
+                assert not getattr(child, "level", 0), f"{path.name} has a relative import"
+                name = child.module if isinstance(child, ast.ImportFrom) else child.names[0].name
+                if name.split(".")[0] == "propcal":
+                    yield from ((target, when) for target in imported(child))
+            else:
+                yield from walk(child, when)
+
+    return list(walk(ast.parse(path.read_text()), "at once"))
+
+
+IMPORTS = {module: imports(path) for module, path in MODULES.items()}
+
+
+def test_imports_point_upwards_except_through_the_doors():
+    used = set()
+    for module, targets in IMPORTS.items():
         own = layer(module)
-        if own is None:
-            continue
-        tree = ast.parse(path.read_text())
-        for node in tree.body:  # top level: doors open lazily inside functions
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("propcal."):
-                assert layer(node.module) <= own, f"{path.name} imports {node.module}"
+        for target, when in targets:
+            other = layer(target)
+            if own is None or other is None or LAYERS.index(other) <= LAYERS.index(own):
+                continue
+            door = (module.removeprefix("propcal."), other)
+            assert when != "at once", f"{module} imports {target}, which comes after it"
+            assert door in DOORS, f"{module} imports {target} {when}, and is no door in the table"
+            used.add(door)
+    assert used == set(DOORS), "a door of the table is not used any more: take it out"
+
+
+def test_folders_do_not_import_each_other_in_a_circle():
+    """Of the folders in one folder, by what is imported at once."""
+    graphs = defaultdict(lambda: defaultdict(set))
+    for module, targets in IMPORTS.items():
+        for target, when in targets:
+            mine, theirs = module.split("."), target.split(".")
+            shared = next((i for i, (a, b) in enumerate(zip(mine, theirs)) if a != b), None)
+            if when != "at once" or shared is None:
+                continue
+            parent = ".".join(mine[:shared])
+            children = mine[shared], theirs[shared]
+            if all(MODULES[f"{parent}.{child}"].name == "__init__.py" for child in children):
+                graphs[parent][children[0]].add(children[1])
+    assert {"propcal", "propcal.core", "propcal.data"} <= set(graphs)
+    for parent, graph in graphs.items():
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            raise AssertionError(f"folders of {parent} import each other: {error.args[1]}") from None
+
+
+def test_modules_do_not_import_each_other_in_a_circle():
+    at_once = {m: {t for t, when in found if when == "at once"} - {m} for m, found in IMPORTS.items()}
+    TopologicalSorter(at_once).prepare()
+
+
+def test_no_two_modules_and_no_two_classes_have_the_same_name():
+    modules = [path.stem for path in SOURCES if not path.stem.startswith("__") and "cli" not in path.parts]
+    assert sorted(set(modules)) == sorted(modules)
+    trees = [ast.walk(ast.parse(path.read_text())) for path in SOURCES]
+    classes = [node.name for tree in trees for node in tree if isinstance(node, ast.ClassDef)]
+    assert sorted(set(classes)) == sorted(classes)
+
+
+def test_every_module_says_in_one_line_what_it_is():
+    for path in SOURCES:
+        first = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
+        assert first.endswith((".", "?")), f"{path.name}: {first!r}"
+
+
+def test_the_map_of_the_modules_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("module_map", ROOT / "docs" / "module_map.py")
+    module_map = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module_map)
+    assert module_map.PAGE.read_text() == module_map.page(), "make map writes docs/modules.md anew"
+
+
+def test_contributing_names_every_folder():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for path in SOURCES:
+        if path.name == "__init__.py" and path.parent != SOURCE and path.parent.parent.name != "paper":
+            assert f"`{path.parent.name}/`" in text, path.parent
+        elif path.parent == SOURCE and not path.stem.startswith("__"):
+            assert f"`{path.stem}`" in text, path
+
+
+def test_code_that_the_documentation_names_exists():
+    for page in PAGES:
+        text = page.read_text()
+        for name in re.findall(r"(?<![\w/.-])((?:\w+/)+\w+\.py)\b", text):
+            inside = SOURCE / name.removeprefix("src/propcal/")
+            assert inside.exists() or (ROOT / name).exists(), f"{page.name}: {name}"
+        for name in re.findall(r"(?<![\w/.-])propcal(?:\.[a-z]\w*)+(?:\.[A-Z]\w*)?", text):
+            if name != "propcal.toml":
+                _find(name)
+
+
+def _find(name):
+    """A module, or something in one."""
+    found, *rest = name.split(".")
+    module = importlib.import_module(found)
+    for part in rest:
+        if hasattr(module, part):
+            module = getattr(module, part)
+        else:
+            module = importlib.import_module(f"{module.__name__}.{part}")
 
 
 def test_few_modules_know_data_frames():
@@ -60,18 +210,12 @@ def test_every_extra_named_in_a_message_exists():
 
 
 def test_the_version_is_the_same_everywhere():
-    import propcal
-
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == propcal.__version__
     assert f"## {propcal.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_links_in_the_documentation_lead_somewhere():
-    for page in [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
-    ]:
+    for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
             if not target.startswith(("http", "mailto")):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"

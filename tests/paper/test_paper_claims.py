@@ -6,8 +6,9 @@ import pytest
 
 from paper_trials import like_the_paper, make_store, trial, unlike_the_paper, whole_store
 from propcal.paper.admissions.settings import BASE, MC, PMC, Setting
-from propcal.paper.claims import AGREES, CLAIMS, DIFFERS, NOT_YET, claims_table, judge, judge_all
+from propcal.paper.claims import AGREES, CLAIMS, DIFFERS, NOT_YET, judge, judge_all
 from propcal.paper.claims.claim import Case, about, most
+from propcal.paper.claims.claims_table import claims_table
 from propcal.paper.results.evidence import LOSSES, Evidence
 
 # Claims that the paper's own tables contradict: trials like the tables cannot agree with them.

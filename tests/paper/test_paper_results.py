@@ -7,10 +7,10 @@ from scipy import stats
 from paper_trials import like_the_paper, make_store, trial, whole_store
 from propcal.errors import InputError
 from propcal.paper.admissions.settings import BASE, GROUPINGS, MC, MC_FOR_PMC, OURS, PMC, Setting
-from propcal.paper.results import percent_change, wins
 from propcal.paper.results.accuracy import accuracy, base_on_both_sets
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.over_alpha import best_alpha, over_alpha
+from propcal.paper.results.percent_change import percent_change
 from propcal.paper.results.seed_intervals import (
     mark,
     median_interval,
@@ -21,6 +21,7 @@ from propcal.paper.results.seed_intervals import (
     too_few,
 )
 from propcal.paper.results.updates_time import convergence, updates_and_time
+from propcal.paper.results.wins import wins
 
 tests.__test__ = False
 TWO, THREE = GROUPINGS

@@ -381,7 +381,7 @@ def test_the_fitted_bins_serve_a_loss(cohort, features):
 def test_without_a_place_for_compiled_code_it_still_runs(monkeypatch):
     import numba
 
-    from propcal.core.compiled import compiled
+    from propcal.core import compiled
 
     def no_place(*args, cache=False, **kw):
         if cache:

@@ -2,16 +2,27 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint types bench bench-quality figures map clean
+.PHONY: demo test test-engines test-browser test-slow test-all lint types bench bench-quality figures map clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
 
+# worksteal: neighbours stay in one process, which makes what they share once
 test: .venv/developed
-	$(BIN)/pytest -n auto --dist loadgroup
+	$(BIN)/pytest -n auto --dist worksteal
+
+# loadgroup: what needs Spark is in one process, what needs Dask in one, and so on
+test-engines: .venv/developed
+	$(BIN)/pytest -m engines -n auto --dist loadgroup
+
+test-browser: .venv/developed
+	$(BIN)/pytest -m browser
 
 test-slow: .venv/developed
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow -n auto --dist worksteal
+
+test-all: .venv/developed
+	$(BIN)/pytest -m "" -n auto --dist loadgroup
 
 lint: .venv/developed
 	$(BIN)/ruff check .

@@ -140,7 +140,7 @@ def engines(correction: Correction, source: Path, rows: int, spark: bool) -> lis
     }
     if spark:
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-        from engines import spark_session
+        from sessions import spark_session
 
         larger = {"spark.sql.execution.arrow.maxRecordsPerBatch": "100000"}
         frame = spark_session("local[2]", **larger).read.parquet(str(source))

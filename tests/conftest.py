@@ -2,7 +2,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engines import dask_client, postgres, spark  # noqa: F401
+from sessions import dask_client, postgres, spark  # noqa: F401
+
+# what a test needs, by the name of the fixture it asks for, and the mark of all such tests
+NEEDS = {"spark": "engines", "dask_client": "engines", "postgres": "engines", "browser": "browser"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items):
+    """Mark the tests of engines and of the browser, and keep those of each in one process."""
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        asked = {
+            *getattr(item, "fixturenames", ()),
+            *(value for value in parameters if isinstance(value, str)),
+        }
+        for name in sorted(asked & NEEDS.keys()):
+            item.add_marker(NEEDS[name])
+            item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")

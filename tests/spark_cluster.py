@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from engines import spark_session
 from propcal import Atoms
+from sessions import spark_session
 
 ROWS, PARTS = 4_000_000, 48
 COLUMNS = {"score": "score", "outcome": "y", "groups": ["race", "sex"], "resolution": 2**-12}

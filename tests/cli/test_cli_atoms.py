@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from test_reduction_engines import assert_same
 
 import propcal
+from hard_rows import assert_same
 from propcal import Atoms
 from propcal.cli import main
 

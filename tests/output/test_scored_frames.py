@@ -229,7 +229,6 @@ def test_a_correction_goes_through_its_text(fitted, people):
 # two processes of Dask
 
 
-@pytest.mark.xdist_group("dask")
 def test_dask_scores_its_partitions_as_numpy_scores_the_whole(fitted, people, dask_client):
     import dask.dataframe as dd
 
@@ -246,7 +245,6 @@ def test_dask_scores_its_partitions_as_numpy_scores_the_whole(fitted, people, da
     pd.testing.assert_frame_equal(rows.drop(columns="better"), before.compute())
 
 
-@pytest.mark.xdist_group("dask")
 def test_dask_reads_the_columns_that_are_wanted_and_tells_bad_scores(fitted, people, dask_client):
     import dask.dataframe as dd
 
@@ -265,15 +263,9 @@ def test_dask_reads_the_columns_that_are_wanted_and_tells_bad_scores(fitted, peo
 
 # Spark: in this process, and on two executors
 
-spark_tests = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning"),
-]
 
-
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
 class TestSpark:
-    pytestmark = spark_tests
-
     def test_spark_scores_its_batches_as_numpy_scores_the_whole(self, fitted, people, spark):
         from pyspark.sql.types import DoubleType
 
@@ -322,7 +314,7 @@ class TestSpark:
 CLUSTER = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from engines import spark_session
+from sessions import spark_session
 from propcal import Correction
 
 if __name__ == "__main__":
@@ -336,7 +328,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.engines  # a cluster of its own, in another process
 @pytest.mark.xdist_group("spark")
 def test_two_executors_write_the_scores_of_numpy(fitted, people):
     pytest.importorskip("pyspark")

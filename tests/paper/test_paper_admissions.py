@@ -179,7 +179,6 @@ def test_a_larger_experiment_adds_to_the_store_and_changes_nothing_in_it(stored,
     pd.testing.assert_frame_equal(timeless(third), timeless(stored.trials()))
 
 
-@pytest.mark.xdist_group("dask")
 def test_a_dask_cluster_gives_the_same_trials_as_one_process(tmp_path, dask_client):
     what = {"trials": 2, "rows": 1000, "models": ["LR", "RF"], "settings": [*FEW, CURVES[0]]}
     alone = run(tmp_path / "a.sqlite", **what)
@@ -189,7 +188,6 @@ def test_a_dask_cluster_gives_the_same_trials_as_one_process(tmp_path, dask_clie
     pd.testing.assert_frame_equal(alone.curves(), spread.curves())
 
 
-@pytest.mark.xdist_group("dask")
 def test_the_command_runs_on_a_dask_cluster(tmp_path, dask_client, capsys):
     path, address = str(tmp_path / "x.sqlite"), dask_client.scheduler.address
     where = ["--scheduler", address, "--trials", "1", "-o", path]

@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_reduction_engines import PLAIN, ROLES, WORDS, assert_same, hard_table
 
+from hard_rows import PLAIN, ROLES, WORDS, assert_same, hard_table
 from propcal import Atoms, Groups
 from propcal.cli import main
 from propcal.data.files import duckdb_setup as duck

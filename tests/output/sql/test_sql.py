@@ -50,14 +50,7 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(
-    params=[
-        "duckdb",
-        "sqlite",
-        pytest.param("postgres", marks=pytest.mark.xdist_group("postgres")),
-        pytest.param("spark", marks=pytest.mark.xdist_group("spark")),
-    ]
-)
+@pytest.fixture(params=["duckdb", "sqlite", "postgres", "spark"])
 def db(request):
     if request.param == "postgres":
         return Postgres(request.getfixturevalue("postgres"))

@@ -1,7 +1,6 @@
-"""Engines for tests: one Spark session, one Dask cluster and one PostgreSQL for each test process.
+"""Sessions of engines for tests: one of Spark, one cluster of Dask and one PostgreSQL for each test process.
 
-Tests that use them carry `pytest.mark.xdist_group("spark")`, `("dask")` or `("postgres")`, so that one
-process has them all.
+`conftest.py` marks the tests that use one, and keeps those of each in one process.
 """
 
 import os

@@ -45,16 +45,20 @@ GROUPS = ["race", "gender"]
 
 
 def checks():
+    """Both models and both ways of routing; that each model goes both ways is checked with the slow tests."""
     models = [
-        MulticalibratedClassifier(LogisticRegression()),
-        MulticalibratedClassifier(LinearSVC(), MCBoost(), cv=3),
+        (MulticalibratedClassifier(LogisticRegression()), False),
+        (MulticalibratedClassifier(LinearSVC(), MCBoost(), cv=3), True),
     ]
-    return [pair for model in models for pair in estimator_checks_generator(model)]
+    for model, usual in models:
+        for estimator, check in estimator_checks_generator(model):
+            for routing in (False, True):
+                marks = () if routing is usual else pytest.mark.slow
+                yield pytest.param(estimator, check, routing, marks=marks)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # tiny data sets of the checks
-@pytest.mark.parametrize("routing", [False, True])
-@pytest.mark.parametrize(("estimator", "check"), checks())
+@pytest.mark.parametrize(("estimator", "check", "routing"), list(checks()))
 def test_scikit_learn_checks(estimator, check, routing):
     with sklearn.config_context(enable_metadata_routing=routing):
         if routing:

@@ -1,7 +1,6 @@
 """The command line."""
 
 import inspect
-import os
 import re
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from propcal import Correction, PMCBoost, __version__
-from propcal.cli import app
+from propcal.cli import app, main
 
 
 @pytest.fixture(scope="module")
@@ -78,35 +77,44 @@ def test_demo_is_the_same_each_time(demo, tmp_path):
     assert table_row(again.output, "PMCBoost") == table_row(output, "PMCBoost")
 
 
-def run(*arguments, **kw):
-    return subprocess.run([sys.executable, "-m", "propcal", *arguments], capture_output=True, text=True, **kw)
+@pytest.fixture
+def shown(capfd, monkeypatch):
+    """Run a command in this process, on a screen of that width: its exit code and what it wrote."""
+
+    def call(*arguments, width=80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        return (end.value.code, *capfd.readouterr())
+
+    return call
 
 
-def test_help_and_version():
-    shown = run("--help")
-    assert shown.returncode == 0
-    assert "demo" in shown.stdout
-    assert "Example" in run("demo", "--help").stdout
-    assert run("--version").stdout.strip() == f"propcal {__version__}"
+def test_help_and_version(shown):
+    code, said, _ = shown("--help")
+    assert code == 0
+    assert "demo" in said
+    assert "Example" in shown("demo", "--help")[1]
+    assert shown("--version") == (0, f"propcal {__version__}\n", "")
 
 
-def test_commands_are_listed_in_the_order_of_use():
-    shown = run(env={**os.environ, "COLUMNS": "80"})
-    assert shown.returncode == 0
-    listed = re.findall(r"^│ (\w+) ", shown.stdout, re.MULTILINE)
+def test_commands_are_listed_in_the_order_of_use(shown):
+    code, said, _ = shown()
+    assert code == 0
+    listed = re.findall(r"^│ (\w+) ", said, re.MULTILINE)
     assert listed == ["demo", "audit", "fit", "apply", "atoms", "merge", "export", "paper"]
-    assert "Start with propcal demo" in shown.stdout
+    assert "Start with propcal demo" in said
 
 
 @pytest.mark.parametrize("command", ["audit", "fit", "apply", "atoms", "merge"])
-def test_help_has_an_example_and_fits_80_columns(command):
-    shown = run(command, "--help", env={**os.environ, "COLUMNS": "80"}).stdout
-    assert f"propcal {command} " in shown[shown.index("For example") :]
-    assert max(map(len, shown.splitlines())) <= 80
+def test_help_has_an_example_and_fits_80_columns(shown, command):
+    _, said, _ = shown(command, "--help")
+    assert f"propcal {command} " in said[said.index("For example") :]
+    assert max(map(len, said.splitlines())) <= 80
 
 
-def test_help_tells_the_defaults_of_the_library():
-    shown = " ".join(run("fit", "--help", env={**os.environ, "COLUMNS": "300"}).stdout.split())
+def test_help_tells_the_defaults_of_the_library(shown):
+    said = " ".join(shown("fit", "--help", width=300)[1].split())
     defaults = {name: p.default for name, p in inspect.signature(PMCBoost).parameters.items()}
     for name in (
         "alpha",
@@ -119,10 +127,10 @@ def test_help_tells_the_defaults_of_the_library():
         "missing",
         "max_updates",
     ):
-        said = re.search(rf"--{name.replace('_', '-')} [^│]*?Default: (\S+)", shown)
-        assert said, name
+        found = re.search(rf"--{name.replace('_', '-')} [^│]*?Default: (\S+)", said)
+        assert found, name
         value = defaults[name]
-        assert said[1] == (value if isinstance(value, str) else f"{value:.12g}"), name
+        assert found[1] == (value if isinstance(value, str) else f"{value:.12g}"), name
 
 
 def test_the_command_line_starts_without_heavy_libraries():
@@ -149,15 +157,13 @@ def test_output_into_a_closed_pipe_is_no_error(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_wrong_use_ends_with_2_and_one_line(tmp_path):
-    wrong = run("demo", "--alpha", "3", "--people", "6000", "-o", str(tmp_path / "x"))
-    assert wrong.returncode == 2
-    assert wrong.stderr.strip() == "propcal: alpha must be a number above 0 and at most 1; got 3.0"
-    assert "Traceback" not in wrong.stderr
+def test_wrong_use_ends_with_2_and_one_line(shown, tmp_path):
+    wrong = shown("demo", "--alpha", "3", "--people", "6000", "-o", str(tmp_path / "x"))
+    assert wrong[::2] == (2, "propcal: alpha must be a number above 0 and at most 1; got 3.0\n")
     blocked = tmp_path / "file"
     blocked.touch()
-    wrong = run("demo", "-o", str(blocked))
-    assert wrong.returncode == 2
-    assert "Traceback" not in wrong.stderr
-    assert run("demo", "--people", "3").returncode == 2
-    assert run("dance").returncode == 2
+    code, _, error = shown("demo", "-o", str(blocked))
+    assert code == 2
+    assert "Traceback" not in error
+    assert shown("demo", "--people", "3")[0] == 2
+    assert shown("dance")[0] == 2

@@ -12,7 +12,6 @@ import pytest
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from propcal import MCBoost, PMCBoost, dc_loss, mc_loss, pmc_loss
-from propcal.cli import main
 from propcal.data.cohorts import make_ed_visits
 from propcal.errors import FileFormatError, InputError
 from propcal.paper.admissions.base_models import train
@@ -188,15 +187,6 @@ def test_a_dask_cluster_gives_the_same_trials_as_one_process(tmp_path, dask_clie
     pd.testing.assert_frame_equal(alone.curves(), spread.curves())
 
 
-def test_the_command_runs_on_a_dask_cluster(tmp_path, dask_client, capsys):
-    path, address = str(tmp_path / "x.sqlite"), dask_client.scheduler.address
-    where = ["--scheduler", address, "--trials", "1", "-o", path]
-    assert command("--rows", "1000", "--models", "LR", *where) == 0
-    assert len(Store(path).done()) == 84
-    assert command("--jobs", "2", *where) == 2
-    assert "--jobs" in capsys.readouterr().err
-
-
 def test_a_backend_that_hands_back_all_results_at_once_is_used_in_rounds(tmp_path, monkeypatch):
     class AllAtOnce(joblib.parallel.ThreadingBackend):
         supports_return_generator = False
@@ -316,27 +306,6 @@ def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
     Experiment(tmp_path / "x.sqlite", models=["lr", "DNN"])  # these need no xgboost
 
 
-def test_a_cluster_that_is_not_there_is_told_before_a_store_is_made(tmp_path, capsys, monkeypatch):
-    store = tmp_path / "x.sqlite"
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    assert command("--scheduler", "tcp://nowhere:1", "--rows", "1000", "-o", str(store)) == 2
-    assert '--scheduler needs Dask: pip install "propcal[dask]"' in capsys.readouterr().err
-    assert not store.exists()
-
-
-def test_errors_of_the_command_name_its_options(tmp_path, capsys):
-    store = str(tmp_path / "x.sqlite")
-    assert command("--models", "xyz", "-o", store) == 2
-    assert "--models: there is no 'xyz'. The models are LR, RF, DNN" in capsys.readouterr().err
-    assert command("--rows", "200000", "-o", store) == 2
-    assert "--rows: 200,000 are asked for" in capsys.readouterr().err
-    for flag, words in (("--groups", "--groups must"), ("--data-sets", "--data-sets must")):
-        with pytest.raises(SystemExit):
-            main(["paper", "simulation", flag, "0", "-o", str(tmp_path)])
-        assert words in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_other_files_are_left_alone(tmp_path):
     text = tmp_path / "notes.txt"
     text.write_text("not a store " * 100)
@@ -356,49 +325,3 @@ def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatc
     monkeypatch.setattr(Store, "_add", full)
     with pytest.raises(InputError, match=r"disk is full.*the same command goes on"):
         run(tmp_path / "x.sqlite", trials=1, **SMALL)
-
-
-def command(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(["paper", "admissions", *arguments])
-    return ended.value.code
-
-
-def test_the_command_says_how_much_there_is_and_that_all_is_done(tmp_path, capsys):
-    path = tmp_path / "x.sqlite"
-    arguments = ["--rows", "1000", "--trials", "1", "--models", "lr", "--jobs", "1", "-o", str(path)]
-    assert command(*arguments) == 0
-    told = capsys.readouterr()
-    assert "84 trials: 1 shuffles x 1 base models (LR) x 84 settings, on 1,000 visits (generated" in told.out
-    assert "84 are to be run" in told.out
-    assert "84 of 84 trials are done" in told.err
-    assert command(*arguments) == 0
-    assert f"All are in {path} already." in capsys.readouterr().out
-    assert command("--rows", "1200", *arguments[2:]) == 2
-    assert "another rows: 1000 there, 1200 now" in capsys.readouterr().err
-
-
-def test_a_hundred_visits_run_with_a_word_that_nothing_can_be_judged(tmp_path, capsys):
-    arguments = ["--rows", "100", "--trials", "1", "--jobs", "1", "-o", str(tmp_path / "x.sqlite")]
-    assert command(*arguments) == 0
-    assert "note: on 100 visits nothing can be judged" in capsys.readouterr().err
-    assert len(Store(tmp_path / "x.sqlite").done()) == 3 * 84
-    assert command("--rows", "99", *arguments[2:]) == 2
-    assert "--rows must be" in capsys.readouterr().err
-
-
-def test_an_interrupted_command_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Experiment, "run", interrupted)
-    path = tmp_path / "x.sqlite"
-    assert command("--rows", "1000", "--models", "LR", "-o", str(path)) == 130
-    assert f"0 trials are in {path}, and the same command goes on" in capsys.readouterr().err
-
-
-def test_the_help_names_the_options(capsys):
-    assert command("--help") == 0
-    shown = capsys.readouterr().out
-    for option in ("--cohort", "--trials", "--rows", "--models", "--jobs", "--scheduler", "--output"):
-        assert option in shown

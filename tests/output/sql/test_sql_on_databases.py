@@ -1,53 +1,18 @@
 """SQL gives what Python gives, to the last bit, on every database that is run here."""
 
-import re
-import struct
-import sys
 import warnings
 from decimal import Decimal
-from itertools import product
 
-import duckdb
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
-import sqlglot
-from sqlglot import exp
 
 from databases import DuckDb, Postgres, Spark, Sqlite
-from propcal import Correction, Groups, PMCBoost
+from propcal import Groups, PMCBoost
 from propcal.core.grid import UNIT
-from propcal.errors import InputError
-from propcal.output.sql import export as sql
 from propcal.output.sql.dialects import DIALECTS
 from propcal.output.sql.map_lines import Lines
-
-NOT_RUN = ("tsql", "snowflake", "bigquery")
-HOSTILE = [
-    "it's",
-    'say "hi"',
-    "a;b -- c",
-    "/* x */",
-    "back\\slash",
-    "\\",
-    "\\'",
-    "`tick`",
-    "[br]ac]ket]",
-    "new\nline",
-    "\\\nnext",
-    "",
-    " ",
-    "a ",
-    "A",
-    "a",
-    "${spark.app.name}",
-    "%s {x} :y ?",
-    "Ünïcode 🙂",
-    "nan",
-    "NULL",
-    "x" * 3000,
-]
+from sql_corrections import HOSTILE, bits, combinations, each_with_every, fitted, hostile, score_in, texts
 
 
 @pytest.fixture(params=["duckdb", "sqlite", "postgres", "spark"])
@@ -64,27 +29,6 @@ def embedded(request):
     return request.param()
 
 
-def people(n=3000, seed=1):
-    """People with levels of text, numbers and truths, some missing, and a score that is wrong for some."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "race": rng.choice(["Asian", "Black", None], n, p=[0.3, 0.6, 0.1]),
-            "ward": rng.choice([1, 2, 3], n),
-            "age": np.where(rng.random(n) < 0.1, np.nan, rng.integers(10, 95, n) / 2 + 10),
-            "icu": rng.random(n) < 0.3,
-        }
-    )
-    score = rng.beta(1, 3, n)
-    risk = score * np.where(frame["race"] == "Asian", 1.6, 0.8) * np.where(frame["icu"], 1.3, 0.9)
-    return frame, score, (rng.random(n) < np.clip(risk, 0, 1)).astype(int)
-
-
-def fitted(groups, method=PMCBoost, seed=1, **settings):
-    frame, score, y = people(seed=seed)
-    return method(groups=groups, **settings).fit(score, y, sensitive_features=frame).correction_
-
-
 def edges(correction):
     """Every score at which a map may go on differently, and its neighbours: a unit or a bit away."""
     lines = Lines.of_maps(correction.replay(correction.patterns))
@@ -92,29 +36,6 @@ def edges(correction):
     on = np.concatenate([raw / UNIT, (raw - 0.5) / UNIT])
     near = np.concatenate([on, np.nextafter(on, -1), np.nextafter(on, 2)])
     return np.unique(np.append(near[(near >= 0) & (near <= 1)], [5e-324, np.nextafter(1, 0), 0.5]))
-
-
-def score_in(db, export, table):
-    """The corrected scores of a table with columns id and risk, and the scores as the database has them."""
-    db.load("people", table)
-    db.drop("propcal_lookup")
-    for statement in export.setup:
-        db.run(statement)
-    rows = sorted(db.rows(export.query), key=lambda row: row[0])
-    assert [row[0] for row in rows] == list(range(table.num_rows))
-    return [row[1] for row in rows], [row[-1] for row in rows]
-
-
-def bits(values):
-    return [None if v is None else struct.pack("<d", v).hex() for v in values]
-
-
-def each_with_every(attributes, scores):
-    """A table of the scores, twice, beside the rows of attributes in a random order."""
-    place = np.arange(2 * len(scores)) % attributes.num_rows
-    table = attributes.take(pa.array(np.random.default_rng(0).permutation(place)))
-    table = table.add_column(0, "risk", [pa.array(np.tile(scores, 2))])
-    return table.add_column(0, "id", [pa.array(np.arange(len(place)))])
 
 
 def assert_same(db, correction, attributes, *, forms=("lookup", "case"), unseen=None, scores=None, **options):
@@ -128,19 +49,6 @@ def assert_same(db, correction, attributes, *, forms=("lookup", "case"), unseen=
         assert not wrong, (form, len(wrong), table.slice(wrong[0], 1).to_pylist(), found[wrong[0]])
 
 
-def combinations(**levels):
-    """A table of all combinations of values, each column of the type of its array."""
-    place = list(product(*[range(len(values)) for values in levels.values()]))
-    return pa.table(
-        {name: values.take(pa.array(i)) for (name, values), i in zip(levels.items(), zip(*place))}
-    )
-
-
-def texts(*values):
-    return pa.array(values, pa.string())
-
-
-GROUPS = Groups(columns=["race", "icu"], cuts={"age": [30, 41.3]})
 PEOPLE = combinations(
     race=texts("Asian", "Black", "Martian", None),
     icu=pa.array([True, False]),
@@ -154,14 +62,6 @@ def smooth():
     correction = fitted(groups, alpha=0.2, guard=None, binning="quantile", order="worst")
     assert correction.start is not None
     assert len(correction.updates) > 5
-    return correction
-
-
-@pytest.fixture(scope="module")
-def plain():
-    """By the paper: no smooth start, many updates."""
-    correction = fitted(GROUPS, PMCBoost.paper, alpha=0.1, gamma=0.1, n_bins=5)
-    assert correction.start is None
     return correction
 
 
@@ -278,86 +178,11 @@ def test_conditions_treat_missing_values_as_python_does(db, first):
         assert_same(db, correction, table, scores=np.linspace(0, 1, 300), unseen="keep", types=types)
 
 
-def hostile():
-    """A correction whose columns and levels are what no database expects, and a table of theirs."""
-    rng = np.random.default_rng(3)
-    name, condition = 'we"ird `na[m]e`; --\\', "it's\n{x}"
-    frame = pd.DataFrame({name: rng.choice(HOSTILE, 6000), "other\nname": rng.choice(["a", "b"], 6000)})
-    score = rng.random(6000)
-    y = (rng.random(6000) < np.where(frame[name].str.len() > 4, score * 0.6, score)).astype(int)
-    groups = Groups(where={condition: "`other\nname` in ['a', 'it\\'s; \\\\']"}, intersections=1)
-    model = PMCBoost.paper(groups=groups, alpha=0.3, gamma=0.01)
-    return name, model.fit(score, y, sensitive_features=frame).correction_
-
-
 def test_hostile_names_and_levels_are_only_names_and_levels(db):
     name, correction = hostile()
     assert set(correction.patterns.levels[0]) == set(HOSTILE)
     table = combinations(**{name: texts(*HOSTILE, None, "b"), "other\nname": texts("a", "b", "it's; \\")})
     assert_same(db, correction, table, scores=np.linspace(0, 1, 200), unseen="keep")
-
-
-@pytest.mark.parametrize("dialect", NOT_RUN)
-def test_hostile_names_and_levels_survive_where_sql_is_not_run(dialect):
-    name, correction = hostile()
-    export = correction.to_sql(dialect, score="risk'`\"]", unseen="keep", form="lookup")
-    assert "not run" in export.header
-    parsed = sqlglot.parse_one(export.query, read=dialect)
-    found = {
-        node.this for node in parsed.find_all(exp.Literal, exp.National) if node.args.get("is_string", True)
-    }
-    suffix = DIALECTS[dialect].suffix
-    for level in HOSTILE:
-        whole = level + suffix
-        assert whole in found or (dialect == "tsql" and level == "\\\nnext"), level
-    assert {node.this for node in parsed.find_all(exp.Identifier)} >= {name, "risk'`\"]", "other\nname"}
-
-
-@pytest.fixture(scope="module")
-def small():
-    """A smooth start and updates, for three patterns."""
-    correction = fitted(Groups(columns=["icu"]), alpha=0.02, guard=None)
-    assert correction.start is not None
-    assert len(correction.updates) > 0
-    return correction
-
-
-@pytest.mark.parametrize("dialect", NOT_RUN)
-@pytest.mark.parametrize("form", ["lookup", "case"])
-def test_whole_numbers_are_divided_as_each_database_needs_it(dialect, form, small):
-    export = small.to_sql(dialect, score="risk", form=form)
-    for statement in (*export.setup, export.query):
-        sqlglot.parse_one(statement, read=dialect)  # all of it is SQL there
-    text = " ".join(export.query.split())
-    wanted = {
-        "tsql": r"AS BIGINT\) / CAST\((l\.width|\d+) AS BIGINT\)",
-        "snowflake": r"(, |% )(l\.width|\d+)\)+ / (l\.width|\d+)",
-        "bigquery": r"DIV\(\(.{,200}, (l\.width|\d+)\)",
-    }[dialect]
-    assert re.search(wanted, text)
-    assert "LEAST" not in text
-    assert "GREATEST" not in text
-    assert nesting(text) <= 10  # as many as SQL Server takes
-
-
-def nesting(text):
-    depth = deepest = 0
-    for word in re.findall(r"\bCASE\b|\bEND\b", text):
-        depth += 1 if word == "CASE" else -1
-        deepest = max(deepest, depth)
-    assert depth == 0
-    return deepest
-
-
-def test_ten_levels_of_case_are_enough_for_ten_thousand_patterns():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({name: rng.choice([*"abcdefgh"], 5000) for name in "xyz"})
-    y = rng.random(5000) < 0.3
-    model = PMCBoost.paper(intersections=1, alpha=0.3, gamma=0.01)
-    correction = model.fit(rng.random(5000), y, sensitive_features=frame).correction_
-    export = correction.to_sql("sqlite", score="risk", form="case")
-    assert len(export.numbers) == 9**3
-    assert nesting(export.expression) <= 10
 
 
 def test_letters_count_whatever_the_collation_of_a_column(db):
@@ -414,89 +239,6 @@ def test_a_condition_without_attributes_and_an_empty_correction_are_fine(embedde
             export = correction.to_sql(embedded.name, score="risk", form=form)
             found = score_in(embedded, export, table)[1]
             assert bits(found) == bits(correction.apply(table["risk"].to_numpy()))
-
-
-def test_the_script_is_the_whole_and_begins_with_what_it_is(small):
-    export = small.to_sql(score="risk", table="clinic.visits", lookup_table=["clinic", "look.up"])
-    first = export.script.splitlines()[:8]
-    assert all(line.startswith("-- ") for line in first[:7])
-    assert "DuckDB" in first[0]
-    assert small.about["fingerprint"] in first[1]
-    assert "pattern 1: icu" in export.header
-    connection = duckdb.connect()
-    connection.execute("CREATE SCHEMA clinic; CREATE TABLE clinic.visits (risk DOUBLE, icu BOOLEAN)")
-    connection.execute("INSERT INTO clinic.visits VALUES (0.3, true)")
-    assert connection.execute(str(export)).fetchall()[0][2] == small.apply([0.3], {"icu": [True]})[0]
-    assert connection.execute('SELECT * FROM clinic."look.up"').df().equals(export.to_frame())
-    assert "lookup" in repr(export)
-
-
-def test_an_expression_too_long_for_some_databases_says_what_to_use_instead(plain, monkeypatch):
-    long = plain.to_sql(score="risk", form="case")
-    seen = plain.to_sql(score="risk", form="case", unseen="keep")
-    assert len(seen.lines) < len(long.lines) <= sql.MOST_CASE_LINES
-    assert (long.caution, seen.caution) == ("", "")
-    monkeypatch.setattr(sql, "MOST_CASE_LINES", len(seen.lines) - 1)
-    again = plain.to_sql(score="risk", form="case")
-    assert f"has {len(long.lines):,} lines" in again.caution
-    assert f'form="lookup", or unseen="keep", which has {len(seen.lines):,} lines.' in again.caution
-    assert again.script == long.header + f"-- {again.caution}\n{long.query};\n"
-    assert len(repr(again)) < 80
-    assert plain.to_sql(score="risk", form="case", unseen="keep").caution.endswith('Use form="lookup".')
-    assert plain.to_sql(score="risk").caution == ""
-
-
-def test_a_comment_cannot_be_ended_by_a_name():
-    _, correction = hostile()
-    about = {"method": "x\n; DROP TABLE people; --", "fingerprint": "y\r\nDROP"}
-    wicked = Correction(
-        correction.patterns, correction.groups, correction.bins, correction.updates, "keep", about
-    )
-    header = wicked.to_sql(score="ri\nsk").header
-    assert all(line.startswith("-- ") for line in header.splitlines())
-    assert not set(";'`$") & set(header)
-
-
-@pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])
-def test_names_that_no_database_takes_are_refused(plain, name):
-    with pytest.raises(InputError, match="SQL: a name"):
-        plain.to_sql(score=name)
-
-
-def test_a_level_with_a_nul_is_refused():
-    score, y = np.linspace(0, 1, 100), np.arange(100) % 2
-    correction = PMCBoost.paper().fit(score, y, sensitive_features={"a": ["x\0"] * 100}).correction_
-    with pytest.raises(InputError, match="NUL"):
-        correction.to_sql(score="risk")
-
-
-def test_what_cannot_be_is_refused_and_said(plain, monkeypatch):
-    for options, words in [
-        ({"dialect": "oracle"}, "dialect must be one of"),
-        ({"form": "view"}, "form must be one of"),
-        ({"unseen": "guess"}, "unseen must be one of"),
-        ({"types": {"age": "date"}}, "type of 'age'"),
-        ({"types": {"height": "number"}}, "types names 'height'"),
-        ({"columns": {"height": "h"}}, "columns names 'height'"),
-    ]:
-        with pytest.raises(InputError, match=words):
-            plain.to_sql(**{"score": "risk", **options})
-    with pytest.raises(InputError, match="Spark"):
-        plain.to_sql("spark", score="${x}")
-    monkeypatch.setitem(sys.modules, "sqlglot", None)
-    with pytest.raises(InputError, match=r'pip install "propcal\[sql\]"'):
-        plain.to_sql("snowflake", score="risk")
-    plain.to_sql("postgres", score="risk")  # needs no sqlglot
-
-
-def test_too_many_combinations_are_refused_with_a_way_out():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({name: rng.choice([*"abcdefghij"], 2000) for name in "wxyz"})
-    model = PMCBoost.paper(intersections=1, alpha=0.5, gamma=0.01)
-    correction = model.fit(rng.random(2000), rng.random(2000) < 0.5, sensitive_features=frame).correction_
-    with pytest.raises(InputError, match=r'10,000 can be. unseen="keep"'):
-        correction.to_sql(score="risk")
-    assert len(correction.to_sql(score="risk", unseen="keep").numbers) == len(correction.patterns)
 
 
 def test_numbers_are_written_so_that_the_same_double_is_read(embedded):

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from sklearn import metrics as sk
 
 from propcal.auditing.chance import ScoreCells
-from propcal.auditing.decision_curve import distribution, net_benefit
+from propcal.auditing.decision_curve import decision_curve, distribution
 from propcal.auditing.hypothesis_tests import combine, group_p_value, holm
 from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration
@@ -123,7 +123,7 @@ def test_survey_weights_of_one_size_change_nothing():
 
 
 def test_net_benefit_by_hand():
-    found = net_benefit(sample_of([0.1, 0.3, 0.5, 0.7], [0, 0, 1, 1]))
+    found = decision_curve(sample_of([0.1, 0.3, 0.5, 0.7], [0, 0, 1, 1]))
     place = list(found["threshold"]).index(0.25)
     assert found["net_benefit"][place] == pytest.approx(2 / 4 - 1 / 4 * (0.25 / 0.75))
     assert found["treat_all"][place] == pytest.approx(2 / 4 - 2 / 4 * (0.25 / 0.75))
@@ -134,7 +134,7 @@ def test_net_benefit_by_hand():
 
 def test_the_interval_of_net_benefit_is_that_of_a_mean():
     score, y = people(500)
-    found = net_benefit(sample_of(score, y))
+    found = decision_curve(sample_of(score, y))
     for place in (4, 29, 60):
         t = found["threshold"][place]
         each = np.where(score >= t, np.where(y == 1, 1, -t / (1 - t)), 0)

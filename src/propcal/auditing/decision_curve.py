@@ -13,29 +13,66 @@ THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
 BARS = np.round(np.arange(0, 1.025, 0.05), 2)
 
 
-def net_benefit(sample: Sample) -> dict[str, FloatArray]:
-    """Columns over the thresholds: treat everybody scored at least that high.
+def odds_of(threshold: FloatArray) -> FloatArray:
+    """How many people treated wrongly weigh as much as one treated rightly."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(threshold / (1 - threshold))
 
-    Net benefit is people treated rightly less people treated wrongly, who count by the odds of the
-    threshold, for each person of the group.
+
+def net_benefit(right: Any, wrong: Any, total: float, threshold: FloatArray) -> FloatArray:
+    """People treated rightly less people treated wrongly, by the odds of the threshold, for each of all.
+
+    >>> float(net_benefit(30, 10, 100, np.array(0.5)))
+    0.2
     """
-    part = _place(sample.score, THRESHOLDS)
-    odds = THRESHOLDS / (1 - THRESHOLDS)
-    right, wrong = (_at_least(part, column) for column in (sample.positives, sample.negatives))
-    benefit = (right - odds * wrong) / sample.total
-    reach = sample.quantile * np.sqrt(_variance(sample, part, odds, benefit)) / sample.total
-    nobody = sample.total - sample.observed
+    with np.errstate(invalid="ignore"):
+        return np.asarray((right - odds_of(threshold) * wrong) / total)
+
+
+def threshold_columns(
+    threshold: FloatArray,
+    right: FloatArray,
+    wrong: FloatArray,
+    *,
+    positives: float,
+    negatives: float,
+    total: float,
+    reach: Any = np.nan,
+) -> dict[str, FloatArray]:
+    """What it does to treat everybody scored at least as high as each threshold.
+
+    `right` and `wrong` are the people treated who have the outcome, and who have not; `positives` and
+    `negatives` those of all the `total`; `reach` how far the interval of the net benefit goes.
+    """
+    benefit = net_benefit(right, wrong, total, threshold)
     with np.errstate(invalid="ignore", divide="ignore"):
         return {
-            "threshold": THRESHOLDS,
+            "threshold": threshold,
             "net_benefit": benefit,
             "low": benefit - reach,
             "high": benefit + reach,
-            "treat_all": (sample.observed - odds * nobody) / sample.total,
-            "sensitivity": right / sample.observed,
-            "specificity": 1 - wrong / np.float64(nobody),
-            "treated": (right + wrong) / sample.total,
+            "treat_all": net_benefit(positives, negatives, total, threshold),
+            "sensitivity": np.divide(right, positives),
+            "specificity": 1 - np.divide(wrong, negatives),
+            "treated": (right + wrong) / total,
         }
+
+
+def decision_curve(sample: Sample) -> dict[str, FloatArray]:
+    """Columns over the thresholds, with intervals of the net benefit."""
+    part = _place(sample.score, THRESHOLDS)
+    right, wrong = (_at_least(part, column) for column in (sample.positives, sample.negatives))
+    benefit = net_benefit(right, wrong, sample.total, THRESHOLDS)
+    spread = np.sqrt(_variance(sample, part, odds_of(THRESHOLDS), benefit))
+    return threshold_columns(
+        THRESHOLDS,
+        right,
+        wrong,
+        positives=sample.observed,
+        negatives=sample.total - sample.observed,
+        total=sample.total,
+        reach=sample.quantile * spread / sample.total,
+    )
 
 
 def _place(score: FloatArray, edges: FloatArray) -> Any:

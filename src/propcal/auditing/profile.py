@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.decision_curve import distribution, net_benefit
+from propcal.auditing.decision_curve import decision_curve, distribution
 from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
@@ -80,4 +80,4 @@ def _profile(size: GroupSize, sample: Sample, min_people: int, rng: np.random.Ge
         "log_loss": log_loss(sample),
         "auroc": auroc(sample),
     }
-    return Profile(size, sample, True, measures, fitted.curve, net_benefit(sample), distribution(sample))
+    return Profile(size, sample, True, measures, fitted.curve, decision_curve(sample), distribution(sample))

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.cell_counts import Counts
+from propcal.auditing.decision_curve import threshold_columns
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 
 
@@ -28,24 +29,14 @@ def threshold_curve(counts: Counts, row: int, hidden: BoolArray) -> pd.DataFrame
     edges = edges[(counts.edges[edges] > 0) & (counts.edges[edges] < 1)]
     weight = counts.weight[:, counts.inside[row]].sum(axis=1)
     above = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1]
-    return _curve(counts.edges[edges].round(9), above[0, edges], above[1, edges], *weight.sum(axis=1))
-
-
-def _curve(
-    threshold: FloatArray, right: FloatArray, wrong: FloatArray, positives: float, negatives: float
-) -> pd.DataFrame:
-    odds, total = threshold / (1 - threshold), positives + negatives
-    with np.errstate(invalid="ignore", divide="ignore"):
-        columns = {
-            "threshold": threshold,
-            "net_benefit": (right - odds * wrong) / total,
-            "low": np.full(len(threshold), np.nan),
-            "high": np.full(len(threshold), np.nan),
-            "treat_all": (positives - odds * negatives) / total,
-            "sensitivity": np.divide(right, positives),
-            "specificity": 1 - np.divide(wrong, negatives),
-            "treated": (right + wrong) / total,
-        }
+    positives, negatives = weight.sum(axis=1)
+    columns = threshold_columns(
+        counts.edges[edges].round(9),
+        *above[:, edges],
+        positives=positives,
+        negatives=negatives,
+        total=positives + negatives,
+    )
     return pd.DataFrame(columns)
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.decision_curve import threshold_columns
 from propcal.core.grid import BoolArray, FloatArray
 
+POINT = ("threshold", "net_benefit", "treat_all", "sensitivity", "specificity")
 MOST_GUESSED = 0.15  # share of a group's people, with or without the outcome, whose bin may be guessed
 
 
@@ -63,8 +65,8 @@ def _blocks(table: pd.DataFrame) -> dict[str, FloatArray]:
 
 def _thresholds(exact: FloatArray, bars: FloatArray, row: Any) -> Thresholds:
     """Exact points, and between them the edges of bins with a guess of what is hidden."""
-    known = exact[:, [0, 1, 4, 5, 6]]
-    guess = np.empty((0, 5))
+    known = exact[:, [0, 1, 4, 5, 6]]  # the columns of a point
+    guess = np.empty((0, len(POINT)))
     if len(bars) and np.isnan(bars[:, 2]).any():
         guess = _guess(bars, row)
         guess = guess[~np.isin(guess[:, 0].round(6), known[:, 0].round(6))]
@@ -80,7 +82,7 @@ def _guess(bars: FloatArray, row: Any) -> FloatArray:
 
     It uses nothing but what is shown, and so gives nothing away.
     """
-    nothing = np.empty((0, 5))
+    nothing = np.empty((0, len(POINT)))
     if row["positives"] is None or not np.isfinite([row["positives"], row["outcome_rate"]]).all():
         return nothing
     total = row["positives"] / row["outcome_rate"] if row["outcome_rate"] > 0 else float(row["people"])
@@ -95,10 +97,8 @@ def _guess(bars: FloatArray, row: Any) -> FloatArray:
     cells[:, hidden] = rest[:, None] * like / like.sum(axis=1, keepdims=True)
     above = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1][:, 1:]
     threshold = bars[1:, 0]
-    odds = threshold / np.maximum(1 - threshold, 1e-9)
-    benefit = (above[0] - odds * above[1]) / total
-    treat_all = (sums[0] - odds * sums[1]) / total
-    points = np.column_stack([threshold, benefit, treat_all, above[0] / sums[0], 1 - above[1] / sums[1]])
+    columns = threshold_columns(threshold, *above, positives=sums[0], negatives=sums[1], total=total)
+    points = np.column_stack([columns[name] for name in POINT])
     return np.asarray(points[(threshold > 0) & (threshold < 1)])
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+
+from propcal.core.bins import bin_label
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -13,11 +17,13 @@ if TYPE_CHECKING:
 COLUMNS = ("bin", "groups", "dc", "low", "high", "highest", "highest_rate", "lowest", "lowest_rate")
 
 
-def dc_by_bin(a: Audit) -> pd.DataFrame:
+def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
     """One row a bin: the two groups furthest apart, their rates, and the log of their ratio.
 
     `dc` is the largest |log rate_a - log rate_b| over all pairs of eligible groups, rates floored at rho;
     `low` and `high` are its limits, which hold for all bins at once. The largest row is the DC loss.
+    Of groups that the floor makes alike the first is named, or, by their `own_rates`, the one whose rate is
+    lowest; that may be the highest too. Categories whose numbers are hidden are left aside.
 
     Examples
     --------
@@ -29,44 +35,47 @@ def dc_by_bin(a: Audit) -> pd.DataFrame:
     True
     """
     rho = float(a.settings["rho"])
-    rows = [_row(label, rows[rows["eligible"]], rho) for label, rows in in_bins(a)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    shown = a.categories["eligible"] & a.categories["outcome_rate"].notna()
+    found = [_row(label, rows[shown[rows.index]], rho, own_rates) for label, rows in in_bins(a)]
+    return pd.DataFrame(found, columns=list(COLUMNS))
 
 
 def in_bins(a: Audit) -> list[tuple[str, pd.DataFrame]]:
     """Every bin's label and its categories, in the order of the bins."""
     place = bin_places(a)
-    names = bin_labels(a)
-    return [(name, a.categories[place == j]) for j, name in enumerate(names)]
+    return [(label, a.categories[place == j]) for j, label in enumerate(bin_labels(a))]
 
 
 def bin_labels(a: Audit) -> list[str]:
     """Every bin as an interval, also those without people."""
     edges = a.settings["edges"]
-    ends = [")"] * (len(edges) - 2) + ["]"]
-    return [f"[{low:.4g}, {high:.4g}{end}" for low, high, end in zip(edges, edges[1:], ends)]
+    return [
+        bin_label(low, high, last=j == len(edges) - 1)
+        for j, (low, high) in enumerate(pairwise(edges), start=1)
+    ]
 
 
 def bin_places(a: Audit) -> Any:
     """Number of the bin of each category."""
     names = bin_labels(a)
-    known = {name: j for j, name in enumerate(names)}
-    labels = a.categories["bin"].tolist()
-    if len(known) == len(names) and set(labels) <= set(known):
-        return np.array([known[label] for label in labels], dtype=np.int64)
+    times = Counter(names)
+    alone = {name: j for j, name in enumerate(names) if times[name] == 1}
     # bins so narrow that their labels are alike: a mean lies between the edges of its bin
     inner = np.array(a.settings["edges"][1:-1]) - 1e-9
-    return np.searchsorted(inner, a.categories["mean_score"].to_numpy(dtype=np.float64), side="right")
+    by_mean = np.searchsorted(inner, a.categories["mean_score"].to_numpy(dtype=np.float64), side="right")
+    told = [alone.get(label, int(j)) for label, j in zip(a.categories["bin"].tolist(), by_mean)]
+    return np.array(told, dtype=np.int64)
 
 
-def _row(label: str, chosen: pd.DataFrame, rho: float) -> tuple[Any, ...]:
+def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple[Any, ...]:
     if len(chosen) < 2:
         return (label, len(chosen), *[np.nan] * 3, "", np.nan, "", np.nan)
     rate = chosen["outcome_rate"].to_numpy(dtype=np.float64)
     score = chosen["mean_score"].to_numpy(dtype=np.float64)
     size = np.log(np.maximum(rate, rho))
-    top, bottom = int(size.argmax()), int(size.argmin())
-    if top == bottom:  # all alike
+    ranked = rate if own_rates else size
+    top, bottom = int(ranked.argmax()), int(ranked.argmin())
+    if top == bottom and not own_rates:  # all alike
         bottom = 1
     least, most = (chosen[end].to_numpy(dtype=np.float64) + score for end in ("low", "high"))
     below, above = (np.log(np.maximum(end, rho)) for end in (least, most))

@@ -53,14 +53,22 @@ class Bins:
     def label(self, bin_index: int) -> str:
         """Write a bin as an interval, such as "[0.1, 0.2)"."""
         low, high = from_grid(self.edges[bin_index : bin_index + 2])
-        closing = "]" if bin_index == len(self) - 1 else ")"
-        return f"[{low:.4g}, {high:.4g}{closing}"
+        return bin_label(low, high, last=bin_index == len(self) - 1)
 
     def __repr__(self) -> str:
         return f"Bins({self.kind}, {len(self)} bins)"
 
 
 Binning = str | Sequence[float] | FloatArray | Bins
+
+
+def bin_label(low: float, high: float, *, last: bool) -> str:
+    """A bin as an interval; the last one is closed.
+
+    >>> bin_label(0.1, 0.2, last=False)
+    '[0.1, 0.2)'
+    """
+    return f"[{low:.4g}, {high:.4g}{']' if last else ')'}"
 
 
 def uniform(n_bins: int) -> Bins:

@@ -17,6 +17,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # the way data takes, from top to bottom; a module imports only from its own layer or one above
 LAYERS = [
     "errors",
+    "numbers",
     "interrupts",
     "core",
     "data",
@@ -190,6 +191,18 @@ def _find(name):
             module = getattr(module, part)
         else:
             module = importlib.import_module(f"{module.__name__}.{part}")
+
+
+def test_a_public_name_stands_for_one_thing():
+    """Commands aside, which are called as what they do is called."""
+    seen = {}
+    for path in SOURCES:
+        if "cli" in path.relative_to(ROOT / "src" / "propcal").parts:
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                assert node.name not in seen, f"{node.name}: {seen.get(node.name)} and {path}"
+                seen[node.name] = path
 
 
 def test_few_modules_know_data_frames():

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import propcal
-from propcal.auditing.verdict import worst_categories
+from propcal.auditing.conclusions import worst_categories
 from propcal.output.terminal import audit_text, plain
 
 

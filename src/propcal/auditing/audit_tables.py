@@ -12,14 +12,8 @@ from scipy.stats import norm
 
 from propcal.auditing.chance import Noise
 from propcal.auditing.debiased import Debiased
-from propcal.auditing.hypothesis_tests import (
-    CATEGORIES,
-    INSUFFICIENT,
-    SIGNIFICANCE,
-    UNTESTED,
-    WITHIN,
-    CalibrationTest,
-)
+from propcal.auditing.finding_names import INSUFFICIENT, LEFT_OUT, TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
+from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, CalibrationTest
 from propcal.auditing.intervals import CONFIDENCE, wilson_interval
 from propcal.auditing.loss_intervals import Limits, Loss
 from propcal.auditing.profile import MEASURES, Profile
@@ -27,7 +21,6 @@ from propcal.core.categories import Categories
 from propcal.core.criterion import proportional
 
 POWER = 0.8
-TOO_LOW, TOO_HIGH, LEFT_OUT = "too low", "too high", "left out"
 
 
 def losses_frame(losses: Sequence[Loss]) -> pd.DataFrame:

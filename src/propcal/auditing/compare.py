@@ -12,7 +12,7 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit, assemble
 from propcal.auditing.findings import AuditSettings, Findings, find
-from propcal.auditing.loss_intervals import LOSSES
+from propcal.auditing.measure_names import LOSSES
 from propcal.auditing.paired import loss_difference, mean_square_difference, person_differences
 from propcal.auditing.sample import Sample
 from propcal.auditing.verdict import fitting_note

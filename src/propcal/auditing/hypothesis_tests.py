@@ -22,12 +22,6 @@ from propcal.core.grid import BoolArray, FloatArray
 SIGNIFICANCE = 0.05
 SMALL_VARIANCE = 25.0  # of the number of outcomes, below which its distribution is computed exactly
 CATEGORIES = "largest gap of all categories"
-BEYOND, WITHIN, INSUFFICIENT, UNTESTED = (
-    "miscalibrated beyond noise",
-    "within noise",
-    "insufficient data",
-    "not tested",
-)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ import numpy as np
 
 from propcal.auditing.chance import Noise
 from propcal.auditing.intervals import CONFIDENCE, exact_interval
+from propcal.auditing.measure_names import LOSSES
 from propcal.core.categories import Categories
 from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.losses import largest_log_ratio
-
-LOSSES = ("mc", "pmc", "dc")
 
 
 @dataclass(frozen=True)

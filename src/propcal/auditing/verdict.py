@@ -6,25 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit_tables import TOO_HIGH, TOO_LOW
+from propcal.auditing.conclusions import Conclusions, Direction, Place, Unnoticed, WrongGroup
+from propcal.auditing.finding_names import BEYOND, INSUFFICIENT, UNTESTED, WITHIN
 from propcal.auditing.findings import Findings
-from propcal.auditing.hypothesis_tests import (
-    BEYOND,
-    CATEGORIES,
-    INSUFFICIENT,
-    UNTESTED,
-    WITHIN,
-    CalibrationTest,
-)
+from propcal.auditing.hypothesis_tests import CalibrationTest
+from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
 from propcal.core.atoms import Atoms
 from propcal.core.grid import UNIT
 from propcal.core.rounding import loss_bounds
+from propcal.numbers import IN_TEXT, are, known, noun, p_equals, percent_of, rough_percent
 
 MOST_NAMED = 3
 EVERY_HUNDRED = " outcomes for every 100 that it expects)"
+NOT_TESTED = "Not tested: "
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,103 +53,84 @@ def verdict_of(
     """Put the tests into words; `untested` says why there are none, if there are none."""
     table = pd.DataFrame(tests, columns=list(CalibrationTest.__dataclass_fields__))
     if untested:
-        return Verdict(UNTESTED, f"Not tested: {untested}.", table)
-    if not any(test.rejected for test in tests):
-        chosen = groups["kept"] & (groups["finding"] == WITHIN)
-        if not chosen.iloc[1:].any() and (len(groups) > 1 or not chosen.any()):
-            return Verdict(INSUFFICIENT, _insufficient(groups, min_people), table)
-        return Verdict(WITHIN, _within(groups, categories), table)
-    smallest = min(test.adjusted_p for test in tests)
-    chance = f"p = {smallest:.2g}" if smallest >= 1e-4 else "p < 0.0001"
-    text = f"The score is miscalibrated beyond noise ({chance}, corrected for the number of tests). "
-    parts = [_who(groups, finding) for finding in (TOO_HIGH, TOO_LOW)]
-    text += " ".join(part for part in parts if part)
-    if not any(parts) or any(test.rejected for test in tests if test.test == CATEGORIES):
-        text += (" " if any(parts) else "") + _where(categories)
-    return Verdict(BEYOND, text.strip(), table)
+        return Verdict(UNTESTED, f"{NOT_TESTED}{untested}.", table)
+    found = Conclusions.of(table, groups, categories)
+    if any(test.rejected for test in tests):
+        return Verdict(BEYOND, _beyond(found), table)
+    judged = groups["kept"] & (groups["finding"] == WITHIN)
+    if not judged.iloc[1:].any() and (found.groups or not judged.any()):
+        return Verdict(INSUFFICIENT, _insufficient(found, min_people), table)
+    return Verdict(WITHIN, _within(found), table)
 
 
-def _who(groups: pd.DataFrame, finding: str) -> str:
+def _beyond(found: Conclusions) -> str:
+    parts = [_who(direction) for direction in found.directions]
+    if not parts or found.gap_rejected:
+        parts.append(_where(found.worst))
+    chance = p_equals(found.smallest_p)
+    first = f"The score is miscalibrated beyond noise ({chance}, corrected for the number of tests)."
+    return " ".join([first, *filter(None, parts)])
+
+
+def _who(direction: Direction) -> str:
     """For whom the score is too high (or too low), the largest error first."""
-    chosen = groups[groups["finding"] == finding]
-    if chosen.empty:
-        return ""
-    ratio = chosen["observed_expected"].to_numpy(dtype=np.float64)
-    size = np.abs(np.log(np.clip(np.where(np.isnan(ratio), 1.0, ratio), 1e-3, 1e3)))
-    order = np.lexsort((-size, np.isnan(ratio)))  # numbers may be hidden, or nothing was expected
-    rows = chosen.to_dict("records")
-    named = [_named(rows[i]) for i in order[:MOST_NAMED]]
-    named[1:] = [text.replace(EVERY_HUNDRED, ")") for text in named[1:]]
-    if len(order) > MOST_NAMED:
-        more = len(order) - MOST_NAMED
-        named.append(f"{more} more group{'s' if more > 1 else ''}")
-    listed = " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
-    return f"It is {finding} for {listed}."
+    groups, more = direction.by_ratio[:MOST_NAMED], len(direction.by_ratio) - MOST_NAMED
+    names = [_named(group) for group in groups]
+    names[1:] = [text.replace(EVERY_HUNDRED, ")") for text in names[1:]]
+    if more > 0:
+        names.append(f"{more} more {noun(more, 'group')}")
+    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"It is {direction.finding} for {listed}."
 
 
-def _named(group: dict[str, Any]) -> str:
+def _named(group: WrongGroup) -> str:
     """A group, and by how much the score is off; nothing of what is hidden."""
-    ratio, outcomes = group["observed_expected"], group["positives"]
-    if not pd.isna(ratio):
-        return f"{group['group']} ({100 * ratio:.0f}{EVERY_HUNDRED}"
-    if not pd.isna(outcomes) and group["mean_score"] == 0:
-        return f"{group['group']} ({outcomes:,.0f} with the outcome, none expected)"
-    return str(group["group"])
+    if known(group.observed_expected):
+        return f"{group.name} ({IN_TEXT.per_100(group.observed_expected, 0)}{EVERY_HUNDRED}"
+    if known(group.positives) and group.mean_score == 0:
+        return f"{group.name} ({IN_TEXT.whole(group.positives)} with the outcome, none expected)"
+    return group.name
 
 
-def worst_categories(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
-    """Eligible categories: those surely wrong first, then by their gap as a share of the detectable one."""
-    eligible = categories[categories["eligible"] & categories["gap"].notna()]
-    sure = (eligible["low"] > 0) | (eligible["high"] < 0)
-    ranked = eligible.assign(beyond=sure, relative=(eligible["gap"].abs() / eligible["detectable_gap"]))
-    ranked = ranked.fillna({"relative": ranked["gap"].abs()})  # no noise known: by the gap itself
-    return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
-
-
-def _where(categories: pd.DataFrame) -> str:
+def _where(worst: Place | None) -> str:
     """The category whose gap stands out most."""
-    worst = worst_categories(categories, 1)
-    if worst.empty:
+    if worst is None:
         return ""
-    row = worst.iloc[0]
+    said, had = IN_TEXT.per_100(worst.mean_score), IN_TEXT.per_100(worst.outcome_rate)
     return (
-        f"The gap that stands out most: {row['group']} with scores in {row['bin']}, where the score says "
-        f"{100 * row['mean_score']:.1f} and {100 * row['outcome_rate']:.1f} of 100 people had the outcome."
+        f"The gap that stands out most: {worst.group} with scores in {worst.bin}, where the score says "
+        f"{said} and {had} of 100 people had the outcome."
     )
 
 
-def _insufficient(groups: pd.DataFrame, min_people: int) -> str:
-    n = len(groups) - 1
+def _insufficient(found: Conclusions, min_people: int) -> str:
     text = "Insufficient data: "
-    if not n or groups["finding"].iloc[0] != WITHIN:
+    if not found.groups or found.together != WITHIN:
         return f"{text}there are fewer than {min_people} people, so that nothing can be said of the score."
-    each = "the group is" if n == 1 else f"each of the {n:,} groups is"
+    each = "the group is" if found.groups == 1 else f"each of the {found.groups:,} groups is"
     return (
         f"{text}{each} too small to be judged (fewer than {min_people} people, or below gamma). Of everybody "
         "together these people do not show that the score is wrong; for whom it may be cannot be said."
     )
 
 
-def _within(groups: pd.DataFrame, categories: pd.DataFrame) -> str:
-    tested = groups[groups["finding"] == WITHIN]
-    everybody = groups["people"].iloc[0]
-    people = "these" if everybody is None else f"{int(everybody):,}"
-    text = (
-        f"Within noise: {people} people do not show that the score is wrong for "
-        f"{'everybody' if len(tested) == 1 else f'any of the {len(tested) - 1:,} groups tested'}. "
+def _within(found: Conclusions) -> str:
+    people = "these" if found.people is None else IN_TEXT.count(found.people)
+    whom = "everybody" if found.tested == 1 else f"any of the {found.tested - 1:,} groups tested"
+    first = f"Within noise: {people} people do not show that the score is wrong for {whom}."
+    parts = [first, _no_proof(found.unnoticed)]
+    if found.untold:
+        parts.append(f"{found.untold:,} of {found.categories:,} categories have too few people to say.")
+    return " ".join(parts)
+
+
+def _no_proof(unnoticed: Unnoticed | None) -> str:
+    if unnoticed is None:
+        return ""
+    return (
+        f"That is no proof that it is right: for {unnoticed.group} it would have to be off by "
+        f"{rough_percent(unnoticed.share)} of the expected number to be noticed."
     )
-    error = tested["detectable_error"].to_numpy(dtype=np.float64)
-    if np.isfinite(error).any():
-        worst = int(np.nanargmax(error))
-        share = f"some {100 * error[worst]:.0f}" if error[worst] >= 0.01 else "less than 1"
-        text += (
-            f"That is no proof that it is right: for {tested['group'].iloc[worst]} it would have to be off "
-            f"by {share} % of the expected number to be noticed."
-        )
-    untold = int((~categories["eligible"]).sum())
-    if untold:
-        text += f" {untold:,} of {len(categories):,} categories have too few people to say."
-    return text
 
 
 def rounding_note(found: Findings) -> str:
@@ -168,8 +145,8 @@ def rounding_note(found: Findings) -> str:
         found.atoms, found.table, rho=rule.rho, min_share=found.min_share, min_people=rule.min_people
     )
     told = ", ".join(
-        f"{name} from {low:.4g} to {high:.4g}"
-        for name, (low, high) in (("MC loss", b.mc), ("PMC loss", b.pmc), ("DC loss", b.dc))
+        f"{MEASURE_NAMES[loss].name} from {low:.4g} to {high:.4g}"
+        for loss, (low, high) in zip(LOSSES, (b.mc, b.pmc, b.dc))
     )
     return (
         f"Scores are rounded to 2**-{bits}. In the same bins the exact ones have {told}: of "
@@ -192,7 +169,7 @@ def notes_of(found: Findings) -> tuple[str, ...]:
         notes.append(missing_note(attribute, count, atoms.n_people, alone=alone))
     if collection.left_out:
         notes.append(
-            f"{counted(len(collection.left_out), 'group')} left out (share below gamma="
+            f"{are(len(collection.left_out), 'group')} left out (share below gamma="
             f"{found.rule.gamma:g}, or a missing value): listed, not judged."
         )
     ends = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
@@ -222,19 +199,10 @@ def fitting_note(fitted: bool, name: str = "The correction") -> str:
     return f"{name} was not fitted to exactly these people; whether some were among them cannot be seen."
 
 
-def counted(n: int, thing: str) -> str:
-    """A number of things, in words that agree.
-
-    >>> counted(1, "group"), counted(1234, "group")
-    ('1 group is', '1,234 groups are')
-    """
-    return f"{n:,} {thing} is" if n == 1 else f"{n:,} {thing}s are"
-
-
 def missing_note(attribute: str, count: int | None, n_people: int, *, alone: bool) -> str:
     """For how many people an attribute is missing; None if that is hidden."""
     kept = "they are a group of their own" if alone else "they are in no group of it"
-    some = "some people" if count is None else f"{count:,} people ({100 * count / n_people:.1f} %)"
+    some = "some people" if count is None else f"{count:,} people ({percent_of(count, n_people)})"
     return f"{attribute} is missing for {some}; {kept}."
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from propcal.auditing.finding_names import BEYOND
 from propcal.cli import options as o
-from propcal.cli.fail_on import BEYOND_NOISE, Threshold, thresholds
+from propcal.cli.fail_on import Threshold, thresholds
 from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines, working
 from propcal.errors import InputError
@@ -177,7 +178,7 @@ def audit(
         _show(shown)
         if written := [str(path) for path in (html, markdown, output) if path is not None]:
             typer.echo(f"Written: {', '.join(written)}\n")
-        if model is None and result.verdict.conclusion == BEYOND_NOISE:
+        if model is None and result.verdict.conclusion == BEYOND:
             typer.echo(f"To correct it:\n  {_then(files, columns, said)}")
     _end(limits, result, shown)
 

@@ -11,7 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
 from propcal.errors import InputError
+from propcal.numbers import IN_TEXT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +93,7 @@ def demo(
         f"that is not told race or gender, {len(adjust):,} to correct its scores, "
         f"{len(held_out):,} held out.\n"
     )
-    console.print(comparison(held_out, scores, alpha))
+    console.print(losses_table(held_out, scores, alpha))
     console.print(EXPLANATION)
     console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"]))
     console.print(f"{' '.join(methods['PMCBoost'].certificate_.sentences())}\n", markup=False)
@@ -159,7 +161,7 @@ def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], FloatArray]:
     return score
 
 
-def comparison(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: float) -> Table:
+def losses_table(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: float) -> Table:
     """The losses of each score on held-out people."""
     from sklearn.metrics import brier_score_loss, roc_auc_score
 
@@ -168,14 +170,15 @@ def comparison(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: flo
     from propcal.metrics import CategoryRule
 
     table = Table(title="Held-out people", title_justify="left")
-    for heading in ("", "MC loss", "PMC loss", "DC loss", "AUROC", "Brier"):
-        table.add_column(heading, justify="right" if heading else "left")
+    table.add_column("")
+    for heading in (*(MEASURE_NAMES[loss].name for loss in LOSSES), "AUROC", "Brier"):
+        table.add_column(heading, justify="right")
     y = held_out["admitted"]
     for name, score in scores.items():
         found = CategoryRule(alpha=alpha).table(rows_to_atoms(score, y, held_out[ATTRIBUTES]))
         numbers = [mc_of(found), pmc_of(found, 0.1), dc_of(found, 0.1)]
         numbers += [float(roc_auc_score(y, score)), float(brier_score_loss(y, score))]
-        table.add_row(name, *[f"{number:.3f}" for number in numbers])
+        table.add_row(name, *[IN_TEXT.decimal(number, 3) for number in numbers])
     return table
 
 
@@ -205,5 +208,6 @@ def most_improved(held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray
     for i in gained[before["eligible"]].nlargest(n).index:
         row = before.loc[i]
         percents = [row["outcome_rate"], row["mean_score"], after.loc[i, "outcome_rate"]]
-        table.add_row(row["group"], row["bin"], f"{row['people']:,}", *[f"{100 * p:.1f} %" for p in percents])
+        people = IN_TEXT.count(row["people"])
+        table.add_row(row["group"], row["bin"], people, *[IN_TEXT.percent(p) for p in percents])
     return table

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from propcal.auditing.finding_names import BEYOND, WITHIN
+from propcal.auditing.measure_names import LOSSES
 from propcal.errors import InputError
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -17,9 +19,7 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-LOSSES = ("mc", "pmc", "dc")
 NAMES = (*LOSSES, *(f"{loss}.low" for loss in LOSSES), "mc_rms", "pmc_rms")
-BEYOND_NOISE = "miscalibrated beyond noise"
 _FORM = re.compile(r"\s*([a-zA-Z_.]+)\s*(>=|<=|>|<)\s*([-+0-9.eE]+)\s*")
 
 
@@ -34,7 +34,7 @@ class Threshold:
     def undecided(self, audit: Any) -> str:
         """What a reader should know though nothing failed: there was no verdict to fail on."""
         conclusion = audit.verdict.conclusion
-        decided = self.name != "verdict" or conclusion in (BEYOND_NOISE, "within noise")
+        decided = self.name != "verdict" or conclusion in (BEYOND, WITHIN)
         return "" if decided else f"{self}: it is {conclusion}, which does not fail"
 
     def failure(self, audit: Any, shown: Any = None) -> str:
@@ -44,7 +44,7 @@ class Threshold:
         """
         if self.name == "verdict":
             conclusion = audit.verdict.conclusion
-            return f"the verdict is: {conclusion}" if conclusion == BEYOND_NOISE else ""
+            return f"the verdict is: {conclusion}" if conclusion == BEYOND else ""
         value = _value(audit, self.name)
         if math.isnan(value):
             return f"{self}: {self.name} is not known for these data"

@@ -15,7 +15,8 @@ import pandas as pd
 from propcal.auditing.audit import Audit
 from propcal.auditing.cell_counts import Counts
 from propcal.auditing.compare import Comparison
-from propcal.auditing.hypothesis_tests import CATEGORIES, UNTESTED, CalibrationTest
+from propcal.auditing.finding_names import UNTESTED
+from propcal.auditing.hypothesis_tests import CATEGORIES, CalibrationTest
 from propcal.auditing.verdict import Verdict, ends_note, missing_note, verdict_of
 from propcal.core.grid import BoolArray, check_number
 from propcal.disclosure.coarse_curves import bars_of_bins, everybody_curve, threshold_curve

@@ -41,6 +41,21 @@ def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
+def rounded(value: Any, digits: int = 6) -> Any:
+    """Six digits are enough for machines too, and four for points of curves; whole numbers stay whole.
+
+    >>> rounded({"gap": 0.123456789, "curve": [0.123456789, 20_000.0]})
+    {'gap': 0.123457, 'curve': [0.1235, 20000]}
+    """
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part, 4) for part in value]
+    if not isinstance(value, float):
+        return value
+    return int(value) if value == round(value) else float(f"{value:.{digits}g}")
+
+
 def audit_content(audit: Audit) -> dict[str, Any]:
     """What an audit says, as plain lists and dicts."""
     verdict = audit.verdict

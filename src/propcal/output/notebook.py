@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import Certificate
+from propcal.numbers import IN_NOTEBOOK
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -36,7 +38,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = []
     for row in rows:
         cells = [
-            f'<td class="propcal-number">{"" if value != value else f"{value:.3f}"}</td>'
+            f'<td class="propcal-number">{IN_NOTEBOOK.decimal(value, 3)}</td>'
             if isinstance(value, float)
             else f"<td>{escape(str(value))}</td>"
             for value in row
@@ -78,7 +80,8 @@ def certificate_html(certificate: Certificate) -> str:
         return _card("Certificate", words)
     columns = ["status", "group", "bin", "people", "outcome_rate", "mean_score", "standard_error"]
     rows = [
-        [*row[:3], f"{row[3]:,.0f}", *map(float, row[4:])] for row in frame[columns].itertuples(index=False)
+        [*row[:3], IN_NOTEBOOK.whole(row[3]), *map(float, row[4:])]
+        for row in frame[columns].itertuples(index=False)
     ]
     headings = ("", "group", "scores in", "people", "outcome rate", "mean score", "standard error")
     return _card("Certificate", words, _table(headings, rows))
@@ -104,29 +107,17 @@ def explanation_html(explanation: Explanation) -> str:
     )
 
 
-def _interval(low: float, high: float, digits: int = 2) -> str:
-    return "" if low != low or high != high else f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def _count(value: Any) -> str:
-    return "" if value is None or value != value else f"{int(value):,}"
-
-
-def _percent(value: float) -> str:
-    return "" if value != value else f"{100 * value:.1f} %"
-
-
 def audit_html(audit: Audit) -> str:
     """The verdict, the losses, the worst categories and the groups."""
-    from propcal.auditing.verdict import worst_categories
+    from propcal.auditing.conclusions import worst_categories
 
     losses = [
         (
-            str(name).upper(),
+            MEASURE_NAMES[str(name)].symbol,
             float(row["value"]),
             float(row["floor_median"]),
             float(row["floor_95"]),
-            _interval(row["low"], row["high"]),
+            IN_NOTEBOOK.interval(row["low"], row["high"]),
             row["where"],
         )
         for name, row in audit.losses.iterrows()
@@ -135,9 +126,9 @@ def audit_html(audit: Audit) -> str:
         (
             row["group"],
             row["bin"],
-            _count(row["people"]),
-            _percent(row["outcome_rate"]),
-            _percent(row["mean_score"]),
+            IN_NOTEBOOK.count(row["people"]),
+            IN_NOTEBOOK.percent(row["outcome_rate"]),
+            IN_NOTEBOOK.percent(row["mean_score"]),
             row["finding"],
         )
         for _, row in worst_categories(audit.categories).iterrows()
@@ -146,9 +137,9 @@ def audit_html(audit: Audit) -> str:
     groups = [
         (
             row["group"],
-            _count(row["people"]),
+            IN_NOTEBOOK.count(row["people"]),
             float(row["observed_expected"]),
-            _interval(row["observed_expected_low"], row["observed_expected_high"]),
+            IN_NOTEBOOK.interval(row["observed_expected_low"], row["observed_expected_high"]),
             row["finding"],
         )
         for _, row in kept.head(MOST_GROUPS).iterrows()
@@ -183,7 +174,7 @@ def comparison_html(comparison: Comparison) -> str:
             float(row["base"]),
             float(row["value"]),
             float(row["difference"]),
-            _interval(row["low"], row["high"], 3),
+            IN_NOTEBOOK.interval(row["low"], row["high"], 3),
         )
         for _, row in chosen.iterrows()
     ]

@@ -6,7 +6,6 @@ never read as markup, and without characters that would steer the terminal.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
+from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.numbers import IN_TEXT, known, plural
+
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
     from propcal.auditing.compare import Comparison
@@ -23,19 +26,7 @@ if TYPE_CHECKING:
 WORDS = ("", "group", "where", "why", "score", "measure")  # headings of columns that hold no numbers
 MOST_GROUPS = 25
 MOST_LEFT_OUT = 8
-MEASURE_NAMES = {
-    "mc": "MC loss",
-    "pmc": "PMC loss",
-    "dc": "DC loss",
-    "mc_mean_square": "MC, mean square without noise",
-    "pmc_mean_square": "PMC, mean square without noise",
-    "observed_expected": "observed / expected",
-    "brier": "Brier score",
-    "log_loss": "log loss",
-    "auroc": "AUROC",
-}
-LOSS_NAMES = {"mc": "MC", "pmc": "PMC", "dc": "DC"}
-STYLES = {"miscalibrated beyond noise": "bold red", "within noise": "bold green"}
+STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of the conclusion
 
 
 def audit_text(audit: Audit) -> RenderableType:
@@ -74,32 +65,6 @@ def plain(text: Any) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
-def number(value: float, digits: int = 3) -> str:
-    """A number, or a dash if it is not known."""
-    return "-" if _unknown(value) else f"{value:.{digits}f}"
-
-
-def percent(value: float) -> str:
-    """A share in percent, or a dash if it is not known."""
-    return "-" if _unknown(value) else f"{100 * value:.1f} %"
-
-
-def people(count: int | None) -> str:
-    """A number of people, which may be hidden."""
-    return "hidden" if count is None else f"{count:,}"
-
-
-def between(low: float, high: float, digits: int = 3, *, sign: str = "") -> str:
-    """An interval, or a dash if it is not known."""
-    if _unknown(low) or _unknown(high):
-        return "-"
-    return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"
-
-
-def _unknown(value: Any) -> bool:
-    return value is None or math.isnan(float(value))
-
-
 def _table(title: str, headings: Iterable[str]) -> Table:
     """A table in which words fold and numbers stand to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
@@ -120,7 +85,7 @@ def _row(table: Table, *cells: Any, style: str = "") -> None:
 
 def _verdict(audit: Audit) -> list[RenderableType]:
     conclusion = audit.verdict.conclusion
-    headline = Text(f"Verdict: {conclusion}", style=STYLES.get(conclusion, "bold"))
+    headline = Text(f"Verdict: {conclusion}", style=STYLES.get(HEADLINES[conclusion].tone, "bold"))
     return [headline, _said(plain(audit.verdict.text)), Text()]
 
 
@@ -128,10 +93,14 @@ def _losses(audit: Audit) -> RenderableType:
     headings = ("", "loss", "noise floor", "p", "interval", "where")
     table = _table("Losses: the worst of all categories", headings)
     for name, row in audit.losses.iterrows():
-        floor = "-" if _unknown(row["floor_95"]) else f"{row['floor_median']:.3f}, {row['floor_95']:.3f}"
-        loss, interval = number(row["value"]), between(row["low"], row["high"])
-        p = number(row["p_value"])
-        _row(table, LOSS_NAMES.get(str(name), name), loss, floor, p, interval, row["where"])
+        measure = MEASURE_NAMES[str(name)]
+        loss, p, *floors = (
+            IN_TEXT.decimal(row[column], measure.digits)
+            for column in ("value", "p_value", "floor_median", "floor_95")
+        )
+        floor = ", ".join(floors) if known(row["floor_95"]) else IN_TEXT.unknown
+        interval = IN_TEXT.interval(row["low"], row["high"], measure.digits)
+        _row(table, measure.symbol, loss, floor, p, interval, row["where"])
     said = (
         "MC: gap between outcome rate and mean score. PMC: the same as a share of the rate. DC: log-ratio of "
         "two groups' rates. Noise floor: what a perfect score would show here, median and 95th percentile; "
@@ -143,9 +112,9 @@ def _losses(audit: Audit) -> RenderableType:
 def _debiased(audit: Audit) -> list[RenderableType]:
     parts = []
     for name, row in audit.debiased.iterrows():
-        if not _unknown(row["rms"]):
-            interval = between(row["low"], row["high"])
-            parts.append(f"{LOSS_NAMES.get(str(name), name)} {row['rms']:.3f} ({interval})")
+        if known(row["rms"]):
+            rms, interval = IN_TEXT.decimal(row["rms"], 3), IN_TEXT.interval(row["low"], row["high"], 3)
+            parts.append(f"{MEASURE_NAMES[str(name)].symbol} {rms} ({interval})")
     if not parts:
         return []
     said = f"Typical gap after noise is taken off (root mean square): {'; '.join(parts)}."
@@ -153,7 +122,7 @@ def _debiased(audit: Audit) -> list[RenderableType]:
 
 
 def _categories(audit: Audit) -> list[RenderableType]:
-    from propcal.auditing.verdict import worst_categories  # brings pandas along
+    from propcal.auditing.conclusions import worst_categories  # brings pandas along
 
     worst = worst_categories(audit.categories)
     if not len(worst):
@@ -166,9 +135,9 @@ def _categories(audit: Audit) -> list[RenderableType]:
     table = _table(title, ("group", "scores in", "people", "had it", "said", "gap is in"))
     for _, row in worst.iterrows():
         marked = f"{row['group']} *" if row["beyond"] else row["group"]
-        rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
-        interval = between(row["low"], row["high"], 2, sign="+")
-        _row(table, marked, row["bin"], people(row["people"]), *rates, interval)
+        rates = (IN_TEXT.percent(row["outcome_rate"]), IN_TEXT.percent(row["mean_score"]))
+        interval = IN_TEXT.interval(row["low"], row["high"], 2, "+")
+        _row(table, marked, row["bin"], IN_TEXT.count(row["people"]), *rates, interval)
     said = "Had it: share with the outcome. Said: mean score."
     said += " *: beyond what noise allows." if sure else ""
     return [table, _said(said), Text()]
@@ -179,10 +148,11 @@ def _groups(audit: Audit) -> list[RenderableType]:
     headings = ("group", "people", "had it", "said", "O/E", "O/E is in")
     table = _table("Groups: observed / expected outcomes, 1 is right", headings)
     for _, row in audit.groups[kept].head(MOST_GROUPS).iterrows():
-        rates = (percent(row["outcome_rate"]), percent(row["mean_score"]))
-        interval = between(row["observed_expected_low"], row["observed_expected_high"], 2)
-        marked = f"{row['group']} *" if row["finding"] in ("too high", "too low") else row["group"]
-        _row(table, marked, people(row["people"]), *rates, number(row["observed_expected"], 2), interval)
+        rates = (IN_TEXT.percent(row["outcome_rate"]), IN_TEXT.percent(row["mean_score"]))
+        ratio = IN_TEXT.decimal(row["observed_expected"])
+        interval = IN_TEXT.interval(row["observed_expected_low"], row["observed_expected_high"])
+        marked = f"{row['group']} *" if row["finding"] in (TOO_HIGH, TOO_LOW) else row["group"]
+        _row(table, marked, IN_TEXT.count(row["people"]), *rates, ratio, interval)
     more = _more(int(kept.sum()) - MOST_GROUPS)
     said = (
         "*: beyond noise, corrected for the number of groups. Each interval stands for itself: one in twenty "
@@ -194,10 +164,9 @@ def _groups(audit: Audit) -> list[RenderableType]:
 def _left_out(groups: Any) -> list[RenderableType]:
     if not len(groups):
         return []
-    title = f"Left out: {len(groups):,} group{'s' if len(groups) > 1 else ''}"
-    table = _table(title, ("group", "why", "people"))
+    table = _table(f"Left out: {plural(len(groups), 'group')}", ("group", "why", "people"))
     for _, row in groups.head(MOST_LEFT_OUT).iterrows():
-        _row(table, row["group"], row["reason"], people(row["people"]))
+        _row(table, row["group"], row["reason"], IN_TEXT.count(row["people"]))
     return [table, *_more(len(groups) - MOST_LEFT_OUT), Text()]
 
 
@@ -215,9 +184,11 @@ def _differences(comparison: Comparison) -> RenderableType:
         title = f"{plain(name)} against {plain(names[0])}"
         table = _table(title, ("measure", "before", "after", "difference", "interval"))
         for _, row in chosen[overall].iterrows():
-            numbers = (number(row["base"]), number(row["value"]), number(row["difference"]))
-            measure = MEASURE_NAMES.get(row["measure"], row["measure"])
-            _row(table, measure, *numbers, between(row["low"], row["high"]))
+            measure = MEASURE_NAMES[row["measure"]]
+            numbers = [
+                IN_TEXT.decimal(row[column], measure.digits) for column in ("base", "value", "difference")
+            ]
+            _row(table, measure.name, *numbers, IN_TEXT.interval(row["low"], row["high"], measure.digits))
         parts += [table, Text(), *_group_differences(chosen[~overall])]
     return Group(*parts)
 
@@ -233,9 +204,9 @@ def _group_differences(differences: Any) -> list[RenderableType]:
     table = _table("Group by group: observed / expected, and the change of the Brier score", headings)
     for name, row in ratio.head(MOST_GROUPS).iterrows():
         change = brier.loc[name]
-        ratios = (number(row["base"], 2), number(row["value"], 2))
-        interval = between(change["low"], change["high"], sign="+")
-        _row(table, name, *ratios, f"{change['difference']:+.3f}", interval)
+        ratios = (IN_TEXT.decimal(row["base"]), IN_TEXT.decimal(row["value"]))
+        interval = IN_TEXT.interval(change["low"], change["high"], 3, "+")
+        _row(table, name, *ratios, IN_TEXT.decimal(change["difference"], 3, "+"), interval)
     return [table, *_more(len(ratio) - MOST_GROUPS), Text()]
 
 

@@ -14,7 +14,7 @@ from propcal import __version__
 from propcal.data.cohorts import N_VISITS
 from propcal.paper.admissions.settings import MODELS, N_SEEDS, PAPER_RULE, RULE
 from propcal.paper.claims import AGREES, DIFFERS, NOT_YET, Judgement, judge_all
-from propcal.paper.claims.claims_table import by_sizes, counted
+from propcal.paper.claims.claims_table import by_sizes, verdict_counts
 from propcal.paper.figures import PaperFigure, pictures
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.paper_tables import TABLES, Table
@@ -91,7 +91,7 @@ class Reproduction:
             whole=self.evidence.about.get("rows") == N_VISITS,
             judged=self.judged,
             signs=SIGNS,
-            counted=counted(self.judged),
+            counted=verdict_counts(self.judged),
             by_sizes=by_sizes(self.judged),
             n_sized=sum(j.depends_on_sizes for j in self.judged),
             few=too_few(tests(trials)),

@@ -16,7 +16,7 @@ from paths import ROOT
 from propcal import PMCBoost, audit, compare
 from propcal.cli import main
 from propcal.errors import InputError
-from propcal.output.numbers import per_100
+from propcal.numbers import ON_PAGE
 from propcal.output.report.render import html, markdown
 from propcal.output.report.summary import summarise
 
@@ -128,8 +128,8 @@ def test_the_verdict_is_two_sentences_and_says_by_how_much(found):
         for named in direction.named:
             row = groups.loc[named.group]
             assert row["finding"] == direction.finding
-            assert named.expected == per_100(row["mean_score"])
-            assert named.observed == per_100(row["outcome_rate"])
+            assert named.expected == ON_PAGE.per_100(row["mean_score"])
+            assert named.observed == ON_PAGE.per_100(row["outcome_rate"])
     assert len(high.named) + len(high.others) == (groups["finding"] == "too high").sum()
     assert top.cannot_tell
     assert top.next_steps
@@ -152,7 +152,10 @@ def test_values_shown_are_those_of_the_audit(found, page):
         assert cells[0] == category["group"]
         assert cells[1] == category["bin"]
         assert cells[3] == f"{category['people']:,}"
-        assert cells[4:6] == [per_100(category["mean_score"]), per_100(category["outcome_rate"])]
+        assert cells[4:6] == [
+            ON_PAGE.per_100(category["mean_score"]),
+            ON_PAGE.per_100(category["outcome_rate"]),
+        ]
 
 
 def test_the_same_audit_gives_the_same_page(found):

@@ -9,6 +9,7 @@ import typer
 
 from propcal.cli.paper.folder import ForceFiles, said
 from propcal.cli.screen import working
+from propcal.numbers import percent_of
 
 if TYPE_CHECKING:
     from propcal.paper.cohort.cohort import MimicCohort
@@ -65,12 +66,12 @@ def cohort(
         say("Writing...")
         found.save(output)
         table = prevalence(found.visits)
-    said(sentences(found))
+    said(cohort_sentences(found))
     Console().print(prevalence_text(table, name="this cohort"))
     said(["", "The file holds personal data: keep it where MIMIC's licence lets you keep MIMIC."], [output])
 
 
-def sentences(found: MimicCohort) -> list[str]:
+def cohort_sentences(found: MimicCohort) -> list[str]:
     """What was kept and what not, in words with numbers."""
     from propcal.data.cohorts import N_VISITS
 
@@ -78,7 +79,7 @@ def sentences(found: MimicCohort) -> list[str]:
     n = len(found.table)
     lines = [f"{found.n_stays:,} stays (MIMIC {found.layout}), rule: {found.rule}"]
     lines += [f"  - {count:,} {why}" for why, count in found.dropped.items()]
-    lines.append(f"  = {n:,} visits, {sum(admitted):,} admitted ({100 * sum(admitted) / n:.1f} %).")
+    lines.append(f"  = {n:,} visits, {sum(admitted):,} admitted ({percent_of(sum(admitted), n)}).")
     if found.rule == "paper":
         lines.append(f"The paper has {N_VISITS:,} visits, from version 1.0.")
     return [*lines, *_made_missing(found), *found.notes, ""]

@@ -133,7 +133,7 @@ def reproduction(
     Example: propcal paper reproduction admissions.sqlite -o docs/reproduction.md
     """
     from propcal.output.files.whole_file import check_target
-    from propcal.paper.claims.claims_table import by_sizes, counted
+    from propcal.paper.claims.claims_table import by_sizes, verdict_counts
     from propcal.paper.figure_file import new_figure
     from propcal.paper.figures import FILES
     from propcal.paper.reproduction import IMAGES, Reproduction, images_from
@@ -151,7 +151,7 @@ def reproduction(
         output.parent.mkdir(parents=True, exist_ok=True)
         _write_text(output, page.markdown(images_from(output, folder)))
     _say_about(evidence, *filter(None, [page.no_table_1]))
-    said([counted(page.judged), by_sizes(page.judged)], [output, *files])
+    said([verdict_counts(page.judged), by_sizes(page.judged)], [output, *files])
 
 
 def _read(store: Path) -> Evidence:

@@ -46,10 +46,10 @@ def simulation(
         save_figure(plot_simulation(found), files[0])
         for path, frame in zip(files[1:], frames):
             save_table(frame, path)
-    said(sentences(found), files)
+    said(simulation_sentences(found), files)
 
 
-def sentences(found: Simulation) -> list[str]:
+def simulation_sentences(found: Simulation) -> list[str]:
     """The claim of the figure, in words with numbers."""
     claim = found.claim()
     lines = [

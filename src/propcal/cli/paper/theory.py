@@ -44,10 +44,10 @@ def theory(
         for picture, table, frame, plot in zip(files[::2], files[1::2], frames, plots):
             save_figure(plot(frame), picture)
             save_table(frame, table)
-    said(sentences(alpha, rho), files)
+    said(theory_sentences(alpha, rho), files)
 
 
-def sentences(alpha: float, rho: float) -> list[str]:
+def theory_sentences(alpha: float, rho: float) -> list[str]:
     """What the pictures show, in words with numbers."""
     from propcal import bounds
     from propcal.paper.theory.theory import FEASIBLE_ALPHA, crossing

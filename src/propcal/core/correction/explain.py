@@ -11,6 +11,7 @@ from propcal.core.bin_search import bin_of
 from propcal.core.compiled import compiled
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, check_number, from_grid, to_grid
+from propcal.numbers import IN_TEXT, noun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,18 +73,20 @@ class Explanation:
     def sentence(self, person: int = 0) -> str:
         """What happened to one person's score, for a reader who does not know the algorithm."""
         steps = self.steps_of(person)
-        raw, corrected = self.score[person], self.corrected[person]
+        raw, corrected = (IN_TEXT.decimal(score[person], 3) for score in (self.score, self.corrected))
         new = " This combination of attributes was not seen in fitting." if self.unseen[person] else ""
         if not steps:
-            return f"The score of {raw:.3f} stays as it is: no update applies to it.{new}"
+            return f"The score of {raw} stays as it is: no update applies to it.{new}"
         told = sorted(range(len(steps)), key=lambda i: -abs(steps[i][2]))[:MOST_IN_A_SENTENCE]
         parts = [_reason(*steps[i]) for i in sorted(told)]
         rest = sum(step[2] for i, step in enumerate(steps) if i not in told)
         story = "; then ".join(parts)
         if len(steps) > len(told):
             many = len(steps) - len(told)
-            story += f"; {many} smaller change{'s' if many > 1 else ''} between them made {rest:+.3f}"
-        return f"The score of {raw:.3f} becomes {corrected:.3f}. It is {story}.{new}"
+            story += (
+                f"; {many} smaller {noun(many, 'change')} between them made {IN_TEXT.decimal(rest, 3, '+')}"
+            )
+        return f"The score of {raw} becomes {corrected}. It is {story}.{new}"
 
     def sentences(self) -> list[str]:
         """The sentence of each person."""
@@ -108,13 +111,14 @@ class Explanation:
 
 def _reason(group: str, label: str, shift: float) -> str:
     direction, rate = ("raised", "more") if shift > 0 else ("lowered", "less")
+    by = IN_TEXT.decimal(abs(shift), 3)
     if group == START:
         return (
-            f"{direction} by {abs(shift):.3f} by the smooth start, because people with such scores in this "
+            f"{direction} by {by} by the smooth start, because people with such scores in this "
             f"person's groups, large and small, had the outcome {rate} often than scored"
         )
     return (
-        f"{direction} by {abs(shift):.3f} because people in the group {group} with scores in {label} had "
+        f"{direction} by {by} because people in the group {group} with scores in {label} had "
         f"the outcome {rate} often than scored"
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from propcal.core.bins import Bins
 from propcal.core.grid import FloatArray
 from propcal.core.groups.groups import Collection
+from propcal.numbers import IN_TEXT, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +132,7 @@ class Certificate:
         updates = self.n_updates - self.smooth
         steps = ["a smooth start"] * self.smooth
         if updates or not self.smooth:
-            steps.append(f"{updates:,} update{'s' * (updates != 1)}")
+            steps.append(plural(updates, "update"))
         return f"Changed by {' and '.join(steps)}, fitted to {self.n_people:,} people."
 
     def _why_no_change(self) -> str:
@@ -151,11 +152,7 @@ class Certificate:
         """The worst of the categories that are not within alpha, a line each."""
         frame = self.to_frame()
         frame = frame[frame["status"] != WITHIN_ALPHA]
-        lines = [
-            f"{row.status:<12}  {row.group}, scores in {row.bin}: {row.people:,.0f} people, "
-            f"rate {row.outcome_rate:.3f}, score {row.mean_score:.3f} +- {row.standard_error:.3f}"
-            for row in frame.head(MOST_LISTED).itertuples()
-        ]
+        lines = [_line(row) for row in frame.head(MOST_LISTED).to_dict("records")]
         more = len(frame) - len(lines)
         return [*lines, f"... and {more:,} more; see to_frame()"] if more else lines
 
@@ -166,3 +163,14 @@ class Certificate:
 
     def __repr__(self) -> str:
         return "\n".join([*self.sentences(), *(f"  {line}" for line in self.listed())])
+
+
+def _line(category: dict[Any, Any]) -> str:
+    """A category with its numbers."""
+    rate, score, error = (
+        IN_TEXT.decimal(category[name], 3) for name in ("outcome_rate", "mean_score", "standard_error")
+    )
+    return (
+        f"{category['status']:<12}  {category['group']}, scores in {category['bin']}: "
+        f"{IN_TEXT.whole(category['people'])} people, rate {rate}, score {score} +- {error}"
+    )

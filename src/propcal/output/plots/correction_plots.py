@@ -11,6 +11,7 @@ from propcal.core.correction.explain import Explanation
 from propcal.core.grid import UNIT, from_grid
 from propcal.core.groups.groups import pattern_name
 from propcal.errors import InputError
+from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import COLORS, STYLES, axes, require_matplotlib, short
 
 UP, DOWN = "#D55E00", "#0072B2"
@@ -87,11 +88,13 @@ def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = Non
     ax.barh(0, raw, color="0.75", height=0.6)
     for row, (*_, shift) in enumerate(steps, start=1):
         ax.barh(row, shift, left=place[row - 1], color=UP if shift > 0 else DOWN, height=0.6)
-        ax.text(max(place[row - 1 : row + 1]), row, f" {shift:+.3f}", va="center", fontsize=8)
+        ax.text(
+            max(place[row - 1 : row + 1]), row, f" {IN_TEXT.decimal(shift, 3, '+')}", va="center", fontsize=8
+        )
         ax.plot([place[row - 1]] * 2, [row - 1 + 0.3, row + 0.3], color="0.5", lw=0.8)
     ax.barh(len(steps) + 1, corrected, color="0.45", height=0.6)
     for row, value in ((0, raw), (len(steps) + 1, corrected)):
-        ax.text(value, row, f" {value:.3f}", va="center", fontsize=8)
+        ax.text(value, row, f" {IN_TEXT.decimal(value, 3)}", va="center", fontsize=8)
     ax.set_yticks(range(len(labels)), labels, fontsize=8)
     ax.invert_yaxis()
     ax.set_xlim(0, min(1.0, 1.25 * max(place.max(), corrected, 0.05)))

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import LEFT_OUT, TOO_HIGH, TOO_LOW
 from propcal.auditing.compare import Comparison
-from propcal.auditing.hypothesis_tests import INSUFFICIENT, UNTESTED, WITHIN
+from propcal.auditing.finding_names import INSUFFICIENT, LEFT_OUT, TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
+from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import (
     COLORS,
     HATCH,
@@ -150,7 +150,8 @@ def _ratio_axis(ax: Any, tables: Sequence[pd.DataFrame]) -> tuple[float, float]:
 def _in_figures(row: dict[Any, Any]) -> str:
     """The ratio and its interval, as a table would have them."""
     value, low, high = (float(row[name]) for name in RATIO)
-    return f"{value:.2f} ({low:.2f} to {high:.2f})" if np.isfinite(low) else f"{value:.2f}"
+    ratio = IN_TEXT.decimal(value)
+    return f"{ratio} ({IN_TEXT.interval(low, high)})" if np.isfinite(low) else ratio
 
 
 def _whisker(ax: Any, y: float, row: dict[Any, Any], limits: tuple[float, float], **look: Any) -> None:

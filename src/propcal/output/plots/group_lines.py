@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import TOO_HIGH, TOO_LOW
-from propcal.auditing.hypothesis_tests import UNTESTED
+from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.output.plots.axes import (
     COLORS,
     HATCH,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import TOO_HIGH, TOO_LOW
-from propcal.auditing.dc_by_bin import bin_labels, bin_places, dc_by_bin, in_bins
-from propcal.auditing.hypothesis_tests import UNTESTED, WITHIN
+from propcal.auditing.dc_by_bin import bin_places, dc_by_bin, in_bins
+from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
+from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import (
     HATCH,
     LETTER,
@@ -26,7 +26,7 @@ from propcal.output.plots.axes import (
     tidy,
 )
 from propcal.output.plots.forest import HIGH, LOW, MOST_ROWS, ROW
-from propcal.output.plots.shown_groups import Chosen, named, rows_of
+from propcal.output.plots.shown_groups import Chosen, named_groups, rows_of
 
 MOST_BINS = 12
 TOP, BOTTOM = "#009E73", "#AA4499"  # the group with the highest rate; with the lowest
@@ -158,7 +158,7 @@ def _heat_legend(ax: Any, chosen: Chosen, finding: Any, eligible: Any) -> None:
 def plot_dc(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
     """In each bin, how far apart the outcome rates of groups are; the two furthest apart are named."""
     if groups is not None:
-        chosen = named(a, groups)
+        chosen = named_groups(a, groups)
         a = replace(a, categories=a.categories[a.categories["group"].isin(chosen.names)])
     table, members = dc_by_bin(a), [rows[rows["eligible"]] for _, rows in in_bins(a)]
     told = table.index[table["dc"].notna()].tolist()
@@ -171,7 +171,7 @@ def plot_dc(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4)
         _pair(ax, y, table.loc[j], members[j], rho, most)
     rates = [float(table.loc[j, name]) for j in drawn for name in ("lowest_rate", "highest_rate")]
     _rate_axis(ax, max(min(rates), rho), max(*rates, rho))
-    ax.set_yticks(np.arange(len(drawn)) + 0.25, [bin_labels(a)[j] for j in drawn], fontsize=SMALL)
+    ax.set_yticks(np.arange(len(drawn)) + 0.25, table.loc[drawn, "bin"].tolist(), fontsize=SMALL)
     ax.set_ylim(-0.35, len(drawn) - 0.15)
     ax.hlines(np.arange(1, len(drawn)) - 0.28, 0, 1, transform=ax.get_yaxis_transform(), color="0.88", lw=0.6)
     ax.tick_params(axis="y", length=0)
@@ -209,7 +209,7 @@ def _pair(ax: Any, y: int, row: Any, members: Any, rho: float, most: int) -> Non
         )
         ax.text(0.035, y + up, short(str(row[name]), most), transform=across, fontsize=SMALL, va="center")
     weight = "bold" if sure else "normal"
-    text = f"DC {row['dc']:.2f}"
+    text = f"DC {IN_TEXT.decimal(row['dc'])}"
     ax.text(1, y + 0.42, text, transform=across, fontsize=SMALL, va="center", ha="right", weight=weight)
 
 
@@ -250,10 +250,11 @@ def _dc_legend(ax: Any, a: Audit, table: Any, told: int, drawn: int, *, whole: b
     ]
     title = ["DC: log of the ratio of the highest to the lowest rate"]
     if a.settings["rho"] > table["lowest_rate"].min():
-        title.append(f"Rates below {100 * a.settings['rho']:g} % are taken as {100 * a.settings['rho']:g} %")
+        least = f"{100 * a.settings['rho']:g} %"
+        title.append(f"Rates below {least} are taken as {least}")
     floor = float(a.losses["floor_95"]["dc"])
     if whole and np.isfinite(floor):
-        title.append(f"A perfect score shows a DC up to {floor:.2f} on these people")
+        title.append(f"A perfect score shows a DC up to {IN_TEXT.decimal(floor)} on these people")
     if drawn < told:
         title.append(f"{drawn} of {told} ranges of scores: the largest DC")
     elif told < len(table):

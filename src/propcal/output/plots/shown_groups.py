@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import TOO_HIGH, TOO_LOW
+from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
 from propcal.errors import InputError
 
 EVERYBODY = "everybody"
@@ -42,7 +42,7 @@ def unknown(what: str, name: object, known: Sequence[str]) -> InputError:
     )
 
 
-def named(a: Audit, groups: Any) -> Chosen:
+def named_groups(a: Audit, groups: Any) -> Chosen:
     """The groups that the user names, in that order."""
     wanted = [groups] if isinstance(groups, str) else list(groups)
     if not wanted:
@@ -62,7 +62,7 @@ def lines_of(a: Audit, groups: Any, most: int) -> Chosen:
     Those the score is surely wrong for come first, too high and too low in turn; then the largest.
     """
     if groups is not None:
-        return named(a, groups)
+        return named_groups(a, groups)
     others = _judged(a)
     measured = others[others["observed_expected"].notna()]
     ranked = _in_turn(measured)
@@ -77,7 +77,7 @@ def rows_of(a: Audit, groups: Any, most: int, *, wrong: Iterable[str] = (), ever
     `wrong` names groups that come first although their totals are right.
     """
     if groups is not None:
-        return named(a, groups)
+        return named_groups(a, groups)
     others = _judged(a)
     off = _distance(others)
     beyond = others["finding"].isin([TOO_HIGH, TOO_LOW]) | others["group"].isin(list(wrong))

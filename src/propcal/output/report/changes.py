@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from propcal.auditing.compare import Comparison
+from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.fit_summary import Certificate
-from propcal.output.numbers import decimal, interval
-from propcal.output.report.page_tables import MEASURES
+from propcal.numbers import ON_PAGE
 
 FURTHER = 0.01  # in the logarithm of the ratio: less is no matter
 
@@ -35,25 +36,27 @@ def further_off(comparison: Comparison, name: str) -> int:
     return int(np.sum(sure & (after > before + FURTHER)))
 
 
-def changes(comparison: Comparison, name: str) -> tuple[list[Change], list[Change]]:
+def measure_changes(comparison: Comparison, name: str) -> tuple[list[Change], list[Change]]:
     """What differs between the base and another score: overall, and observed/expected by group."""
     table = comparison.differences[comparison.differences["score"] == name]
-    rows = [
-        Change(
-            measure=MEASURES.get(row["measure"], row["measure"]),
-            group=row["group"],
-            before=decimal(row["base"], 3),
-            after=decimal(row["value"], 3),
-            difference=decimal(row["difference"], 3, "+"),
-            interval=interval(row["low"], row["high"], 3, "+"),
-        )
-        for row in table.to_dict("records")
-    ]
+    rows = [_change(row) for row in table.to_dict("records")]
     overall = table["group"].isin(["all categories", "everybody"]).tolist()
     ratio = (table["measure"] == "observed_expected").tolist()
     return (
         [row for row, whole in zip(rows, overall) if whole],
         [row for row, whole, chosen in zip(rows, overall, ratio) if chosen and not whole],
+    )
+
+
+def _change(row: dict[Any, Any]) -> Change:
+    measure = MEASURE_NAMES[row["measure"]]
+    return Change(
+        measure=measure.page_name,
+        group=row["group"],
+        before=ON_PAGE.decimal(row["base"], measure.digits),
+        after=ON_PAGE.decimal(row["value"], measure.digits),
+        difference=ON_PAGE.decimal(row["difference"], measure.digits, "+"),
+        interval=ON_PAGE.interval(row["low"], row["high"], measure.digits, "+"),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from propcal.core.correction.correction import Correction
 from propcal.core.groups.groups import pattern_name
-from propcal.output.numbers import decimal, plural
+from propcal.numbers import ON_PAGE, plural
 from propcal.output.report.pictures import TENTHS, X, Y
 from propcal.output.report.svg import Line, Picture, path, ticks
 
@@ -42,7 +42,7 @@ def correction_view(correction: Correction | None) -> CorrectionView | None:
         also = f" and {len(patterns) - 1} more" if len(patterns) > 1 else ""
         names.append(pattern_name(correction.patterns, patterns[0]) + also)
     table = [
-        [decimal(score, 1), *(decimal(curve[round(500 * score)], 3) for _, curve in most)]
+        [ON_PAGE.decimal(score, 1), *(ON_PAGE.decimal(curve[round(500 * score)], 3) for _, curve in most)]
         for score in np.round(np.arange(0.0, 1.01, 0.1), 1)
     ]
     reads = ", ".join(correction.reads) or "no columns"

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from propcal.auditing.audit import Audit
-from propcal.output.numbers import count, known, plural
+from propcal.numbers import ON_PAGE, known, plural
 
 LIBRARIES = ("numpy", "scipy", "pandas")
 
@@ -61,9 +61,9 @@ def paragraphs(audit: Audit, suppress: int) -> list[str]:
 
 def _who(audit: Audit) -> str:
     s, people = audit.settings, audit.settings["people"]
-    outcomes = f", of whom {count(s['positives'])} had the outcome" if known(s["positives"]) else ""
+    outcomes = f", of whom {ON_PAGE.count(s['positives'])} had the outcome" if known(s["positives"]) else ""
     attributes = ", ".join(s["attributes"]) or "none"
-    some = f"{count(people)} people" if known(people) else "People (their number is hidden)"
+    some = f"{ON_PAGE.count(people)} people" if known(people) else "People (their number is hidden)"
     missing = {
         "level": "People with a missing value form a group of their own.",
         "exclude": "People with a missing value are in no group of that attribute, but count among "
@@ -113,8 +113,8 @@ def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
         ("propcal", s["version"]),
         *((name, _version(name)) for name in LIBRARIES),
         ("Python", platform.python_version()),
-        ("people", count(s["people"])),
-        ("outcomes", count(s["positives"])),
+        ("people", ON_PAGE.count(s["people"])),
+        ("outcomes", ON_PAGE.count(s["positives"])),
         ("attributes", ", ".join(s["attributes"]) or "none"),
         ("intersections", str(s["intersections"])),
         ("missing values", str(s["missing"])),

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import TOO_HIGH, TOO_LOW
-from propcal.auditing.hypothesis_tests import INSUFFICIENT, WITHIN
-from propcal.output.numbers import (
-    NOTHING,
-    count,
-    decimal,
-    interval,
-    known,
-    p_value,
-    per_100,
-    sort_key,
-)
+from propcal.auditing.dc_by_bin import bin_labels, dc_by_bin
+from propcal.auditing.finding_names import INSUFFICIENT, TOO_HIGH, TOO_LOW, WITHIN
+from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.numbers import ON_PAGE, known
 from propcal.output.report.svg import Axis, Tick
 
 SYMBOLS = {TOO_HIGH: "▲", TOO_LOW: "▼"}
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", WITHIN: "noise", INSUFFICIENT: "few"}
 SHADES = (0.025, 0.05, 0.1)
 REACHES = ((1.25, "⅘", "1¼"), (2.0, "½", "2"), (4.0, "¼", "4"), (8.0, "⅛", "8"))  # of the forest plot
-MEASURES = {
-    "mc": "MC loss: largest gap of a category",
-    "pmc": "PMC loss: largest gap as a share of the rate",
-    "dc": "DC loss: largest log-ratio of two groups' rates",
-    "mc_mean_square": "mean squared gap, noise taken off",
-    "pmc_mean_square": "mean squared share, noise taken off",
-    "observed_expected": "outcomes for each one expected",
-    "brier": "Brier score",
-    "log_loss": "log loss",
-    "auroc": "AUROC",
-}
 
 
 @dataclass(frozen=True)
@@ -136,14 +116,14 @@ def _group_row(row: dict[Any, Any], axis: Axis) -> GroupRow:
         finding=row["finding"],
         symbol=SYMBOLS.get(row["finding"], ""),
         look=LOOKS.get(row["finding"], "few"),
-        people=count(row["people"]),
-        expected=per_100(row["mean_score"]),
-        observed=per_100(row["outcome_rate"]),
-        ratio=decimal(oe[0]),
-        ratio_interval=interval(oe[1], oe[2]),
+        people=ON_PAGE.count(row["people"]),
+        expected=ON_PAGE.per_100(row["mean_score"]),
+        observed=ON_PAGE.per_100(row["outcome_rate"]),
+        ratio=ON_PAGE.decimal(oe[0]),
+        ratio_interval=ON_PAGE.interval(oe[1], oe[2]),
         forest=_forest(axis, *oe),
-        auroc=decimal(row["auroc"]),
-        p_value=p_value(row["p_value"]),
+        auroc=ON_PAGE.decimal(row["auroc"]),
+        p_value=ON_PAGE.p_value(row["p_value"]),
         reason=row["reason"],
     )
 
@@ -157,12 +137,16 @@ def _forest(axis: Axis, ratio: float, low: float, high: float) -> Forest | None:
     left, right = logs[0] < axis.low, logs[1] > axis.high
     low_end, high_end, point = (f"{place:.1f}" for place in places)
     beyond = ("left " if left else "") + ("right" if right else "")
-    return Forest(low_end, high_end, point, beyond, f"{decimal(ratio)}, {interval(low, high)}")
+    return Forest(
+        low_end, high_end, point, beyond, f"{ON_PAGE.decimal(ratio)}, {ON_PAGE.interval(low, high)}"
+    )
 
 
 def heat_map(audit: Audit) -> tuple[list[str], list[HeatRow], list[CategoryRow]]:
     """Labels of the bins, the map, and every category behind it."""
-    labels = bin_labels(audit)
+    labels, used = bin_labels(audit), list(dict.fromkeys(audit.categories["bin"].tolist()))
+    if not set(used) <= set(labels):  # bins so narrow that the edges in the settings do not tell them
+        labels = used
     rows: list[HeatRow] = []
     listed: list[CategoryRow] = []
     last = len(labels)
@@ -182,14 +166,6 @@ def _next(labels: list[str], label: str, after: int) -> int | None:
     return next((i for i in range(after + 1, len(labels)) if labels[i] == label), None)
 
 
-def bin_labels(audit: Audit) -> list[str]:
-    """The bins in words, also those without people."""
-    ends = [f"{edge:.4g}" for edge in audit.settings["edges"]]
-    said = [f"[{a}, {b})" for a, b in pairwise(ends[:-1])] + [f"[{ends[-2]}, {ends[-1]}]"]
-    listed = list(dict.fromkeys(audit.categories["bin"].tolist()))
-    return said if set(listed) <= set(said) else listed
-
-
 def _nobody() -> HeatCell:
     return HeatCell("", "nobody", "nobody", "", -1)
 
@@ -200,12 +176,17 @@ def _heat_cell(row: dict[Any, Any], i: int) -> HeatCell:
     symbol = SYMBOLS.get(finding, "")
     if not known(gap):
         return HeatCell(symbol, f"{finding}, numbers hidden", f"{look} hidden", "", i)
-    off = f"{abs(100 * gap):.0f}"
+    off = ON_PAGE.per_100(abs(gap), 0)
     if finding == INSUFFICIENT:
-        return HeatCell("", finding, look, sort_key(gap), i)
+        return HeatCell("", finding, look, _sort_key(gap), i)
     shade = f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if symbol else ""
     told = f"{finding}, off by {off} of 100 people"
-    return HeatCell(f"{symbol} {off}".strip(), told, look + shade, sort_key(gap), i)
+    return HeatCell(f"{symbol} {off}".strip(), told, look + shade, _sort_key(gap), i)
+
+
+def _sort_key(gap: float) -> str:
+    """What a table sorts by."""
+    return f"{gap:.6g}"
 
 
 def _category_row(row: dict[Any, Any], b: int) -> CategoryRow:
@@ -216,14 +197,12 @@ def _category_row(row: dict[Any, Any], b: int) -> CategoryRow:
         finding=row["finding"] if row["people"] is not None else f"{row['finding']}; numbers hidden",
         symbol=SYMBOLS.get(row["finding"], ""),
         look=LOOKS.get(row["finding"], "noise"),
-        people=count(row["people"]),
-        expected=per_100(row["mean_score"]),
-        observed=per_100(row["outcome_rate"]),
-        gap=decimal(100 * row["gap"], 1, "+") if known(row["gap"]) else NOTHING,
-        gap_interval=interval(100 * row["low"], 100 * row["high"], 1, "+")
-        if known(row["low"]) and known(row["high"])
-        else NOTHING,
-        detectable=per_100(row["detectable_gap"]),
+        people=ON_PAGE.count(row["people"]),
+        expected=ON_PAGE.per_100(row["mean_score"]),
+        observed=ON_PAGE.per_100(row["outcome_rate"]),
+        gap=ON_PAGE.decimal(100 * row["gap"], 1, "+"),
+        gap_interval=ON_PAGE.interval(100 * row["low"], 100 * row["high"], 1, "+"),
+        detectable=ON_PAGE.per_100(row["detectable_gap"]),
     )
 
 
@@ -244,55 +223,31 @@ class DcRow:
 
 def dc_rows(audit: Audit) -> list[DcRow]:
     """For each bin the two groups whose rates are furthest apart, among those shown."""
-    table = audit.categories
-    shown = table[table["eligible"].astype(bool) & table["outcome_rate"].notna()]
-    found = []
-    for label, own in shown.groupby("bin", sort=False):
-        rate = own["outcome_rate"].to_numpy(dtype=np.float64)
-        logs = np.log(np.maximum(rate, audit.settings["rho"]))
-        top, bottom = int(np.argmax(rate)), int(np.argmin(rate))
-        if len(own) < 2:
-            continue
-        far = float(logs[top] - logs[bottom])
-        found.append(
-            (
-                str(label),
-                own["group"].iloc[top],
-                rate[top],
-                own["group"].iloc[bottom],
-                rate[bottom],
-                far,
-                len(own),
-            )
-        )
-    order = {label: i for i, label in enumerate(bin_labels(audit))}
-    found.sort(key=lambda row: order[row[0]])
-    widest = max([0.1, *(row[5] for row in found)])
+    found = dc_by_bin(audit, own_rates=True)
+    found = found[found["dc"].notna()]
+    widest = max([0.1, *found["dc"]])
     return [
         DcRow(
-            b,
-            high,
-            per_100(r1),
-            low,
-            per_100(r0),
-            decimal(np.exp(far)),
-            decimal(far),
-            f"{180 * far / widest:.1f}",
-            n,
+            bin=row["bin"],
+            highest=row["highest"],
+            highest_rate=ON_PAGE.per_100(row["highest_rate"]),
+            lowest=row["lowest"],
+            lowest_rate=ON_PAGE.per_100(row["lowest_rate"]),
+            ratio=ON_PAGE.decimal(np.exp(row["dc"])),
+            log_ratio=ON_PAGE.decimal(row["dc"]),
+            width=f"{180 * row['dc'] / widest:.1f}",
+            groups=row["groups"],
         )
-        for b, high, r1, low, r0, far, n in found
+        for row in found.to_dict("records")
     ]
 
 
 def loss_rows(audit: Audit) -> list[list[str]]:
     """MC, PMC and DC loss with noise floor and interval."""
-    return [
-        [
-            MEASURES[str(name)],
-            decimal(row["value"], 3),
-            decimal(row["floor_95"], 3),
-            interval(row["low"], row["high"], 3),
-            str(row["where"]),
-        ]
-        for name, row in audit.losses.iterrows()
-    ]
+    rows = []
+    for name, row in audit.losses.iterrows():
+        measure = MEASURE_NAMES[str(name)]
+        value, floor = (ON_PAGE.decimal(row[column], measure.digits) for column in ("value", "floor_95"))
+        interval = ON_PAGE.interval(row["low"], row["high"], measure.digits)
+        rows.append([measure.page_name, value, floor, interval, str(row["where"])])
+    return rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.output.numbers import count, decimal, interval, known, per_100
+from propcal.numbers import ON_PAGE, known, trimmed
 from propcal.output.report.group_curves import GroupCurves
 from propcal.output.report.svg import (
     BOTTOM,
@@ -208,29 +208,34 @@ def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
     ends = found.bars[:, :2] if len(found.bars) else np.empty((0, 2))
     return {
         "roc": [
-            [_short(t.threshold[i]), decimal(t.sensitivity[i], 3), decimal(1 - t.specificity[i], 3)]
+            [
+                trimmed(t.threshold[i]),
+                ON_PAGE.decimal(t.sensitivity[i], 3),
+                ON_PAGE.decimal(1 - t.specificity[i], 3),
+            ]
             for i in exact
         ],
         "calibration": [
-            [_short(s), per_100(rate), interval(100 * low, 100 * high, 1)]
+            [trimmed(s), ON_PAGE.per_100(rate), ON_PAGE.interval(100 * low, 100 * high, 1)]
             for s, rate, low, high in _thinned(found.curve)
         ],
         "benefit": [
-            [_short(t.threshold[i]), decimal(t.net_benefit[i], 4), decimal(t.treat_all[i], 4)] for i in exact
+            [
+                trimmed(t.threshold[i]),
+                ON_PAGE.decimal(t.net_benefit[i], 4),
+                ON_PAGE.decimal(t.treat_all[i], 4),
+            ]
+            for i in exact
         ],
         "distribution": [
-            [_short(low), _short(high), _or_hidden(people), _or_hidden(positives)]
+            [trimmed(low), trimmed(high), _or_hidden(people), _or_hidden(positives)]
             for (low, high), (people, positives) in zip(ends, found.bars[:, 2:])
         ],
     }
 
 
-def _short(value: Any) -> str:
-    return f"{float(value):.3f}".rstrip("0").rstrip(".") or "0"
-
-
 def _or_hidden(value: float) -> str:
-    return count(value) if known(value) else "hidden"
+    return ON_PAGE.count(value) if known(value) else "hidden"
 
 
 def _thinned(rows: Any, most: int = 25) -> Any:
@@ -242,18 +247,18 @@ def _told(found: GroupCurves, enough: bool) -> dict[str, str]:
     """A sentence under each picture."""
     row, guessed = found.row, bool(found.thresholds.guessed.any())
     spread = " Where counts are hidden, the line is an estimate." if guessed else ""
-    auroc = f"AUROC {decimal(row['auroc'])} ({interval(row['auroc_low'], row['auroc_high'])})"
-    off = f"Mean distance from the diagonal (ICI) {per_100(row['ici'])} of 100"
+    auroc = f"AUROC {ON_PAGE.decimal(row['auroc'])} ({ON_PAGE.interval(row['auroc_low'], row['auroc_high'])})"
+    off = f"Mean distance from the diagonal (ICI) {ON_PAGE.per_100(row['ici'])} of 100"
     hidden = int(found.hidden_bars.sum())
     return {
         "roc": (auroc + "." if known(row["auroc"]) else "AUROC is not known.")
         + (spread if enough else " Too few of its points can be shown to draw the line."),
-        "calibration": f"{off}; slope {decimal(row['slope'])}."
+        "calibration": f"{off}; slope {ON_PAGE.decimal(row['slope'])}."
         if known(row["ici"])
         else "Too few people for a curve.",
-        "benefit": (f"{per_100(row['outcome_rate'])} of 100 had the outcome." + spread)
+        "benefit": (f"{ON_PAGE.per_100(row['outcome_rate'])} of 100 had the outcome." + spread)
         if known(row["outcome_rate"])
         else "Not shown.",
-        "distribution": f"{count(row['people'])} people."
+        "distribution": f"{ON_PAGE.count(row['people'])} people."
         + (f" {hidden} of {len(found.bars)} bars are hidden." if hidden else ""),
     }

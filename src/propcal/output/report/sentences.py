@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import pandas as pd
-
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import TOO_HIGH, TOO_LOW
-from propcal.auditing.hypothesis_tests import BEYOND, CATEGORIES, INSUFFICIENT, UNTESTED, WITHIN
-from propcal.auditing.verdict import worst_categories
-from propcal.output.numbers import count, known, p_value, per_100, plural
+from propcal.auditing.conclusions import Conclusions, Direction, Unnoticed
+from propcal.auditing.finding_names import (
+    BEYOND,
+    HEADLINES,
+    INSUFFICIENT,
+    TOO_HIGH,
+    TOO_LOW,
+    UNTESTED,
+    WITHIN,
+)
+from propcal.auditing.verdict import NOT_TESTED
+from propcal.numbers import ON_PAGE, are, known, p_equals, plural, rough_percent
+from propcal.output.report.page_tables import SYMBOLS
 
 MOST_NAMED = 5
 
@@ -28,7 +34,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Direction:
+class OneSide:
     """Everybody for whom the score errs in one direction, the largest error first."""
 
     finding: str
@@ -38,8 +44,8 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The category whose gap stands out most."""
+class WorstPlace:
+    """The category whose gap stands out most, in numbers of 100 people."""
 
     group: str
     bin: str
@@ -54,18 +60,10 @@ class Top:
     tone: str
     headline: str
     verdict: list[str]
-    directions: list[Direction]
-    worst: Place | None
+    directions: list[OneSide]
+    worst: WorstPlace | None
     cannot_tell: list[str]
     next_steps: list[str]
-
-
-HEADLINES = {
-    BEYOND: ("wrong", "Wrong for some, beyond chance"),
-    WITHIN: ("noise", "No error found beyond chance"),
-    INSUFFICIENT: ("few", "Too few people to say"),
-    UNTESTED: ("few", "Not tested"),
-}
 
 
 def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None, worse: int = 0) -> Top:
@@ -74,19 +72,14 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
     `worse` is the number of groups whose observed/expected ratio came to lie further from 1.
     """
     tone, headline = HEADLINES[audit.verdict.conclusion]
-    compared = _compared(name, before or {}, worse)
-    directions = [
-        direction
-        for finding, symbol in ((TOO_HIGH, "▲"), (TOO_LOW, "▼"))
-        if (direction := _direction(audit.groups, finding, symbol)).named
-    ]
+    found = Conclusions.of(audit.verdict.tests, audit.groups, audit.categories)
     return Top(
         tone=tone,
-        headline=f"{name}: {headline[0].lower()}{headline[1:]}" if before else headline,
-        verdict=[*compared, *_verdict(audit, directions)],
-        directions=directions,
-        worst=_worst(audit),
-        cannot_tell=_cannot_tell(audit),
+        headline=f"{name}: {_inside(headline)}" if before else headline,
+        verdict=[*_compared(name, before or {}, worse), *_verdict(audit, found)],
+        directions=[_one_side(direction) for direction in found.directions],
+        worst=_worst(found) if audit.verdict.conclusion == BEYOND else None,
+        cannot_tell=_cannot_tell(audit, found),
         next_steps=_next_steps(audit, name if before else ""),
     )
 
@@ -95,46 +88,38 @@ def _compared(name: str, before: dict[str, Audit], worse: int) -> list[str]:
     """What the scores were found to be that this one is compared with."""
     told = []
     for other, audit in before.items():
-        headline = HEADLINES[audit.verdict.conclusion][1]
-        told.append(f"The score before ({other}): {headline[0].lower()}{headline[1:]}. With {name}:")
+        headline = HEADLINES[audit.verdict.conclusion].words
+        told.append(f"The score before ({other}): {_inside(headline)}. With {name}:")
     if worse:
-        be = "group is" if worse == 1 else "groups are"
-        told.append(f"{worse:,} {be} further off with {name} than before (see Before and after).")
+        told.append(f"{are(worse, 'group')} further off with {name} than before (see Before and after).")
     return told
 
 
-def _direction(groups: pd.DataFrame, finding: str, symbol: str) -> Direction:
-    chosen = groups[groups["finding"] == finding]
-    off = (chosen["outcome_rate"] - chosen["mean_score"]).abs().to_numpy(dtype=np.float64)
-    order = np.argsort(np.where(np.isnan(off), np.inf, -off), kind="stable")
-    rows = [chosen.iloc[i] for i in order]
+def _inside(headline: str) -> str:
+    """A headline within a sentence."""
+    return f"{headline[0].lower()}{headline[1:]}"
+
+
+def _one_side(direction: Direction) -> OneSide:
     named = [
         Named(
-            group=row["group"],
-            expected=per_100(row["mean_score"]),
-            observed=per_100(row["outcome_rate"]),
-            off=per_100(abs(row["outcome_rate"] - row["mean_score"])),
-            hidden=not known(row["outcome_rate"]),
+            group=group.name,
+            expected=ON_PAGE.per_100(group.mean_score),
+            observed=ON_PAGE.per_100(group.outcome_rate),
+            off=ON_PAGE.per_100(abs(group.outcome_rate - group.mean_score)),
+            hidden=not known(group.outcome_rate),
         )
-        for row in rows[:MOST_NAMED]
+        for group in direction.by_rate[:MOST_NAMED]
     ]
-    return Direction(finding, symbol, named, [row["group"] for row in rows[MOST_NAMED:]])
+    others = [group.name for group in direction.by_rate[MOST_NAMED:]]
+    return OneSide(direction.finding, SYMBOLS[direction.finding], named, others)
 
 
-def _tested(audit: Audit) -> int:
-    return int((audit.verdict.tests["test"] != CATEGORIES).sum())
-
-
-def _people(audit: Audit) -> str:
-    number = count(audit.groups["people"].iloc[0])
-    return "These" if not known(audit.groups["people"].iloc[0]) else f"These {number}"
-
-
-def _verdict(audit: Audit, directions: list[Direction]) -> list[str]:
+def _verdict(audit: Audit, found: Conclusions) -> list[str]:
     """Two sentences."""
-    conclusion, tested = audit.verdict.conclusion, _tested(audit)
+    conclusion = audit.verdict.conclusion
     if conclusion == UNTESTED:
-        reason = audit.verdict.text.removeprefix("Not tested: ")
+        reason = audit.verdict.text.removeprefix(NOT_TESTED)
         return ["The score was measured but not tested: " + reason, "Differences below may be chance."]
     if conclusion == INSUFFICIENT:
         return [
@@ -143,70 +128,58 @@ def _verdict(audit: Audit, directions: list[Direction]) -> list[str]:
             "The audit says neither that the score is right nor that it is wrong.",
         ]
     if conclusion == WITHIN:
-        whom = f"any of the {plural(tested - 1, 'group')} tested" if tested > 1 else "everybody"
-        return [f"{_people(audit)} people do not show that the score is wrong for {whom}.", _unnoticed(audit)]
-    smallest = audit.verdict.tests["adjusted_p"].min()
-    chance = f" (p {'=' if smallest >= 1e-4 else ''}{' ' if smallest >= 1e-4 else ''}{p_value(smallest)})"
-    first = (
-        f"The score is wrong by more than chance explains{chance if known(smallest) else ''}, "
-        "allowing for the number of tests."
-    )
-    if not directions:
-        return [
-            first,
-            f"For none of the {plural(tested, 'group')} as a whole, but within some ranges of scores.",
-        ]
-    together = audit.groups["finding"].iloc[0]
+        whom = f"any of the {plural(found.tested - 1, 'group')} tested" if found.tested > 1 else "everybody"
+        who = "These" if found.people is None else f"These {ON_PAGE.count(found.people)}"
+        return [f"{who} people do not show that the score is wrong for {whom}.", _no_proof(found.unnoticed)]
+    chance = f" ({p_equals(found.smallest_p)})" if known(found.smallest_p) else ""
+    first = f"The score is wrong by more than chance explains{chance}, allowing for the number of tests."
+    return [first, _for_whom(found)]
+
+
+def _for_whom(found: Conclusions) -> str:
+    if not found.directions:
+        tested = plural(found.tested, "group")
+        return f"For none of the {tested} as a whole, but within some ranges of scores."
     told = []
-    for d in directions:
-        groups = len(d.named) + len(d.others) - (together == d.finding)
+    for direction in found.directions:
+        groups = len(direction.by_rate) - (found.together == direction.finding)
         if groups:
-            told.append(f"{d.finding} for {groups:,}")
-    second = f"Of {plural(tested - 1, 'group')} tested, it is {' and '.join(told)}." if told else ""
-    if together in (TOO_HIGH, TOO_LOW):
-        second += f" For everybody together it is {together}."
-    elif tested > 1:
-        second += " For everybody together it is within chance."
-    return [first, second.strip()]
+            told.append(f"{direction.finding} for {groups:,}")
+    said = f"Of {plural(found.tested - 1, 'group')} tested, it is {' and '.join(told)}." if told else ""
+    if found.together in (TOO_HIGH, TOO_LOW):
+        said += f" For everybody together it is {found.together}."
+    elif found.tested > 1:
+        said += " For everybody together it is within chance."
+    return said.strip()
 
 
-def _unnoticed(audit: Audit) -> str:
-    tested = audit.groups[audit.groups["finding"] == WITHIN]
-    error = tested["detectable_error"].to_numpy(dtype=np.float64)
-    if not np.isfinite(error).any():
+def _no_proof(unnoticed: Unnoticed | None) -> str:
+    if unnoticed is None:
         return "That is no proof that it is right."
-    worst = int(np.nanargmax(error))
-    share = f"some {100 * error[worst]:.0f}" if error[worst] >= 0.01 else "less than 1"
     return (
-        f"That is no proof that it is right: for {tested['group'].iloc[worst]} the number of outcomes "
-        f"could be off by {share} % without being noticed."
+        f"That is no proof that it is right: for {unnoticed.group} the number of outcomes could be off by "
+        f"{rough_percent(unnoticed.share)} without being noticed."
     )
 
 
-def _worst(audit: Audit) -> Place | None:
-    if audit.verdict.conclusion != BEYOND:
+def _worst(found: Conclusions) -> WorstPlace | None:
+    place = found.worst
+    if place is None or not place.beyond:
         return None
-    table = worst_categories(audit.categories, 1)
-    if table.empty or not table["beyond"].iloc[0]:
-        return None
-    row = table.iloc[0]
-    return Place(row["group"], row["bin"], per_100(row["mean_score"]), per_100(row["outcome_rate"]))
+    rates = ON_PAGE.per_100(place.mean_score), ON_PAGE.per_100(place.outcome_rate)
+    return WorstPlace(place.group, place.bin, *rates)
 
 
-def _cannot_tell(audit: Audit) -> list[str]:
+def _cannot_tell(audit: Audit, found: Conclusions) -> list[str]:
     told = []
-    untold, n = int((~audit.categories["eligible"].astype(bool)).sum()), len(audit.categories)
-    if untold:
+    if found.untold:
         told.append(
-            f"{untold:,} of {plural(n, 'category')} (a group within a range of scores) have too few "
-            "people to "
-            "say anything. That is not the same as being right."
+            f"{found.untold:,} of {plural(found.categories, 'category')} (a group within a range of scores) "
+            "have too few people to say anything. That is not the same as being right."
         )
-    left_out = int((~audit.groups["kept"].astype(bool)).sum())
-    if left_out:
-        be = "is" if left_out == 1 else "are"
+    if found.left_out:
         told.append(
-            f"{plural(left_out, 'group')} {be} too small a share of all people, or have no value recorded: "
+            f"{are(found.left_out, 'group')} too small a share of all people, or have no value recorded: "
             "listed below, not judged."
         )
     if audit.settings["fitted_on_these"]:

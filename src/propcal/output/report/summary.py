@@ -11,11 +11,17 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import Certificate
 from propcal.disclosure.suppressed import suppressed, suppressed_comparison
 from propcal.errors import InputError
-from propcal.output.json import audit_content, comparison_content
-from propcal.output.numbers import count, known, rounded
+from propcal.numbers import ON_PAGE, known
+from propcal.output.json import audit_content, comparison_content, rounded
 from propcal.output.report import methods
 from propcal.output.report import page_tables as tables
-from propcal.output.report.changes import CertificateView, Change, certificate_view, changes, further_off
+from propcal.output.report.changes import (
+    CertificateView,
+    Change,
+    certificate_view,
+    further_off,
+    measure_changes,
+)
 from propcal.output.report.correction_picture import CorrectionView, correction_view
 from propcal.output.report.group_curves import group_curves
 from propcal.output.report.pictures import Four, four_pictures
@@ -80,7 +86,7 @@ def summarise(
         before = {other: each for other, each in shown.audits.items() if other != name}
         worse = further_off(result, name)
         before_after = [
-            BeforeAfter(shown.base, other, *changes(shown, other)) for other in list(shown.audits)[1:]
+            BeforeAfter(shown.base, other, *measure_changes(shown, other)) for other in list(shown.audits)[1:]
         ]
         content: Any = comparison_content(shown)
         notes = [*shown.notes, *audit.notes]
@@ -143,6 +149,6 @@ def _lead(audit: Audit) -> str:
         return "An audit of people whose score and outcome are known. Their number is hidden."
     who = "rows, of people who may come again," if audit.settings["buckets"] else "people"
     return (
-        f"An audit of {count(people)} {who} whose score and outcome are known; {count(positives)} of them "
-        "had the outcome."
+        f"An audit of {ON_PAGE.count(people)} {who} whose score and outcome are known; "
+        f"{ON_PAGE.count(positives)} of them had the outcome."
     )

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from propcal.numbers import ON_PAGE
+
 LEFT, RIGHT, TOP, BOTTOM = 44, 312, 12, 214  # of the plot within a picture of 320 x 256
 
 
@@ -105,7 +107,7 @@ def bar(x0: float, x1: float, y0: float, y1: float) -> str:
 
 def ticks(axis: Axis, values: Iterable[float], digits: int = 1) -> list[Tick]:
     """Marks at values."""
-    return [Tick(f"{float(axis(v)):.1f}", f"{v + 0.0:.{digits}f}".replace("-", "−")) for v in values]
+    return [Tick(f"{float(axis(v)):.1f}", ON_PAGE.decimal(v + 0.0, digits)) for v in values]
 
 
 def round_steps(low: float, high: float, most: int = 5) -> tuple[list[float], int]:

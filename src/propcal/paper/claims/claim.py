@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.numbers import plural
 from propcal.paper.admissions.settings import ALPHAS, BASE, GROUPINGS, MC, MODELS, PMC
 from propcal.paper.results.evidence import METRICS, Evidence
 from propcal.paper.results.over_alpha import PANEL, best_alpha, medians
-from propcal.paper.results.percent_change import changes
+from propcal.paper.results.percent_change import trial_changes
 from propcal.paper.results.wins import wins
 
 AGREES, DIFFERS, NOT_YET = "agrees", "differs", "cannot be said yet"
@@ -42,7 +43,7 @@ class Case:
 
     @cached_property
     def _changes(self) -> pd.DataFrame:
-        found = changes(self.trials)
+        found = trial_changes(self.trials)
         columns = [f"{metric}_change" for metric in METRICS]
         return found.groupby(["method", "model"])[columns].median()
 
@@ -86,7 +87,7 @@ class Case:
             for method in methods:
                 n = int(counts.get((model, method), 0))
                 if n < LEAST_SEEDS:
-                    there = f"{n} seed{'s' if n != 1 else ''}" if n else "no trials"
+                    there = plural(n, "seed") if n else "no trials"
                     raise NotYetError(f"{there} of {method} of {model}; {LEAST_SEEDS} seeds are needed")
                 fewest = min(fewest, n)
         return fewest

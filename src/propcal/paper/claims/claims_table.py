@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from propcal.numbers import are
 from propcal.paper.claims.claim import AGREES, DIFFERS, NOT_YET, Judgement
 from propcal.paper.results.paper_tables import Table
 
@@ -30,7 +31,7 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
     return Table(
         "claims",
         title,
-        (counted(judged), by_sizes(judged)),
+        (verdict_counts(judged), by_sizes(judged)),
         pd.DataFrame(columns),
         ("verdict", "the paper says", "here"),
         rows,
@@ -49,11 +50,11 @@ def by_sizes(judged: Sequence[Judgement]) -> str:
     n = sum(j.depends_on_sizes for j in twice)
     return (
         f"{len(twice)} of them depend on losses and are judged a second time by the paper's size of a "
-        f"category; {n} of these verdict{'s' if n != 1 else ''} {'are' if n != 1 else 'is'} another then."
+        f"category; {are(n, 'of these verdict')} another then."
     )
 
 
-def counted(judged: Sequence[Judgement]) -> str:
+def verdict_counts(judged: Sequence[Judgement]) -> str:
     """How many claims agree, differ, or cannot be said yet."""
     n = Counter(j.verdict for j in judged)
     words = {AGREES: "agree", DIFFERS: "differ", NOT_YET: NOT_YET}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from propcal.numbers import plural
 from propcal.paper.admissions.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
 from propcal.paper.claims.claim import Case, Check, Claim, NotYetError, about
 from propcal.paper.results.updates_time import updates_and_time
@@ -100,7 +101,7 @@ def _guaranteed(method: str, column: str) -> Check:
         worst = float((rows[column] / rows["alpha"]).max())
         numbers = f"{int(kept.sum()):,} of {len(kept):,} converged trials; at most {worst:.3f} alpha"
         if stopped:
-            trials = "1 trial" if stopped == 1 else f"{stopped:,} trials"
+            trials = plural(stopped, "trial")
             numbers += f"; {trials} stopped at the limit of updates and cannot be judged"
         return bool(kept.all()), numbers
 

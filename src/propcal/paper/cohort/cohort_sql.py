@@ -103,7 +103,7 @@ UNLISTED = """
 COMPLAINT = r"nullif(trim(regexp_replace(lower(chiefcomplaint), '[^\pL\pN]+', ' ', 'g')), '')"
 
 
-def number(column: str) -> str:
+def as_number(column: str) -> str:
     """A column of text as a number; what is none is missing."""
     return f"TRY_CAST(trim({column}) AS DOUBLE)"
 
@@ -111,7 +111,7 @@ def number(column: str) -> str:
 def in_range(column: str) -> str:
     """A column of text as a number within its range; anything else is missing."""
     low, high = RANGES[column]
-    return f"CASE WHEN {number(column)} BETWEEN {low} AND {high} THEN {number(column)} END"
+    return f"CASE WHEN {as_number(column)} BETWEEN {low} AND {high} THEN {as_number(column)} END"
 
 
 def final_visits(rule: str) -> str:
@@ -140,7 +140,7 @@ def made_missing(rule: str) -> str:
     for column in RANGES:
         counts += [
             f"count(*) FILTER ({column} IS NULL)",
-            f"count(*) FILTER ({column} IS NOT NULL AND {number(column)} IS NULL)",
-            f"count(*) FILTER ({number(column)} IS NOT NULL AND {in_range(column)} IS NULL)",
+            f"count(*) FILTER ({column} IS NOT NULL AND {as_number(column)} IS NULL)",
+            f"count(*) FILTER ({as_number(column)} IS NOT NULL AND {in_range(column)} IS NULL)",
         ]
     return f"SELECT {', '.join(counts)} FROM counted WHERE {FINAL[rule]}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import SMALL, TEXT, labels, tidy
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import LOOKS, PaperFigure, handles, legend_above, name_of, note_below
@@ -27,7 +28,7 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
         error = found.errors.set_index("group").loc[group]
         _panel(ax, points, methods)
         ax.set_title(title, fontsize=TEXT)
-        off = "\n".join(f"{name_of(m)}: {100 * error[m]:.1f} %" for m in methods)
+        off = "\n".join(f"{name_of(m)}: {IN_TEXT.percent(error[m])}" for m in methods)
         ax.text(0.03, 0.97, f"off by\n{off}", transform=ax.transAxes, va="top", fontsize=SMALL)
         tidy(ax, xlabel="mean score", ylabel="outcome rate" if ax is panels[0] else "")
     legend_above(figure, handles(methods, lw=1.2))

@@ -10,7 +10,7 @@ from propcal.output.plots.axes import SMALL, TEXT, tidy
 from propcal.paper.admissions.settings import BASE, MC, PMC
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import LOOKS, PaperFigure, handles, legend_above, note_below, reach
-from propcal.paper.results.comparison import METHODS, READING, comparison
+from propcal.paper.results.comparison import METHODS, READING, method_medians
 from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS, Evidence
 from propcal.paper.results.seed_intervals import LEGEND, tests, too_few
 
@@ -21,7 +21,7 @@ BRACKETS = {(BASE, MC): 0, (MC, PMC): 0, (BASE, PMC): 1}
 
 def draw_comparison(evidence: Evidence) -> PaperFigure:
     """Medians with intervals, and brackets with the marks of the published caption."""
-    found, tested = comparison(evidence.trials), tests(evidence.trials)
+    found, tested = method_medians(evidence.trials), tests(evidence.trials)
     models = evidence.models
     figure = new_figure(PAGE, 1.5 + 0.85 * len(models))
     panels = figure.subplots(1, len(METRICS), sharey=True)

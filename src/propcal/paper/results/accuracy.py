@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
+from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.paper.admissions.settings import BASE
 from propcal.paper.results.comparison import METHODS
 
-COLUMNS = {"brier": "Brier", "log_loss": "log loss", "true_risk_rms": "error against true risk"}
+COLUMNS = {name: MEASURE_NAMES[name].symbol for name in ("brier", "log_loss")} | {
+    "true_risk_rms": "error against true risk"
+}
 READING = (
     "Medians over all of a method's settings and seeds, on the test sets; lower is better. The error "
     "against the true risk, a root mean square, is known for generated visits only."

@@ -17,7 +17,7 @@ READING = (
 )
 
 
-def comparison(trials: pd.DataFrame) -> pd.DataFrame:
+def method_medians(trials: pd.DataFrame) -> pd.DataFrame:
     """Medians for each base model, method and metric.
 
     Returns

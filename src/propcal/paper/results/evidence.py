@@ -9,11 +9,14 @@ from typing import Any
 
 import pandas as pd
 
+from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.errors import InputError
+from propcal.numbers import noun, plural
 from propcal.paper.admissions.settings import BASE, MODELS, grid
 from propcal.paper.admissions.trial_store import Store
 
-METRICS = {"auroc": "AUROC", "mc_loss": "MC loss", "pmc_loss": "PMC loss", "dc_loss": "DC loss"}
+_KEYS = {"auroc": "auroc", "mc_loss": "mc", "pmc_loss": "pmc", "dc_loss": "dc"}
+METRICS = {column: MEASURE_NAMES[key].name for column, key in _KEYS.items()}
 HIGHER_IS_BETTER = ("auroc",)
 LOSSES = tuple(name for name in METRICS if name not in HIGHER_IS_BETTER)
 
@@ -79,8 +82,7 @@ class Evidence:
         absent = [model for model in MODELS if model not in counts]
         more = f" No {' and '.join(absent)} yet." if absent else ""
         if len({*counts.values()}) == 1:
-            seeds = "seed" if self.n_seeds == 1 else "seeds"
-            return f"{whose}. {_shuffles(self.n_seeds)} ({seeds}) for each model.{more}"
+            return f"{whose}. {_shuffles(self.n_seeds)} ({noun(self.n_seeds, 'seed')}) for each model.{more}"
         listed = ", ".join(f"{model} {n}" for model, n in counts.items())
         return f"{whose}. Shuffles of the data (seeds): {listed}.{more}"
 
@@ -112,4 +114,4 @@ class Evidence:
 
 
 def _shuffles(n: int) -> str:
-    return f"{n:,} shuffle{'s' if n != 1 else ''} of the data"
+    return f"{plural(n, 'shuffle')} of the data"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from propcal.numbers import IN_PAPER
 from propcal.paper.admissions.settings import BASE, MC, OURS, PAPER_RULE, PMC, RULE
 from propcal.paper.results import accuracy, over_alpha, percent_change, updates_time, wins
 from propcal.paper.results.evidence import METRICS, Evidence
@@ -15,7 +16,6 @@ from propcal.paper.results.seed_intervals import tests, too_few
 
 METHODS = (MC, PMC, OURS)
 NAMES = {OURS: "propcal (ours)"}
-NONE = "–"
 OURS_NOTE = '"ours" is the default method of propcal, which is not in the paper.'
 APART = "Our method takes part; readings as in Table 6. It has one setting for each grouping."
 
@@ -61,15 +61,6 @@ class Table:
         return drawn
 
 
-def number(value: Any, form: str = "{:.2f}") -> str:
-    """A number, or a dash where there is none.
-
-    >>> number(-10.83), number(float("nan"))
-    ('-10.83', '–')
-    """
-    return NONE if pd.isna(value) else form.format(value)
-
-
 def table_4(evidence: Evidence) -> Table:
     """Percent change from the base model, with the published medians."""
     found = percent_change.percent_change(evidence.trials)
@@ -81,7 +72,7 @@ def table_4(evidence: Evidence) -> Table:
                 continue
             cells = [_name(method), model, str(part["n_seeds"].max())]
             for metric in METRICS:
-                cells += [number(part.at[metric, c], "{:+.2f}") for c in ("change", "published")]
+                cells += [IN_PAPER.decimal(part.at[metric, c], 2, "+") for c in ("change", "published")]
             rows.append(tuple(cells))
     names = [f"{name.removesuffix(' loss')} %" for name in METRICS.values()]
     headings = ("method", "model", "seeds", *(h for name in names for h in (name, "paper")))
@@ -114,8 +105,8 @@ def table_4_by_alpha(evidence: Evidence) -> Table:
     rows = []
     for (method, model, alpha), part in found.groupby(["method", "model", "alpha"], sort=False):
         values = part.set_index("metric")["change"]
-        idle = number(100 * unchanged[method, model, alpha], "{:.0f}")
-        changed = [number(values[m], "{:+.2f}") for m in METRICS]
+        idle = IN_PAPER.decimal(100 * unchanged[method, model, alpha], 0)
+        changed = [IN_PAPER.decimal(values[m], 2, "+") for m in METRICS]
         cells = (str(method), str(model), f"{alpha:g}", *changed, idle)
         rows.append((METHODS.index(str(method)), evidence.models.index(str(model)), alpha, cells))
     names = tuple(f"{name.removesuffix(' loss')} %" for name in METRICS.values())
@@ -136,12 +127,12 @@ def table_5(evidence: Evidence) -> Table:
     for model in evidence.models:
         for _, row in found[found["model"] == model].sort_values("alpha").iterrows():
             for name, key in ((MC, "mc"), (PMC, "pmc")):
-                updates = [number(row[f"{p}{key}_updates"], "{:,.0f}") for p in ("", "published_")]
-                seconds = number(row[f"{key}_seconds"], "{:.3f}")
-                printed = number(row[f"published_{key}_seconds"], "{:,.0f}")
+                updates = [IN_PAPER.whole(row[f"{p}{key}_updates"]) for p in ("", "published_")]
+                seconds = IN_PAPER.decimal(row[f"{key}_seconds"], 3)
+                printed = IN_PAPER.whole(row[f"published_{key}_seconds"])
                 shown.append((model, f"{row['alpha']:g}", name, *updates, seconds, printed))
             ratios = [f"{p}{w}_ratio" for w in ("updates", "seconds") for p in ("", "published_")]
-            shown.append(("", "", "ratio", *(number(row[name], "{:.1f}x") for name in ratios)))
+            shown.append(("", "", "ratio", *(_times(row[name]) for name in ratios)))
     headings = ("model", "alpha", "method", "updates", "paper", "seconds", "paper")
     title = "Table 5: updates and time for the same alpha of PMC"
     notes = (updates_time.READING, "The paper's seconds are of its own code on a cluster.")
@@ -167,8 +158,8 @@ def _wins_table(evidence: Evidence, methods: tuple[str, ...], name: str, title: 
         own = part.set_index("method")
         cells = [str(reading), METRICS[str(metric)], f"{own['comparisons'].max():,}"]
         for method in methods:
-            cells.append(number(own.at[method, "percent"], "{:.0f}"))
-            cells += [number(own.at[method, "published"], "{:.0f}")] if printed else []
+            cells.append(IN_PAPER.decimal(own.at[method, "percent"], 0))
+            cells += [IN_PAPER.decimal(own.at[method, "published"], 0)] if printed else []
         rows.append(tuple(cells))
     names = [_name(method) for method in methods]
     columns = [heading for name in names for heading in ((name, "paper") if printed else (name,))]
@@ -178,14 +169,14 @@ def _wins_table(evidence: Evidence, methods: tuple[str, ...], name: str, title: 
     return Table(name, title, notes, found, headings, tuple(rows))
 
 
-def best_alphas(evidence: Evidence) -> Table:
+def best_alpha_table(evidence: Evidence) -> Table:
     """Updates and seconds that each method needs for its best median: behind the claims on steps."""
     found = over_alpha.best_alphas(evidence.trials)
     rows = []
     for _, row in found.iterrows():
         names = (METRICS[row["metric"]], row["model"], row["groups"], row["method"], f"{row['alpha']:g}")
-        cost = (f"{row['n_updates']:,.0f}", f"{row['fit_seconds']:.3f}")
-        rows.append((*names, number(row["median"], "{:.4f}"), *cost))
+        cost = (IN_PAPER.whole(row["n_updates"]), IN_PAPER.decimal(row["fit_seconds"], 3))
+        rows.append((*names, IN_PAPER.decimal(row["median"], 4), *cost))
     headings = ("metric", "model", "grouping", "method", "alpha", "median", "updates", "seconds")
     notes = ("The alpha whose median over seeds, gamma and rho is best on the test sets, as in the paper.",)
     title = "Each method at its best alpha"
@@ -199,7 +190,7 @@ def accuracies(evidence: Evidence) -> Table:
     for model in evidence.models:
         for method in (BASE, *METHODS):
             if (model, method) in found.index:
-                values = [number(found.at[(model, method), name], "{:.4f}") for name in accuracy.COLUMNS]
+                values = [IN_PAPER.decimal(found.at[(model, method), name], 4) for name in accuracy.COLUMNS]
                 seeds = str(found.at[(model, method), "n_seeds"])
                 rows.append((model, NAMES.get(method, method), seeds, *values))
     headings = ("model", "method", "seeds", *accuracy.COLUMNS.values())
@@ -211,7 +202,7 @@ def base_models(evidence: Evidence) -> Table:
     """Losses of the base models on the visits they were trained on, and on others."""
     found = accuracy.base_on_both_sets(evidence.trials)
     rows = [
-        (model, row["groups"], *(number(row[name], "{:.4f}") for name in found.columns[2:]))
+        (model, row["groups"], *(IN_PAPER.decimal(row[name], 4) for name in found.columns[2:]))
         for model in evidence.models
         for _, row in found[found["model"] == model].iterrows()
     ]
@@ -241,6 +232,11 @@ def significance(evidence: Evidence) -> Table:
     return Table("tests", title, kept, found, headings, tuple(rows), n_texts=3)
 
 
+def _times(ratio: float) -> str:
+    """How many times as much; endless if nothing was needed."""
+    return IN_PAPER.unknown if pd.isna(ratio) else f"{ratio:.1f}x"
+
+
 def _name(method: str) -> str:
     return {BASE: "base", OURS: "ours"}.get(method, method)
 
@@ -254,6 +250,6 @@ TABLES: dict[str, Callable[[Evidence], Table]] = {
     "table_6_with_ours": table_6_with_ours,
     "accuracy": accuracies,
     "base_models": base_models,
-    "best_alpha": best_alphas,
+    "best_alpha": best_alpha_table,
     "tests": significance,
 }

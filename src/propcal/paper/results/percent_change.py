@@ -20,7 +20,7 @@ READING = (
 )
 
 
-def changes(trials: pd.DataFrame) -> pd.DataFrame:
+def trial_changes(trials: pd.DataFrame) -> pd.DataFrame:
     """Percent change of every metric for each post-processed trial that has its base model in the store."""
     keys = ["seed", "model", "groups"]
     base = trials.loc[trials["method"] == BASE, [*keys, *METRICS]]
@@ -43,7 +43,7 @@ def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     """
     names = ["method", "model", *by]
     rows = []
-    for values, part in changes(trials).groupby(names, sort=False):
+    for values, part in trial_changes(trials).groupby(names, sort=False):
         for place, metric in enumerate(METRICS):
             found = median_interval(by_seed(part, f"{metric}_change"))
             printed = PERCENT_CHANGE.get((str(values[0]), str(values[1])))

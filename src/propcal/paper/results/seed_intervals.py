@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from propcal.numbers import plural
 from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
 from propcal.paper.results.evidence import METRICS
 
@@ -175,7 +176,7 @@ def too_few(found: pd.DataFrame) -> str:
     whose = "no test" if hopeless.all() else "some tests"
     can = "can" if hopeless.all() else "cannot"
     return (
-        f"With {fewest} seed{'s' if fewest != 1 else ''} and Bonferroni's correction for {comparisons} "
+        f"With {plural(fewest, 'seed')} and Bonferroni's correction for {comparisons} "
         f"comparisons {whose} {can} come out significant, whatever the methods do: "
         f'"ns" says nothing there.'
     )

@@ -6,8 +6,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from propcal.errors import InputError
+from propcal.numbers import IN_PAPER
 from propcal.paper.results.evidence import Evidence
-from propcal.paper.results.paper_tables import NONE, Table
+from propcal.paper.results.paper_tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +65,6 @@ def _table(visits: pd.DataFrame) -> Table:
 def _cell(row: Any, prefix: str) -> str:
     visits, admitted = (row[f"{prefix}{name}"] for name in ("visits", "admitted"))
     if visits != visits:  # nothing published
-        return NONE
+        return IN_PAPER.unknown
     rate = f" ({100 * admitted / visits:.0f}%)" if visits else ""
     return f"{admitted:.0f}/{visits:.0f}{rate}"

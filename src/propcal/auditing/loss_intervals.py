@@ -7,6 +7,7 @@ for all of them at once, and the maximum lies between the largest lower and the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from propcal.auditing.intervals import CONFIDENCE, exact_interval
 from propcal.auditing.measure_names import LOSSES
 from propcal.core.categories import Categories
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.core.losses import largest_log_ratio
 
 
@@ -85,8 +86,7 @@ def losses(table: Categories, noise: Noise, rho: float, *, confidence: float = C
     criteria = (multicalibration(), proportional(rho))
     ends = [_gap_limits(limits, score, criterion) for criterion in criteria]
     ends.append(_ratio_limits(limits, chosen, rho))
-    sizes = [np.abs(table.gap) / criterion.allowance(table.outcome_rate) for criterion in criteria]
-    places = [*(_category_name(table, size) for size in sizes), _pair_name(table, rho)]
+    places = _where(table, rho)
     return [
         Loss(name, float(values[i]), places[i], *_floor(floors[..., i], float(values[i])), *ends[i])
         for i, name in enumerate(LOSSES)
@@ -111,23 +111,58 @@ def _floor(drawn: FloatArray, value: float) -> tuple[float, float, float]:
     return float(median), float(high), float((1 + np.sum(drawn >= value)) / (1 + len(drawn)))
 
 
-def _category_name(table: Categories, size: FloatArray) -> str:
-    """The eligible category with the largest number."""
-    g, j = np.unravel_index(np.argmax(np.where(table.eligible, size, -1.0)), size.shape)
-    return f"{table.collection.kept[g].group.name}, scores in {table.bins.label(int(j))}"
+def loss_places(
+    bins: IntArray,
+    *,
+    gap: FloatArray,
+    proportional_gap: FloatArray,
+    rate: FloatArray,
+    eligible: BoolArray,
+    rho: float,
+) -> dict[str, tuple[int, ...]]:
+    """For each loss the categories that set it: of DC the higher rate and the lower one, none if no two meet.
+
+    Categories are in the order of groups and bins; `bins` has the bin of each.
+    """
+    rows = np.flatnonzero(eligible)
+    if not len(rows):
+        return {}
+    return {
+        "mc": (int(rows[np.argmax(np.abs(gap[rows]))]),),
+        "pmc": (int(rows[np.argmax(np.abs(proportional_gap[rows]))]),),
+        "dc": _furthest_apart(rows, bins, np.log(np.maximum(rate, rho))),
+    }
 
 
-def _pair_name(table: Categories, rho: float) -> str:
-    """The two groups that set the DC loss, the one with the higher rate first."""
-    rate = np.log(np.maximum(table.outcome_rate, rho))
-    high = np.where(table.eligible, rate, -np.inf)
-    low = np.where(table.eligible, rate, np.inf)
-    several = table.eligible.sum(axis=0) >= 2
-    if not several.any():
-        return "no bin has two groups"
-    apart = np.where(several, high.max(axis=0) - np.where(several, low.min(axis=0), 0.0), -np.inf)
-    j = int(np.argmax(apart))
-    if high[:, j].argmax() == low[:, j].argmin():
-        return "no two groups differ"
-    names = [table.collection.kept[int(g)].group.name for g in (high[:, j].argmax(), low[:, j].argmin())]
-    return f"{names[0]} against {names[1]}, scores in {table.bins.label(j)}"
+def _furthest_apart(rows: IntArray, bins: IntArray, log_rate: FloatArray) -> tuple[int, ...]:
+    widest = -1.0
+    pair: tuple[int, ...] = ()
+    for j in np.unique(bins[rows]):
+        own = rows[bins[rows] == j]
+        apart = float(np.ptp(log_rate[own]))
+        if len(own) > 1 and apart > widest:
+            widest, pair = apart, (int(own[np.argmax(log_rate[own])]), int(own[np.argmin(log_rate[own])]))
+    return pair
+
+
+def _where(table: Categories, rho: float) -> list[str]:
+    """Where each loss is attained, in words."""
+    n_bins = len(table.bins)
+    places = loss_places(
+        np.tile(np.arange(n_bins), len(table.gap)),
+        gap=table.gap.ravel(),
+        proportional_gap=(table.gap / proportional(rho).allowance(table.outcome_rate)).ravel(),
+        rate=table.outcome_rate.ravel(),
+        eligible=table.eligible.ravel(),
+        rho=rho,
+    )
+    words = [_place_name(table, [divmod(row, n_bins) for row in rows]) for rows in places.values() if rows]
+    pair = places["dc"]
+    if not pair:
+        return [*words, "no bin has two groups"]
+    return words if pair[0] != pair[1] else [*words[:-1], "no two groups differ"]
+
+
+def _place_name(table: Categories, cells: Sequence[tuple[int, int]]) -> str:
+    groups = " against ".join(table.collection.kept[g].group.name for g, _ in cells)
+    return f"{groups}, scores in {table.bins.label(cells[0][1])}"

@@ -17,6 +17,8 @@ from propcal.auditing.cell_counts import Counts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.finding_names import UNTESTED
 from propcal.auditing.hypothesis_tests import CATEGORIES, CalibrationTest
+from propcal.auditing.loss_intervals import loss_places
+from propcal.auditing.measure_names import LOSSES
 from propcal.auditing.verdict import Verdict, ends_note, missing_note, verdict_of
 from propcal.core.grid import BoolArray, check_number
 from propcal.disclosure.coarse_curves import bars_of_bins, everybody_curve, threshold_curve
@@ -31,6 +33,13 @@ COUNTED = (
     "outcome_rate",
 )  # of counts alone, which are hidden by their own rule
 FEW_TERMS = 2  # hidden gaps that could be worked out from a mean square
+
+
+def without_small_counts(result: Audit | Comparison, fewest: int | None) -> Audit | Comparison:
+    """An audit or a comparison as it may be handed on."""
+    if isinstance(result, Comparison):
+        return suppressed_comparison(result, fewest)
+    return suppressed(result, fewest)
 
 
 def suppressed(audit: Audit, fewest: int | None) -> Audit:
@@ -78,14 +87,14 @@ def _without(audit: Audit, found: Hidden, score: int, fewest: int) -> Audit:
     groups = _rounded(_emptied(audit.groups, found.totals, GROUP_WORDS), partly)
     gone = cells[counts.category_group, counts.category_bin]
     categories = _emptied(audit.categories, gone, CATEGORY_WORDS)
-    worst = worst_rows(audit)
+    worst = _worst_rows(audit)
     settings = {**audit.settings, "fingerprint": None}
     if found.totals[0]:
         settings |= {"people": None, "positives": None}
     return replace(
         audit,
         verdict=_verdict(audit, groups, categories, found, gone),
-        losses=_losses(audit.losses, {name for name, rows in worst.items() if gone[rows].any()}),
+        losses=_losses(audit.losses, {name for name, rows in worst.items() if gone[list(rows)].any()}),
         debiased=_debiased(audit, gone),
         categories=categories,
         groups=groups,
@@ -132,26 +141,24 @@ def _coarse(column: pd.Series[Any], name: str) -> pd.Series[Any]:
     return column.round(1 if name == "statistic" else 2)
 
 
-def worst_rows(audit: Audit) -> dict[str, list[int]]:
+def _worst_rows(audit: Audit) -> dict[str, tuple[int, ...]]:
     """For each loss the categories that set it, as rows of `categories`."""
     table = audit.categories
-    rows = np.flatnonzero(table["eligible"].to_numpy(dtype=np.bool_))
-    if not len(rows):
-        return {}
-    number = {name: table[name].to_numpy(dtype=np.float64)[rows] for name in ("gap", "proportional_gap")}
-    found = {
-        "mc": [int(rows[np.argmax(np.abs(number["gap"]))])],
-        "pmc": [int(rows[np.argmax(np.abs(number["proportional_gap"]))])],
-    }
-    rate = np.log(np.maximum(table["outcome_rate"].to_numpy(dtype=np.float64), audit.settings["rho"]))
-    widest, pair = -1.0, [int(rows[0])]
-    bins = table["bin"].to_numpy()[rows]
-    for label in dict.fromkeys(bins.tolist()):
-        own = rows[bins == label]
-        if len(own) > 1 and np.ptp(rate[own]) > widest:
-            widest = float(np.ptp(rate[own]))
-            pair = [int(own[np.argmax(rate[own])]), int(own[np.argmin(rate[own])])]
-    return {**found, "dc": pair}
+    gap, proportional_gap, rate = (
+        table[name].to_numpy(dtype=np.float64) for name in ("gap", "proportional_gap", "outcome_rate")
+    )
+    eligible = table["eligible"].to_numpy(dtype=np.bool_)
+    found = loss_places(
+        _counts(audit).category_bin,
+        gap=gap,
+        proportional_gap=proportional_gap,
+        rate=rate,
+        eligible=eligible,
+        rho=audit.settings["rho"],
+    )
+    if found and not found["dc"]:  # no two groups meet
+        found["dc"] = (int(np.argmax(eligible)),)
+    return found
 
 
 def _losses(losses: pd.DataFrame, gone: set[str]) -> pd.DataFrame:
@@ -266,7 +273,7 @@ def _differences(comparison: Comparison, audits: dict[str, Audit]) -> pd.DataFra
     gone_groups = set(base.groups["group"][base.groups["people"].isna()])
     gone = table["group"].isin(gone_groups).to_numpy(copy=True)
     for name, audit in audits.items():
-        for loss in ("mc", "pmc", "dc"):
+        for loss in LOSSES:
             if audit.losses["value"].isna()[loss] or base.losses["value"].isna()[loss]:
                 gone |= ((table["score"] == name) & (table["measure"] == loss)).to_numpy()
         if audit.debiased["rms"].isna().all() or base.debiased["rms"].isna().all():

@@ -408,3 +408,17 @@ def test_the_real_audit_knows_every_threshold(files, run):
     _, err = run("audit", "visits.csv", *COLUMNS, "--draws", "200", *all_of("<"), code=1)
     for name, line in zip(NAMES, err.splitlines(), strict=True):
         assert line.startswith(f"propcal: failed: {name} < 100: ")
+
+
+@pytest.mark.parametrize("more", [(), ("--correction", "model.json")])
+def test_small_counts_are_looked_for_once(files, run, monkeypatch, more):
+    from propcal.disclosure import suppressed
+
+    seen = []
+    hidden = suppressed.hidden
+    monkeypatch.setattr(suppressed, "hidden", lambda *given: seen.append(given) or hidden(*given))
+    model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
+    model.correction_.save("model.json")
+    written = ("--html", "a.html", "--md", "a.md", "-o", "a.json", "--format", "json")
+    run("audit", "visits.csv", *COLUMNS, "--draws", "100", *written, *more)
+    assert len(seen) == 1

@@ -164,14 +164,11 @@ def audit(
         with working("Auditing...") as say:
             settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
             result = _audit(atoms, model, settings)
-    shown = _without_small_counts(result, suppress)
+    shown = _shown(result, suppress)  # once, for all that is printed or written
     text = shown.to_json() if output is not None or format_ is Format.JSON else ""
     if output is not None:
         _write(text, output)
-    if html is not None:
-        result.to_html(html, suppress=suppress, correction=model)
-    if markdown is not None:
-        result.to_markdown(markdown, suppress=suppress)
+    _write_pages(html, markdown, result, shown, suppress=suppress, correction=model)
     if format_ is Format.JSON:
         typer.echo(text)
     else:
@@ -194,11 +191,21 @@ def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | Non
         raise InputError("--output, --html and --md must be different files")
 
 
-def _without_small_counts(result: Any, suppress: int) -> Any:
-    from propcal.disclosure.suppressed import suppressed, suppressed_comparison
+def _shown(result: Any, suppress: int) -> Any:
+    from propcal.disclosure.suppressed import without_small_counts
 
-    hide = suppressed_comparison if hasattr(result, "audits") else suppressed
-    return hide(result, suppress)
+    return without_small_counts(result, suppress)
+
+
+def _write_pages(
+    html: Path | None, markdown: Path | None, result: Any, shown: Any, *, suppress: int, correction: Any
+) -> None:
+    from propcal.output.report.render import write_html, write_markdown
+
+    if html is not None:
+        write_html(result, html, shown=shown, suppress=suppress, correction=correction)
+    if markdown is not None:
+        write_markdown(result, markdown, shown=shown, suppress=suppress)
 
 
 def _load(path: Path | None) -> Correction | None:

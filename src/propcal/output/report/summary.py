@@ -9,7 +9,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import Certificate
-from propcal.disclosure.suppressed import suppressed, suppressed_comparison
+from propcal.disclosure.suppressed import without_small_counts
 from propcal.errors import InputError
 from propcal.numbers import ON_PAGE, known
 from propcal.output.json import audit_content, comparison_content, rounded
@@ -77,11 +77,17 @@ def summarise(
     title: str | None = None,
     correction: Any = None,
     certificate: Any = None,
+    shown: Audit | Comparison | None = None,
 ) -> Summary:
-    """The summary of an audit, or of the last score of a comparison."""
+    """The summary of an audit, or of the last score of a comparison.
+
+    `shown` is the result without small counts, where somebody has hidden them already.
+    """
     fit, proof = _fitted(correction, certificate)
+    if shown is None:
+        shown = without_small_counts(result, suppress)
     if isinstance(result, Comparison):
-        shown = suppressed_comparison(result, suppress)
+        assert isinstance(shown, Comparison)
         name, audit = list(shown.audits.items())[-1]
         before = {other: each for other, each in shown.audits.items() if other != name}
         worse = further_off(result, name)
@@ -91,7 +97,8 @@ def summarise(
         content: Any = comparison_content(shown)
         notes = [*shown.notes, *audit.notes]
     else:
-        audit = suppressed(result, suppress)
+        assert isinstance(shown, Audit)
+        audit = shown
         name, before_after, content, notes = "", [], audit_content(audit), list(audit.notes)
         before, worse = {}, 0
     found = group_curves(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 # Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+HIGH, LOW = COLORS[1], COLORS[0]  # the score is too high, or was raised; too low, or lowered
 STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SMALL, TEXT = 7.0, 8.0  # points: the smallest that can be read in print
@@ -146,6 +147,23 @@ def tidy(ax: Any, *, xlabel: str, ylabel: str = "") -> None:
     ax.set_ylabel(ylabel, fontsize=TEXT)
     ax.tick_params(labelsize=SMALL)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def rows_alone(ax: Any) -> None:
+    """No ticks and no line beside the names of rows."""
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+
+
+def log_axis(ax: Any, low: float, high: float, marks: Mapping[float, str]) -> None:
+    """A log axis with these marks and no others."""
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    ax.set_xscale("log")
+    ax.set_xlim(low, high)
+    ax.set_xticks(list(marks), list(marks.values()))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def legend_below(

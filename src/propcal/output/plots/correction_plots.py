@@ -12,9 +12,9 @@ from propcal.core.grid import UNIT, from_grid
 from propcal.core.groups.groups import pattern_name
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT
-from propcal.output.plots.axes import COLORS, STYLES, axes, require_matplotlib, short
+from propcal.output.changed_patterns import most_changed
+from propcal.output.plots.axes import COLORS, HIGH, LOW, STYLES, axes, require_matplotlib, short
 
-UP, DOWN = "#D55E00", "#0072B2"
 MOST_PATTERNS = 8
 
 
@@ -52,15 +52,11 @@ def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
             if name not in names:
                 raise InputError(f"there is no pattern {name!r}; there are {names}")
         return [(names.index(name), short(name)) for name in patterns]
-    grid = np.linspace(0, 1, 501)
-    curves = [correction.maps.apply(grid, np.full(len(grid), p)) for p in range(len(names))]
-    alike: dict[bytes, list[int]] = {}
-    for p, curve in enumerate(curves):
-        alike.setdefault(curve.tobytes(), []).append(p)
-    change = {same[0]: float(np.abs(curves[same[0]] - grid).mean()) for same in alike.values()}
-    most = sorted(change, key=lambda p: -change[p])[:MOST_PATTERNS]
-    also = {same[0]: len(same) - 1 for same in alike.values()}
-    return [(p, short(names[p], 44) + (f" (and {also[p]} more)" if also[p] else "")) for p in sorted(most)]
+    chosen = []
+    for first, *others in sorted(each.patterns for each in most_changed(correction, MOST_PATTERNS)):
+        also = f" (and {len(others)} more)" if others else ""
+        chosen.append((first, short(names[first], 44) + also))
+    return chosen
 
 
 def _path(correction: Correction, pattern: int) -> tuple[Any, Any]:
@@ -87,7 +83,7 @@ def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = Non
     place = np.cumsum([raw, *(shift for *_, shift in steps)])
     ax.barh(0, raw, color="0.75", height=0.6)
     for row, (*_, shift) in enumerate(steps, start=1):
-        ax.barh(row, shift, left=place[row - 1], color=UP if shift > 0 else DOWN, height=0.6)
+        ax.barh(row, shift, left=place[row - 1], color=HIGH if shift > 0 else LOW, height=0.6)
         ax.text(
             max(place[row - 1 : row + 1]), row, f" {IN_TEXT.decimal(shift, 3, '+')}", va="center", fontsize=8
         )

@@ -15,20 +15,23 @@ from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import (
     COLORS,
     HATCH,
+    HIGH,
     LETTER,
+    LOW,
     MARKERS,
     SMALL,
     axes,
     inches,
     labels,
     legend_below,
+    log_axis,
+    rows_alone,
     say,
     symbol,
     tidy,
 )
 from propcal.output.plots.shown_groups import rows_of
 
-HIGH, LOW = "#D55E00", "#0072B2"  # the score is too high; too low
 MOST_ROWS = 24
 ROW = 0.29  # inches, for a name of two lines
 # marker, colour and filling of each finding, and what the legend calls it
@@ -75,9 +78,7 @@ def plot_forest(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 
         for finding, (marker, color, fill, text) in FINDINGS.items()
         if finding in used
     ]
-    if any(line.get_label() == "_interval" for line in ax.get_lines()):
-        keys.append(Line2D([], [], color="0.35", lw=1.1, label="95 % interval"))
-    legend_below(ax, [*keys, *_hatch_key(used)], title=chosen.said, drop=42, wide=True)
+    _legend(ax, keys, used, chosen.said)
     return ax
 
 
@@ -115,27 +116,18 @@ def plot_before_after(c: Comparison, groups: Any = None, *, ax: Any = None, widt
     _name_rows(ax, chosen.names)
     for y in range(1, len(chosen.rows), 2):
         ax.axhspan(y - 0.5, y + 0.5, color="0.95", lw=0, zorder=0)
-    if any(line.get_label() == "_interval" for line in ax.get_lines()):
-        keys.append(Line2D([], [], color="0.35", lw=1.1, label="95 % interval"))
-    legend_below(ax, [*keys, *_hatch_key(used)], title=chosen.said, drop=42, wide=True)
+    _legend(ax, keys, used, chosen.said)
     return ax
 
 
 def _ratio_axis(ax: Any, tables: Sequence[pd.DataFrame]) -> tuple[float, float]:
     """A log axis of observed/expected that says on which side the score is too high; its ends."""
-    from matplotlib.ticker import NullFormatter, NullLocator
-
     values = np.concatenate([table[list(RATIO)].to_numpy(dtype=np.float64).ravel() for table in tables])
     values = values[np.isfinite(values) & (values > 0)]
     low = float(np.clip(values.min(initial=1.0) / 1.08, 0.05, 1 / 1.25))
     high = float(np.clip(values.max(initial=1.0) * 1.08, 1.25, 20.0))
-    ax.set_xscale("log")
-    ax.set_xlim(low, high)
     marks = next(marks for reach, marks in MARKS.items() if high / low <= reach)
-    marks = [mark for mark in marks if low <= mark <= high]
-    ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    log_axis(ax, low, high, {mark: f"{mark:g}" for mark in marks if low <= mark <= high})
     ax.axvline(1, color="0.55", lw=0.8, zorder=1)
     tidy(ax, xlabel="outcomes observed for each\none expected (log scale)")
     left, right = symbol("←", "<"), symbol("→", ">")
@@ -171,10 +163,17 @@ def _hatched(ax: Any, y: float, height: float = 0.6) -> None:
     ax.axhspan(y - height / 2, y + height / 2, zorder=0, **HATCH)
 
 
-def _hatch_key(used: Sequence[str], text: str = "insufficient data: too few people to say") -> list[Any]:
+def _legend(ax: Any, keys: Sequence[Any], used: Sequence[str], title: str) -> None:
+    """The given keys, and those of intervals and of groups with too few people where there are any."""
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    return [Patch(label=text, **HATCH)] if INSUFFICIENT in used else []
+    keys = list(keys)
+    if any(line.get_label() == "_interval" for line in ax.get_lines()):
+        keys.append(Line2D([], [], color="0.35", lw=1.1, label="95 % interval"))
+    if INSUFFICIENT in used:
+        keys.append(Patch(label="insufficient data: too few people to say", **HATCH))
+    legend_below(ax, keys, title=title, drop=42, wide=True)
 
 
 def _name_rows(ax: Any, names: Sequence[str]) -> None:
@@ -182,5 +181,4 @@ def _name_rows(ax: Any, names: Sequence[str]) -> None:
     most = max(14, int(0.42 * inches(ax) / LETTER))
     ax.set_yticks(range(len(names)), labels(names, most, lines=2), fontsize=SMALL, linespacing=0.95)
     ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
+    rows_alone(ax)

@@ -13,19 +13,23 @@ from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
 from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import (
     HATCH,
+    HIGH,
     LETTER,
+    LOW,
     SMALL,
     TEXT,
     axes,
     inches,
     labels,
     legend_below,
+    log_axis,
+    rows_alone,
     say,
     short,
     symbol,
     tidy,
 )
-from propcal.output.plots.forest import HIGH, LOW, MOST_ROWS, ROW
+from propcal.output.plots.forest import MOST_ROWS, ROW
 from propcal.output.plots.shown_groups import Chosen, named_groups, rows_of
 
 MOST_BINS = 12
@@ -118,8 +122,7 @@ def _bin_axis(ax: Any, a: Audit, n_rows: int) -> None:
     ax.set_xlim(0, len(edges) - 1)
     ax.set_ylim(n_rows - 0.5, -0.5)
     tidy(ax, xlabel="risk score")
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
+    rows_alone(ax)
     if len(edges) <= 60:
         ax.vlines(range(1, len(edges) - 1), -0.5, n_rows - 0.5, color="0.85", lw=0.5, zorder=2)
     ax.hlines(np.arange(n_rows - 1) + 0.5, 0, len(edges) - 1, color="0.85", lw=0.5, zorder=2)
@@ -174,9 +177,8 @@ def plot_dc(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4)
     ax.set_yticks(np.arange(len(drawn)) + 0.25, table.loc[drawn, "bin"].tolist(), fontsize=SMALL)
     ax.set_ylim(-0.35, len(drawn) - 0.15)
     ax.hlines(np.arange(1, len(drawn)) - 0.28, 0, 1, transform=ax.get_yaxis_transform(), color="0.88", lw=0.6)
-    ax.tick_params(axis="y", length=0)
     tidy(ax, xlabel="people with the outcome, % (log scale)", ylabel="risk score")
-    ax.spines["left"].set_visible(False)
+    rows_alone(ax)
     _dc_legend(ax, a, table, len(told), len(drawn), whole=groups is None)
     return ax
 
@@ -215,8 +217,6 @@ def _pair(ax: Any, y: int, row: Any, members: Any, rho: float, most: int) -> Non
 
 def _rate_axis(ax: Any, low: float, high: float) -> None:
     """A log axis of rates, marked in per cent."""
-    from matplotlib.ticker import NullFormatter, NullLocator
-
     low, high = (low / 1.1, high * 1.1) if high > low * 1.05 else (low / 1.5, high * 1.5)
     marks: list[float] = []
     for steps in ((10, 20, 30, 50), range(10, 100, 10), range(10, 100, 5), range(10, 100)):
@@ -224,12 +224,7 @@ def _rate_axis(ax: Any, low: float, high: float) -> None:
         marks = [mark for mark in every if 100 * low <= mark <= 100 * high]
         if len(marks) > 2:
             break
-    marks = marks[:: 1 + len(marks) // 9]
-    ax.set_xscale("log")
-    ax.set_xlim(low, high)
-    ax.set_xticks([mark / 100 for mark in marks], [f"{mark:g}" for mark in marks])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    log_axis(ax, low, high, {mark / 100: f"{mark:g}" for mark in marks[:: 1 + len(marks) // 9]})
 
 
 def _dc_legend(ax: Any, a: Audit, table: Any, told: int, drawn: int, *, whole: bool) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from propcal.core.correction.correction import Correction
 from propcal.core.groups.groups import pattern_name
 from propcal.numbers import ON_PAGE, plural
+from propcal.output.changed_patterns import SCORES, most_changed
 from propcal.output.report.pictures import TENTHS, X, Y
 from propcal.output.report.svg import Line, Picture, path, ticks
 
@@ -29,20 +30,18 @@ def correction_view(correction: Correction | None) -> CorrectionView | None:
     """Raw against corrected score of the patterns that change most."""
     if correction is None:
         return None
-    grid = np.linspace(0, 1, 501)
-    curves: dict[bytes, tuple[list[int], np.ndarray]] = {}
-    for p in range(len(correction.patterns)):
-        curve = correction.maps.apply(grid, np.full(len(grid), p))
-        curves.setdefault(curve.tobytes(), ([], curve))[0].append(p)
-    most = sorted(curves.values(), key=lambda found: -float(np.abs(found[1] - grid).mean()))[:MOST]
+    most = most_changed(correction, MOST)
     lines = [Line("guide", path(X([0, 1]), Y([0, 1])))]
     names = []
-    for i, (patterns, curve) in enumerate(most):
-        lines.append(Line(f"series series-{i}", path(X(grid), Y(curve))))
-        also = f" and {len(patterns) - 1} more" if len(patterns) > 1 else ""
-        names.append(pattern_name(correction.patterns, patterns[0]) + also)
+    for i, each in enumerate(most):
+        lines.append(Line(f"series series-{i}", path(X(SCORES), Y(each.corrected))))
+        also = f" and {len(each.patterns) - 1} more" if len(each.patterns) > 1 else ""
+        names.append(pattern_name(correction.patterns, each.patterns[0]) + also)
     table = [
-        [ON_PAGE.decimal(score, 1), *(ON_PAGE.decimal(curve[round(500 * score)], 3) for _, curve in most)]
+        [
+            ON_PAGE.decimal(score, 1),
+            *(ON_PAGE.decimal(each.corrected[round(500 * score)], 3) for each in most),
+        ]
         for score in np.round(np.arange(0.0, 1.01, 0.1), 1)
     ]
     reads = ", ".join(correction.reads) or "no columns"

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from propcal.output.plots.axes import SMALL, tidy
+from propcal.output.plots.axes import COLORS, SMALL, tidy
 from propcal.paper.figure_file import COLUMN, new_figure
 from propcal.paper.simulation.simulation import Simulation
 
 # colour, line and marker of each scenario: never colour alone
 LOOKS = {
-    "Fixed": ("#0072B2", "-", "o"),
-    "Increasing": ("#009E73", "--", "^"),
-    "Decreasing": ("#D55E00", "-.", "s"),
+    "Fixed": (COLORS[0], "-", "o"),
+    "Increasing": (COLORS[2], "--", "^"),
+    "Decreasing": (COLORS[1], "-.", "s"),
 }
 
 

@@ -1,0 +1,29 @@
+"""What a correction makes of each score, for the patterns that it changes most: drawn in two places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from propcal.core.correction.correction import Correction
+from propcal.core.grid import FloatArray
+
+SCORES = np.linspace(0, 1, 501)
+
+
+@dataclass(frozen=True, eq=False)
+class PatternCurve:
+    """The corrected score at each of `SCORES`, and the patterns that share it."""
+
+    patterns: list[int]
+    corrected: FloatArray
+
+
+def most_changed(correction: Correction, most: int) -> list[PatternCurve]:
+    """The curves that are furthest from no change, the furthest first."""
+    found: dict[bytes, PatternCurve] = {}
+    for pattern in range(len(correction.patterns)):
+        curve = correction.maps.apply(SCORES, np.full(len(SCORES), pattern))
+        found.setdefault(curve.tobytes(), PatternCurve([], curve)).patterns.append(pattern)
+    return sorted(found.values(), key=lambda each: -float(np.abs(each.corrected - SCORES).mean()))[:most]

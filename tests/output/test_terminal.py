@@ -9,7 +9,7 @@ from rich.console import Console
 
 import propcal
 from propcal.auditing.conclusions import worst_categories
-from propcal.output.terminal import audit_text, plain
+from propcal.output.terminal import audit_text, comparison_text, plain
 
 
 @pytest.fixture
@@ -74,6 +74,13 @@ def test_what_is_not_known_is_a_dash(audit):
     text = shown(audit_text(audit))
     assert "nan" not in text
     assert "what noise allows is not known" in text
+
+
+def test_a_hidden_difference_is_a_dash(cohort):
+    scores = {"a": cohort.score, "b": cohort.score / 2}
+    found = propcal.compare(scores, cohort.y, sensitive_features=cohort[["race", "gender"]], n_draws=100)
+    found.differences.loc[found.differences.group != "everybody", ["difference", "low", "high"]] = np.nan
+    assert "nan" not in shown(comparison_text(found))
 
 
 def test_groups_left_out_are_marked_with_their_reason(audit):

@@ -331,7 +331,7 @@ def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_o
     )
     assert lines[white + 2].split()[1:] == ["18147/50174", "36%", "18951/45435", "42%", "37098/95609", "39%"]
     assert max(map(len, lines)) <= 130
-    result = run("--mimic", "mimic", "--cohort", "clean", "-o", "cohort.csv")
+    result = run("--mimic", "mimic", "--rule", "clean", "-o", "cohort.csv")
     assert len(pd.read_csv("cohort.csv")) == 10
 
 
@@ -341,7 +341,7 @@ def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_o
         (["--mimic", "mimic", "-o", "mine.csv"], "mine.csv exists; --force replaces it"),
         (["--mimic", "mimic", "-o", "mimic/ed/triage.csv.gz", "--force"], "is what is read"),
         (["--mimic", "mimic", "-o", "cohort.xls"], "must end in .csv"),
-        (["--mimic", "mimic", "--cohort", "dirty", "-o", "new.csv"], "--cohort must be one of"),
+        (["--mimic", "mimic", "--rule", "dirty", "-o", "new.csv"], "--rule must be one of"),
         (["--mimic", "elsewhere", "-o", "new.csv"], "elsewhere does not exist"),
         (["--mimic", "broken", "-o", "new.csv"], "is damaged"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from propcal.auditing.chance import Noise
+from propcal.auditing.chance import Chance
 from propcal.auditing.debiased import Debiased
 from propcal.auditing.finding_names import INSUFFICIENT, LEFT_OUT, TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
 from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, CalibrationTest
@@ -36,7 +36,7 @@ def debiased_frame(measures: Sequence[Debiased]) -> pd.DataFrame:
 
 
 def categories_frame(
-    table: Categories, noise: Noise, *, alpha: float, rho: float, min_share: float, min_people: int
+    table: Categories, noise: Chance, *, alpha: float, rho: float, min_share: float, min_people: int
 ) -> pd.DataFrame:
     """Every category that has people, in the order of groups and bins."""
     g, j = np.nonzero(table.people)

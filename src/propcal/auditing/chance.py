@@ -1,4 +1,4 @@
-"""Noise: what the categories would show if the score were perfect, and how well each is known.
+"""Chance: what the categories would show if the score were perfect, and how well each is known.
 
 Under perfect calibration a person scored r has the outcome with probability r. Drawing such outcomes
 again and again, on the same people, shows how large gaps and losses become by chance alone.
@@ -166,7 +166,7 @@ def different_people(atoms: Atoms, table: Categories) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class Chance:
     """How well each category is known; arrays of shape (n_groups, n_bins).
 
     Attributes
@@ -187,7 +187,7 @@ class Noise:
     effect: FloatArray
 
     @classmethod
-    def unknown(cls, table: Categories) -> Noise:
+    def unknown(cls, table: Categories) -> Chance:
         """Where nothing can be said about noise."""
         nothing = np.full(table.people.shape, np.nan)
         empty = np.empty((0, *table.people.shape))
@@ -198,7 +198,7 @@ class Noise:
         return np.isnan(self.effect) | (np.minimum(self.people, self.rows / self.effect) >= min_people)
 
     @classmethod
-    def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: np.random.Generator) -> Noise:
+    def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: np.random.Generator) -> Chance:
         """Simulate, from atoms that may have clusters of repeated people."""
         effect, people = design_effect(atoms, table.bins), different_people(atoms, table)
         atoms = without_clusters(atoms)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from propcal.auditing.chance import Noise
+from propcal.auditing.chance import Chance
 from propcal.auditing.intervals import accepted, possible_truths
 from propcal.core.categories import Categories
 from propcal.core.criterion import Criterion, multicalibration, proportional
@@ -42,7 +42,7 @@ class Debiased:
         return float(np.sqrt(max(self.mean_square_high, 0.0)))
 
 
-def debiased(table: Categories, noise: Noise, rho: float) -> list[Debiased]:
+def debiased(table: Categories, noise: Chance, rho: float) -> list[Debiased]:
     """Both measures over the eligible categories.
 
     Possible truths have a share of the gaps found. The one under which the mean square would on

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.chance import Noise, rows_per_person, score_cells
+from propcal.auditing.chance import Chance, rows_per_person, score_cells
 from propcal.auditing.hypothesis_tests import (
     CalibrationTest,
     category_p_value,
@@ -56,7 +56,7 @@ class Findings:
     rule: AuditSettings
     atoms: Atoms
     table: Categories
-    noise: Noise
+    noise: Chance
     profiles: list[Profile]
     tests: list[CalibrationTest]
     untested: str
@@ -82,7 +82,7 @@ def find(
     rng = np.random.default_rng(rule.random_state)
     bare = without_clusters(atoms)
     table = rule.table(bare, or_everybody=True)
-    noise = Noise.of(atoms, table, rule.n_draws, rng)
+    noise = Chance.of(atoms, table, rule.n_draws, rng)
     table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
     sizes = audited_groups(bare, table.collection)
     measured = profiles(atoms, sizes, min_people=rule.min_people, rng=rng, progress=progress)
@@ -118,7 +118,7 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
 
 
 def _tests(
-    atoms: Atoms, table: Categories, noise: Noise, measured: Sequence[Profile]
+    atoms: Atoms, table: Categories, noise: Chance, measured: Sequence[Profile]
 ) -> list[CalibrationTest]:
     """Test every group that counts and has enough people, and the categories."""
     chosen = [profile for profile in measured if profile.enough and not profile.size.left_out]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm, t
 
-from propcal.auditing.chance import Noise, ScoreCells
+from propcal.auditing.chance import Chance, ScoreCells
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.categories import Categories
 from propcal.core.grid import BoolArray, FloatArray
@@ -121,7 +121,7 @@ def clustered_p_value(sample: Sample) -> tuple[float, float]:
     return float(z), float(2 * t.sf(abs(z), sample.n_clusters - 1))
 
 
-def category_p_value(table: Categories, noise: Noise) -> tuple[float, float]:
+def category_p_value(table: Categories, noise: Chance) -> tuple[float, float]:
     """The largest gap in standard errors, and how often a perfect score has one as large."""
     chosen = table.eligible
     if not chosen.any() or not len(noise.rates):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from propcal.auditing.chance import Noise
+from propcal.auditing.chance import Chance
 from propcal.auditing.intervals import CONFIDENCE, exact_interval
 from propcal.auditing.measure_names import LOSSES
 from propcal.core.categories import Categories
@@ -43,7 +43,7 @@ class Limits:
     high: FloatArray
 
     @classmethod
-    def of(cls, table: Categories, noise: Noise, confidence: float = CONFIDENCE) -> Limits:
+    def of(cls, table: Categories, noise: Chance, confidence: float = CONFIDENCE) -> Limits:
         """Clopper and Pearson's at 0.05 / K, K being the number of eligible categories."""
         n = int(table.eligible.sum())
         rate = np.where(table.eligible, table.outcome_rate, np.nan)
@@ -73,7 +73,7 @@ def _ratio_limits(limits: Limits, eligible: BoolArray, rho: float) -> tuple[floa
     return least, most
 
 
-def losses(table: Categories, noise: Noise, rho: float, *, confidence: float = CONFIDENCE) -> list[Loss]:
+def losses(table: Categories, noise: Chance, rho: float, *, confidence: float = CONFIDENCE) -> list[Loss]:
     """MC, PMC and DC loss over the eligible categories."""
     chosen = table.eligible
     if not chosen.any():

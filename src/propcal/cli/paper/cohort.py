@@ -32,7 +32,7 @@ def cohort(
     rule: Annotated[
         str,
         typer.Option(
-            "--cohort",
+            "--rule",
             metavar="paper|clean",
             help="The paper's visits, or all of them with what was known on arrival only.",
         ),
@@ -45,8 +45,8 @@ def cohort(
     MIMIC-IV-ED, version 1.0 or 2.x, and writes a row for each visit.
     Prints Table 1 beside the published one, and what was dropped and why.
 
-    [bold]--cohort paper[/bold] follows the paper's public preprocessing.
-    For new work use [bold]--cohort clean[/bold]: it keeps every visit, and
+    [bold]--rule paper[/bold] follows the paper's public preprocessing.
+    For new work use [bold]--rule clean[/bold]: it keeps every visit, and
     nothing in it was learnt after the visit.
 
     Example: propcal paper cohort --mimic physionet.org -o cohort.parquet

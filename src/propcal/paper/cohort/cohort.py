@@ -122,7 +122,7 @@ def mimic_cohort(
         Called with a line about what is being done.
     """
     if rule not in RULES:
-        raise InputError(f"--cohort must be one of {list(RULES)}; got {rule!r}", argument="--cohort")
+        raise InputError(f"--rule must be one of {list(RULES)}; got {rule!r}", argument="--rule")
     tables = read_tables(folders, say)
     say("Joining...")
     engine, repeated = _engine(tables)

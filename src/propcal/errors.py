@@ -178,5 +178,9 @@ class UnseenError(InputError):
     """Rows to be scored have combinations of attributes that the correction never saw."""
 
 
+class UnknownLevelWarning(UserWarning):
+    """Rows to be scored have values that did not occur in fitting."""
+
+
 class FileFormatError(PropcalError):
     """A file is not what it should be: truncated, edited, of another format or a newer version."""

@@ -24,10 +24,14 @@ class Reader:
 
     def __init__(self, text):
         self.content = content = json.loads(text)
-        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2):
-            raise ValueError("no correction file of version 1 or 2")
+        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2, 3):
+            raise ValueError("no correction file of version 1, 2 or 3")
         if set(content) != (ENTRIES if content["version"] == 1 else ENTRIES | {"start"}):
             raise ValueError("other entries than those of its version")
+        if content["version"] < 3:
+            content["patterns"] = [[level(value) for value in row] for row in content["patterns"]]
+            content["groups"] = [as_cells(group) for group in content["groups"]]
+            content["start"] = [[as_cells(group), shifts] for group, shifts in content.get("start", [])]
         self.terms = content.get("start", [])
         self.seen = {tuple(pattern) for pattern in content["patterns"]}
         self.known = {}
@@ -111,11 +115,23 @@ def level(value):
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        value = value.decode()
     if isinstance(value, str):
-        return value
-    if value % 1 == 0:
-        return str(int(value))
-    return format(value.normalize(), "f") if isinstance(value, Decimal) else repr(value)
+        bare = value.strip(" ")
+        if bare.lower() in ("true", "false"):
+            return bare.lower()
+        if not re.fullmatch(r"-?(0|[1-9][0-9]*)([.][0-9]*)?", bare):
+            return value
+        value = bare
+    digits = format(Decimal(str(value)), "f")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if digits == "-0" else digits
+
+
+def as_cells(group):
+    """A group of an older file."""
+    return [[attribute, level(wanted)] for attribute, wanted in group]
 
 
 def range_labels(cuts):
@@ -182,11 +198,9 @@ class Condition:
 
 def equal(value, literal):
     """Whether a value that is not missing is what a condition names."""
-    if level(value) == literal:
-        return True
-    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", literal):
-        return False
-    number = int(literal) if literal.lstrip("-").isdigit() else float(literal)
-    if number in (0, 1) and level(value) == ("true" if number else "false"):
-        return True
-    return not isinstance(value, str) and level(value) == level(number)
+    named = {level(literal)}
+    if re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", literal) and not re.match(r"-?0\d", literal):
+        named.add(level(Decimal(literal)))
+    named |= {"true"} if "1" in named else set()
+    named |= {"false"} if "0" in named else set()
+    return level(value) in named

@@ -112,11 +112,11 @@ def test_a_reader_written_from_the_page_agrees_to_the_last_bit(corrections, name
         assert 0 < np.mean(ours == frame.score) < 1  # some were changed and some were not
 
 
-def test_version_1_is_version_2_without_a_smooth_map(corrections):
+def test_version_1_is_read_as_a_file_without_a_smooth_map(corrections):
     for name in ("paper", "words, paper"):
         correction = corrections[name]
         content = json.loads(correction.to_json())
-        assert (content["version"], content.pop("start")) == (2, [])
+        assert (content["version"], content.pop("start")) == (3, [])
         text = json.dumps(content | {"version": 1})
         frame = new_people(correction, 600, seed=3)
         ours = Correction.from_json(text).apply(frame.score, frame)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,16 @@ import pyarrow as pa
 
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
-from propcal.core.groups.recipes import Ranges, Recipe
-from propcal.data.levels import MAX_NUMERIC_LEVELS, distinct, level_key, refuse_dates, refuse_many
+from propcal.core.groups.recipes import Ranges, Recipe, Where
+from propcal.data.levels import (
+    MAX_NUMERIC_LEVELS,
+    TRUTHS,
+    distinct,
+    level_key,
+    refuse_dates,
+    refuse_many,
+    text_key,
+)
 from propcal.errors import Column, InputError
 
 Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
@@ -39,6 +49,8 @@ def fitting_values(
     """
     if recipe is None:
         refuse_dates(name, temporal=_temporal(columns[name]))
+    elif isinstance(recipe, Where):
+        _refuse_no_truths(recipe, columns, name)
     found, codes = attribute_values(name, recipe, columns)
     codes = codes if counted is None else codes[counted]
     if recipe is None and len(found) > MAX_NUMERIC_LEVELS:
@@ -51,6 +63,20 @@ def fitting_values(
 
 def _temporal(column: Any) -> bool:
     return not isinstance(column, np.ndarray) and bool(pa.types.is_temporal(column.type))
+
+
+def _refuse_no_truths(recipe: Where, columns: Columns, title: str) -> None:
+    """A column that stands alone in a condition must hold truth values."""
+    for test in tests_of(recipe.condition):
+        if test.op != "holds":
+            continue
+        refuse_dates(test.column, temporal=_temporal(columns[test.column]))
+        keys = {level_key(value) for value in distinct(columns[test.column])[0]}
+        if not keys <= {*TRUTHS, None}:
+            name = Column(test.column, f"condition {title!r}: column {test.column!r}")
+            raise InputError(
+                f"{name} alone must hold truth values", argument=name, next_step="compare it with something"
+            )
 
 
 def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tuple[list[Any], Any]:
@@ -84,6 +110,8 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
             next_step=hint,
             between=" ",
         )
+    if pa.types.is_decimal(kind):  # by their text: a cast depends on the digits that others of the batch have
+        column = column.cast(pa.string())
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
@@ -108,12 +136,8 @@ def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
         refuse_dates(test.column, temporal=_temporal(column))
     values, codes = distinct(column)
     keys = [level_key(value) for value in values]
-    wanted = _wanted(test, column)
+    wanted = wanted_keys(test)
     if test.op == "holds":
-        if not {*keys} <= {"true", "false", None}:
-            raise InputError(
-                f"{name} alone must hold truth values", argument=name, next_step="compare it with something"
-            )
         wanted = {"true"}
     if test.op == "!=":
         passes = [key is not None and key not in wanted for key in keys]
@@ -125,22 +149,16 @@ def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
     return np.asarray(lookup[codes])
 
 
-def _wanted(test: ColumnTest, column: Any) -> set[str | None]:
-    """Keys of the values of a test: as text, and as numbers in the column's own precision.
+def wanted_keys(test: ColumnTest) -> set[str]:
+    """The levels that pass a test for equality: its values as texts, as numbers, and 1 and 0 as truth values.
 
-    They depend on the type of the column and not on the other rows: a person is in the same groups
-    alone and in a batch.
+    >>> sorted(wanted_keys(ColumnTest("flag", "in", ("1.0", "02139", "1e3"))))
+    ['02139', '1', '1000', '1e3', 'true']
     """
-    kind = None if isinstance(column, np.ndarray) else column.type
-    kind = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
-    single = kind is not None and pa.types.is_float32(kind)
-    wanted: set[str | None] = set(test.values)
-    texts = kind is not None and "string" in str(kind)
+    wanted = {text_key(value) for value in test.values}
     for value in filter(is_numeric, test.values):
-        whole = value.lstrip("-").isdigit()
-        number = int(value) if whole else float(np.float32(value)) if single else float(value)
-        if not texts:  # among texts, 02139 is not 2139
-            wanted.add(level_key(number))
-        if number in (0, 1):
-            wanted.add("true" if number else "false")
+        if not re.match(r"-?0[0-9]", value):  # 02139 is a code
+            number = str(level_key(Decimal(value)))
+            wanted.add(number)
+            wanted |= {"true"} if number == "1" else {"false"} if number == "0" else set()
     return wanted

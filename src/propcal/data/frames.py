@@ -105,6 +105,10 @@ def _array(values: Any, name: str) -> Any:
 
 def _arrow(series: Any) -> Any:
     """A narwhals series as a pyarrow array; as Python objects where its values are of mixed kinds."""
+    native = series.to_native()
+    values = getattr(getattr(native, "dtype", None), "categories", native)  # of pandas: maybe objects
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O" and not _one_kind(values):
+        return _mixed(series.to_numpy())
     try:
         column = series.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
@@ -113,6 +117,14 @@ def _arrow(series: Any) -> Any:
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):  # intervals, periods, records
         return _mixed(series.to_numpy())
     return column
+
+
+def _one_kind(values: Any) -> bool:
+    """Whether Python objects are all of one type, apart from missing ones: Arrow would make them so."""
+    kinds = {*map(type, values)} - {type(None)}
+    if len(kinds) > 1 and float in kinds:
+        kinds -= {float} if all(v != v for v in values if isinstance(v, float)) else set()
+    return len(kinds) <= 1
 
 
 def _mixed(values: Any) -> Any:
@@ -172,8 +184,10 @@ def _attribute(values: Any) -> Any:
         return values
     if isinstance(values, (list, tuple, np.ndarray)):
         values = np.array(values, dtype=object) if isinstance(values, (list, tuple)) else values
-        if values.dtype.kind == "f":
-            values = values.astype(np.float64)
+        if values.dtype.kind == "O" and not _one_kind(values):
+            return _mixed(values)
+        if values.dtype == np.float16:
+            values = values.astype(np.float32)
         try:
             column = pa.array(values, from_pandas=True)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):

@@ -1,7 +1,19 @@
-"""Levels: the values of an attribute as canonical text, so that 1, 1.0 and "1" are one level."""
+"""Levels: the values of an attribute as canonical text, so that 1, 1.0 and "1" are one level.
+
+One rule decides, cell by cell; neither the type of the column nor the other rows matter:
+
+- True and the texts true, TRUE, True, ... are the level "true"; the same holds for "false".
+- A number, and a text that spells one in decimals without leading zeros, is the level that spells it
+  shortest: 1, 1.0, "1" and "1.00" are "1", and "007" stays the text it is.
+- Bytes are the text that they encode in UTF-8.
+- Everything else is its text. Spaces around a number or a truth value do not count.
+
+Files, engines and SQL follow the same rule.
+"""
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +24,8 @@ from propcal.core.patterns import Level, sort_levels
 from propcal.errors import Argument, InputError
 
 RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
+TRUTHS = ("true", "false")
+DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
 MAX_LEVELS = 200
 MAX_NUMERIC_LEVELS = 20
 
@@ -19,11 +33,13 @@ MAX_NUMERIC_LEVELS = 20
 def level_key(value: Any) -> Level:
     """Canonical text of a value; None if it is missing.
 
-    >>> [level_key(v) for v in (1, 1.0, "1", True, Decimal("2.50"), float("nan"), None, "nan")]
-    ['1', '1', '1', 'true', '2.5', None, None, 'nan']
+    >>> [level_key(v) for v in (1, 1.0, "1", "1.00", True, "TRUE", Decimal("2.50"), b"A")]
+    ['1', '1', '1', '1', 'true', 'true', '2.5', 'A']
+    >>> [level_key(v) for v in (float("nan"), None, "nan", "007", " 7 ", "A ")]
+    [None, None, 'nan', '007', '7', 'A ']
     """
     if isinstance(value, str):
-        return str(value)
+        return text_key(str(value))
     if value is None:
         return None
     if isinstance(value, (bool, np.bool_)):
@@ -33,15 +49,43 @@ def level_key(value: Any) -> Level:
     if isinstance(value, (float, np.floating, Decimal)):
         if value != value:
             return None
-        if value % 1 == 0:
-            return str(int(value))
-        return format(value.normalize(), "f") if isinstance(value, Decimal) else str(value)
+        exact = Decimal(str(value))  # as many digits as tell the number from its neighbours
+        return _shortest(format(exact, "f")) if exact.is_finite() else str(value).lower()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return text_key(decoded(bytes(value)))
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own missing values
         return None
     if type(value).__name__ == "Interval":  # of pandas.cut
         left, right = ("[" if value.closed_left else "("), ("]" if value.closed_right else ")")
         return f"{left}{level_key(value.left)}, {level_key(value.right)}{right}"
     return str(value)
+
+
+def text_key(text: str) -> str:
+    """The level of a text: what truth value or number it spells, or the text itself."""
+    bare = text.strip(" ")
+    if bare.lower() in TRUTHS:
+        return bare.lower()
+    return _shortest(bare) if DECIMAL.fullmatch(bare) else text
+
+
+def _shortest(decimal: str) -> str:
+    """A number in decimals without zeros at its end."""
+    whole, _, rest = decimal.partition(".")
+    rest = rest.rstrip("0")
+    if rest:
+        return f"{whole}.{rest}"
+    return "0" if whole == "-0" else whole
+
+
+def decoded(value: bytes) -> str:
+    """Bytes as the text that they encode."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise InputError(
+            "an attribute holds bytes that are no UTF-8 text", next_step="make a column of text from it"
+        ) from None
 
 
 def is_number(value: Any) -> bool:
@@ -70,7 +114,10 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
         values = values.dictionary_encode()
     indices = values.indices.cast(pa.int32())  # they may be unsigned
     indices = indices.fill_null(-1) if indices.null_count else indices
-    return values.dictionary.to_pylist(), indices.to_numpy(zero_copy_only=False)
+    found = values.dictionary
+    if pa.types.is_floating(found.type):  # numpy's numbers know how many of their digits count
+        return list(found.to_numpy(zero_copy_only=False)), indices.to_numpy(zero_copy_only=False)
+    return found.to_pylist(), indices.to_numpy(zero_copy_only=False)
 
 
 def encode(found: list[Any], codes: Any) -> tuple[tuple[Level, ...], Any]:
@@ -107,9 +154,10 @@ def refuse_many(found: list[Any], name: str, seen: str = "") -> None:
     """Identifiers and measurements are no groups: say so by their number of values (in what was seen)."""
     within = f" in {seen}" if seen else ""
     cuts = Argument("cuts", name, written=f"Groups(cuts={{{name!r}: [...]}})")
-    numbers = [value for value in found if is_number(value) and value == value]
-    if numbers and len(numbers) == len([v for v in found if level_key(v) is not None]):
-        if any(value % 1 != 0 for value in numbers):
+    keys = {level_key(value) for value in found} - {None}
+    numbers = {level_key(value) for value in found if is_number(value)} - {None}
+    if numbers and len(numbers) == len(keys):
+        if not all(str(number).lstrip("-").isdigit() for number in numbers):
             raise InputError(
                 f"attribute {name!r} holds {len(numbers):,} different numbers{within}, not all of them whole",
                 argument=name,
@@ -126,9 +174,9 @@ def refuse_many(found: list[Any], name: str, seen: str = "") -> None:
                 + Argument("groups", written="Groups(columns=[...])")
                 + "; if it is an identifier, leave it out",
             )
-    if len(found) > MAX_LEVELS:
+    if len(keys) > MAX_LEVELS:
         raise InputError(
-            f"attribute {name!r} has {len(found):,} different values{within}; at most {MAX_LEVELS} can be "
+            f"attribute {name!r} has {len(keys):,} different values{within}; at most {MAX_LEVELS} can be "
             "levels",
             argument=name,
             next_step="If it is an identifier, leave it out; otherwise merge its values",

@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
+from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import FloatArray
 from propcal.core.patterns import Patterns
 from propcal.data.checks import ScoreTally
 from propcal.data.derive import numeric_columns
 from propcal.data.frames import frame_columns, numbers
-from propcal.data.rows_to_patterns import none_known, rows_to_score, warn_of_other_codes
+from propcal.data.rows_to_patterns import rows_to_score
 from propcal.errors import Column
 
 CheckedRows = tuple[FloatArray, Patterns, Any]
@@ -72,7 +73,7 @@ class Scorer:
         return self._corrected(self._checked(columns, tally))
 
     def correct_all(self, columns: Any) -> FloatArray:
-        """Corrected scores of all rows at once, with a warning where not one level is known."""
+        """Corrected scores of all rows at once, with a warning where levels did not occur in fitting."""
         tally = Tally(self)
         rows = self._checked(columns, tally)
         tally.tell()
@@ -89,7 +90,7 @@ class Scorer:
             return None
         rows = rows_to_score(raw, columns, self.correction.patterns, name)
         if tally is not None:
-            tally.add_levels(rows[1])
+            tally.add_levels(rows[1], rows[2])
         return rows
 
     def _corrected(self, rows: CheckedRows | None) -> FloatArray:
@@ -135,7 +136,7 @@ class Tally:
     def __init__(self, scorer: Scorer) -> None:
         self._name, self._known = Column(scorer.score), scorer.correction.patterns
         self._scores = ScoreTally()
-        self._unknown = np.ones(len(self._known.attributes), dtype=bool)
+        self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
 
     @property
     def n(self) -> int:
@@ -146,12 +147,13 @@ class Tally:
         """Count a batch; returns whether all scores so far are probabilities."""
         return self._scores.add(scores)
 
-    def add_levels(self, patterns: Patterns) -> None:
-        """Note which attributes have known levels."""
-        self._unknown &= none_known(patterns)
+    def add_levels(self, patterns: Patterns, code: Any) -> None:
+        """Count the levels that did not occur in fitting."""
+        people = np.bincount(code, minlength=len(patterns))
+        self._unknown += unknown_levels(patterns, self._known.levels, people)
 
     def tell(self) -> None:
-        """Refuse bad scores; warn of an attribute that has not one known level."""
+        """Refuse bad scores; warn of levels that did not occur in fitting."""
         if self.n:
             self._scores.check(self._name)
-            warn_of_other_codes(self._known, self.n, self._unknown)
+            warn_of_unknown(self._known.attributes, self._unknown, self.n)

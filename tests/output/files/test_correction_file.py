@@ -103,7 +103,7 @@ def test_strange_names_round_trip(tmp_path):
 
 def test_the_file_says_what_it_is_and_holds_no_counts(path):
     content = json.loads(path.read_text())
-    assert (content["format"], content["version"]) == ("propcal-correction", 2)
+    assert (content["format"], content["version"]) == ("propcal-correction", 3)
     assert content["about"]["method"] == "PMCBoost"
     assert "people" not in path.read_text()
     assert "3000" not in json.dumps(
@@ -136,8 +136,8 @@ def test_other_files_are_refused(path):
 
 def test_a_newer_version_is_refused_with_advice(path):
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "version": 3}))
-    with pytest.raises(FileFormatError, match="version 3, this propcal reads up to 2; upgrade"):
+    path.write_text(json.dumps({**content, "version": 4}))
+    with pytest.raises(FileFormatError, match="version 4, this propcal reads up to 3; upgrade"):
         Correction.load(path)
 
 
@@ -184,10 +184,10 @@ def test_a_file_edited_into_nonsense_is_refused(path, what):
 
 
 @pytest.mark.parametrize(
-    "text", ['"version": 2, "version": 2,', '"version": NaN,', f'"version": {"9" * 5000},']
+    "text", ['"version": 3, "version": 3,', '"version": NaN,', f'"version": {"9" * 5000},']
 )
 def test_json_that_is_not_quite_json_is_refused(path, text):
-    path.write_text(path.read_text().replace('"version": 2,', text))
+    path.write_text(path.read_text().replace('"version": 3,', text))
     with pytest.raises(FileFormatError, match=r"model\.json"):
         Correction.load(path)
 

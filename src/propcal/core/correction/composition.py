@@ -74,7 +74,7 @@ def _node(tree: Any, top: Any, left: int, right: int) -> int:
 
 
 @compiled
-def _balanced(tree: Any, top: Any, left: int, right: int) -> int:
+def _balanced(tree: Any, top: Any, left: int, right: int) -> Any:
     """A node of two parts whose heights differ by two at the most."""
     if tree[left, HEIGHT] > tree[right, HEIGHT] + 1:
         outer, inner = tree[left, LEFT], tree[left, RIGHT]
@@ -92,7 +92,7 @@ def _balanced(tree: Any, top: Any, left: int, right: int) -> int:
 
 
 @compiled
-def _joined(tree: Any, top: Any, left: int, right: int) -> int:
+def _joined(tree: Any, top: Any, left: int, right: int) -> Any:
     """One map after another; either may be nothing."""
     if left == NOTHING or right == NOTHING:
         return right if left == NOTHING else left
@@ -118,7 +118,7 @@ def _joined(tree: Any, top: Any, left: int, right: int) -> int:
 
 
 @compiled
-def _part(tree: Any, top: Any, k: int, begin: int, end: int) -> int:
+def _part(tree: Any, top: Any, k: int, begin: int, end: int) -> Any:
     """The map from the score at place `begin` to the one before place `end`."""
     if begin >= end:
         return NOTHING
@@ -139,7 +139,7 @@ def _part(tree: Any, top: Any, k: int, begin: int, end: int) -> int:
 
 
 @compiled
-def _first(tree: Any, top: Any, k: int, length: int) -> int:
+def _first(tree: Any, top: Any, k: int, length: int) -> Any:
     """The first so many scores of a map."""
     found = NOTHING
     while length < tree[k, LENGTH] and tree[k, HEIGHT] > 0:
@@ -155,7 +155,7 @@ def _first(tree: Any, top: Any, k: int, length: int) -> int:
 
 
 @compiled
-def _last(tree: Any, top: Any, k: int, length: int) -> int:
+def _last(tree: Any, top: Any, k: int, length: int) -> Any:
     """The last so many scores of a map."""
     found = NOTHING
     while length < tree[k, LENGTH] and tree[k, HEIGHT] > 0:
@@ -181,7 +181,7 @@ def _end_score(tree: Any, k: int, last: bool) -> int:
 
 
 @compiled
-def _shifted(tree: Any, top: Any, maps: Any, edges: Any, j: int, shift: int) -> int:
+def _shifted(tree: Any, top: Any, maps: Any, edges: Any, j: int, shift: int) -> Any:
     """The map over bin j of: add `shift`, clip, then the maps so far."""
     begin, end, found = edges[j] + shift, bin_end(j, edges) + shift, NOTHING
     last = len(maps) - 1

@@ -13,7 +13,7 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.correction.explain import Explanation, trace
-from propcal.core.correction.lookup import Lookup
+from propcal.core.correction.lookup import Lookup, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.correction.smooth_map import SmoothStart
@@ -236,10 +236,8 @@ class Correction:
         levels = tuple(atoms.patterns.levels[a] for a in place)
         codes = [atoms.patterns.table[:, a] for a in place]
         fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
-        from propcal.data.rows_to_patterns import warn_of_other_codes  # of rows it is told there
-
-        unknown = [not {*mine} & {*theirs} for mine, theirs in zip(self.patterns.levels, fewer.levels)]
-        warn_of_other_codes(fewer, atoms.n_people, np.array(unknown, dtype=np.bool_))
+        people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(fewer))
+        warn_of_unknown(fewer.attributes, unknown_levels(fewer, self.patterns.levels, people), atoms.n_people)
         return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
 
     def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from propcal.core.correction.maps import PatternMaps
-from propcal.core.grid import IntArray
+from propcal.core.grid import IntArray, SumArray
 from propcal.core.patterns import Level, Patterns
-from propcal.errors import Argument, UnseenError
+from propcal.errors import Argument, Message, UnknownLevelWarning, UnseenError
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
@@ -71,6 +73,34 @@ class Lookup:
     def _seen(self) -> dict[tuple[Level, ...], int]:
         known = self._correction.patterns
         return {known.key(p): p for p in range(len(known))}
+
+
+def unknown_levels(patterns: Patterns, known: Sequence[tuple[Level, ...]], people: SumArray) -> IntArray:
+    """For each attribute, how many people have a level that is not among the known ones.
+
+    `people` counts those of each pattern.
+    """
+    counts = []
+    for a, (own, levels) in enumerate(zip(patterns.levels, known)):
+        strange = np.array([level not in levels for level in own] + [True])  # the last: in no list at all
+        counts.append(int(people[strange[patterns.table[:, a]]].sum()))
+    return np.array(counts, dtype=np.int64)
+
+
+def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int) -> None:
+    """Say how many values of each attribute did not occur in fitting; never which."""
+    for name, count in zip(attributes, counts):
+        if count:
+            which = "the value" if n == 1 else "all values" if count == n else f"{count:,} of {n:,} values"
+            warnings.warn(
+                Message(
+                    f"{name!r}: {which} did not occur in fitting, so no group of {name!r} applies there",
+                    argument=name,
+                    next_step="Is it coded differently?" if 1 < count == n else None,
+                ),
+                UnknownLevelWarning,
+                stacklevel=4,
+            )
 
 
 def _keys(patterns: Patterns, a: int) -> list[Level | int]:

@@ -8,7 +8,7 @@ and on ``if`` with an unknown condition. So every test asks for missing values f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
@@ -16,15 +16,15 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from propcal.core.grid import UNIT
-from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric
+from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges
 from propcal.data.checks import LARGEST_WEIGHT
+from propcal.data.derive import wanted_keys
 from propcal.data.engines.totals import Trouble
-from propcal.data.levels import refuse_dates
+from propcal.data.levels import DECIMAL, TRUTHS, refuse_dates
 from propcal.errors import Column, InputError
 
 Expr = Any
-TRUTHS = {"true": True, "false": False}
 
 
 def is_text(kind: Any) -> bool:
@@ -44,6 +44,8 @@ def refuse_no_number(kind: Any, name: str, hint: str | None = None) -> None:
 def number(column: str, kind: Any) -> Expr:
     """A column as float64; a truth value is 0 or 1."""
     value = nw.col(column)
+    if kind == nw.Decimal:  # by its text, which every engine reads alike
+        value = value.cast(nw.String)
     return value if kind == nw.Float64 else value.cast(nw.Float64)
 
 
@@ -196,23 +198,25 @@ class Conditions:
 
     def _found(self, test: ColumnTest, kind: Any, name: str) -> Expr:
         """Whether a value is one of those asked for; for a missing value, anything."""
-        column, asked = nw.col(test.column), test.values
+        column = nw.col(test.column)
+        wanted = {"true"} if test.op == "holds" else wanted_keys(test)
         if kind == nw.Boolean:
-            passes = [column] if test.op == "holds" or _says(asked, True) else []
-            return _any([*passes, *([~column] if _says(asked, False) else [])], column)
+            passes = [column] if "true" in wanted else []
+            return _any([*passes, *([~column] if "false" in wanted else [])], column)
         if kind.is_numeric() and test.op != "holds":
-            value = column.cast(nw.Float64) if kind == nw.Decimal else column
-            return _any([value == one for one in _numbers(kind, asked)], column)
+            value = number(test.column, kind) if kind == nw.Decimal else column
+            return _any([value == one for one in _numbers(kind, wanted)], column)
+        if kind == nw.Binary:
+            raise InputError(f"{name} holds bytes", argument=name, next_step="make a column of text from it")
         text = column if kind == nw.String else column.cast(nw.String)
-        if test.op == "holds":
-            if not (is_text(kind) and self.only_truths(test.column)):
-                raise InputError(
-                    f"{name} alone must hold truth values",
-                    argument=name,
-                    next_step="compare it with something",
-                )
-            return text == "true"
-        return text.is_in([*asked, *(word for word, truth in TRUTHS.items() if _says(asked, truth))])
+        if test.op == "holds" and not (is_text(kind) and self.only_truths(test.column)):
+            raise InputError(
+                f"{name} alone must hold truth values", argument=name, next_step="compare it with something"
+            )
+        spelled = sorted(key for key in wanted if key in TRUTHS or DECIMAL.fullmatch(key))
+        plain = sorted(wanted.difference(spelled))
+        parts = [text.str.contains(spellings(spelled))] if spelled else []
+        return _any([*parts, *([text.is_in(plain)] if plain else [])], column)
 
 
 def _any(parts: Sequence[Expr], column: Expr) -> Expr:
@@ -223,20 +227,25 @@ def _any(parts: Sequence[Expr], column: Expr) -> Expr:
     return whole
 
 
-def _says(asked: Sequence[str], truth: bool) -> bool:
-    """Whether a truth value is among the values asked for, as a word or as 1 or 0."""
-    return ("true" if truth else "false") in asked or any(
-        is_numeric(value) and float(value) == truth for value in asked
-    )
+def spellings(keys: Iterable[str]) -> str:
+    """Every way to spell some levels that are truth values or numbers, as a regular expression."""
+    return f"^ *({'|'.join(map(_spelling, keys))}) *$"
 
 
-def _numbers(kind: Any, asked: Sequence[str]) -> list[Any]:
-    """Values asked for that a column of this type of number can hold."""
+def _spelling(key: str) -> str:
+    if key in TRUTHS:
+        return "".join(f"[{letter}{letter.upper()}]" for letter in key)
+    sign = "-?" if key == "0" else ""
+    return sign + (key.replace(".", "[.]") + "0*" if "." in key else f"{key}([.]0*)?")
+
+
+def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:
+    """Levels asked for that a column of this type of number can hold."""
     endless = {"inf": inf, "-inf": -inf}
     exact = [
         endless[value] if value in endless else int(value) if value.lstrip("-").isdigit() else float(value)
         for value in asked
-        if is_numeric(value) or value in endless
+        if DECIMAL.fullmatch(value) or value in endless
     ]
     if kind.is_integer():
         whole = [int(value) for value in exact if isfinite(value) and value == int(value)]

@@ -25,7 +25,7 @@ from propcal.data.derive import RECODE
 from propcal.data.engines import expressions as ex
 from propcal.data.engines.totals import Shape, atoms_of_totals
 from propcal.data.frames import require
-from propcal.data.levels import RECORDS, refuse_dates
+from propcal.data.levels import RECORDS, TRUTHS, refuse_dates
 from propcal.data.named_columns import NamedColumns
 from propcal.data.repeat_visits import refuse_cluster_name
 from propcal.errors import Argument, InputError
@@ -94,14 +94,14 @@ def _level(name: str, kind: Any) -> Any:
     value = nw.col(name)
     if kind.is_float():  # some engines keep NaN apart from missing, and -0.0 from 0.0; Dask loses its way
         return nw.when(~value.is_nan()).then(nw.when(value != 0).then(value).otherwise(nw.lit(0.0)))
-    return value if kind.is_numeric() or kind in (nw.Boolean, nw.String) else value.cast(nw.String)
+    return value if kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Binary) else value.cast(nw.String)
 
 
 def _only_truths(frame: Any, column: str) -> bool:
-    """Whether a column of text holds nothing but "true" and "false"."""
+    """Whether a column of text holds nothing but "true" and "false", in any spelling."""
     text = nw.col(column).cast(nw.String)
     other = frame.select(text.alias("text")).filter(
-        ~nw.col("text").is_null() & ~nw.col("text").is_in([*ex.TRUTHS])
+        ~nw.col("text").is_null() & ~nw.col("text").str.contains(ex.spellings(TRUTHS))
     )
     return not len(collected(other.head(1)))
 

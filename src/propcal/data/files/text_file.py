@@ -36,6 +36,7 @@ PATTERNS = {
     "truth": "true|True|TRUE|false|False|FALSE",
     "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
     "time": "[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+",
+    "decimal": r"-?(0|[1-9][0-9]*)\.[0-9]*",
     "percent": r".*[0-9]\s*%",
     "comma": "-?[0-9]*,[0-9]+",
 }
@@ -92,7 +93,7 @@ class TextFile:
     def typed_query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
         """The wanted columns, called w0, w1, ..., each in the type of all its values, as SQL."""
         places = self._places(wanted)
-        types = self._types(places, [self.names.index(name) for name in numeric])
+        types = self._read_types(places, [self.names.index(name) for name in numeric])
         columns = ", ".join(self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types)))
         return f"SELECT {columns} FROM {self.source(null=True)}"
 
@@ -112,7 +113,7 @@ class TextFile:
     ) -> Iterator[tuple[Any, Any]]:
         """Some rows with all columns, and the wanted columns of these rows."""
         places = self._places(wanted)
-        types = self._types(places, [self.names.index(name) for name in numeric])
+        types = self._read_types(places, [self.names.index(name) for name in numeric])
         whole = self.schema(as_text=as_text)
         n = len(self.names)
         kinds = ["VARCHAR"] * n if as_text else self._types(list(range(n)), [])
@@ -168,13 +169,24 @@ class TextFile:
         self.count()  # an empty or damaged file is told as such
         return [self.names.index(name) for name in wanted]
 
+    def _read_types(self, places: Sequence[int], numeric: Sequence[int]) -> list[str]:
+        """The type in which each column is read: numbers only if as text they would be the same levels.
+
+        Among texts 1e5 is a code, so that it must not depend on the other rows what it is.
+        """
+        types = self._types(places, numeric)
+        unsure = [i for i, kind in zip(places, types) if kind == "DOUBLE" and i not in numeric]
+        found = self._matches([(i, name) for i in unsure for name in ("any", "whole", "decimal")])
+        codes = [i for i in unsure if found[i, "whole"] + found[i, "decimal"] < found[i, "any"]]
+        return ["VARCHAR" if i in codes else kind for i, kind in zip(places, types)]
+
     def _types(self, places: Sequence[int], numeric: Sequence[int]) -> list[str]:
         """The type of each column, by all of its values."""
         asked = [(i, i in numeric) for i in places]
         new = [key for key in dict.fromkeys(asked) if key not in self._kinds]
         free = [i for i, must in new if not must]
         # what the first rows rule out need not be looked for in all of them
-        names = [name for name in PATTERNS if name not in ("percent", "comma")]
+        names = [name for name in PATTERNS if name not in ("decimal", "percent", "comma")]
         first = self._matches([(i, name) for i in free for name in ("any", *names)], limit=FIRST_ROWS)
         likely = [(i, name) for i in free for name in _possible(i, first)]
         found = self._matches(

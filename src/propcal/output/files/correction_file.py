@@ -23,7 +23,7 @@ from propcal.errors import FileFormatError, InputError
 from propcal.output.files.older_corrections import as_present
 from propcal.output.files.whole_file import write_whole
 
-CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 2
+CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 3
 
 
 def correction_to_json(correction: Correction) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from propcal.data.levels import text_key
 from propcal.errors import FileFormatError
 
 
 def as_present(content: dict[str, Any], version: int) -> dict[str, Any]:
     """The content of a file of any version that propcal has written, in the form of the newest."""
-    return _from_version_1(content) if version == 1 else content
+    if version == 1:
+        content = _from_version_1(content)
+    return _from_version_2(content) if version <= 2 else content
 
 
 def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:
@@ -17,3 +21,40 @@ def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:
     if "start" in content:
         raise FileFormatError('version 1 has no "start"')
     return {**content, "start": []}
+
+
+def _from_version_2(content: dict[str, Any]) -> dict[str, Any]:
+    """Up to version 2 a text was a level as it stood: "TRUE" was not "true", and "1.0" was not "1".
+
+    What is malformed is left as it is; whoever reads the content on says so.
+    """
+    patterns = _each(content.get("patterns"), lambda row: _each(row, _level))
+    if _some_alike(patterns) and not _some_alike(content.get("patterns")):
+        raise FileFormatError(
+            "it has levels that are one by now, such as TRUE and true; fit the correction again"
+        )
+    groups = _each(content.get("groups"), _group)
+    start = _each(content.get("start"), _term)
+    return {**content, "patterns": patterns, "groups": groups, "start": start}
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    return [change(part) for part in value] if isinstance(value, list) else value
+
+
+def _level(value: Any) -> Any:
+    return text_key(value) if isinstance(value, str) else value
+
+
+def _group(group: Any) -> Any:
+    """Pairs of an attribute and its level."""
+    return _each(group, lambda pair: [*pair[:1], *map(_level, pair[1:])] if isinstance(pair, list) else pair)
+
+
+def _term(term: Any) -> Any:
+    """A group and its shifts."""
+    return [_group(term[0]), *term[1:]] if isinstance(term, list) and term else term
+
+
+def _some_alike(rows: Any) -> bool:
+    return isinstance(rows, list) and len({repr(row) for row in rows}) < len(rows)

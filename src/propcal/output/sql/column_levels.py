@@ -15,13 +15,12 @@ from propcal.core.grid import check_choice
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
 from propcal.core.groups.recipes import Ranges, Where
 from propcal.core.patterns import Level, Patterns
-from propcal.data.derive import COMPARE
-from propcal.data.levels import level_key
+from propcal.data.derive import COMPARE, wanted_keys
+from propcal.data.levels import DECIMAL, TRUTHS
 from propcal.errors import Argument, InputError
 from propcal.output.sql.dialects import Dialect
 
 KINDS = ("text", "number", "boolean")
-TRUTHS = {"true", "false"}
 OTHER_NUMBER = "a number that is no level"
 
 
@@ -58,7 +57,7 @@ class Reader:
         if column in self.kinds:
             return self.kinds[column]
         texts = {text for text in self._compared(column, as_written=True) if text is not None}
-        truths = bool(texts) and texts <= TRUTHS
+        truths = bool(texts) and texts <= {*TRUTHS}
         if self.dialect.is_fraction and not (truths and not self.dialect.has_truths):
             return "auto"
         if truths:
@@ -76,22 +75,42 @@ class Reader:
         if column in self.patterns.attributes and column not in self.patterns.derived:
             found += self.patterns.levels[self.patterns.attributes.index(column)]
         for test in self._tests(column):
-            found += ["true"] if test.op == "holds" else test.values
-            found += [] if as_written else _as_numbers(test)
+            keys = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
+            found += test.values if as_written else [] if test.op in COMPARE else keys
         return found
 
     def key(self, column: str) -> str:
         """The canonical text of a column; NULL if it is missing."""
         d, c, kind = self.dialect, self.column(column), self.kind(column)
         if kind == "boolean":
-            return d.exact_text.format(x=d.truth.format(c=c))
+            truth = d.truth.format(c=c)
+            return d.exact_text.format(x=truth if d.has_truths else self._text_key(column, truth))
         if kind == "number":
             return d.exact_text.format(x=self._number_key(column, d.number.format(c=c)))
-        plain = f"CAST({c} AS {d.string})"
+        plain = self._text_key(column, f"CAST({c} AS {d.string})")
         if kind == "auto":
             number = self._number_key(column, d.fraction.format(c=c))
             plain = f"CASE WHEN {d.is_fraction.format(c=c)} THEN {number} ELSE {plain} END"
         return d.exact_text.format(x=plain)
+
+    def _text_key(self, column: str, text: str) -> str:
+        """A text, or the truth value or number that it spells if something is compared with that one."""
+        d = self.dialect
+        compared = dict.fromkeys(t for t in self._compared(column) if t is not None)
+        truths = [t for t in compared if t in TRUTHS]
+        numbers = [t for t in compared if DECIMAL.fullmatch(t)]
+        bare, arms = f"TRIM({text})", ""
+        if truths:
+            word = f"LOWER({bare})"
+            arms += f" WHEN {word} IN ({', '.join(map(d.text, truths))}) THEN {word}"
+        if numbers:
+            # without the zeros at its end; what has two points is no number
+            short = d.no_zeros.format(x=bare)
+            one = f"CASE WHEN {bare} LIKE '%.%' AND {bare} NOT LIKE '%.%.%' THEN {short} ELSE {bare} END"
+            arms += f" WHEN ({one}) IN ({', '.join(map(d.text, numbers))}) THEN ({one})"
+            if "0" in numbers:
+                arms += f" WHEN ({one}) = '-0' THEN '0'"
+        return f"CASE{arms} ELSE {text} END" if arms else text
 
     def _number_key(self, column: str, x: str) -> str:
         """Whole numbers without a point; of others only those that something is compared with."""
@@ -165,35 +184,14 @@ class Reader:
         key = self.key(test.column)
         if test.op == "missing":
             return f"({key} IS NULL)"
-        wanted = ("true",) if test.op == "holds" else (*test.values, *_as_truths(test))
+        wanted = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
         found = f"{key} IN ({self._list(wanted)})"
-        more = [] if test.op == "holds" else [t for t in _as_numbers(test) if t not in wanted]
-        if more and self.kind(test.column) != "text":  # among texts, 02139 is not 2139
-            asked = self.dialect.no_text if self.kind(test.column) == "auto" else ""
-            only = f"{asked.format(c=self.column(test.column))} AND " if asked else ""
-            found = f"({found} OR ({only}{key} IN ({self._list(more)})))"
         return f"({key} IS NOT NULL AND {'NOT ' if test.op == '!=' else ''}{found})"
 
-    def _list(self, texts: list[str] | tuple[str, ...]) -> str:
+    def _list(self, texts: list[str]) -> str:
         return ", ".join(self.dialect.key(text) for text in texts)
-
-
-def _as_numbers(test: ColumnTest) -> list[str]:
-    """Canonical texts of the values of a test, read as numbers."""
-    if test.op in COMPARE:
-        return []
-    numbers = [int(v) if v.lstrip("-").isdigit() else float(v) for v in filter(is_numeric, test.values)]
-    return list(dict.fromkeys(str(level_key(number)) for number in numbers))
-
-
-def _as_truths(test: ColumnTest) -> list[str]:
-    """Truth values that are meant by 1 and 0 among the values of a test."""
-    if test.op in COMPARE:
-        return []
-    meant = {float(value) for value in filter(is_numeric, test.values)}
-    return [word for word, number in (("true", 1.0), ("false", 0.0)) if number in meant]
 
 
 def _is_fraction(text: str) -> bool:
     """Whether a text is how a number that is not whole is spelled as a level."""
-    return is_numeric(text) and float(text) % 1 != 0 and str(float(text)) == text
+    return DECIMAL.fullmatch(text) is not None and "." in text

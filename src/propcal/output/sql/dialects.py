@@ -59,8 +59,8 @@ def _spark_name(text: str) -> str:
 class Dialect:
     """How one database writes what a correction needs; {c} is a column, {x} an expression.
 
-    `is_fraction` and `no_text` ask the database what kind of column it is, while it runs; without them
-    the kinds are taken from the levels, or given.
+    `is_fraction` asks the database what kind of column it is, while it runs; without it the kinds are
+    taken from the levels, or given.
     """
 
     title: str
@@ -75,11 +75,11 @@ class Dialect:
     no_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a value that is not a number is missing
     number: str = "CAST({c} AS DOUBLE)"
     fraction: str = "CAST(CAST({c} AS VARCHAR) AS DOUBLE)"  # by its text: branches must fit any column
+    no_zeros: str = "RTRIM(RTRIM({x}, '0'), '.')"  # a text without zeros at its end, and then without a point
     truth: str = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
     exact_text: str = "{x}"  # compared by code points, whatever the collation of the column
     suffix: str = ""  # what exact_text adds
     is_fraction: str = ""
-    no_text: str = ""
     has_truths: bool = True
     indexed: bool = False
     temporary_view: bool = False
@@ -134,7 +134,6 @@ DIALECTS = {
         divide="{n} // {d}",
         exact_text='({x}) COLLATE "binary"',
         is_fraction=f"({_FLOATS})",
-        no_text="typeof({c}) NOT LIKE 'VARCHAR%' AND typeof({c}) NOT LIKE 'ENUM%'",
     ),
     "sqlite": Dialect(
         "SQLite",
@@ -151,7 +150,6 @@ DIALECTS = {
         truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST({c} AS TEXT) END",
         exact_text="({x}) COLLATE BINARY",
         is_fraction="typeof({c}) = 'real'",
-        no_text="typeof({c}) <> 'text'",
         has_truths=False,
         indexed=True,
         searches=True,
@@ -167,7 +165,6 @@ DIALECTS = {
         fraction="CAST(CAST({c} AS TEXT) AS DOUBLE PRECISION)",
         exact_text='({x}) COLLATE "C"',
         is_fraction=f"pg_typeof({{c}}) IN ({_PG_FLOATS})",
-        no_text=f"pg_typeof({{c}}) IN ('boolean', 'smallint', 'integer', 'bigint', {_PG_FLOATS})",
         indexed=True,
         searches=True,
     ),
@@ -177,10 +174,10 @@ DIALECTS = {
         _spark_name,
         string="STRING",
         divide="{n} DIV {d}",
+        no_zeros="TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {x}))",
         is_whole="{x} % 1 = 0",  # FLOOR gives a whole number here, and refuses large ones
         fraction="CAST(CAST({c} AS STRING) AS DOUBLE)",
         is_fraction=f"({_FLOATS.lower().replace('typeof({c}) in', 'typeof({c}) IN')})",
-        no_text="typeof({c}) NOT LIKE 'string%'",
         temporary_view=True,
     ),
     "tsql": Dialect(

@@ -1,0 +1,243 @@
+"""A person's level depends on that person's cell alone: in memory, in files, in engines and in SQL."""
+
+import json
+import sqlite3
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from propcal import Atoms, Correction, PMCBoost
+from propcal.data.levels import level_key
+from propcal.errors import InputError, UnknownLevelWarning
+
+SAME = [
+    ["1", 1, 1.0, "1.0", "1.00", "1.", " 1 ", Decimal("1.000"), np.int8(1), np.float32(1), b"1.0"],
+    ["true", True, "True", "TRUE", "tRuE", " true", np.True_, b"TRUE"],
+    ["false", False, "False", "FALSE"],
+    ["0", 0, 0.0, -0.0, "-0", "-0.0", "0.000", Decimal("-0")],
+    ["-2.5", -2.5, "-2.50", Decimal("-2.5"), np.float32(-2.5)],
+    ["0.1", 0.1, "0.10", np.float32(0.1), Decimal("0.1")],
+    ["10000000", 10**7, 1e7, "10000000.0", Decimal("1E+7")],
+]
+TEXTS = [
+    "007",
+    "02139",
+    "1e5",
+    "+1",
+    ".5",
+    "1..0",
+    "1,0",
+    "-",
+    "",
+    "nan",
+    "None",
+    "yes",
+    "A ",
+    " A",
+    "Ⅷ",
+    "١",
+]
+
+
+def test_what_means_the_same_is_one_level():
+    for key, *values in SAME:
+        assert {level_key(value) for value in [key, *values]} == {key}
+
+
+def test_everything_else_stays_the_text_it_is():
+    assert [level_key(text) for text in TEXTS] == TEXTS
+    assert [level_key(value) for value in (None, float("nan"), pd.NA, pd.NaT, np.nan)] == [None] * 5
+
+
+def test_bytes_that_are_no_text_are_refused():
+    with pytest.raises(InputError, match="no UTF-8 text"):
+        level_key(b"\xff\xfe")
+
+
+CELLS = st.sampled_from(
+    [value for values in SAME[:5] for value in values if not isinstance(value, (bytes, np.generic))]
+    + [text for text in TEXTS if text not in ("", "nan", "None")]
+    + ["Asian", "White", None]
+)
+
+
+@pytest.fixture(scope="module")
+def correction():
+    """A correction that knows some levels of one attribute and a condition on another."""
+    rng = np.random.default_rng(5)
+    n = 4000
+    race = rng.choice(np.array(["1", "true", "0", "-2.5", "007", "Asian", "1e5", None], dtype=object), n)
+    score = rng.random(n)
+    keys = sorted(set(race[race != None]))  # noqa: E711
+    risk = np.clip(score * (0.4 + 0.2 * np.array([keys.index(r) if r else 7 for r in race]) / 2), 0, 1)
+    frame = pd.DataFrame({"race": race, "flag": race})
+    model = PMCBoost.paper(alpha=0.05, groups=_groups())
+    return model.fit(score, rng.random(n) < risk, sensitive_features=frame).correction_
+
+
+def _groups():
+    from propcal import Groups
+
+    return Groups(columns=["race"], where={"one": "flag = 1", "code": "flag in ['007', '1e5', Asian]"})
+
+
+def patterns(correction, values):
+    """The corrected scores of one person per cell, all scored 0.3, each on its own."""
+    return [correction.apply([0.3], {"race": cell(value), "flag": cell(value)}).item() for value in values]
+
+
+def cell(value):
+    array = np.empty(1, dtype=object)
+    array[0] = value
+    return array
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(CELLS, min_size=2, max_size=12), seed=st.integers(0, 99))
+def test_a_cell_means_the_same_alone_in_a_batch_and_in_any_order(correction, values, seed):
+    alone = patterns(correction, values)
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    score = np.full(len(values), 0.3)
+    order = np.random.default_rng(seed).permutation(len(values))
+    for column in (objects, list(values), pd.Series(values, dtype=object)):
+        frame = {"race": column, "flag": column}
+        assert correction.apply(score, frame).tolist() == alone
+    shuffled = {"race": objects[order], "flag": objects[order]}
+    assert correction.apply(score, shuffled).tolist() == [alone[i] for i in order]
+    frame = pd.DataFrame({"risk": score, "race": objects, "flag": objects})
+    assert correction.apply("risk", frame)["corrected"].tolist() == alone
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(CELLS, min_size=2, max_size=10))
+def test_a_cell_means_the_same_in_files_engines_and_databases(correction, databases, values, tmp_path):
+    texts = [None if value is None else str(value) for value in values]
+    alone = patterns(correction, texts)
+    frame = pd.DataFrame({"risk": 0.3, "race": texts, "flag": texts}, dtype=object)
+    frame["risk"] = frame["risk"].astype(float)
+    table = pa.table({name: pa.array(frame[name], from_pandas=True) for name in frame})
+    encoded = [None if text is None else text.encode() for text in texts]
+    binary = table.set_column(1, "race", pa.array(encoded, pa.binary())).set_column(
+        2, "flag", pa.array(encoded, pa.binary())
+    )
+    relation = duckdb.from_arrow(table)
+    found = {
+        "pyarrow": correction.apply("risk", table)["corrected"].to_pylist(),
+        "bytes": correction.apply("risk", binary)["corrected"].to_pylist(),
+        "polars": correction.apply("risk", pl.from_arrow(table))["corrected"].to_list(),
+        "lazy": correction.apply("risk", pl.from_arrow(table).lazy()).collect()["corrected"].to_list(),
+        "duckdb": [row[-1] for row in correction.apply("risk", relation).fetchall()],
+        **{f"{name} SQL": _by_sql(*database, texts) for name, database in databases.items()},
+        "csv": _by_file(correction, table, tmp_path / "people.csv"),
+        "parquet": _by_file(correction, table, tmp_path / "people.parquet"),
+        "binary parquet": _by_file(correction, binary, tmp_path / "binary.parquet"),
+    }
+    for route, scores in found.items():
+        assert scores == alone, route
+
+
+@pytest.fixture(scope="module")
+def databases(correction):
+    """DuckDB and SQLite with the lookup table of the correction, and its query."""
+    made = {dialect: correction.to_sql(dialect=dialect, score="risk") for dialect in ("duckdb", "sqlite")}
+    connections = {"duckdb": duckdb.connect(), "sqlite": sqlite3.connect(":memory:")}
+    for dialect, export in made.items():
+        for statement in export.setup:
+            connections[dialect].execute(statement)
+    return {dialect: (connections[dialect], export.query) for dialect, export in made.items()}
+
+
+def _by_sql(connection, query, texts):
+    kind = "VARCHAR" if isinstance(connection, duckdb.DuckDBPyConnection) else "TEXT"
+    connection.execute("DROP TABLE IF EXISTS people")
+    connection.execute(f"CREATE TABLE people (id INTEGER, risk DOUBLE, race {kind}, flag {kind})")
+    rows = [(i, 0.3, text, text) for i, text in enumerate(texts)]
+    connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", rows)
+    return [row[-1] for row in sorted(connection.execute(query).fetchall())]
+
+
+def _by_file(correction, table, path):
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from propcal.data.files.formats import open_file
+    from propcal.output.files.scored_files import score_file
+
+    if path.suffix == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        pyarrow.parquet.write_table(table, path, store_schema=False)
+    out = path.with_suffix(".out.parquet")
+    score_file(correction, open_file(path), out, score="risk")
+    return pyarrow.parquet.read_table(out)["corrected"].to_pylist()
+
+
+def test_one_odd_cell_changes_nobody_else(tmp_path):
+    """Fitted on a column of truth values, a file with one "Unknown" more is scored as before."""
+    rng = np.random.default_rng(2)
+    n = 600
+    icu = rng.random(n) < 0.4
+    frame = pd.DataFrame({"risk": rng.random(n), "icu": icu})
+    frame["y"] = (rng.random(n) < np.clip(frame.risk * np.where(icu, 1.5, 0.6), 0, 1)).astype(int)
+    model = PMCBoost.paper().fit(frame.risk, frame.y, sensitive_features=frame[["icu"]])
+    expected = model.predict(frame.risk, sensitive_features=frame[["icu"]])
+    odd = pd.DataFrame({"risk": [0.5], "icu": ["Unknown"], "y": [0]})
+    mixed = pd.concat([frame.astype({"icu": object}), odd], ignore_index=True)
+    with pytest.warns(UnknownLevelWarning, match="'icu': 1 of 601 values did not occur"):
+        found = model.predict(mixed.risk, sensitive_features=mixed[["icu"]])
+    assert found[:-1].tolist() == expected.tolist()
+    mixed.to_csv(tmp_path / "mixed.csv", index=False)
+    frame.to_csv(tmp_path / "clean.csv", index=False)
+    names = {"score": "risk", "outcome": "y", "groups": ["icu"]}
+    parts = [Atoms.from_files(tmp_path / name, **names) for name in ("clean.csv", "mixed.csv")]
+    both = Atoms.from_files([tmp_path / "clean.csv", tmp_path / "mixed.csv"], **names)
+    assert (parts[0] + parts[1]).fingerprint() == both.fingerprint()
+    assert both.patterns.levels == (("Unknown", "false", "true"),)
+
+
+def test_unknown_levels_are_counted_from_the_first_row_on(correction):
+    with pytest.warns(UnknownLevelWarning, match="'race': the value did not occur in fitting") as told:
+        correction.apply([0.3], {"race": ["Martian"], "flag": ["x"]})
+    assert not any("Martian" in str(warning.message) for warning in told)
+
+
+def test_a_decimal_score_is_the_same_alone_and_in_a_batch(correction):
+    rng = np.random.default_rng(3)
+    scores = [Decimal(int(rng.integers(10**17))).scaleb(-17 + int(rng.integers(0, 9))) for _ in range(300)]
+    scores = [score for score in scores if score <= 1]
+    frame = {"race": ["Asian"] * len(scores), "flag": ["x"] * len(scores)}
+    batch = correction.apply(scores, frame)
+    alone = [correction.apply([score], {"race": ["Asian"], "flag": ["x"]}).item() for score in scores]
+    assert batch.tolist() == alone
+    plain = correction.apply([float(score) for score in scores], frame)
+    assert batch.tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_corrections_of_older_versions_score_clean_columns_as_they_did(version):
+    levels = ["TRUE", "FALSE"]
+    content = {
+        "format": "propcal-correction",
+        "version": version,
+        "unit": "2**-32",
+        "about": {"method": "PMCBoost"},
+        "attributes": ["icu"],
+        "derived": {},
+        "bins": {"kind": "uniform", "divisor": 1, "edges": [0, 1 << 32]},
+        "groups": [[["icu", "TRUE"]], [["icu", "FALSE"]]],
+        "patterns": [[level] for level in levels],
+        "unseen": "replay",
+        "updates": [[0, 0, 1 << 30], [1, 0, -(1 << 30)]],
+    }
+    content |= {} if version == 1 else {"start": []}
+    old = Correction.from_json(json.dumps(content))
+    for column in (["TRUE", "FALSE"], ["true", "false"], [True, False]):
+        assert old.apply([0.5, 0.5], {"icu": column}).tolist() == [0.75, 0.25]

@@ -62,11 +62,6 @@ def test_a_semicolon_file_stays_one_and_extra_names_may_repeat(model, run):
     assert Path("out.csv").read_text().startswith("race;gender;risk;x;x;corrected\nAsian;F;0.5;1;2;0.")
 
 
-def test_apply_may_replace_the_file_it_reads(files, model, run):
-    run("apply", "model.json", "past.csv", "--score", "risk", "-o", "past.csv", "--force")
-    assert np.array_equal(read("past.csv").corrected, model.apply(files.risk, files))
-
-
 def test_groups_in_words_are_applied_to_files(files, run):
     run("fit", "past.csv", *COLUMNS, "--cut", "age=40,65", "--where", "old=age >= 75", "-o", "model.json")
     files.assign(age=[f"0{a}" for a in files.age]).to_csv(

@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import threading
-from errno import ENOSPC
+from contextlib import suppress
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from typing import Annotated
 
 import typer
@@ -22,6 +23,9 @@ from propcal.cli.fit import fit
 from propcal.cli.flags import as_flag
 from propcal.cli.paper import app as paper
 from propcal.errors import PropcalError
+from propcal.output.files.transaction import forget_written, written
+
+NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # what a device says that takes nothing more
 
 app = typer.Typer(
     name="propcal",
@@ -64,6 +68,7 @@ def main(arguments: list[str] | None = None) -> None:
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
                 signal.signal(number, stopping.ask)
     stopping.forget()
+    forget_written()
     hook = sys.unraisablehook
     # the exception of a stop may get lost where Python can only print it: one line is told, no trace
     sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
@@ -81,7 +86,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _call(arguments: list[str]) -> int:
     """The exit code of a command; whatever goes wrong after a stop was asked for is that stop."""
     try:
-        return int(app(arguments, prog_name="propcal", standalone_mode=False) or 0)
+        code = int(app(arguments, prog_name="propcal", standalone_mode=False) or 0)
+        sys.stdout.flush()  # a result that cannot be printed is no success
+        return code
     except (Exception, stopping.Stopped):
         number = stopping.asked()
         if number is None:
@@ -97,12 +104,11 @@ def _run(arguments: list[str]) -> int:
     except PropcalError as error:
         trouble = error.render(as_flag)
     except BrokenPipeError:  # whoever reads our output has enough of it
+        _give_up_stdout()
         sys.stderr.close()
         return 141
     except OSError as error:
-        trouble = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        if error.errno == ENOSPC:
-            trouble = "there is no space left to write the file; free some, or name a file on another disk"
+        trouble = _system_trouble(error)
     except MemoryError:
         trouble = "there is not enough memory for this file; name fewer groups, or split the file"
     except Exception as error:
@@ -111,13 +117,51 @@ def _run(arguments: list[str]) -> int:
         elif "PROPCAL_DEBUG" in os.environ:
             raise
         else:  # not even the text: it may quote a row
-            typer.echo(f"propcal: unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where", err=True)
+            _tell(f"unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where{_so_far()}")
             return 70
-        typer.echo("propcal: interrupted; files are as they were", err=True)
+        _tell(_interrupted())
         return code
     else:
         if code == 130 or code - 128 == stopping.asked():
-            typer.echo("propcal: interrupted; files are as they were", err=True)
+            _tell(_interrupted())
         return code
-    typer.echo(f"propcal: {' '.join(trouble.split())}", err=True)
+    _tell(" ".join(trouble.split()))
     return 2
+
+
+def _system_trouble(error: OSError) -> str:
+    """What the operating system refused: to write to standard output, or a file."""
+    if error.errno in NO_MORE and error.filename is None:  # of files the name is known
+        _give_up_stdout()
+        return f"cannot write to standard output: {error.strerror}{_so_far()}"
+    if error.errno == ENOSPC:
+        return "there is no space left to write the file; free some, or name a file on another disk"
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
+def _give_up_stdout() -> None:
+    """Let what could not be printed go nowhere, so that Python does not try again at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _so_far() -> str:
+    """What was written before something went wrong."""
+    files = ", ".join(map(str, written()))
+    return f"; the files were written all the same: {files}" if files else ""
+
+
+def _interrupted() -> str:
+    """What became of the files of a command that was stopped."""
+    files = ", ".join(map(str, written()))
+    return (
+        f"interrupted after all files were written: {files}"
+        if files
+        else "interrupted; files are as they were"
+    )
+
+
+def _tell(text: str) -> None:
+    """One line on standard error, as long as there is one."""
+    with suppress(OSError):
+        typer.echo(f"propcal: {text}", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +46,7 @@ def apply(
         str, typer.Option(metavar="NAME", rich_help_panel="Output", help="Name of the new column.")
     ] = "corrected",
     force: o.Force = False,
-    config: o.Config = None,  # noqa: ARG001  # its callback has done the work
+    config: o.Config = None,
 ) -> None:
     """Write files of people again, with one more column: their corrected score.
 
@@ -63,16 +63,18 @@ def apply(
     from propcal.data.files.file_sets import check_same_columns, find_files, open_people
     from propcal.output.files.scored_files import score_files
     from propcal.output.files.table_files import writes_text
+    from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
 
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
+    paths = find_files(files)
+    reads = [*paths, model, config]
     if folder is None:
         writes_text(output)  # refuses an ending that it does not know
-        check_target(output, force=force)
-    paths = find_files(files)
-    with _made(folder):
-        targets = [Path(output)] if folder is None else _targets(folder, paths, force=force)
+        check_target(output, force=force, reads=reads)
+    with _made(folder), outputs(force=force):
+        targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
         correction = Correction.load(model)
         sources = open_people(paths, missing=na or [], advice="apply needs a row for each person")
         check_same_columns(
@@ -87,7 +89,7 @@ def apply(
     typer.echo(f"{rows:,} rows with their corrected score in column {column!r}: {output}")
 
 
-def _targets(folder: Path, paths: Sequence[Path], *, force: bool) -> list[Path]:
+def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> list[Path]:
     """A file in the folder for each, of the same name; whether all may be written is asked first."""
     from propcal.output.files.table_files import writes_text
     from propcal.output.files.whole_file import check_target
@@ -98,7 +100,7 @@ def _targets(folder: Path, paths: Sequence[Path], *, force: bool) -> list[Path]:
         raise InputError(f"several files are called {twice[0]}; they cannot be written to one folder")
     for path in paths:
         writes_text(path)
-        check_target(folder / path.name, force=force)
+        check_target(folder / path.name, force=force, reads=reads)
     return [folder / name for name in names]
 
 
@@ -114,5 +116,6 @@ def _made(folder: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        folder.rmdir()
+        with suppress(OSError):  # a stop may come after the files are in it
+            folder.rmdir()
         raise

@@ -39,7 +39,7 @@ def atoms(
     where: o.Where = None,
     output: Output,
     force: o.Force = False,
-    config: o.Config = None,  # noqa: ARG001  # its callback has done the work
+    config: o.Config = None,
 ) -> None:
     """Reduce files of any size to atoms: how many people, and outcomes, share their groups and score.
 
@@ -50,18 +50,21 @@ def atoms(
       propcal atoms "visits/*.parquet" --score risk --outcome y --groups race
       --resolution 2^-16 --memory 2GB -o visits.atoms
     """
+    from propcal.data.files.file_sets import find_files
+    from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
 
     columns = Columns(
         score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
     )
     grid = o.resolution(resolution)
-    check_target(output, force=force, reads=[*files])
+    check_target(output, force=force, reads=[*find_files(files), config])
     with warnings_as_lines(), percentage("Reading") as progress:
         made = columns.atoms(
             files, weight_kind=weight_kind, resolution=grid, memory=memory, progress=progress
         )
-    made.save(output)
+    with outputs(force=force):
+        made.save(output)
     _tell(made, output)
 
 
@@ -88,6 +91,7 @@ def merge(
       propcal merge january.atoms february.atoms -o winter.atoms
     """
     from propcal.data.files.file_sets import find_files
+    from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
 
     paths = find_files(files)
@@ -95,7 +99,8 @@ def merge(
         raise InputError("merge adds up two files of atoms or more; one was named", argument="files")
     check_target(output, force=force, reads=[*paths])
     total = merged(paths, allow_repeated=allow_repeated)
-    total.save(output)
+    with outputs(force=force):
+        total.save(output)
     _tell(total, output)
 
 

@@ -114,7 +114,7 @@ def audit(
         ),
     ] = 11,
     force: o.Force = False,
-    config: o.Config = None,  # noqa: ARG001  # its callback has done the work
+    config: o.Config = None,
 ) -> None:
     """Say for whom a score is wrong, by how much, and whether it could be noise.
 
@@ -130,6 +130,9 @@ def audit(
 
     Exit codes: 0 fine, 1 a --fail-on threshold was passed, 2 wrong use.
     """
+    from propcal.data.files.file_sets import find_files
+    from propcal.output.files.transaction import outputs
+
     limits = thresholds(fail_on)
     columns = Columns(
         score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
@@ -148,7 +151,7 @@ def audit(
         weight_kind=weight_kind,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
-    _check_targets([output, html, markdown], force, [*files, correction])
+    _check_targets([output, html, markdown], force, [*find_files(files), correction, config])
     model = _load(correction)
     grid = o.resolution(resolution)
     with warnings_as_lines():
@@ -166,9 +169,10 @@ def audit(
             result = _audit(atoms, model, settings)
     shown = _shown(result, suppress)  # once, for all that is printed or written
     text = shown.to_json() if output is not None or format_ is Format.JSON else ""
-    if output is not None:
-        _write(text, output)
-    _write_pages(html, markdown, result, shown, suppress=suppress, correction=model)
+    with outputs(force=force):
+        if output is not None:
+            _write(text, output)
+        _write_pages(html, markdown, result, shown, suppress=suppress, correction=model)
     if format_ is Format.JSON:
         typer.echo(text)
     else:

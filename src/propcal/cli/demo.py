@@ -128,14 +128,15 @@ def _write(
     folder: Path, method: PMCBoost, held_out: pd.DataFrame, score: FloatArray, found: Comparison
 ) -> list[Path]:
     """The report, the correction, and the held-out people with their score, to try the commands on."""
-    from propcal.output.files.whole_file import write_whole
+    from propcal.output.files.transaction import outputs
 
     files = [folder / "report.html", folder / "correction.json", folder / "held_out.csv"]
     title = "Admission risk of generated emergency-department visits"
-    found.to_html(files[0], title=title, correction=method)
-    method.correction_.save(files[1])
     people = held_out[[*ATTRIBUTES, "age", "insurance", "admitted"]].assign(risk=score)
-    write_whole(files[2], lambda part: people.to_csv(part, index=False))
+    with outputs() as out:
+        found.to_html(files[0], title=title, correction=method)
+        method.correction_.save(files[1])
+        people.to_csv(out.file(files[2]), index=False)
     return files
 
 

@@ -95,7 +95,8 @@ def export(
       propcal export model.json --dialect sqlite --score risk --table visits --form case
     """
     from propcal import Correction
-    from propcal.output.files.whole_file import check_target, write_whole
+    from propcal.output.files.transaction import outputs
+    from propcal.output.files.whole_file import check_target
 
     if output is not None:
         check_target(output, force=force, reads=[model])
@@ -115,11 +116,8 @@ def export(
     if output is None:
         typer.echo(made.script, nl=False)
         return
-
-    def write(part: Path) -> None:
-        part.write_text(made.script, encoding="utf-8", newline="")
-
-    write_whole(output, write)
+    with outputs(force=force) as out:
+        out.file(output).write_text(made.script, encoding="utf-8", newline="")
     typer.echo(f"{made!r}: {output}")
 
 

@@ -88,7 +88,7 @@ def fit(
         ),
     ],
     force: o.Force = False,
-    config: o.Config = None,  # noqa: ARG001  # its callback has done the work
+    config: o.Config = None,
 ) -> None:
     """Learn a correction of a score and write it as readable JSON.
 
@@ -102,6 +102,8 @@ def fit(
       --cut age=40,65 --alpha 0.1 --method mcboost -o model.json
     """
     from propcal import MCBoost, PMCBoost
+    from propcal.data.files.file_sets import find_files
+    from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
 
     columns = Columns(
@@ -125,7 +127,7 @@ def fit(
     algorithm = PMCBoost if method is Method.PMCBOOST else MCBoost
     model = (algorithm.paper if paper else algorithm)(**settings, **o.given(random_state=seed))
     model.settings()  # a wrong option is told before the work
-    check_target(output, force=force, reads=[*files])
+    check_target(output, force=force, reads=[*find_files(files), config])
     grid = o.resolution(resolution)
     with warnings_as_lines():
         with percentage("Reading") as progress:
@@ -134,7 +136,8 @@ def fit(
             )
         with working("Fitting (the first fit on a machine compiles for some seconds)..."):
             model.fit_atoms(atoms)
-        model.correction_.save(output)
+        with outputs(force=force):
+            model.correction_.save(output)
     _tell(model, atoms.n_people, output, columns)
 
 

@@ -137,7 +137,7 @@ def test_other_columns_may_differ_unless_files_are_joined(months, run):
         (["lake/*"], "out/", "lake/fake.parquet is no Parquet file, whatever its name says"),
         (["lake/*.parquet"], "all", "the name must end in"),
         (["lake/*.parquet"], "no/out/", "there is no folder no"),
-        (["lake/*.csv"], "lake/", "lake/m0.csv exists; --force replaces it"),
+        (["lake/*.csv"], "lake/", "lake/m0.csv is what is read"),
         (["lake"], "out/", "lake"),
     ],
 )

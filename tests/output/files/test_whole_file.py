@@ -4,7 +4,6 @@ import contextlib
 import os
 import signal
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,7 @@ def test_a_stop_whose_exception_got_lost_still_leaves_the_old_file(path, number)
 
 
 @pytest.mark.usefixtures("_nobody_asks")
-def test_a_stop_while_a_file_takes_its_place_comes_too_late(path, monkeypatch):
+def test_a_stop_while_a_file_takes_its_place_comes_afterwards(path, monkeypatch):
     replace = Path.replace
 
     def stopped(part, target):
@@ -73,7 +72,8 @@ def test_a_stop_while_a_file_takes_its_place_comes_too_late(path, monkeypatch):
         return replace(part, target)
 
     monkeypatch.setattr(Path, "replace", stopped)
-    save(path)
+    with pytest.raises(stopping.Stopped):
+        save(path)
     assert path.read_text() == "new"
     assert stopping.asked() == signal.SIGTERM
 
@@ -96,10 +96,10 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
 
 
 def test_a_folder_that_takes_no_file_is_told_by_the_name_that_was_given(tmp_path, monkeypatch):
-    def refuse(**_):
+    def refuse(*_):
         raise PermissionError(13, "Permission denied", ".propcal-x.part")
 
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(PermissionError, match="no file can be made in") as told:
         save(tmp_path / "m.json")
     assert "m.json" in str(told.value)

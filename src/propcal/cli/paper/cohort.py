@@ -54,6 +54,7 @@ def cohort(
     from rich.console import Console
 
     from propcal.output.files.table_files import writes_text
+    from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
     from propcal.paper.cohort.cohort import mimic_cohort
     from propcal.paper.cohort.mimic_files import find_tables
@@ -64,7 +65,8 @@ def cohort(
     with working("Reading...") as say:
         found = mimic_cohort(*mimic, rule=rule, say=say)
         say("Writing...")
-        found.save(output)
+        with outputs(force=force):
+            found.save(output)
         table = prevalence(found.visits)
     said(cohort_sentences(found))
     Console().print(prevalence_text(table, name="this cohort"))

@@ -15,7 +15,9 @@ ForceFiles = Annotated[bool, typer.Option("--force", help="Replace files that ex
 FOLDER = Path("propcal-paper")
 
 
-def planned(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
+def planned(
+    folder: Path, names: Sequence[str], *, force: bool, reads: Sequence[Path | None] = ()
+) -> list[Path]:
     """The files to write, checked before the work begins; the folder is made later."""
     from propcal.output.files.whole_file import check_target
 
@@ -24,7 +26,7 @@ def planned(folder: Path, names: Sequence[str], *, force: bool) -> list[Path]:
     paths = [folder / name for name in names]
     if folder.is_dir():
         for path in paths:
-            check_target(path, force=force)
+            check_target(path, force=force, reads=reads)
     return paths
 
 

@@ -60,15 +60,21 @@ def tables(
     """
     from rich.console import Console
 
+    from propcal.output.files.transaction import outputs
     from propcal.paper.all_tables import NAMES, PRINTED, all_tables
 
     evidence = _read(store)
     kinds = [*TableFormat] if format_ is None else [format_]
     names = [f"{name}.{kind}" for name in NAMES for kind in kinds]
     if output is not None:
-        planned(output, names, force=force)  # before the work
+        planned(output, names, force=force, reads=[store, cohort])  # before the work
     with working("Computing medians and intervals..."):
         found, lacking = all_tables(evidence, cohort)
+    files: list[Path] = []
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        with outputs(force=force):
+            files = _write_tables(found, output, kinds)
     _say_about(evidence, *lacking)
     console = Console()
     for table in found:
@@ -77,9 +83,7 @@ def tables(
             for note in table.notes:
                 console.print(note, style="dim", markup=False, highlight=False)
             console.print()
-    if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        said([], _write_tables(found, output, kinds))
+    said([], files)
 
 
 def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = False) -> None:
@@ -91,20 +95,22 @@ def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = Fals
 
     Example: propcal paper figures admissions.sqlite -o figures
     """
+    from propcal.output.files.transaction import outputs
     from propcal.paper.figure_file import new_figure, save_table
     from propcal.paper.figures import FILES, pictures
 
     evidence = _read(store)
-    planned(output, FILES, force=force)
+    planned(output, FILES, force=force, reads=[store])
     new_figure(1, 1)  # without matplotlib, say so before the work
     with working("Drawing..."):
         drawn, lacking = pictures(evidence)
         output.mkdir(parents=True, exist_ok=True)
-        files = _write_pictures(drawn, output)
-        for picture in drawn:
-            for name, frame in picture.data.items():
-                files.append(output / f"{name}.csv")
-                save_table(frame, files[-1])
+        with outputs(force=force):
+            files = _write_pictures(drawn, output)
+            for picture in drawn:
+                for name, frame in picture.data.items():
+                    files.append(output / f"{name}.csv")
+                    save_table(frame, files[-1])
     _say_about(evidence)
     said([f"Not drawn: {sentence}" for sentence in lacking], files)
 
@@ -132,6 +138,7 @@ def reproduction(
 
     Example: propcal paper reproduction admissions.sqlite -o docs/reproduction.md
     """
+    from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
     from propcal.paper.claims.claims_table import by_sizes, verdict_counts
     from propcal.paper.figure_file import new_figure
@@ -140,16 +147,17 @@ def reproduction(
 
     evidence = _read(store)
     if output.parent.exists():
-        check_target(output, force=force, reads=[store])
+        check_target(output, force=force, reads=[store, cohort])
     folder = output.parent / IMAGES if images is None else images
-    planned(folder, [name for name in FILES if name.endswith(".png")], force=force)
+    planned(folder, [name for name in FILES if name.endswith(".png")], force=force, reads=[store, cohort])
     new_figure(1, 1)
     with working("Computing and drawing..."):
         page = Reproduction.of(evidence, cohort)
         folder.mkdir(parents=True, exist_ok=True)
-        files = _write_pictures(page.drawn, folder)
         output.parent.mkdir(parents=True, exist_ok=True)
-        _write_text(output, page.markdown(images_from(output, folder)))
+        with outputs(force=force):
+            files = _write_pictures(page.drawn, folder)
+            _write_text(output, page.markdown(images_from(output, folder)))
     _say_about(evidence, *filter(None, [page.no_table_1]))
     said([verdict_counts(page.judged), by_sizes(page.judged)], [output, *files])
 

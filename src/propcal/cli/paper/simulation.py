@@ -33,6 +33,7 @@ def simulation(
 
     Example: propcal paper simulation -o figures
     """
+    from propcal.output.files.transaction import outputs
     from propcal.paper.figure_file import new_figure, save_figure, save_table
     from propcal.paper.simulation.simulation import simulate
     from propcal.paper.simulation.simulation_figure import plot_simulation
@@ -43,9 +44,10 @@ def simulation(
         found = simulate(groups, alpha, data_sets, people, seed)
         frames = (found.to_frame(), found.scenarios(), found.claim().reset_index())
         output.mkdir(parents=True, exist_ok=True)
-        save_figure(plot_simulation(found), files[0])
-        for path, frame in zip(files[1:], frames):
-            save_table(frame, path)
+        with outputs(force=force):
+            save_figure(plot_simulation(found), files[0])
+            for path, frame in zip(files[1:], frames):
+                save_table(frame, path)
     said(simulation_sentences(found), files)
 
 

@@ -29,6 +29,7 @@ def theory(
 
     Example: propcal paper theory -o figures
     """
+    from propcal.output.files.transaction import outputs
     from propcal.paper.figure_file import new_figure, save_figure, save_table
     from propcal.paper.theory import theory as numbers
     from propcal.paper.theory.theory_figures import plot_constraints, plot_discretisation, plot_relations
@@ -41,9 +42,10 @@ def theory(
         constraints = partial(plot_constraints, alpha=alpha, rho=rho)
         plots: tuple[Callable[[Any], Any], ...] = (constraints, plot_relations, plot_discretisation)
         output.mkdir(parents=True, exist_ok=True)
-        for picture, table, frame, plot in zip(files[::2], files[1::2], frames, plots):
-            save_figure(plot(frame), picture)
-            save_table(frame, table)
+        with outputs(force=force):
+            for picture, table, frame, plot in zip(files[::2], files[1::2], frames, plots):
+                save_figure(plot(frame), picture)
+                save_table(frame, table)
     said(theory_sentences(alpha, rho), files)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from itertools import chain, islice
 from os import PathLike
 from typing import Any
@@ -12,10 +11,9 @@ from propcal.core.correction.correction import Correction
 from propcal.data.files.formats import PeopleFile, check_names
 from propcal.errors import InputError
 from propcal.interrupts import check as check_stop
-from propcal.interrupts import settling
 from propcal.output.files.read_ahead import ahead, behind
 from propcal.output.files.table_files import table_writer, writes_text
-from propcal.output.files.whole_file import whole_file
+from propcal.output.files.transaction import Outputs, outputs
 from propcal.output.scorer import Scorer, Tally
 
 Batches = Iterator[tuple[Any, Any]]
@@ -28,18 +26,18 @@ class ScoredFiles:
         self._scorer, self._advance = scorer, advance
         self._tally = Tally(scorer)
 
-    def write(self, sources: Sequence[PeopleFile], path: str | PathLike[str], stack: ExitStack) -> None:
-        """Correct the rows of some files, one after another, into one; it appears when `stack` is left."""
+    def write(self, sources: Sequence[PeopleFile], path: str | PathLike[str], out: Outputs) -> None:
+        """Correct the rows of some files, one after another, into one of a transaction."""
         as_text = writes_text(path)
         schema = self._scorer.schema(sources[0].schema(as_text=as_text))
         filled = [people for people in sources if people.count()]  # a lake has parts without rows
         batches = chain.from_iterable(self._batches(people, as_text=as_text) for people in filled)
         first = list(islice(batches, 1))  # what is wrong with a file is told before anything is written
-        part = stack.enter_context(whole_file(path))
+        part = out.file(path)
         with (
-            table_writer(part, path, schema, delimiter=sources[0].delimiter) as out,
+            table_writer(part, path, schema, delimiter=sources[0].delimiter) as table,
             ahead(batches) as rest,
-            behind(out.write) as write,
+            behind(table.write) as write,
         ):
             for rows, columns in chain(first, rest):
                 check_stop()
@@ -107,9 +105,7 @@ def score_files(
     scored = ScoredFiles(Scorer(correction, score, column, unseen=unseen), advance)
     for people in chain.from_iterable(sources for sources, _ in jobs):
         scored.check(people)
-    with ExitStack() as end, ExitStack() as stack:
+    with outputs() as out:
         for sources, path in jobs:
-            scored.write(sources, path, stack)
-        rows = scored.finish()
-        end.enter_context(settling())  # left after the files have taken their places, all of them
-        return rows
+            scored.write(sources, path, out)
+        return scored.finish()

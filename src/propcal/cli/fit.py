@@ -6,13 +6,16 @@ from enum import StrEnum
 from math import isnan
 from pathlib import Path
 from shlex import join
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from propcal.cli import options as o
 from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines, working
+
+if TYPE_CHECKING:
+    from propcal import Atoms, Correction
 
 MOST_LISTED = 10
 
@@ -87,6 +90,15 @@ def fit(
             "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Where to write the model."
         ),
     ],
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            rich_help_panel="Output",
+            help="Write the model as it may be handed to another site: without what fewer than 11 people "
+            "decided, rounded, and without a fingerprint of the data.",
+        ),
+    ] = False,
     force: o.Force = False,
     config: o.Config = None,
 ) -> None:
@@ -137,8 +149,31 @@ def fit(
         with working("Fitting (the first fit on a machine compiles for some seconds)..."):
             model.fit_atoms(atoms)
         with outputs(force=force):
-            model.correction_.save(output)
+            model.correction_.save(output, share=share)
     _tell(model, atoms.n_people, output, columns)
+    if share:
+        _tell_shared(model.correction_, atoms)
+
+
+def _tell_shared(exact: Correction, atoms: Atoms) -> None:
+    """What sharing left out, and how far it moves the scores of the fitting people."""
+    import warnings
+
+    import numpy as np
+
+    from propcal.core.reduction import without_clusters
+
+    shared, people = exact.shared(), without_clusters(atoms)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a level may have been left out for its size
+        moved = np.abs(shared.apply_to_atoms(people) - exact.apply_to_atoms(people))
+    typer.echo(
+        "Made ready to share: the fit is described above as it was before that. Of "
+        f"{len(exact.updates):,} updates {len(shared.updates):,} are left, rounded; of "
+        f"{len(exact.patterns):,} combinations of groups {len(shared.patterns):,} are listed. Scores of the "
+        f"fitting people differ by {np.average(moved, weights=people.people):.4f} on average and "
+        f"{moved.max():.4f} at most. Audit the shared file before it is used."
+    )
 
 
 def _guard(text: str) -> str | float | None:

@@ -20,6 +20,7 @@ from propcal.core.boosting.state import BoostingState, UpdateRule
 from propcal.core.categories import category_min_share
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import Certificate
+from propcal.core.correction.sharing import Sharing
 from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number
 from propcal.core.groups.groups import Collection, Groups, definition
@@ -115,14 +116,16 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     state = BoostingState(started, bins, collection)
     most = int(settings.max_updates) - (learned.start is not None)
     batches, converged = _sweeps(state, settings, rule, most, rng)
+    made = np.concatenate([np.empty((0, 4), dtype=np.int64), *batches])
     correction = Correction(
         patterns=atoms.patterns,
         groups=collection.groups,
         bins=bins,
-        updates=np.concatenate([np.empty((0, 3), dtype=np.int64), *batches]),
+        updates=np.ascontiguousarray(made[:, :3]),
         start=learned.start,
         unseen=settings.unseen,
         about=_about(settings, atoms, rule.z),
+        sharing=Sharing.of_fit(atoms, collection, learned.start, made[:, 3]),
     )
     certificate = _certificate(state, settings, rule, collection, bins, correction, learned)
     return BoostResult(correction, collection, certificate, len(batches), converged)

@@ -203,10 +203,11 @@ def sweep(
 ) -> tuple[Any, int, Any]:
     """Visit categories in the given order and update those whose gap reaches its limits.
 
-    Returns the segment table, its length, and the updates as rows (group, bin, shift).
+    Returns the segment table, its length, and the updates as rows (group, bin, shift, people), of which the
+    last counts fewer where weights vary.
     """
     n_bins = len(edges) - 1
-    updates = np.empty((min(len(order), max_updates), 3), np.int64)
+    updates = np.empty((min(len(order), max_updates), 4), np.int64)
     n_updates = 0
     for category in order:
         if n_updates == max_updates:
@@ -228,6 +229,7 @@ def sweep(
                 segments, count, heads, sums, members[m], j, shift, edges, scores, size, running
             )
         updates[n_updates, 0], updates[n_updates, 1], updates[n_updates, 2] = group, j, shift
+        updates[n_updates, 3] = int(min(float(n), float(weight) * float(weight) / float(squares)))
         n_updates += 1
     return segments, count, updates[:n_updates]
 

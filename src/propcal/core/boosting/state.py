@@ -96,7 +96,7 @@ class BoostingState:
         )
 
     def sweep(self, order: IntArray, rule: UpdateRule, eta: float, most: int) -> IntArray:
-        """Visit the categories once and return the updates made."""
+        """Visit the categories once and return the updates made: group, bin, shift, people."""
         self.table, self.count, updates = kernel.sweep(
             order,
             self.group_starts,

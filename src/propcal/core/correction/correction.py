@@ -15,6 +15,7 @@ from propcal.core.bins import Bins
 from propcal.core.correction.explain import Explanation, trace
 from propcal.core.correction.lookup import Lookup, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
+from propcal.core.correction.sharing import Sharing, shared
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
@@ -62,7 +63,10 @@ class Correction:
         What to do for a combination of attributes not seen in fitting: apply the updates of the
         groups that it does belong to, leave the score as it is, or raise an error.
     about : dict
-        Method, parameters and the fingerprint of the fitting data.
+        Method, parameters and the fingerprint of the fitting data; ``"shared": True`` if it may be
+        handed on.
+    sharing : Sharing or None
+        What a shared file leaves out and rounds. Fitting knows it; a file does not hold it.
     """
 
     patterns: Patterns
@@ -72,6 +76,7 @@ class Correction:
     unseen: str = "replay"
     about: Mapping[str, Any] = field(default_factory=dict)
     start: SmoothStart | None = None
+    sharing: Sharing | None = None
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
@@ -116,17 +121,38 @@ class Correction:
 
         return load_correction(path)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write a JSON file (docs/reference/correction-file.md), all or nothing."""
+    def save(self, path: str | PathLike[str], *, share: bool = False) -> None:
+        """Write a JSON file (docs/reference/correction-file.md), all or nothing.
+
+        Parameters
+        ----------
+        path : path
+        share : bool, default=False
+            Write it as it may be handed to another site, see `shared`. An exact file is for those who may
+            see the fitting data: its numbers can give away how many people are in a small cell.
+        """
         from propcal.output.files.correction_file import save_correction
 
-        save_correction(self, path)
+        save_correction(self.shared() if share else self, path)
 
-    def to_json(self) -> str:
+    def to_json(self, *, share: bool = False) -> str:
         """The text of the file that `save` writes."""
         from propcal.output.files.correction_file import correction_to_json
 
-        return correction_to_json(self)
+        return correction_to_json(self.shared() if share else self)
+
+    def shared(self) -> Correction:
+        """The correction as it may be handed on: it gives away nothing about fewer than 11 people.
+
+        It has no fingerprint of the fitting data, none of the combinations and groups of fewer than 11
+        people, and no update that fewer decided. Shifts are rounded to a step of at least 1 / people, at
+        most 2**-3 and at least 2**-10. Only a correction that was just fitted can be shared, by
+        ``model.correction_.save("model.json", share=True)``: a file does not say how many people there were.
+
+        People with a combination that was left out are scored by the groups they belong to, which is
+        what their map was before; with ``unseen="keep"`` or ``"error"`` they count as never seen.
+        """
+        return shared(self)
 
     @classmethod
     def from_json(cls, text: str) -> Correction:

@@ -22,6 +22,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, check_choice, check_number
 from propcal.core.groups.groups import membership
+from propcal.core.outcome_as_group import check_outcome_groups
 from propcal.core.reduction import without_clusters
 from propcal.metrics import CategoryRule
 
@@ -81,6 +82,7 @@ def find(
     """Measure everything, from atoms that may have clusters of repeated people."""
     rng = np.random.default_rng(rule.random_state)
     bare = without_clusters(atoms)
+    check_outcome_groups(bare)
     table = rule.table(bare, or_everybody=True)
     noise = Chance.of(atoms, table, rule.n_draws, rng)
     table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))

@@ -24,6 +24,7 @@ from propcal.core.correction.sharing import Sharing
 from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number
 from propcal.core.groups.groups import Collection, Groups, definition
+from propcal.core.outcome_as_group import check_outcome_groups
 from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
 
@@ -98,6 +99,7 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
             "both classes must occur for a score to be corrected",
             argument="outcome",
         )
+    check_outcome_groups(atoms)
     bins = make_bins(
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
     )

@@ -1,0 +1,100 @@
+"""The outcome among the groups is refused, by whatever name and way; what nearly is it is warned of."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from propcal import Atoms, MCBoost, PMCBoost, audit, compare
+from propcal.cli import main
+from propcal.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def visits():
+    rng = np.random.default_rng(0)
+    n = 2000
+    risk = rng.beta(1, 4, n)
+    y = (rng.random(n) < risk).astype(int)
+    frame = pd.DataFrame({"sex": rng.choice(["F", "M"], n), "risk": risk, "y": y})
+    nearly = np.where(rng.random(n) < 0.01, 1 - y, y)
+    ward = np.where(y == 1, rng.choice(["ICU", "theatre"], n), rng.choice(["A", "B", "C"], n))
+    return frame.assign(died=np.where(y, "yes", "no"), coded=y == 1, nearly=nearly, ward=ward)
+
+
+THE_OUTCOME = ["y", "died", "coded", "ward"]
+
+
+@pytest.mark.parametrize("column", THE_OUTCOME)
+def test_the_outcome_is_refused_under_any_name_and_by_every_way(visits, column):
+    features = visits[["sex", column]]
+    atoms = None
+    if column != "y":  # by its own name atoms are not even made
+        atoms = Atoms.from_frame(visits, score="risk", outcome="y", groups=["sex", column])
+    ways = [
+        lambda: PMCBoost().fit(visits.risk, visits.y, sensitive_features=features),
+        lambda: MCBoost.paper().fit(visits.risk, visits.y, sensitive_features=features.to_numpy()),
+        lambda: audit(visits.y, visits.risk, sensitive_features=features),
+        lambda: compare({"a": visits.risk, "b": visits.risk**2}, visits.y, sensitive_features=features),
+    ]
+    if atoms is not None:
+        ways += [lambda: PMCBoost().fit_atoms(atoms), lambda: audit(atoms)]
+    for way in ways:
+        with pytest.raises(InputError, match="is the outcome, or another name for it"):
+            way()
+
+
+def test_a_condition_on_the_outcome_is_refused(visits):
+    from propcal import Groups
+
+    groups = Groups(columns=["sex"], where={"dead": "died = yes"})
+    with pytest.raises(InputError, match="'dead' is the outcome"):
+        PMCBoost(groups=groups).fit(visits.risk, visits.y, sensitive_features=visits)
+
+
+def test_what_nearly_is_the_outcome_is_warned_of(visits):
+    features = visits[["sex", "nearly"]]
+    with pytest.warns(UserWarning, match="'nearly' nearly is the outcome: it tells the outcome of 9[89]"):
+        PMCBoost().fit(visits.risk, visits.y, sensitive_features=features)
+    with pytest.warns(UserWarning, match="nearly is the outcome"):
+        audit(visits.y, visits.risk, sensitive_features=features)
+
+
+def test_files_and_the_command_line(visits, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    visits.to_csv("visits.csv", index=False)
+    columns = ["--score", "risk", "--outcome", "y"]
+    for command, more in (("fit", ["-o", "m.json"]), ("audit", [])):
+        for group in THE_OUTCOME:
+            with pytest.raises(SystemExit) as end:
+                main([command, "visits.csv", *columns, "--groups", f"sex,{group}", *more])
+            err = capfd.readouterr().err
+            assert end.value.code == 2, group
+            assert err.count("\n") == 1
+            assert "outcome" in err
+    with pytest.raises(SystemExit) as end:
+        main(["fit", "visits.csv", *columns, "--groups", "sex,nearly", "-o", "m.json"])
+    assert end.value.code == 0
+    assert "propcal: note: attribute 'nearly' nearly is the outcome" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ordinary_groups_are_not_spoken_of(seed):
+    """Not even few people, many levels, rare outcomes, or a group that nobody of had it."""
+    rng = np.random.default_rng(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n, rate, levels in [
+            (6, 0.5, 3),
+            (40, 0.3, 20),
+            (3000, 0.002, 2),
+            (3000, 0.2, 150),
+            (500, 0.5, 3),
+        ]:
+            y = (rng.random(n) < rate).astype(int)
+            y[:2] = 0, 1
+            group = rng.integers(0, levels, n).astype(str)
+            group[y == 0] = np.where(rng.random((y == 0).sum()) < 0.2, "never", group[y == 0])
+            settings = {"gamma": 1e-6}
+            PMCBoost(**settings).fit(np.full(n, 0.4), y, sensitive_features=group)

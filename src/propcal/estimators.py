@@ -167,7 +167,12 @@ class Boost(BaseEstimator):
         return self.correction_.update_list()
 
     def predict(
-        self, score: Any, *, sensitive_features: Any = None, n_updates: int | None = None
+        self,
+        score: Any,
+        *,
+        sensitive_features: Any = None,
+        n_updates: int | None = None,
+        invalid: str = "error",
     ) -> FloatArray:
         """Correct scores.
 
@@ -180,6 +185,8 @@ class Boost(BaseEstimator):
         n_updates : int, optional
             Apply only the first so many updates, of which a smooth start is the first; 0 returns
             the scores as they came.
+        invalid : "error", "null" or "keep", default="error"
+            A score that is missing or no probability is refused, gives NaN, or is kept as it is.
 
         Returns
         -------
@@ -187,7 +194,8 @@ class Boost(BaseEstimator):
             A person's corrected score does not depend on who else is in the batch.
         """
         check_is_fitted(self, "correction_")
-        return np.asarray(self.correction_.apply(score, sensitive_features, n_updates=n_updates))
+        corrected = self.correction_.apply(score, sensitive_features, n_updates=n_updates, invalid=invalid)
+        return np.asarray(corrected)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -31,6 +31,7 @@ def apply(
     ],
     na: o.Na = None,
     unseen: o.Unseen = None,
+    invalid: o.Invalid = "error",
     output: Annotated[
         str,
         typer.Option(
@@ -60,6 +61,7 @@ def apply(
     """
     from propcal import Correction
     from propcal.core.grid import check_choice
+    from propcal.data.checks import INVALID
     from propcal.data.files.file_sets import check_same_columns, find_files, open_people
     from propcal.output.files.scored_files import score_files
     from propcal.output.files.table_files import writes_text
@@ -67,6 +69,7 @@ def apply(
     from propcal.output.files.whole_file import check_target
 
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
+    check_choice("--invalid", invalid, INVALID)
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
     paths = find_files(files)
     reads = [*paths, model, config]
@@ -78,14 +81,22 @@ def apply(
         correction = Correction.load(model)
         sources = open_people(paths, missing=na or [], advice="apply needs a row for each person")
         check_same_columns(
-            sources,
+            [people for people in sources if people.count()],
             as_text=writes_text(targets[0]),
             only=None if folder is None else [score, *correction.reads],
         )
         jobs = [(sources, targets[0])] if folder is None else [([s], t) for s, t in zip(sources, targets)]
         total = sum(people.count() for people in sources)
         with warnings_as_lines(), progress("Correcting", total) as advance:
-            rows = score_files(correction, jobs, score=score, column=column, unseen=unseen, advance=advance)
+            rows = score_files(
+                correction,
+                jobs,
+                score=score,
+                column=column,
+                unseen=unseen,
+                invalid=invalid,
+                advance=advance,
+            )
     typer.echo(f"{rows:,} rows with their corrected score in column {column!r}: {output}")
 
 

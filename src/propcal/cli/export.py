@@ -69,6 +69,14 @@ def export(
         str, typer.Option(metavar="NAME", rich_help_panel="Output", help="Name of the new column.")
     ] = "corrected",
     unseen: o.Unseen = None,
+    invalid: Annotated[
+        str,
+        typer.Option(
+            metavar="null|keep",
+            rich_help_panel="Output",
+            help="What a score that is NULL, NaN or outside 0 to 1 gives: NULL, or itself.",
+        ),
+    ] = "null",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -83,8 +91,8 @@ def export(
 ) -> None:
     """Write SQL that corrects the scores of a table, to the last bit as propcal apply does.
 
-    A score that is NULL, NaN or outside 0 to 1 gives NULL; so does a combination of groups that was not
-    seen in fitting, with --unseen error.
+    A score that is NULL, NaN or outside 0 to 1 gives NULL unless --invalid keep is given; so does a
+    combination of groups that was not seen in fitting, with --unseen error.
 
     For example:
 
@@ -108,6 +116,7 @@ def export(
         column=column,
         lookup_table=lookup_table,
         unseen=unseen,
+        invalid=invalid,
         types=_pairs("--type", types, "icu=boolean"),
         columns=_pairs("--rename", rename, "race=RACE"),
     )

@@ -156,6 +156,15 @@ Unseen = Annotated[
         "people do belong to, keep the score, or stop.",
     ),
 ]
+Invalid = Annotated[
+    str,
+    typer.Option(
+        metavar="error|null|keep",
+        rich_help_panel=_METHOD,
+        help="For scores that are missing or no probabilities: stop, leave the corrected score empty, or "
+        "keep the score as it is.",
+    ),
+]
 Force = Annotated[
     bool, typer.Option("--force", rich_help_panel=_OUT, help="Replace the output file if it exists.")
 ]

@@ -11,14 +11,15 @@ from propcal.core.grid import BoolArray, FloatArray
 from propcal.errors import InputError
 
 LARGEST_WEIGHT = 1e15
+INVALID = ("error", "null", "keep")  # what may be done about a score that is missing or no probability
 
 
-def check_lengths(sizes: dict[str, int]) -> None:
-    """All columns must have the same number of rows, at least one."""
+def check_lengths(sizes: dict[str, int], *, may_be_empty: bool = False) -> None:
+    """All columns must have the same number of rows, at least one unless nothing is learned from them."""
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {size:,}" for name, size in sizes.items())
         raise InputError(f"the inputs must have the same number of rows: {listed}")
-    if next(iter(sizes.values())) == 0:
+    if next(iter(sizes.values())) == 0 and not may_be_empty:
         raise InputError(f"{next(iter(sizes))} is empty: there are no rows", argument=next(iter(sizes)))
 
 
@@ -33,6 +34,11 @@ class ScoreTally:
     low: float = 1.0
     high: float = 0.0
 
+    @property
+    def invalid(self) -> int:
+        """How many are missing or no probability; what is infinite lies outside, too."""
+        return self.missing + self.outside
+
     def add(self, score: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are probabilities."""
         self.n += len(score)
@@ -43,7 +49,7 @@ class ScoreTally:
             score = score[np.isfinite(score)]
         if len(score):
             self.low, self.high = min(self.low, float(score.min())), max(self.high, float(score.max()))
-        return not (self.missing or self.outside)
+        return not self.invalid
 
     def check(self, name: str) -> None:
         """Refuse what was counted."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
-from propcal.core.grid import FloatArray
+from propcal.core.grid import FloatArray, check_choice
 from propcal.core.patterns import Patterns, combinations_present
-from propcal.data.checks import check_lengths, check_scores
+from propcal.data.checks import INVALID, check_lengths, check_scores
 from propcal.data.derive import Columns, attribute_values
 from propcal.data.frames import attribute_columns, numbers
 from propcal.data.levels import encode_known
@@ -17,19 +18,23 @@ from propcal.errors import InputError
 
 
 def scoring_rows(
-    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
+    score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
 ) -> tuple[FloatArray, Patterns, Any]:
-    """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern."""
-    values, patterns, code = rows_to_score(score, sensitive_features, known, name)
+    """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern.
+
+    No rows at all are fine. Unless `invalid` is "error", scores may be missing or no probabilities.
+    """
+    values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
     counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
     warn_of_unknown(patterns.attributes, counts, len(values))
     return values, patterns, code
 
 
 def rows_to_score(
-    score: Any, sensitive_features: Any, known: Patterns, name: str = "score"
+    score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
 ) -> tuple[FloatArray, Patterns, Any]:
     """As `scoring_rows`, and silent."""
+    check_choice("invalid", invalid, INVALID)
     values = numbers(score, name)
     columns: Columns = {}
     if known.attributes:
@@ -40,8 +45,14 @@ def rows_to_score(
             )
         columns = attribute_columns(sensitive_features, known.reads)
     sizes = {name: len(values)}
-    check_lengths(sizes | {f"attribute {a!r}": len(column) for a, column in columns.items()})
-    check_scores(values, name)
+    check_lengths(
+        sizes | {f"attribute {a!r}": len(column) for a, column in columns.items()}, may_be_empty=True
+    )
+    if not len(values):
+        none = np.empty((0, len(known.attributes)), dtype=np.int64)
+        return values, replace(known, table=none), np.empty(0, dtype=np.int64)
+    if invalid == "error":
+        check_scores(values, name)
     codes = [
         encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
         for name, levels in zip(known.attributes, known.levels)

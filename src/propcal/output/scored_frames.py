@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, check_choice, check_number
+from propcal.data.checks import INVALID
 from propcal.data.frames import frame_columns, require
 from propcal.data.sql_quotes import named
 from propcal.errors import InputError
@@ -23,17 +24,25 @@ from propcal.output.scorer import Scorer
 
 
 def scored_frame(
-    correction: Correction, frame: Any, score: str, *, column: str, n_updates: int | None, unseen: str | None
+    correction: Correction,
+    frame: Any,
+    score: str,
+    *,
+    column: str,
+    n_updates: int | None,
+    unseen: str | None,
+    invalid: str,
 ) -> Any:
     """The same kind of frame with the corrected scores as its last column."""
     if not isinstance(column, str) or not column:
         raise InputError("column must be the name of the new column, a text", argument="column")
     if unseen is not None:
         check_choice("unseen", unseen, ("replay", "keep", "error"))
+    check_choice("invalid", invalid, INVALID)
     if n_updates is not None:
         check_number("n_updates", n_updates, at_least=0, whole=True)
     with_scores, names, any_case = _engine(frame, score)
-    scorer = Scorer(correction, score, column, n_updates, unseen)
+    scorer = Scorer(correction, score, column, n_updates, unseen, invalid)
     require(names, scorer.wanted)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -71,12 +80,13 @@ def _pandas(frame: Any, scorer: Scorer) -> Any:
 def _polars(frame: Any, scorer: Scorer) -> Any:
     import polars as pl
 
-    return frame.with_columns(pl.Series(scorer.column, _all_rows(frame, scorer)))
+    corrected = scorer.arrow(_all_rows(frame, scorer))
+    return frame.with_columns(pl.Series(scorer.column, corrected, dtype=pl.Float64))
 
 
 def _table(frame: Any, scorer: Scorer) -> Any:
     field = pa.field(scorer.column, pa.float64())
-    return frame.append_column(field, pa.array(_all_rows(frame, scorer)))
+    return frame.append_column(field, scorer.arrow(_all_rows(frame, scorer)))
 
 
 def _all_rows(frame: Any, scorer: Scorer) -> FloatArray:
@@ -96,7 +106,8 @@ def _lazy_polars(frame: Any, scorer: Scorer) -> Any:
     import polars as pl
 
     def correct(rows: Any) -> Any:
-        return pl.Series(scorer.column, scorer.frame(rows.struct.unnest()), dtype=pl.Float64)
+        corrected = scorer.arrow(scorer.frame(rows.struct.unnest()))
+        return pl.Series(scorer.column, corrected, dtype=pl.Float64)
 
     rows = pl.struct(scorer.wanted)
     corrected = rows.map_batches(correct, return_dtype=pl.Float64, is_elementwise=True)
@@ -123,11 +134,12 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
         [str(types[name]) for name in wanted],
         scorer.n_updates,
         scorer.unseen,
+        scorer.invalid,
     ]
     name = f"propcal_{sha256(repr(told).encode()).hexdigest()[:16]}"
 
     def correct(*columns: Any) -> Any:
-        return pa.array(scorer.correct(dict(zip(wanted, columns))))
+        return scorer.arrow(scorer.correct(dict(zip(wanted, columns))))
 
     places = [Parameter(f"c{i}", Parameter.POSITIONAL_ONLY) for i in range(len(wanted))]
     correct.__signature__ = Signature(places)  # type: ignore[attr-defined]  # DuckDB counts the arguments
@@ -156,7 +168,8 @@ def _spark(frame: Any, scorer: Scorer) -> Any:
         source = frame.sparkSession.sparkContext.broadcast(text)
     except Exception:  # Spark Connect and shared clusters have none: the text goes with the function
         source = text
-    schema = StructType([*frame.schema.fields, StructField(scorer.column, DoubleType(), False)])
+    field = StructField(scorer.column, DoubleType(), scorer.invalid != "error")
+    schema = StructType([*frame.schema.fields, field])
     return frame.mapInArrow(replace(scorer, source=source).batches, schema)
 
 

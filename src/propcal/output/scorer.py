@@ -45,6 +45,7 @@ class Scorer:
     column: str
     n_updates: int | None = None
     unseen: str | None = None
+    invalid: str = "error"
 
     @property
     def correction(self) -> Correction:
@@ -68,7 +69,7 @@ class Scorer:
         """Corrected scores of a batch of columns, a mapping or a table; a batch without rows has none.
 
         Without a tally the batch is one part of a frame, whose bad scores are refused at once. A tally
-        counts them; after the first nothing is corrected.
+        counts them; after the first nothing is corrected, if they are to be refused.
         """
         return self._corrected(self._checked(columns, tally))
 
@@ -86,9 +87,9 @@ class Scorer:
         if tally is None:
             name = Column(self.score, f"{name} (in one part of the frame)")
         raw = numbers(columns[self.score], name)
-        if tally is not None and not tally.add_scores(raw):
+        if tally is not None and not tally.add_scores(raw) and self.invalid == "error":
             return None
-        rows = rows_to_score(raw, columns, self.correction.patterns, name)
+        rows = rows_to_score(raw, columns, self.correction.patterns, name, invalid=self.invalid)
         if tally is not None:
             tally.add_levels(rows[1], rows[2])
         return rows
@@ -98,8 +99,12 @@ class Scorer:
             return np.empty(0)
         values, patterns, code = rows
         return self.correction.apply_to_patterns(
-            values, code, patterns, n_updates=self.n_updates, unseen=self.unseen
+            values, code, patterns, n_updates=self.n_updates, unseen=self.unseen, invalid=self.invalid
         )
+
+    def arrow(self, corrected: FloatArray) -> Any:
+        """Corrected scores as Arrow has them; there, what is missing is null and not NaN."""
+        return pa.array(corrected, from_pandas=self.invalid != "error")
 
     def frame(self, frame: Any) -> FloatArray:
         """Corrected scores of a part of a frame in memory."""
@@ -122,7 +127,7 @@ class Scorer:
 
     def appended(self, batch: Any, corrected: FloatArray) -> Any:
         """A record batch with its corrected scores."""
-        columns = [*batch.columns, pa.array(corrected)]
+        columns = [*batch.columns, self.arrow(corrected)]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema(batch.schema))
 
     def schema(self, schema: Any) -> Any:
@@ -135,13 +140,18 @@ class Tally:
 
     def __init__(self, scorer: Scorer) -> None:
         self._name, self._known = Column(scorer.score), scorer.correction.patterns
-        self._scores = ScoreTally()
+        self._scores, self._refused = ScoreTally(), scorer.invalid == "error"
         self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
 
     @property
     def n(self) -> int:
         """How many rows there were."""
         return self._scores.n
+
+    @property
+    def invalid(self) -> int:
+        """How many scores were missing or no probability."""
+        return self._scores.invalid
 
     def add_scores(self, scores: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are probabilities."""
@@ -153,7 +163,8 @@ class Tally:
         self._unknown += unknown_levels(patterns, self._known.levels, people)
 
     def tell(self) -> None:
-        """Refuse bad scores; warn of levels that did not occur in fitting."""
+        """Refuse bad scores, if that is to be done; warn of levels that did not occur in fitting."""
         if self.n:
-            self._scores.check(self._name)
+            if self._refused:
+                self._scores.check(self._name)
             warn_of_unknown(self._known.attributes, self._unknown, self.n)

@@ -169,6 +169,7 @@ class Correction:
         column: str = "corrected",
         n_updates: int | None = None,
         unseen: str | None = None,
+        invalid: str = "error",
     ) -> Any:
         """Correct scores: arrays in, an array out; or a frame in, the same kind of frame out.
 
@@ -187,6 +188,9 @@ class Correction:
             the scores as they came.
         unseen : "replay", "keep" or "error", optional
             Overrides the policy of the correction.
+        invalid : "error", "null" or "keep", default="error"
+            What to do about a score that is missing or no probability: refuse all rows and say how many
+            there are; give that row a missing corrected score (NaN, null); or keep its score as it is.
 
         Returns
         -------
@@ -223,10 +227,18 @@ class Correction:
             from propcal.output.scored_frames import scored_frame
 
             return scored_frame(
-                self, sensitive_features, score, column=column, n_updates=n_updates, unseen=unseen
+                self,
+                sensitive_features,
+                score,
+                column=column,
+                n_updates=n_updates,
+                unseen=unseen,
+                invalid=invalid,
             )
-        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
-        return self.apply_to_patterns(values, code, patterns, n_updates=n_updates, unseen=unseen)
+        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns, invalid=invalid)
+        return self.apply_to_patterns(
+            values, code, patterns, n_updates=n_updates, unseen=unseen, invalid=invalid
+        )
 
     def apply_to_patterns(
         self,
@@ -236,8 +248,16 @@ class Correction:
         *,
         n_updates: int | None = None,
         unseen: str | None = None,
+        invalid: str = "error",
     ) -> FloatArray:
         """Correct checked scores of people whose pattern is row `code` of `patterns`."""
+        valid = np.ones(0) if invalid == "error" else (score >= 0) & (score <= 1)
+        if not np.all(valid):
+            corrected = np.full(len(score), nan) if invalid == "null" else score.copy()
+            corrected[valid] = self.apply_to_patterns(
+                score[valid], code[valid], patterns, n_updates=n_updates, unseen=unseen
+            )
+            return corrected
         policy = self.unseen if unseen is None else unseen
         check_choice("unseen", policy, ("replay", "keep", "error"))
         maps, place, known = self._lookup.find(patterns, n_updates)
@@ -341,10 +361,9 @@ class Correction:
         unseen: str | None = None,
         types: Mapping[str, str] | None = None,
         columns: Mapping[str, str] | None = None,
+        invalid: str = "null",
     ) -> SqlExport:
         """SQL that corrects the scores of a table where it is, to the last bit as `apply` does.
-
-        A score that is NULL, NaN or outside [0, 1] gives NULL.
 
         Parameters
         ----------
@@ -369,6 +388,9 @@ class Correction:
             PostgreSQL and Spark find out; for the others it is guessed from the levels.
         columns : dict, optional
             What columns are called in the database, where that is not as in fitting.
+        invalid : "null" or "keep", default="null"
+            What a score that is NULL, NaN or outside [0, 1] gives: NULL, or itself. A query cannot
+            refuse a row, as `apply` does with "error".
 
         Returns
         -------
@@ -388,6 +410,7 @@ class Correction:
             unseen=unseen,
             types=types,
             columns=columns,
+            invalid=invalid,
         )
 
     def _repr_html_(self) -> str:

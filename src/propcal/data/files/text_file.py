@@ -71,10 +71,7 @@ class TextFile:
     @cached_property
     def _count(self) -> int:
         self.refuse_truncated()
-        n = int(self._one("count(*)")[0])
-        if not n:
-            raise InputError(self._no_rows())
-        return n
+        return int(self._one("count(*)")[0])
 
     def schema(self, *, as_text: bool) -> Any:
         """Names and types of all columns."""
@@ -166,7 +163,8 @@ class TextFile:
 
     def _places(self, wanted: Sequence[str]) -> list[int]:
         check_names(self.path, self.names, wanted)
-        self.count()  # an empty or damaged file is told as such
+        if not self.count():  # a damaged file is told as such
+            raise InputError(self._no_rows())
         return [self.names.index(name) for name in wanted]
 
     def _read_types(self, places: Sequence[int], numeric: Sequence[int]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from os import PathLike
@@ -9,7 +10,7 @@ from typing import Any
 
 from propcal.core.correction.correction import Correction
 from propcal.data.files.formats import PeopleFile, check_names
-from propcal.errors import InputError
+from propcal.errors import Column, InputError, Message
 from propcal.interrupts import check as check_stop
 from propcal.output.files.read_ahead import ahead, behind
 from propcal.output.files.table_files import table_writer, writes_text
@@ -29,8 +30,9 @@ class ScoredFiles:
     def write(self, sources: Sequence[PeopleFile], path: str | PathLike[str], out: Outputs) -> None:
         """Correct the rows of some files, one after another, into one of a transaction."""
         as_text = writes_text(path)
-        schema = self._scorer.schema(sources[0].schema(as_text=as_text))
         filled = [people for people in sources if people.count()]  # a lake has parts without rows
+        typed = (filled or list(sources))[0]  # a text file without rows does not know its types
+        schema = self._scorer.schema(typed.schema(as_text=as_text))
         batches = chain.from_iterable(self._batches(people, as_text=as_text) for people in filled)
         first = list(islice(batches, 1))  # what is wrong with a file is told before anything is written
         part = out.file(path)
@@ -66,9 +68,19 @@ class ScoredFiles:
 
     def finish(self) -> int:
         """Tell what is wrong with the rows, in all; their number."""
-        if not self._tally.n:
-            raise InputError("there are columns and no rows")
         self._tally.tell()
+        if self._tally.invalid:
+            kept = self._scorer.invalid == "keep"
+            warnings.warn(
+                Message(
+                    f"{Column(self._scorer.score)}: {self._tally.invalid:,} of {self._tally.n:,} values are "
+                    "missing or no probabilities; "
+                    + ("they are kept as they are" if kept else "their corrected score is missing"),
+                    argument=self._scorer.score,
+                ),
+                UserWarning,
+                stacklevel=3,
+            )
         return self._tally.n
 
 
@@ -80,6 +92,7 @@ def score_file(
     score: str,
     column: str = "corrected",
     unseen: str | None = None,
+    invalid: str = "error",
     advance: Callable[[int], None] | None = None,
 ) -> int:
     """Write the file of people with one more column, the corrected score; returns the number of rows.
@@ -88,7 +101,13 @@ def score_file(
     `path` changes only when everything is written. `advance` is told the rows of each batch.
     """
     return score_files(
-        correction, [([people], path)], score=score, column=column, unseen=unseen, advance=advance
+        correction,
+        [([people], path)],
+        score=score,
+        column=column,
+        unseen=unseen,
+        invalid=invalid,
+        advance=advance,
     )
 
 
@@ -99,10 +118,11 @@ def score_files(
     score: str,
     column: str = "corrected",
     unseen: str | None = None,
+    invalid: str = "error",
     advance: Callable[[int], None] | None = None,
 ) -> int:
     """Write several files, each from the rows of some others; all of them appear, or none does."""
-    scored = ScoredFiles(Scorer(correction, score, column, unseen=unseen), advance)
+    scored = ScoredFiles(Scorer(correction, score, column, unseen=unseen, invalid=invalid), advance)
     for people in chain.from_iterable(sources for sources, _ in jobs):
         scored.check(people)
     with outputs() as out:

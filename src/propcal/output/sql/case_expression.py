@@ -13,17 +13,18 @@ import numpy as np
 
 from propcal.core.grid import IntArray
 from propcal.output.sql.dialects import TWO_32, Dialect
+from propcal.output.sql.lookup_table import Kept
 from propcal.output.sql.map_lines import Lines
 
 FAN = 16
 
 
-def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, column: str, kept: bool) -> str:
+def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, column: str, kept: Kept) -> str:
     """The corrected score, from the column of the score and the number of the pattern.
 
     The tree gives the corrected score in units of 2**-32; where nothing changes that is the score times
     2**32, which keeps all its bits and gives them back when divided. `patterns` are the numbers of the
-    patterns that own the lines; for any other the score is `kept`, or there is no result.
+    patterns that own the lines; `kept` says for which other scores there is a result.
     """
     score = d.number.format(c=column)
     scaled = f"CAST({column} AS {d.double}) * {TWO_32}"  # a number, where the score is from 0 to 1
@@ -37,9 +38,12 @@ def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, co
         )
         for a, b in pairwise(starts.tolist())
     ]
-    other = scaled if kept else "NULL"
+    other = scaled if kept.unseen else "NULL"
     tree = maps[0] if pattern == "0" else _choice(f"({pattern})", patterns.tolist(), maps, other)
-    return f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN CAST({tree}\nAS {d.double}) / {TWO_32} END"
+    invalid = f" ELSE {score}" if kept.invalid else ""
+    return (
+        f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN CAST({tree}\nAS {d.double}) / {TWO_32}{invalid} END"
+    )
 
 
 def _line(d: Dialect, lines: Lines, i: int, scaled: str, rounded: str) -> str:

@@ -15,7 +15,7 @@ from propcal.errors import Argument, InputError, Message, Text
 from propcal.output.sql.case_expression import expression
 from propcal.output.sql.column_levels import Reader
 from propcal.output.sql.dialects import DIALECTS, Dialect
-from propcal.output.sql.lookup_table import COLUMNS, lookup_query, lookup_rows, make_table, qualified
+from propcal.output.sql.lookup_table import COLUMNS, Kept, lookup_query, lookup_rows, make_table, qualified
 from propcal.output.sql.map_lines import Lines
 from propcal.output.sql.pattern_numbers import every_combination, pattern_numbers
 
@@ -87,12 +87,19 @@ def export_sql(
     unseen: str | None = None,
     types: Mapping[str, str] | None = None,
     columns: Mapping[str, str] | None = None,
+    invalid: str = "null",
 ) -> SqlExport:
     """What `Correction.to_sql` returns."""
     check_choice("dialect", dialect, tuple(DIALECTS))
     check_choice("form", form, ("lookup", "case"))
     unseen = correction.unseen if unseen is None else unseen
     check_choice("unseen", unseen, ("replay", "keep", "error"))
+    if invalid == "error":
+        raise InputError(
+            Argument("invalid", "error") + ": a query cannot refuse a row",
+            next_step=Argument("invalid", "null") + " gives NULL, which can be counted",
+        )
+    check_choice("invalid", invalid, ("null", "keep"))
     d = DIALECTS[dialect]
     patterns = every_combination(correction.patterns) if unseen == "replay" else correction.patterns
     numbers = pattern_numbers(patterns)
@@ -102,7 +109,7 @@ def export_sql(
     people, lookup = qualified(d, table), qualified(d, lookup_table)
     source, corrected = alias + d.identifier(score), d.identifier(column)
     setup: tuple[str, ...] = ()
-    text, kept = "", unseen == "keep"
+    text, kept = "", Kept(unseen=unseen == "keep", invalid=invalid == "keep")
     pattern = _emit(d, reader.pattern())
     if form == "case":
         text = expression(d, lines, numbers, pattern=pattern, column=source, kept=kept)
@@ -113,7 +120,7 @@ def export_sql(
         value = d.number.format(c=source)
         query = _emit(d, lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
-    header = _header(correction, d, form, unseen, patterns, numbers, score)
+    header = _header(correction, d, form, unseen, patterns, numbers, score, invalid)
     header += f"-- {caution}\n" if caution else ""
     return SqlExport(dialect, form, header, setup, query, text, lines, numbers, caution)
 
@@ -157,6 +164,7 @@ def _header(
     patterns: Patterns,
     numbers: IntArray,
     score: str,
+    invalid: str,
 ) -> str:
     """The comment at the top; without semicolons, at which some tools cut a script apart."""
     about = correction.about
@@ -170,7 +178,8 @@ def _header(
         f"Corrected scores for {d.title}, made by propcal. The SQL for this database was {run}.",
         f"Correction: {_plain(about.get('method', 'by hand'))}, fitted to the people "
         f"{_plain(about.get('fingerprint', 'unknown'))}.",
-        f"Score: {_plain(score)}, from 0 to 1. NULL, NaN and anything else give NULL.",
+        f"Score: {_plain(score)}, from 0 to 1. NULL, NaN and anything else "
+        f"{'give NULL' if invalid == 'null' else 'stay as they are'}.",
         f"Combinations of levels that were not seen in fitting: {rest}.",
     ]
     if form == "lookup":

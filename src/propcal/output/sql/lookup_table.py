@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,16 +65,29 @@ def _value(d: Dialect, score: str) -> str:
     return f"WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN CAST({line} AS {d.double}) / {TWO_32}"
 
 
-def _kept(score: str) -> str:
-    return f"CASE WHEN {score} >= 0 AND {score} <= 1 THEN {score} END"
+@dataclass(frozen=True)
+class Kept:
+    """Which scores a query gives back as they are, where it would give NULL."""
+
+    unseen: bool = False
+    invalid: bool = False
+
+    def value(self, score: str) -> str:
+        """What a row gives for which the lookup table has no line."""
+        if self.unseen and self.invalid:
+            return score
+        known = f"CASE WHEN {score} >= 0 AND {score} <= 1"
+        if self.unseen:
+            return f"{known} THEN {score} END"
+        return f"{known} THEN NULL ELSE {score} END" if self.invalid else "NULL"
 
 
 def lookup_query(
-    d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, *, kept: bool
+    d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, *, kept: Kept
 ) -> str:
     """The people with their corrected scores, from the lookup table."""
     query = _search if d.searches else _join
-    return query(d, people, lookup, column, pattern, score, _kept(score) if kept else "NULL")
+    return query(d, people, lookup, column, pattern, score, kept.value(score))
 
 
 def _join(d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, other: str) -> str:

@@ -17,6 +17,7 @@ from scipy.stats import norm, t
 
 from propcal.auditing.intervals import CONFIDENCE
 from propcal.core.atoms import Atoms
+from propcal.core.caches import WithoutCaches
 from propcal.core.grid import FloatArray, IntArray, from_grid
 from propcal.core.logistic import expit, log_odds
 from propcal.core.reduction import CLUSTER
@@ -27,7 +28,7 @@ FEWEST_CLUSTERS = 10  # with fewer, the spread of the clusters says too little
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(WithoutCaches):
     """Atoms of some people: scores, sums, the cluster of each atom (or None), and whether labels are soft."""
 
     score: FloatArray

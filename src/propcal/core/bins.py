@@ -19,6 +19,8 @@ from propcal.core.grid import (
 )
 from propcal.errors import Argument, InputError
 
+MOST_BINS = 10_000
+
 
 @dataclass(frozen=True, eq=False)
 class Bins:
@@ -131,6 +133,8 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
             Argument("binning")
             + f": the edges must cover [0, 1]; they run from {values[0]:g} to {values[-1]:g}"
         )
+    if len(values) > MOST_BINS + 1:
+        raise InputError(Argument("binning") + f": at most {MOST_BINS:,} bins; got {len(values) - 1:,}")
     units = to_grid(values)
     if np.any(np.diff(units) <= 0):
         raise InputError(Argument("binning") + ": the edges must ascend, each larger than the one before it")
@@ -144,7 +148,7 @@ def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, wei
     if not isinstance(binning, str):
         return explicit(binning)
     check_choice("binning", binning, ("uniform", "geometric", "quantile"))
-    check_number("n_bins", n_bins, at_least=1, at_most=10_000, whole=True)
+    check_number("n_bins", n_bins, at_least=1, at_most=MOST_BINS, whole=True)
     if binning == "uniform":
         return uniform(int(n_bins))
     if binning == "geometric":

@@ -225,6 +225,7 @@ def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> Int
     """The pattern table in terms of other (more) levels."""
     table = patterns.table.copy()
     for a, wanted in enumerate(levels):
-        position = np.array([wanted.index(level) for level in patterns.levels[a]], dtype=np.int64)
+        places = {level: i for i, level in enumerate(wanted)}
+        position = np.array([places[level] for level in patterns.levels[a]], dtype=np.int64)
         table[:, a] = position[table[:, a]]
     return table

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propcal.core.bins import Bins
+from propcal.core.caches import WithoutCaches
 from propcal.core.correction.explain import Explanation, trace
+from propcal.core.correction.limits import AT_ONCE, refuse_work, steps_by_pattern
 from propcal.core.correction.lookup import Lookup, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.sharing import Sharing, shared
@@ -43,7 +45,7 @@ class Update(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Correction:
+class Correction(WithoutCaches):
     """Corrects scores, one person or a billion the same way, alone or in a batch.
 
     The smooth start, if there is one, and the updates, in order, are its definition; the maps are
@@ -85,6 +87,23 @@ class Correction:
     def maps(self) -> PatternMaps:
         """The map of each pattern that was seen in fitting."""
         return self.replay(self.patterns)
+
+    def refuse_overgrown(self) -> None:
+        """Refuse what no fit makes: maps that would exhaust memory or time, as a file could ask for.
+
+        Composes as many maps as can be had in about a second; whatever it leaves out is refused, if need
+        be, when it is asked for.
+        """
+        inside = membership(self.groups, self.patterns)
+        steps = steps_by_pattern(inside, self.updates, self.bins.edges)
+        refuse_work(len(self.updates), len(self.patterns), int(steps.sum()))
+        if self.start is not None:
+            self.start.refuse_overgrown(len(self.patterns))
+        first = int(np.searchsorted(np.cumsum(steps), AT_ONCE, side="right"))
+        if first == len(self.patterns):
+            _ = self.maps  # which are needed anyway
+        else:
+            PatternMaps.of_updates(inside[:, :first], self.updates, self.bins.edges)
 
     @cached_property
     def _lookup(self) -> Lookup:

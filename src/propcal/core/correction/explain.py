@@ -9,8 +9,10 @@ import numpy as np
 
 from propcal.core.bin_search import bin_of
 from propcal.core.compiled import compiled
+from propcal.core.correction.limits import MOST_TRACED, MOST_TRACED_STEPS
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, check_number, from_grid, to_grid
+from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, noun
 
 if TYPE_CHECKING:
@@ -137,7 +139,10 @@ def trace(
     the others count from 1.
     """
     raw = to_grid(score)
-    final, steps = _trace(raw if started is None else started, code.astype(np.int64), inside, updates, edges)
+    _refuse_if(len(score) * len(updates) > MOST_TRACED, len(score), len(updates))
+    before = raw if started is None else started
+    final, steps = _trace(before, code.astype(np.int64), inside, updates, edges, MOST_TRACED_STEPS)
+    _refuse_if(len(steps) > MOST_TRACED_STEPS, len(score), len(updates))
     if started is not None:
         steps[:, UPDATE] += 1
         moved = np.flatnonzero(started != raw)
@@ -147,8 +152,18 @@ def trace(
     return np.where(final == raw, score, from_grid(final)), steps
 
 
+def _refuse_if(too_much: bool, n_people: int, n_updates: int) -> None:
+    if too_much:
+        raise InputError(
+            f"{n_people:,} people and {n_updates:,} updates are too many to explain at once",
+            argument="score",
+            next_step="explain fewer people",
+        )
+
+
 @compiled
-def _trace(raw: Any, code: Any, inside: Any, updates: Any, edges: Any) -> tuple[Any, Any]:
+def _trace(raw: Any, code: Any, inside: Any, updates: Any, edges: Any, most: int) -> tuple[Any, Any]:
+    """Final scores and steps; ends early where there are more than `most` steps."""
     final = raw.copy()
     steps = np.empty((1024, N_COLUMNS), np.int64)
     n = 0
@@ -161,6 +176,8 @@ def _trace(raw: Any, code: Any, inside: Any, updates: Any, edges: Any) -> tuple[
             after = min(max(value + updates[u, 2], 0), UNIT)
             if after == value:
                 continue
+            if n > most:
+                return final, steps[:n]
             if n == len(steps):
                 larger = np.empty((2 * n, N_COLUMNS), np.int64)
                 for i in range(n):

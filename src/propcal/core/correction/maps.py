@@ -19,11 +19,9 @@ import numpy as np
 from propcal.core.bin_search import first_not_below
 from propcal.core.compiled import compiled
 from propcal.core.correction.composition import compose
+from propcal.core.correction.limits import MOST_PIECES, refuse_pieces, refuse_work, steps_by_pattern
 from propcal.core.correction.smooth_map import knots, smooth_value
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
-from propcal.errors import InputError
-
-MOST_PIECES = 1 << 22  # of all maps together; 100 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,15 +44,14 @@ class PatternMaps:
         cls, inside: BoolArray, updates: IntArray, edges: IntArray, smooth: IntArray | None = None
     ) -> PatternMaps:
         """Maps of the patterns (columns of `inside`), each under the updates of its groups (rows)."""
+        steps = int(steps_by_pattern(inside, updates, edges).sum())
+        refuse_work(len(updates), inside.shape[1], steps)
         tables, left = [], MOST_PIECES
         for members in inside.T:
             tables.append(compose(updates[members[updates[:, 0]]][:, 1:], edges, left))
             left -= len(tables[-1])
             if not len(tables[-1]):
-                raise InputError(
-                    f"the {len(updates):,} updates of this correction make more than {MOST_PIECES:,} pieces",
-                    next_step="Such a correction follows noise: fit it again with a larger alpha",
-                )
+                refuse_pieces(len(updates))
         starts = np.cumsum([0, *map(len, tables)])
         begin, slope, offset = (np.concatenate([table[:, c] for table in tables]) for c in range(3))
         none = np.empty((inside.shape[1], 0), dtype=np.int64)

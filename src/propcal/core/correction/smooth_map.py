@@ -17,6 +17,7 @@ import numpy as np
 
 from propcal.core.bin_search import first_not_below
 from propcal.core.compiled import compiled
+from propcal.core.correction.limits import refuse_values
 from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.core.groups.groups import Group, membership
 from propcal.core.patterns import Patterns
@@ -26,6 +27,7 @@ KNOTS_PER_UNIT, REACH = 8, 12  # knots at every eighth of log-odds from -12 to 1
 TABLE_PER_UNIT, TABLE_REACH = 64, 22  # the logistic curve at every 64th; at -22 it is one unit
 MOST_SHIFT = TABLE_REACH - REACH
 N_KNOTS = 2 * KNOTS_PER_UNIT * REACH + 1
+PATTERNS_AT_ONCE = 4096
 NAME = "smooth start"
 
 
@@ -73,11 +75,23 @@ class SmoothStart:
 
         0 stays 0 and 1 stays 1. A pattern that no term applies to keeps every score.
         """
+        self.refuse_overgrown(len(patterns))
         return self.values_inside(membership(self.groups, patterns))
+
+    def refuse_overgrown(self, n_patterns: int) -> None:
+        """Refuse so many patterns if their values would take too much memory or time."""
+        refuse_values(len(self.groups), n_patterns, N_KNOTS)
 
     def values_inside(self, inside: BoolArray) -> IntArray:
         """The same of patterns (columns) to which these terms (rows) apply."""
-        inside = inside.astype(np.int64)
+        n = inside.shape[1]
+        values = np.empty((n, N_KNOTS + 2), dtype=np.int64)
+        for begin in range(0, n, PATTERNS_AT_ONCE):  # what is needed on the way is several times as large
+            some = slice(begin, begin + PATTERNS_AT_ONCE)
+            values[some] = self._values(inside[:, some].astype(np.int64))
+        return values
+
+    def _values(self, inside: IntArray) -> IntArray:
         shift = np.clip(inside.T @ self.shifts, -MOST_SHIFT * SHIFT_UNIT, MOST_SHIFT * SHIFT_UNIT)
         place = (np.arange(N_KNOTS) - N_KNOTS // 2) * (SHIFT_UNIT // KNOTS_PER_UNIT) + shift
         cell, part = np.divmod(place + TABLE_REACH * SHIFT_UNIT, SHIFT_UNIT // TABLE_PER_UNIT)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MISSING = "missing value"
 MOST_COMBINATIONS = 5_000
+MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, a byte each
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,6 @@ class Group:
         if not self.conditions:
             return "everybody"
         return " & ".join(_condition_name(attribute, level) for attribute, level in self.conditions)
-
-    def contains(self, patterns: Patterns) -> BoolArray:
-        """Which of the patterns belong to the group."""
-        inside = np.ones(len(patterns), dtype=np.bool_)
-        for attribute, level in self.conditions:
-            column = patterns.attributes.index(attribute)
-            known = patterns.levels[column]
-            inside &= patterns.table[:, column] == (known.index(level) if level in known else -1)
-        return inside
 
 
 @dataclass(frozen=True)
@@ -363,8 +355,21 @@ def definition(groups: Any, intersections: Any, missing: str) -> Groups:
 
 def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
     """Which groups (rows) contain which patterns (columns)."""
-    inside: Any = [group.contains(patterns) for group in groups]
-    return np.array(inside, dtype=np.bool_).reshape(len(groups), len(patterns))
+    if len(groups) * len(patterns) > MOST_MEMBERSHIPS:
+        raise InputError(
+            f"{len(groups):,} groups of {len(patterns):,} combinations of attributes are too many",
+            next_step="Name fewer columns, or cross fewer: " + Argument("intersections", 2),
+        )
+    inside = np.ones((len(groups), len(patterns)), dtype=np.bool_)
+    # a dictionary for each attribute: there may be as many groups and levels as a file has lines
+    places = [{level: i for i, level in enumerate(levels)} for levels in patterns.levels]
+    column = {attribute: a for a, attribute in enumerate(patterns.attributes)}
+    codes = np.ascontiguousarray(patterns.table.T)
+    for g, group in enumerate(groups):
+        for attribute, level in group.conditions:
+            a = column[attribute]
+            inside[g] &= codes[a] == places[a].get(level, -1)
+    return inside
 
 
 def pattern_name(patterns: Patterns, pattern: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.bins import Bins
+from propcal.core.bins import MOST_BINS, Bins
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.smooth_map import MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT
@@ -126,9 +126,14 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
             next_step="upgrade propcal",
         )
     try:
-        return _correction(as_present(content, version))
+        correction = _correction(as_present(content, version))
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the correction again") from None
+    try:
+        correction.refuse_overgrown()
+    except InputError as error:
+        raise FileFormatError(f"{path} is refused: " + error.problem, next_step=error.next_step) from None
+    return correction
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -202,7 +207,8 @@ def _correction(content: dict[str, Any]) -> Correction:
     )
     need(len(set(attributes)) == len(attributes), '"attributes" must differ')
     bins = _bins(content["bins"])
-    groups = tuple(_group(row, attributes) for row in _rows(content, "groups", None))
+    names = {*attributes}
+    groups = tuple(_group(row, names) for row in _rows(content, "groups", None))
     need(len(groups) > 0 and _differ(groups), '"groups" must be some, all different')
     updates = _rows(content, "updates", 3)
     need(
@@ -215,8 +221,8 @@ def _correction(content: dict[str, Any]) -> Correction:
     patterns = _patterns(
         attributes, _rows(content, "patterns", len(attributes)), derived(content["derived"], attributes)
     )
-    start = _start(_rows(content, "start", 2), attributes)
-    levels = dict(zip(patterns.attributes, patterns.levels))
+    start = _start(_rows(content, "start", 2), names)
+    levels = {name: {*known} for name, known in zip(patterns.attributes, patterns.levels)}
     known = (*groups, *(start.groups if start else ()))
     need(
         all(level in levels[name] for group in known for name, level in group.conditions),
@@ -233,7 +239,7 @@ def _correction(content: dict[str, Any]) -> Correction:
     )
 
 
-def _start(rows: list[list[Any]], attributes: list[str]) -> SmoothStart | None:
+def _start(rows: list[list[Any]], attributes: set[str]) -> SmoothStart | None:
     if not rows:
         return None
     need(
@@ -265,6 +271,7 @@ def _bins(content: Any) -> Bins:
         isinstance(edges, list) and len(edges) > 1 and all(_whole(e, 0, UNIT) for e in edges),
         "edges must be whole numbers",
     )
+    need(len(edges) <= MOST_BINS + 2, f"there are more than {MOST_BINS:,} bins")
     need(edges[0] == 0 and edges[-1] == UNIT, "edges must run from 0 to 2**32")
     need(all(a < b for a, b in itertools.pairwise(edges)), "edges must ascend")
     return Bins(np.array(edges, dtype=np.int64), content["kind"], content["divisor"])
@@ -274,13 +281,13 @@ def _level(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _group(row: list[Any], attributes: list[str]) -> Group:
+def _group(row: list[Any], attributes: set[str]) -> Group:
     need(
         all(isinstance(c, list) and len(c) == 2 for c in row),
         "a group must be a list of [attribute, level]",
     )
     need(
-        all(c[0] in attributes and _level(c[1]) for c in row),
+        all(isinstance(c[0], str) and c[0] in attributes and _level(c[1]) for c in row),
         "a group has an unknown attribute or level",
     )
     need(len({c[0] for c in row}) == len(row), "a group names an attribute twice")
@@ -311,6 +318,7 @@ def _patterns(attributes: list[str], rows: list[list[Any]], derived: dict[str, R
         '"patterns" must be some, all different',
     )
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(len(attributes)))
-    table = [[level.index(value) for level, value in zip(levels, row)] for row in rows]
+    places = [{level: i for i, level in enumerate(known)} for known in levels]
+    table = [[place[value] for place, value in zip(places, row)] for row in rows]
     sorted_table = np.array(sorted(table), dtype=np.int64).reshape(len(rows), -1)
     return Patterns(tuple(attributes), levels, sorted_table, derived)

@@ -16,6 +16,7 @@ SOURCES = sorted(SOURCE.rglob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # the way data takes, from top to bottom; a module imports only from its own layer or one above
 LAYERS = [
+    "plain_text",
     "errors",
     "numbers",
     "interrupts",

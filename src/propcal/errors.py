@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
+from propcal.plain_text import plain
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -40,13 +42,13 @@ class Argument:
 
 
 class Text(str):
-    """A text as Python writes it, which knows the arguments that it mentions."""
+    """A text as Python writes it, which knows the arguments that it mentions; names in it are made plain."""
 
     parts: tuple[str | Argument, ...]
 
     def __new__(cls, *parts: str | Argument) -> Self:
         """Join texts and mentions."""
-        text = super().__new__(cls, "".join(str(part) for part in parts))
+        text = super().__new__(cls, "".join(plain(part) for part in parts))
         known = [part.parts if isinstance(part, Text) else (part,) for part in parts]
         text.parts = tuple(part for some in known for part in some if part != "")
         return text
@@ -62,7 +64,7 @@ class Text(str):
 
     def render(self, write: Callable[[Argument], str]) -> str:
         """The text of another front end, which writes each mention of an argument in its own way."""
-        return "".join(write(part) if isinstance(part, Argument) else part for part in self.parts)
+        return "".join(plain(write(part) if isinstance(part, Argument) else part) for part in self.parts)
 
 
 class Column(str):

@@ -17,6 +17,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import UNIT
 from propcal.core.rounding import loss_bounds
 from propcal.numbers import IN_TEXT, are, known, noun, p_equals, percent_of, rough_percent
+from propcal.plain_text import plain
 
 MOST_NAMED = 3
 EVERY_HUNDRED = " outcomes for every 100 that it expects)"
@@ -39,7 +40,7 @@ class Verdict:
     tests: pd.DataFrame
 
     def __str__(self) -> str:
-        return self.text
+        return plain(self.text)
 
 
 def verdict_of(

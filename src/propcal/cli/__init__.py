@@ -24,8 +24,10 @@ from propcal.cli.flags import as_flag
 from propcal.cli.paper import app as paper
 from propcal.errors import PropcalError
 from propcal.output.files.transaction import forget_written, written
+from propcal.plain_text import plain
 
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # what a device says that takes nothing more
+LONGEST_WORD = 500  # of an error: whoever gives a number of 5,000 digits need not see them again
 
 app = typer.Typer(
     name="propcal",
@@ -125,7 +127,7 @@ def _run(arguments: list[str]) -> int:
         if code == 130 or code - 128 == stopping.asked():
             _tell(_interrupted())
         return code
-    _tell(" ".join(trouble.split()))
+    _tell(" ".join(plain(word, LONGEST_WORD) for word in trouble.split()))
     return 2
 
 

@@ -15,6 +15,7 @@ from propcal.cli.fail_on import Threshold, thresholds
 from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines, working
 from propcal.errors import InputError
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Correction
@@ -180,7 +181,7 @@ def audit(
         if written := [str(path) for path in (html, markdown, output) if path is not None]:
             typer.echo(f"Written: {', '.join(written)}\n")
         if model is None and result.verdict.conclusion == BEYOND:
-            typer.echo(f"To correct it:\n  {_then(files, columns, said)}")
+            typer.echo(f"To correct it:\n  {plain(_then(files, columns, said))}")
     _end(limits, result, shown)
 
 

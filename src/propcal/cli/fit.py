@@ -13,6 +13,7 @@ import typer
 from propcal.cli import options as o
 from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines, working
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Atoms, Correction
@@ -186,8 +187,6 @@ def _guard(text: str) -> str | float | None:
 
 def _tell(model: Any, people: int, output: Path, columns: Columns) -> None:
     """What was learned, and what to type next."""
-    from propcal.output.terminal import plain
-
     correction = model.correction_
     name, kept = type(model).__name__, len(model.groups_.kept)
     of = f"{kept} groups" if kept > 1 else "one group"
@@ -207,7 +206,7 @@ def _tell(model: Any, people: int, output: Path, columns: Columns) -> None:
             typer.echo(f"  ... and {len(left_out) - MOST_LISTED} more")
     typer.echo(f"The correction is in {output}. On people whom it was not fitted to:")
     new, flags = "new.csv", columns.flags()
-    typer.echo("  " + join(["propcal", "audit", new, *flags, "--correction", str(output)]))
+    typer.echo("  " + plain(join(["propcal", "audit", new, *flags, "--correction", str(output)])))
     apply = [
         "propcal",
         "apply",
@@ -218,4 +217,4 @@ def _tell(model: Any, people: int, output: Path, columns: Columns) -> None:
         "-o",
         "corrected.csv",
     ]
-    typer.echo("  " + join(apply))
+    typer.echo("  " + plain(join(apply)))

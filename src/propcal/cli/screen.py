@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from propcal.cli.flags import told
+from propcal.plain_text import plain
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def warnings_as_lines() -> Iterator[None]:
         yield
     found = [warning.message for warning in seen if issubclass(warning.category, UserWarning)]
     for text in dict.fromkeys(_note(message) for message in found):
-        typer.echo(f"propcal: note: {text}", err=True)
+        typer.echo(plain(f"propcal: note: {text}"), err=True)
 
 
 def _note(warning: Warning | str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,8 +61,8 @@ class Atoms:
     weighted_rows: int = 0
 
     def __post_init__(self) -> None:
-        if self.frequencies:
-            refuse_too_many(float(np.sum(self.weight, dtype=np.float64)))
+        counted = self.weight if self.frequencies else self.people
+        refuse_too_many(float(np.sum(counted, dtype=np.float64)))
 
     @classmethod
     def from_frame(
@@ -288,7 +289,7 @@ class Atoms:
         return merge(self, other)
 
     def __repr__(self) -> str:
-        of = " x ".join(self.patterns.attributes) or "everybody"
+        of = plain(" x ".join(self.patterns.attributes)) or "everybody"
         return (
             f"Atoms({len(self):,} atoms of {self.n_people:,} people; {len(self.patterns)} patterns of {of})"
         )

@@ -18,6 +18,7 @@ from rich.text import Text
 from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.numbers import IN_TEXT, known, plural
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -54,15 +55,6 @@ def as_text(shown: RenderableType, width: int = 100) -> str:
     written = StringIO()
     Console(width=width, file=written, no_color=True, highlight=False).print(shown)
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())
-
-
-def plain(text: Any) -> str:
-    """Users' text without control characters.
-
-    >>> plain("race=[red]A" + chr(27) + "[2J")
-    'race=[red]A?[2J'
-    """
-    return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
 def _table(title: str, headings: Iterable[str]) -> Table:

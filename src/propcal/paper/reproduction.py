@@ -20,6 +20,7 @@ from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.paper_tables import TABLES, Table
 from propcal.paper.results.seed_intervals import tests, too_few
 from propcal.paper.results.table_1 import table_1
+from propcal.plain_text import plain
 
 IMAGES = Path("images") / "reproduction"
 SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}
@@ -70,11 +71,13 @@ class Reproduction:
     def markdown(self, images: str = IMAGES.as_posix()) -> str:
         """The page; `images` is where its pictures are, seen from it."""
         from jinja2 import Environment, StrictUndefined
+        from markupsafe import Markup
 
         from propcal.output.report.render import markdown_text
 
-        made = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-        made.filters["md"] = markdown_text
+        made = Environment(
+            trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=markdown_text
+        )
         text = (files("propcal.paper") / "templates" / "reproduction.md").read_text(encoding="utf-8")
         trials = self.evidence.trials
         page = made.from_string(text).render(
@@ -86,7 +89,7 @@ class Reproduction:
             n_test=int(trials["n_test"].median()),
             smallest=ceil(trials["n_test"].median() * RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]),
             smallest_paper=ceil(trials["n_test"].median() * PAPER_RULE["min_share"]),
-            tables=self.tables,
+            tables=[Markup(table.markdown()) for table in self.tables],
             no_table_1=self.no_table_1,
             whole=self.evidence.about.get("rows") == N_VISITS,
             judged=self.judged,
@@ -97,8 +100,8 @@ class Reproduction:
             few=too_few(tests(trials)),
             drawn=self.drawn,
             lacking=self.lacking,
-            images=images,
-            command=self._command(),
+            images=Markup(images),
+            command=Markup(plain(self._command())),
             version=__version__,
         )
         return re.sub(r"\n{3,}", "\n\n", page).strip() + "\n"

@@ -25,6 +25,7 @@ from propcal.core.groups.groups import Group, membership, pattern_name
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import BESIDE, Patterns, patterns_of
 from propcal.errors import InputError
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -486,10 +487,10 @@ class Correction(WithoutCaches):
     def __repr__(self) -> str:
         about = self.about
         made = [f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about]
-        of = " x ".join(self.attributes) or "everybody"
+        of = plain(" x ".join(self.attributes)) or "everybody"
         lines = [
-            f"Correction by {about.get('method', 'hand')} ({', '.join(made)})",
-            f"  reads    {', '.join(self.reads) or 'no columns'}",
+            f"Correction by {plain(about.get('method', 'hand'))} ({', '.join(made)})",
+            f"  reads    {plain(', '.join(self.reads)) or 'no columns'}",
             f"  groups   {len(self.groups)} of {of}, {len(self.bins)} {self.bins.kind} bins",
             f"  updates  {self.n_updates:,}; {self.n_segments:,} segments in {len(self.patterns)} patterns",
         ]
@@ -497,5 +498,5 @@ class Correction(WithoutCaches):
             lines.insert(3, f"  start    smooth, {len(self.start.groups)} terms; it counts as an update")
         if len(self.updates):
             most = self.update_list()[int(np.argmax(np.abs(self.updates[:, 2]))) - len(self.updates)]
-            lines.append(f"  largest  {most.group}, scores in {most.bin}: {most.shift:+.4f}")
+            lines.append(f"  largest  {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
         return "\n".join(lines)

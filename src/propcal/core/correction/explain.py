@@ -14,6 +14,7 @@ from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, check_number, from_grid, to_grid
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, noun
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ class Explanation:
         low, high = np.searchsorted(self.steps[:, PERSON], [person, person + 1])
         rows = self.steps[low:high]
         shifts = from_grid(rows[:, AFTER] - rows[:, BEFORE])
-        return [(self.groups[u], self.bins[u], float(s)) for u, s in zip(rows[:, UPDATE], shifts)]
+        return [(plain(self.groups[u]), self.bins[u], float(s)) for u, s in zip(rows[:, UPDATE], shifts)]
 
     def sentence(self, person: int = 0) -> str:
         """What happened to one person's score, for a reader who does not know the algorithm."""

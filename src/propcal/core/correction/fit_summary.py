@@ -11,6 +11,7 @@ from propcal.core.bins import Bins
 from propcal.core.grid import FloatArray
 from propcal.core.groups.groups import Collection
 from propcal.numbers import IN_TEXT, plural
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,7 +125,7 @@ class Certificate:
                 f"Of {n:,} categories {n - noise - outside:,} are within alpha, "
                 f"{noise:,} further off but within noise, {outside:,} outside{why}."
             )
-        return [*told, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)]
+        return [*told, *(plain(f"{note[0].upper()}{note[1:]}.") for note in self.notes)]
 
     def _what_was_done(self) -> str:
         if not self.n_updates:
@@ -171,6 +172,6 @@ def _line(category: dict[Any, Any]) -> str:
         IN_TEXT.decimal(category[name], 3) for name in ("outcome_rate", "mean_score", "standard_error")
     )
     return (
-        f"{category['status']:<12}  {category['group']}, scores in {category['bin']}: "
+        f"{category['status']:<12}  {plain(category['group'])}, scores in {category['bin']}: "
         f"{IN_TEXT.whole(category['people'])} people, rate {rate}, score {score} +- {error}"
     )

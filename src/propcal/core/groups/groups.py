@@ -15,6 +15,7 @@ from propcal.core.groups.conditions import parse
 from propcal.core.groups.recipes import Recipe, Where, make_ranges
 from propcal.core.patterns import Level, Patterns, combinations_present
 from propcal.errors import Argument, InputError
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ class Collection:
         return pd.DataFrame(rows, columns=["group", "people", "share", "kept", "reason"])
 
     def __repr__(self) -> str:
-        names = [size.group.name for size in self.kept[:4]]
+        names = [plain(size.group.name) for size in self.kept[:4]]
         more = f", and {len(self.kept) - 4} more" if len(self.kept) > 4 else ""
         return (
             f"Collection of {len(self.kept)} groups ({', '.join(names)}{more}); {len(self.left_out)} left out"

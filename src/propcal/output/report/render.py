@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from propcal.output.files.whole_file import write_whole
 from propcal.output.report.summary import Summary, summarise
+from propcal.plain_text import plain
 
 
 class _Templates(BaseLoader):
@@ -36,9 +37,7 @@ def _template(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(loader=_Templates(), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    made.filters["md"] = markdown_text
-    return made
+    return Environment(loader=_Templates(), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def write_html(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:
@@ -101,16 +100,20 @@ def data_block(content: Any) -> Markup:
 
 def markdown(summary: Summary) -> str:
     """The Markdown text."""
-    made = _environment().overlay(autoescape=False).get_template("report.md").render(s=summary)
+    # whatever the template puts in is escaped, so that no name can be forgotten
+    environment = _environment().overlay(autoescape=False, finalize=markdown_text)
+    made = environment.get_template("report.md").render(s=summary)
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 
 def markdown_text(value: Any) -> str:
-    r"""Users' text as Markdown shows it letter by letter, on one line.
+    r"""Users' text as Markdown shows it letter by letter, on one line; what is `Markup` already stays.
 
     >>> print(markdown_text("a|b *c* <script>"))
     a\|b \*c\* &lt;script&gt;
     """
-    text = "".join(c if c.isprintable() else " " for c in str(value))
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|#!~$])", r"\\\1", text)
+    if isinstance(value, Markup):
+        return str(value)
+    text = plain(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*_\[\]|#!~$])", r"\\\1", text)
+    return text.replace("://", "&#58;//").replace("www.", "www&#46;")  # no link where none is meant

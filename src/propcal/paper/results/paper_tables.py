@@ -42,7 +42,7 @@ class Table:
         lines = ["| " + " | ".join(row) + " |" for row in (rows[0], align, *rows[1:])]
         body = "\n".join(lines) if self.rows else "Nothing yet."
         notes = [markdown_text(note) for note in self.notes]
-        return "\n\n".join([f"### {self.title}", body, *notes]) + "\n"
+        return "\n\n".join([f"### {markdown_text(self.title)}", body, *notes]) + "\n"
 
     def to_rich(self) -> Any:
         """The table for a terminal."""

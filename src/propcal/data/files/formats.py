@@ -21,6 +21,7 @@ from propcal.core.atoms import Atoms
 from propcal.data.frames import require
 from propcal.errors import FileFormatError, InputError
 
+ATOMS_FORMAT = "propcal-atoms"
 BATCH_ROWS = 1 << 17
 SAMPLE_ROWS = 1 << 14
 PAGE_BYTES = 1 << 20
@@ -149,18 +150,23 @@ def looks_like_values(names: Sequence[str]) -> bool:
 
 def is_atoms_file(path: str | PathLike[str]) -> bool:
     """Whether a Parquet file says that it holds atoms."""
-    header = (_opened(Path(path)).schema_arrow.metadata or {}).get(b"propcal", b"{}")
+    return atoms_header(_opened(Path(path)).schema_arrow) is not None
+
+
+def atoms_header(schema: Any) -> dict[str, Any] | None:
+    """What a Parquet file that holds atoms says of them; None if it holds none."""
     try:
-        content = json.loads(header)
-    except ValueError:
-        return False
-    return isinstance(content, dict) and content.get("format") == "propcal-atoms"
+        content = json.loads((schema.metadata or {}).get(b"propcal", b"{}"))
+    except (ValueError, RecursionError):
+        return None
+    atoms = isinstance(content, dict) and content.get("format") == ATOMS_FORMAT
+    return content if atoms else None
 
 
 def _opened(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise FileFormatError(
             f"{path} is no complete Parquet file. Is it cut off?", next_step="Copy it again", between=" "
         ) from error

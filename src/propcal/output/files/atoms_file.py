@@ -11,15 +11,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal.core.atoms import SUMS, Atoms
-from propcal.core.grid import UNIT
-from propcal.core.patterns import patterns_of
-from propcal.data.levels import distinct, encode
+from propcal.data.files.formats import ATOMS_FORMAT, atoms_header
+from propcal.data.files.machine_memory import machine_memory
 from propcal.errors import Argument, FileFormatError, InputError
-from propcal.output.files.correction_file import derived as read_derived
+from propcal.output.files.atoms_of_table import ATTRIBUTE, atoms_of_table
 from propcal.output.files.correction_file import need, recipes
 from propcal.output.files.whole_file import write_whole
+from propcal.plain_text import plain
 
-ATOMS_FORMAT, ATOMS_VERSION = "propcal-atoms", 1
+ATOMS_VERSION = 1
+ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # of memory that a row takes at the peak of reading; measured: 116 and 8
+MEMORY_SHARE = 0.8  # of the machine's, which reading may take
+NUMBERS = ("int64", "double")
 
 
 def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
@@ -31,7 +34,7 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
         texts = [level for level in levels if level is not None]
         indices = pa.array(codes.astype(np.int32), mask=codes >= len(texts))
         columns.append(pa.DictionaryArray.from_arrays(indices, pa.array(texts, pa.string())))
-    names = [f"attribute:{name}" for name in atoms.patterns.attributes]
+    names = [f"{ATTRIBUTE}{name}" for name in atoms.patterns.attributes]
     for name in ("score", *SUMS):
         columns.append(pa.array(getattr(atoms, name)))
         names.append(name)
@@ -55,15 +58,9 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
     """Read atoms, refusing whatever is not exactly what `save_atoms` writes."""
     with open(path, "rb"):  # a missing or unreadable file is told as such
         pass
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise FileFormatError(f"{path} is not an atoms file: it is no complete Parquet file") from error
-    try:
-        header = json.loads((table.schema.metadata or {}).get(b"propcal", b"{}"))
-    except ValueError:
-        header = {}
-    if not isinstance(header, dict) or header.get("format") != ATOMS_FORMAT:
+    file = _opened(path)
+    header = atoms_header(file.schema_arrow)
+    if header is None:
         raise FileFormatError(
             f"{path} is not an atoms file",
             next_step=Argument("Atoms.save", written="write one with Atoms.save"),
@@ -71,57 +68,71 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
         )
     if type(header.get("version")) is not int or header["version"] > ATOMS_VERSION:
         raise FileFormatError(
-            f"{path} has version {header.get('version')}, this propcal reads up to {ATOMS_VERSION}",
+            f"{path} has version {plain(header.get('version'), 9)}, this propcal reads up to {ATOMS_VERSION}",
             next_step="upgrade propcal",
         )
     try:
-        atoms = _atoms(table, header)
+        _check_columns(file.schema_arrow)
+        _refuse_too_large(path, file)
+        atoms = atoms_of_table(_read(path, file), header)
         need(atoms.fingerprint() == header.get("fingerprint"), "its content was changed")
-    except (FileFormatError, InputError, pa.ArrowException) as error:
+    except _TooLargeError as error:
+        raise FileFormatError(error.problem, next_step=error.next_step) from None
+    except (FileFormatError, InputError) as error:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the atoms again") from None
+    except (pa.ArrowException, OSError, ValueError) as error:  # also a text that is not UTF-8
+        raise FileFormatError(f"{path} is damaged: it cannot be read to its end") from error
     return atoms
 
 
-def _atoms(table: Any, header: dict[str, Any]) -> Atoms:
-    """Rebuild atoms from the table of a file; rows must be sorted and sums possible."""
-    bits, rows = header.get("resolution_bits", 32), header.get("weighted_rows", 0)
-    need(type(bits) is int and 1 <= bits <= 32, "resolution_bits must be from 1 to 32")
-    need(type(rows) is int and rows >= 0, "weighted_rows must be a whole number")
-    attributes = [name for name in table.column_names if name.startswith("attribute:")]
-    need(table.column_names == [*attributes, "score", *SUMS], "its columns are not those of atoms")
-    encoded = [encode(*distinct(table[name])) for name in attributes]
-    sums = {name: table[name].to_numpy() for name in ("score", *SUMS)}
+class _TooLargeError(FileFormatError):
+    """The file may be fine; this machine cannot hold it."""
+
+
+def _opened(path: str | PathLike[str]) -> Any:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FileFormatError(f"{path} is not an atoms file: it is no complete Parquet file") from error
+
+
+def _read(path: str | PathLike[str], file: Any) -> Any:
+    """All rows; texts as dictionaries, however the file keeps them: a long one is not repeated."""
+    texts = [name for name in file.schema_arrow.names if name.startswith(ATTRIBUTE)]
+    return pq.ParquetFile(path, read_dictionary=texts).read()
+
+
+def _check_columns(schema: Any) -> None:
+    """Names and types, before a row is read."""
+    attributes = [name for name in schema.names if name.startswith(ATTRIBUTE)]
+    need(schema.names == [*attributes, "score", *SUMS], "its columns are not those of atoms")
+    need(len({*attributes}) == len(attributes), "an attribute stands twice")
+    kinds = [field.type for field in schema]
+    texts = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds[: len(attributes)]]
+    need(all(str(kind) in ("string", "large_string") for kind in texts), "an attribute holds no texts")
+    score, people, weight, weight_sq, positives, positives_sq = map(str, kinds[len(attributes) :])
+    need(score == people == "int64", "scores and people must be whole numbers")
     need(
-        all(len(column) > 0 and column.dtype.kind in "if" for column in sums.values()),
-        "it has no rows or no numbers",
+        weight in NUMBERS and weight_sq == weight and positives in NUMBERS and positives_sq == positives,
+        "its sums are no numbers",
     )
-    score, people = sums["score"], sums["people"]
-    need(
-        score.dtype.kind == "i" and people.dtype.kind == "i",
-        "scores and people must be whole numbers",
-    )
-    need(
-        bool(score.min() >= 0 and score.max() <= UNIT and people.min() >= 1),
-        "a score or a count is out of range",
-    )
-    need(
-        bool(np.all(np.isfinite(sums["weight"])) and sums["weight"].min() > 0),
-        "a weight is out of range",
-    )
-    if sums["weight"].dtype.kind == "i":
-        same = np.array_equal(people, sums["weight"]) and np.array_equal(people, sums["weight_sq"])
-        need(same and np.array_equal(sums["positives"], sums["positives_sq"]), "its weights disagree")
-    excess = sums["positives"] - sums["weight"]
-    need(
-        bool(sums["positives"].min() >= 0 and np.all(excess <= 1e-9 * sums["weight"])),
-        "positives exceed people",
-    )
-    names = tuple(name.removeprefix("attribute:") for name in attributes)
-    levels, codes = [found for found, _ in encoded], [code for _, code in encoded]
-    derived = read_derived(header.get("derived"), list(names))
-    patterns, code = patterns_of(names, tuple(levels), codes, len(score), derived)
-    key = code.astype(np.int64) * (2 * UNIT) + score
-    need(bool(np.all(np.diff(key) > 0)), "rows are not sorted by pattern and score")
-    starts = np.searchsorted(code, np.arange(len(patterns) + 1))
-    need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than its resolution")
-    return Atoms(patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows)
+    need(weight == "int64" or positives == "double", "its sums disagree in their kind")
+
+
+def _refuse_too_large(path: str | PathLike[str], file: Any) -> None:
+    """What the file declares must fit into memory: a small file can hold very many rows."""
+    about = file.metadata
+    need(about.num_rows > 0, "it has no rows")
+    parts = [about.row_group(i) for i in range(about.num_row_groups)]
+    need(sum(part.num_rows for part in parts) == about.num_rows, "its parts have other rows than it declares")
+    per_row = ROW_BYTES + ATTRIBUTE_BYTES * (len(file.schema_arrow.names) - len(SUMS) - 1)
+    needed = max(about.num_rows * per_row, sum(part.total_byte_size for part in parts))
+    memory = machine_memory()
+    if needed > MEMORY_SHARE * memory:
+        raise _TooLargeError(
+            f"{path} has {about.num_rows:,} rows, which take {needed / 1e9:,.1f} GB of memory; "
+            f"this machine has {memory / 1e9:,.1f} GB",
+            next_step="Make the atoms again with "
+            + Argument("resolution", "2**-16")
+            + " or a coarser one, or read them on a larger machine",
+        )

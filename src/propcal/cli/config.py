@@ -44,6 +44,8 @@ def _load(path: Path) -> dict[str, Any]:
         raise InputError(f"--config: there is no file {path}", argument="--config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is no TOML: {error}") from None
+    except (ValueError, OverflowError, RecursionError):  # a number of thousands of digits; lists in lists
+        raise FileFormatError(f"{path} is no TOML that can be read") from None
 
 
 def config_options(
@@ -83,6 +85,8 @@ def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
         return [str(part) for part in value] if isinstance(value, list) else [str(value)]
     if getattr(parameter, "is_flag", False) and not isinstance(value, bool):
         raise InputError(f"{path}: {key!r} must be true or false", argument=key)
+    if isinstance(value, bool) and not getattr(parameter, "is_flag", False):
+        raise InputError(f"{path}: {key!r} cannot be true or false", argument=key)
     return _joined(value) if isinstance(value, list) else value
 
 

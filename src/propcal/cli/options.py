@@ -193,7 +193,10 @@ def names(text: str | None) -> list[str]:
     """
     if text is None:
         return []
-    found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    try:
+        found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    except csv.Error:  # a line end, or a name of more than 131,072 letters
+        raise InputError("--groups: write it like race,gender", argument="--groups") from None
     return [name for name in found if name]
 
 
@@ -248,7 +251,7 @@ def _floats(text: str) -> list[float]:
 
 def depth(text: str | None) -> str | int | None:
     """Read --intersections: a word or a number."""
-    return int(text) if text is not None and text.isdigit() else text
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else text
 
 
 def resolution(text: str | None) -> float | None:
@@ -259,7 +262,7 @@ def resolution(text: str | None) -> float | None:
     """
     if text is None:
         return None
-    found = re.fullmatch(r"\s*(2\s*(?:\*\*|\^)\s*-\s*(\d+)|1\s*/\s*(\d+)|[\d.eE+-]+)\s*", text)
+    found = re.fullmatch(r"\s*(2\s*(?:\*\*|\^)\s*-\s*(\d{1,3})|1\s*/\s*(\d{1,30})|[\d.eE+-]+)\s*", text)
     value = 0.0
     if found and found[2]:
         value = 2.0 ** -min(int(found[2]), 1000)

@@ -18,6 +18,7 @@ from propcal.core.grid import (
     to_grid,
 )
 from propcal.errors import Argument, InputError
+from propcal.plain_text import shown
 
 MOST_BINS = 10_000
 
@@ -120,9 +121,9 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
     """Bins between the given edges, which must ascend from 0 to 1."""
     try:
         values = np.asarray(edges, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
-            Argument("binning") + f" must be a name or a list of numbers; got {edges!r}"
+            Argument("binning") + f" must be a name or a list of numbers; got {shown(edges)}"
         ) from None
     if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
         raise InputError(

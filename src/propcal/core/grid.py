@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from propcal.errors import Argument, InputError, Text
+from propcal.plain_text import shown
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -70,16 +71,16 @@ def check_number(
     if not (fine and (at_most is None or value <= at_most)):
         wanted = "a whole number" if whole else "a number"
         # a single value may be shown; anything larger could be people's data in the wrong place
-        shown = repr(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
-        raise InputError(_named(name) + f" must be {wanted} {' and '.join(limits)}; got {shown}")
+        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
+        raise InputError(_named(name) + f" must be {wanted} {' and '.join(limits)}; got {got}")
 
 
 def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None:
     """Refuse a parameter that is none of the choices, and list them."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
-        shown = repr(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
-        raise InputError(_named(name) + f" must be one of {listed}; got {shown}")
+        got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
+        raise InputError(_named(name) + f" must be one of {listed}; got {got}")
 
 
 def _named(name: str | Text) -> Text:

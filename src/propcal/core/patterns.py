@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import IntArray
-from propcal.core.groups.recipes import Recipe, level_order
+from propcal.core.groups.recipes import Recipe, level_order, refuse_no_unicode
 
 Level = str | None  # None: the value is missing, a level of its own
 # Attributes that a correction reads beside those of an audit begin like this; they make no groups.
@@ -36,6 +36,10 @@ class Patterns:
     levels: tuple[tuple[Level, ...], ...]
     table: IntArray
     derived: Mapping[str, Recipe] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.attributes:
+            refuse_no_unicode(name)
 
     def __len__(self) -> int:
         return len(self.table)

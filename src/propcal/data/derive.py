@@ -15,6 +15,7 @@ from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeri
 from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.data.levels import (
     MAX_NUMERIC_LEVELS,
+    RECORDS,
     TRUTHS,
     distinct,
     level_key,
@@ -61,6 +62,17 @@ def fitting_values(
     return found, codes
 
 
+def refuse_records(column: Any) -> None:
+    """Lists and records are no values of one person."""
+    if not isinstance(column, np.ndarray) and is_record(column.type):
+        raise InputError(RECORDS, argument="sensitive_features")
+
+
+def is_record(kind: Any) -> bool:
+    """Whether an Arrow type holds lists or records, also as a dictionary."""
+    return bool(pa.types.is_nested(kind.value_type if pa.types.is_dictionary(kind) else kind))
+
+
 def _temporal(column: Any) -> bool:
     return not isinstance(column, np.ndarray) and bool(pa.types.is_temporal(column.type))
 
@@ -82,6 +94,7 @@ def _refuse_no_truths(recipe: Where, columns: Columns, title: str) -> None:
 def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tuple[list[Any], Any]:
     """The different values of an attribute, and for each row which it has (-1: missing)."""
     if recipe is None:
+        refuse_records(columns[name])
         return distinct(columns[name])
     if isinstance(recipe, Ranges):
         values = floats(columns[recipe.column], Column(recipe.column, f"cuts: column {recipe.column!r}"))
@@ -134,6 +147,7 @@ def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
         return np.asarray(found, dtype=np.bool_)
     if test.op != "missing":
         refuse_dates(test.column, temporal=_temporal(column))
+    refuse_records(column)
     values, codes = distinct(column)
     keys = [level_key(value) for value in values]
     wanted = wanted_keys(test)

@@ -14,6 +14,7 @@ from propcal.core.grid import FloatArray
 from propcal.data.derive import RECODE, Columns, floats
 from propcal.data.levels import level_key
 from propcal.errors import InputError
+from propcal.plain_text import plain
 
 MOST_NAMES = 30  # as many columns as an error lists
 
@@ -67,6 +68,8 @@ def _objects(values: Any, name: str) -> Any:
         raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}", argument=name)
     try:
         return pa.array(values, from_pandas=True)
+    except UnicodeEncodeError:
+        raise _no_unicode(name) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise InputError(
             f"{name} must hold numbers; it holds values of several kinds", argument=name
@@ -111,6 +114,8 @@ def _arrow(series: Any) -> Any:
         return _mixed(series.to_numpy())
     try:
         column = series.to_arrow()
+    except UnicodeEncodeError:
+        raise _no_unicode(series.name) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return _mixed(series.to_numpy())
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -127,8 +132,21 @@ def _one_kind(values: Any) -> bool:
     return len(kinds) <= 1
 
 
+def _no_unicode(name: Any) -> InputError:
+    """Half of a pair of surrogates, as reading with the wrong encoding can leave behind."""
+    return InputError(
+        f"{plain(name)} holds a text that is no Unicode",
+        argument=str(name),
+        next_step="read it again in its own encoding",
+    )
+
+
 def _mixed(values: Any) -> Any:
     """Objects of several kinds, with every kind of missing value as None."""
+    try:
+        "".join(value for value in values if isinstance(value, str)).encode()
+    except UnicodeEncodeError:
+        raise _no_unicode("sensitive_features") from None
     cleaned = np.empty(len(values), dtype=object)
     cleaned[:] = [None if level_key(value) is None else value for value in values]
     return cleaned
@@ -190,6 +208,8 @@ def _attribute(values: Any) -> Any:
             values = values.astype(np.float32)
         try:
             column = pa.array(values, from_pandas=True)
+        except UnicodeEncodeError:
+            raise _no_unicode("sensitive_features") from None
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return _mixed(values)
         return _mixed(values) if pa.types.is_nested(column.type) else column

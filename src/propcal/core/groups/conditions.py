@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from propcal.errors import InputError
+from propcal.plain_text import plain
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _TOKEN = re.compile(
@@ -28,6 +29,9 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+# Whatever reads a condition goes down into its parts; and engines of databases have limits of their own.
+MOST_DEPTH, MOST_TESTS = 50, 1_000
+MOST_SHOWN = 200  # characters of a condition in an error
 _WORDS = ("and", "or", "not", "in", "is", "missing")
 
 
@@ -102,13 +106,10 @@ def parse(text: str) -> Condition:
             f'a condition must be a text such as "age >= 75"; got {type(text).__name__}', argument="where"
         )
     try:
-        return _Parser(text).read()
-    except RecursionError:
-        raise InputError(
-            "a condition is nested too deeply",
-            argument="where",
-            next_step="make several named conditions of it",
-        ) from None
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError("a condition holds a text that is no Unicode", argument="where") from None
+    return _Parser(text).read()
 
 
 def is_numeric(value: str) -> bool:
@@ -123,13 +124,17 @@ def _write(value: str) -> str:
     return f"'{escaped}'"
 
 
+def _too_much(why: str) -> InputError:
+    return InputError(why, argument="where", next_step="make several named conditions of it")
+
+
 class _Parser:
     """Recursive descent over the tokens, one method for each level of precedence."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = list(self._split())
-        self.at = 0
+        self.at = self.depth = self.n_tests = 0
 
     def _split(self) -> Iterator[tuple[str, str]]:
         position, text = 0, self.text.rstrip()
@@ -143,7 +148,7 @@ class _Parser:
 
     def _wrong(self, why: str) -> InputError:
         return InputError(
-            f"condition {self.text!r}: {why}",
+            f"condition {plain(self.text, MOST_SHOWN)!r}: {why}",
             argument="where",
             next_step="Write it like: age >= 75 and insurance = 'Medicare'",
         )
@@ -182,19 +187,27 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Combined("and", tuple(parts))
 
     def _single(self) -> Condition:
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            raise _too_much(f"a condition is nested more than {MOST_DEPTH} deep")
         if self._take("not"):
-            return Not(self._single())
-        if self._take("("):
-            inner = self._either()
+            found: Condition = Not(self._single())
+        elif self._take("("):
+            found = self._either()
             self._need(")")
-            return inner
-        return self._test()
+        else:
+            found = self._test()
+        self.depth -= 1
+        return found
 
     def _test(self) -> Condition:
         kind, column = self._peek()
         if kind not in ("word", "name") or (kind == "word" and column.lower() in _WORDS):
             raise self._wrong(f"expected a column, found {column!r}")
         self.at += 1
+        self.n_tests += 1
+        if self.n_tests > MOST_TESTS:
+            raise _too_much(f"a condition has more than {MOST_TESTS:,} tests")
         kind, op = self._peek()
         if kind == "op":
             self.at += 1

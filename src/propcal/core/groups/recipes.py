@@ -11,6 +11,9 @@ from typing import Any
 from propcal.core.groups.conditions import Condition, columns_of, parse
 from propcal.errors import InputError
 
+MOST_CUTS = 200  # engines of databases have limits of their own
+MOST_SHOWN = 20
+
 
 @dataclass(frozen=True)
 class Ranges:
@@ -20,11 +23,16 @@ class Ranges:
     points: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        finite = all(isinstance(p, (int, float)) and math.isfinite(p) for p in self.points)
+        finite = all(isinstance(p, float) and math.isfinite(p) for p in self.points)
         if not self.points or not finite or any(a >= b for a, b in pairwise(self.points)):
             raise InputError(
                 f"cuts of {self.column!r} must be numbers that ascend, such as [18, 40, 65]; "
-                f"got {list(self.points)}",
+                f"got {list(self.points[:MOST_SHOWN])}",
+                argument="cuts",
+            )
+        if len(self.points) > MOST_CUTS:
+            raise InputError(
+                f"cuts of {self.column!r} are {len(self.points):,} numbers; at most {MOST_CUTS} are taken",
                 argument="cuts",
             )
 
@@ -70,12 +78,20 @@ class Where:
 Recipe = Ranges | Where
 
 
+def refuse_no_unicode(name: str) -> None:
+    """Half of a pair of surrogates can be written to no file."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the name {name!r} is no Unicode", next_step="rename it") from None
+
+
 def recipe_from_json(content: Any) -> Recipe:
     """Read a recipe from a file."""
     if isinstance(content, dict) and set(content) == {"column", "cuts"} and isinstance(content["cuts"], list):
         points = content["cuts"]
         if isinstance(content["column"], str) and all(type(point) in (int, float) for point in points):
-            return Ranges(content["column"], tuple(float(point) for point in points))
+            return make_ranges(content["column"], points)
     if isinstance(content, dict) and set(content) == {"where"}:
         return Where(parse(content["where"]))
     raise InputError("a derived attribute must have a column with cuts, or a condition")
@@ -89,7 +105,7 @@ def make_ranges(column: str, points: Any) -> Ranges:
         )
     try:
         return Ranges(column, tuple(float(point) for point in points))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

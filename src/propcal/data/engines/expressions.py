@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, isfinite
+from operator import and_, or_
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -166,10 +167,7 @@ class Conditions:
         if isinstance(condition, Not):
             return ~self.expression(condition.part, title)
         parts = [self.expression(part, title) for part in condition.parts]
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole & part if condition.op == "and" else whole | part
-        return whole
+        return _joined(parts, and_ if condition.op == "and" else or_)
 
     def _test(self, test: ColumnTest, name: str) -> Expr:
         kind = self.kinds[test.column]
@@ -221,10 +219,13 @@ class Conditions:
 
 def _any(parts: Sequence[Expr], column: Expr) -> Expr:
     """Whether one of some expressions holds; of none, never."""
-    whole = parts[0] if parts else column.is_null() & ~column.is_null()
-    for part in parts[1:]:
-        whole = whole | part
-    return whole
+    return _joined(parts, or_) if parts else column.is_null() & ~column.is_null()
+
+
+def _joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Several expressions as one, joined two by two: engines refuse one that is nested too deeply."""
+    half = len(parts) // 2
+    return join(_joined(parts[:half], join), _joined(parts[half:], join)) if half else parts[0]
 
 
 def spellings(keys: Iterable[str]) -> str:

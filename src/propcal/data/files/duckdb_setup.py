@@ -16,11 +16,13 @@ import duckdb
 
 from propcal.data.sql_quotes import quoted
 from propcal.errors import Argument, InputError
+from propcal.plain_text import shown
 
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 SMALLEST = 64 << 20  # with less DuckDB cannot even begin
+LARGEST = 1 << 60  # DuckDB reads no more; no machine has it
 
 
 def connect(**config: Any) -> Any:
@@ -39,14 +41,17 @@ def memory_bytes(limit: str | int | None) -> int | None:
     """
     if limit is None:
         return None
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(limit))
+    text = limit if isinstance(limit, str) else shown(limit)
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     unit = found[2].upper() if found else ""
     if isinstance(limit, bool) or found is None or unit not in UNITS:
-        raise InputError(Argument("memory_limit") + f" must be like 4GB or 500MB; got {limit!r}")
-    size = int(float(found[1]) * UNITS[unit])
+        raise InputError(Argument("memory_limit") + f" must be like 4GB or 500MB; got {shown(limit)}")
+    size = float(found[1]) * UNITS[unit]
     if size < SMALLEST:
-        raise InputError(Argument("memory_limit") + f" must be at least {SMALLEST >> 20} MiB; got {limit!r}")
-    return size
+        raise InputError(
+            Argument("memory_limit") + f" must be at least {SMALLEST >> 20} MiB; got {shown(limit)}"
+        )
+    return int(min(size, LARGEST))
 
 
 @contextmanager

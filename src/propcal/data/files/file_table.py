@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
+from propcal.data.derive import is_record
 from propcal.data.files.file_sets import open_people
 from propcal.data.files.formats import ParquetFile, check_names
 from propcal.data.files.text_file import TextFile
@@ -64,6 +65,7 @@ class ParquetFiles:
         alike: dict[tuple[Any, ...], list[Path]] = {}
         for path, schema in zip(self.paths, self.schemas):
             _check_names(self.paths[0], path, schema.names, wanted)
+            _refuse_records(path, schema, wanted)
             self._refuse_other_kinds(path, schema, wanted)
             key = tuple(schema.names), tuple(str(schema.field(name).type) for name in wanted)
             alike.setdefault(key, []).append(path)
@@ -103,6 +105,15 @@ class ParquetFiles:
             f"({type(error).__name__})",
             next_step="write it again, with another program if need be",
         )
+
+
+def _refuse_records(path: Path, schema: Any, wanted: Sequence[str]) -> None:
+    for name in wanted:
+        if is_record(schema.field(name).type):
+            raise InputError(
+                f"column {name!r} of {path} holds lists or records; it must hold one value for each person",
+                argument=name,
+            )
 
 
 def _check_names(first: Path, path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:

@@ -27,7 +27,8 @@ from propcal.errors import FileFormatError, InputError
 
 T = TypeVar("T")
 DELIMITERS = ",;\t|"
-FIRST_LINE = 1 << 20  # names of columns take less than a megabyte
+FIRST_LINE, LONGEST_LINE = 1 << 20, 1 << 24  # names of columns mostly take less than a megabyte
+MOST_COLUMNS = 1 << 15  # DuckDB takes half a minute for so many
 FIRST_ROWS = 2000
 _REAL = r"-?((0|[1-9][0-9]*)(\.[0-9]*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|\.[0-9]+([eE][+-]?[0-9]+)?)"
 PATTERNS = {
@@ -128,6 +129,8 @@ class TextFile:
             compression = None if self._compression == "none" else self._compression
             with pa.input_stream(str(self.path), compression=compression) as stream:
                 start = stream.read(FIRST_LINE)
+                if b"\n" not in start and b"\r" not in start:
+                    start += stream.read(LONGEST_LINE)
         except OSError as error:
             raise self._truncated() from error
         try:
@@ -136,14 +139,27 @@ class TextFile:
             if error.start < len(start) - 4:  # at the very end a letter may be cut in two
                 raise self._no_utf8() from None
             text = start[: error.start].decode("utf-8-sig")
-        try:
-            first = {d: next(csv.reader(io.StringIO(text), delimiter=d), []) for d in DELIMITERS}
-        except csv.Error:
-            raise FileFormatError(f"{self.path} is no CSV: its first line cannot be read") from None
-        delimiter = max(DELIMITERS, key=lambda d: len(first[d]))
-        if not first[delimiter]:
+        first = {d: self._names(text, d) for d in DELIMITERS}
+        delimiter = max(DELIMITERS, key=lambda d: len(first[d] or []))
+        names = first[delimiter]
+        if names is None or (len(start) >= LONGEST_LINE and "\n" not in text and "\r" not in text):
+            raise FileFormatError(f"{self.path} is no CSV: its first line cannot be read")
+        if not names:
             raise FileFormatError(f"{self.path} is no CSV: its first line must name the columns; it is empty")
-        return delimiter, first[delimiter]
+        if len(names) > MOST_COLUMNS:
+            raise FileFormatError(
+                f"{self.path} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read",
+                next_step="Save those that you need",
+            )
+        return delimiter, names
+
+    @staticmethod
+    def _names(text: str, delimiter: str) -> list[str] | None:
+        """The names in the first line, if this is what separates them; None if it cannot be."""
+        try:
+            return next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+        except csv.Error:  # one name of more than 131,072 letters
+            return None
 
     def source(self, *, null: bool) -> str:
         """The file as DuckDB reads it, every column as text; `null` makes missing values of some."""

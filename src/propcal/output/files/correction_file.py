@@ -22,8 +22,10 @@ from propcal.core.patterns import Patterns, sort_levels
 from propcal.errors import FileFormatError, InputError
 from propcal.output.files.older_corrections import as_present
 from propcal.output.files.whole_file import write_whole
+from propcal.plain_text import plain
 
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 3
+MOST_DEPTH = 10  # of what "about" may hold beside what propcal reads in it
 
 
 def correction_to_json(correction: Correction) -> str:
@@ -115,6 +117,8 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
         content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(_no_json(path)) from error
+    if "\\u" in text and not _is_unicode(content):
+        raise FileFormatError(f"{path} is not a correction file: it has texts that are no Unicode")
     if not isinstance(content, dict) or content.get("format") != CORRECTION_FORMAT:
         raise FileFormatError(f'{path} is not a correction file: its "format" is not "{CORRECTION_FORMAT}"')
     version = content.get("version")
@@ -122,7 +126,7 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
         raise FileFormatError(f'{path}: "version" must be a whole number from 1')
     if version > CORRECTION_VERSION:
         raise FileFormatError(
-            f"{path} has version {version}, this propcal reads up to {CORRECTION_VERSION}",
+            f"{path} has version {plain(version, 9)}, this propcal reads up to {CORRECTION_VERSION}",
             next_step="upgrade propcal",
         )
     try:
@@ -134,6 +138,15 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
     except InputError as error:
         raise FileFormatError(f"{path} is refused: " + error.problem, next_step=error.next_step) from None
     return correction
+
+
+def _is_unicode(content: Any) -> bool:
+    """Whether no text has half of a pair of surrogates, which JSON can write and nothing else."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        return False
+    return True
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -170,6 +183,7 @@ def _rows(content: dict[str, Any], key: str, width: int | None) -> list[list[Any
 def _check_about(about: Any) -> None:
     """Method and parameters, which are for people to read and for reports to repeat."""
     need(isinstance(about, dict) and isinstance(about.get("method", ""), str), '"about" must name a method')
+    need(_depth_within(about, MOST_DEPTH), '"about" is nested too deeply')
     for key in ("alpha", "gamma", "rho", "eta"):
         known = about.get(key, 1.0)
         need(type(known) in (int, float) and 0 < known <= 2, f'"{key}" of "about" is out of range')
@@ -178,6 +192,13 @@ def _check_about(about: Any) -> None:
         guard is None or (type(guard) in (int, float) and 0 <= guard < inf),
         '"guard" of "about" is out of range',
     )
+
+
+def _depth_within(value: Any, most: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return True
+    parts = value.values() if isinstance(value, dict) else value
+    return most > 0 and all(_depth_within(part, most - 1) for part in parts)
 
 
 def _correction(content: dict[str, Any]) -> Correction:

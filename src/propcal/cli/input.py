@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from propcal.errors import InputError
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Atoms, Groups
@@ -154,7 +155,8 @@ def _tell_grids(grids: dict[Path, int]) -> None:
     if grids[coarsest] < grids[finest]:
         grid = f"rounded to 2**-{grids[coarsest]}"
         fine = "exact" if grids[finest] == 32 else f"rounded to 2**-{grids[finest]}"
-        typer.echo(f"Scores of {finest} are {fine}, of {coarsest} {grid}; all are {grid} now.", err=True)
+        told = f"Scores of {finest} are {fine}, of {coarsest} {grid}; all are {grid} now."
+        typer.echo(plain(told), err=True)
 
 
 def _columns(path: Path) -> str:

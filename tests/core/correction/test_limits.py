@@ -134,8 +134,9 @@ def test_honest_files_load_as_fast_as_before():
     assert process_time() - began < 0.5
 
 
-def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch):
-    monkeypatch.setattr("propcal.core.correction.correction.AT_ONCE", 50)
+@pytest.mark.parametrize("at_once", [5, 50])
+def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch, at_once):
+    monkeypatch.setattr("propcal.core.correction.correction.AT_ONCE", at_once)
     text = text_of(levels(20), [[0, 0, 100]])
     correction = Correction.from_json(text)
     assert "maps" not in vars(correction)

@@ -103,7 +103,7 @@ class Correction(WithoutCaches):
         first = int(np.searchsorted(np.cumsum(steps), AT_ONCE, side="right"))
         if first == len(self.patterns):
             _ = self.maps  # which are needed anyway
-        else:
+        elif first:
             PatternMaps.of_updates(inside[:, :first], self.updates, self.bins.edges)
 
     @cached_property

@@ -20,7 +20,7 @@ from propcal.output.files.whole_file import write_whole
 from propcal.plain_text import plain
 
 ATOMS_VERSION = 1
-ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # of memory that a row takes at the peak of reading; measured: 116 and 8
+ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # of memory for a row at the peak of reading; measured: 95 and 10
 MEMORY_SHARE = 0.8  # of the machine's, which reading may take
 NUMBERS = ("int64", "double")
 

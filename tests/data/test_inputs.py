@@ -347,7 +347,8 @@ def test_far_too_many_intersections_are_refused_with_advice(data):
     ):
         fit(data, g=frame)
     many = pd.DataFrame({f"a{i}": data["g"] for i in range(1100)})
-    model = PMCBoost(intersections="marginal").fit(data["score"], data["y"], sensitive_features=many)
+    model = PMCBoost.paper(intersections="marginal")
+    model.fit(data["score"], data["y"], sensitive_features=many)
     assert len(model.groups_) == 2200
 
 

@@ -1,6 +1,7 @@
 """Pictures of audits and comparisons: they show the audit's numbers, whatever groups are called."""
 
 import warnings
+from functools import cache
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -238,15 +239,19 @@ def test_before_and_after_are_both_in_the_picture(cohort):
         c.plot("forest")
 
 
+@pytest.fixture(scope="module")
+def nasty():
+    return people(np.array(NASTY, dtype=object)[np.arange(3600) % len(NASTY)])
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_are_shown_letter_by_letter(kind):
-    a = people(np.array(NASTY, dtype=object)[np.arange(3600) % len(NASTY)])
+def test_names_are_shown_letter_by_letter(nasty, kind):
     for width in (3.5, 7):
-        ax = drawn(a.plot(kind, width=width))
+        ax = drawn(nasty.plot(kind, width=width))
         assert_nothing_is_cut(ax)
         assert all(len(line) < 130 for text in texts(ax) for line in text.split("\n"))
     with mpl.rc_context({"text.usetex": True}):  # no TeX here: names would fail in it
-        a.plot("forest")
+        nasty.plot("forest")
 
 
 def test_letters_that_the_font_lacks_are_marked():
@@ -262,22 +267,22 @@ def test_letters_that_the_font_lacks_are_marked():
     assert labels(["race=a long name & gender=F"], 20, lines=2) == ["race=a long name &\ngender=F"]
 
 
+@pytest.fixture(scope="module")
+def sixty():
+    return people(np.char.add("g", (np.arange(6000) % 60).astype(str)))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_groups_are_cut_to_the_worst_and_that_is_said(kind):
-    a = people(np.char.add("g", (np.arange(6000) % 60).astype(str)))
-    ax = drawn(a.plot(kind, width=3.5))
+def test_many_groups_are_cut_to_the_worst_and_that_is_said(sixty, kind):
+    ax = drawn(sixty.plot(kind, width=3.5))
     assert ax.figure.get_figheight() < 12
     assert_nothing_is_cut(ax)
     if kind != "dc":  # which shows all of them
         assert any("of 60 groups" in text for text in texts(ax))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "case",
-    ["one", "few", "tiny", "equal", "never", "always", "soft", "ends", "clusters", "many bins", "rare"],
-)
-def test_odd_audits_are_drawn_or_said_in_a_sentence(kind, case):
+@cache  # for each kind of picture
+def odd_audit(case):
     rng = np.random.default_rng(1)
     n = {"few": 40, "tiny": 5, "many bins": 2000}.get(case, 600)
     score, y = rng.random(n), rng.random(n) < 0.4
@@ -300,7 +305,16 @@ def test_odd_audits_are_drawn_or_said_in_a_sentence(kind, case):
     elif case == "rare":
         score = score / 500
         y = rng.random(n) < score
-    a = audit(y, score, **settings)
+    return audit(y, score, **settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "case",
+    ["one", "few", "tiny", "equal", "never", "always", "soft", "ends", "clusters", "many bins", "rare"],
+)
+def test_odd_audits_are_drawn_or_said_in_a_sentence(kind, case):
+    a = odd_audit(case)
     for width in (3.5, 7):
         ax = drawn(a.plot(kind, width=width))
         assert_nothing_is_cut(ax)

@@ -1,6 +1,6 @@
 """The audit's intervals hold what they should, its verdict is rarely wrong, and finds what is there.
 
-Figures are printed: pytest -m slow -s tests/test_audit_simulation.py
+Figures are printed: pytest -m slow -s tests/auditing/test_audit_simulation.py
 """
 
 from functools import cache
@@ -15,6 +15,7 @@ from propcal.auditing.logistic_calibration import DISTANCES, weighted_distances
 from propcal.auditing.measures import auroc_influence, brier, log_loss
 from propcal.auditing.profile import MEASURES
 from propcal.auditing.sample import Sample
+from propcal.core.criterion import multicalibration, proportional
 from propcal.core.logistic import expit, fit_logistic, log_odds
 from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import rows_to_atoms
@@ -88,8 +89,9 @@ def study(kind, repeats, n=2000):
         table = CategoryRule(min_people=30).table(rows_to_atoms(score, risk, frame))
         losses = {"mc": mc_of(table), "pmc": pmc_of(table, 0.1), "dc": dc_of(table, 0.1)}
         row = {k: a.losses.low[k] - 1e-9 <= v <= a.losses.high[k] + 1e-9 for k, v in losses.items()}
-        for name, rho in (("mc", None), ("pmc", 0.1)):
-            square = _mean_square(table.outcome_rate[table.eligible], table.mean_score[table.eligible], rho)
+        for name, criterion in (("mc", multicalibration()), ("pmc", proportional(rho=0.1))):
+            rate, mean = table.outcome_rate[table.eligible], table.mean_score[table.eligible]
+            square = _mean_square(rate, mean, criterion)
             found = a.debiased.loc[name]
             row[f"{name}_rms"] = found.mean_square_low <= square <= found.mean_square_high
         held.append(row)

@@ -95,7 +95,7 @@ def _losses(audit: Audit) -> RenderableType:
         _row(table, measure.symbol, loss, floor, p, interval, row["where"])
     said = (
         "MC: gap between outcome rate and mean score. PMC: the same as a share of the rate. DC: log-ratio of "
-        "two groups' rates. Chance floor: what a perfect score would show here, median and 95th percentile; "
+        "two groups' rates. Noise floor: what a perfect score would show here, median and 95th percentile; "
         "p: how often it would show as much."
     )
     return Group(table, _said(said), Text())

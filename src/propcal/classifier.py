@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.fit_summary import Certificate
+from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.grid import FloatArray
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import wanted_columns
@@ -159,7 +159,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return self.calibrator_.correction_
 
     @property
-    def certificate_(self) -> Certificate:
+    def certificate_(self) -> FitSummary:
         """What the fit can say about each category."""
         check_is_fitted(self, "calibrator_")
         return self.calibrator_.certificate_

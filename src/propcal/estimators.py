@@ -15,10 +15,11 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.boosting.boost import Settings, boost
 from propcal.core.correction.correction import Correction, Update
-from propcal.core.correction.fit_summary import Certificate
+from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray
-from propcal.core.groups.groups import Collection, Groups
+from propcal.core.groups.collection import Collection
+from propcal.core.groups.groups import Groups
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import Argument, InputError, Message
 
@@ -28,7 +29,7 @@ class Boost(BaseEstimator):
 
     correction_: Correction
     groups_: Collection
-    certificate_: Certificate
+    certificate_: FitSummary
     n_updates_: int
     n_sweeps_: int
     converged_: bool
@@ -266,7 +267,7 @@ class PMCBoost(Boost):
     ----------
     correction_ : Correction
         What was learned; save it with ``correction_.save("model.json")``.
-    certificate_ : Certificate
+    certificate_ : FitSummary
         Which categories of the fitting people are now within alpha, within noise, or neither, in
         words and as a table; and what the fit did otherwise than asked for.
     updates_ : list of Update

@@ -101,7 +101,7 @@ class Audit:
         title : str, optional
         correction : Correction or fitted PMCBoost or MCBoost, optional
             Show what it does to the score, and its certificate if it has one.
-        certificate : Certificate, optional
+        certificate : FitSummary, optional
 
         Returns
         -------

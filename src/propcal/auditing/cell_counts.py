@@ -16,7 +16,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
-from propcal.core.groups.groups import membership
+from propcal.core.groups.collection import membership
 
 
 @dataclass(frozen=True, eq=False)

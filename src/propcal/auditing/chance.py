@@ -18,7 +18,7 @@ from propcal.core.bins import Bins
 from propcal.core.boosting.null import draw_outcomes
 from propcal.core.categories import Categories, bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
-from propcal.core.groups.groups import membership
+from propcal.core.groups.collection import membership
 from propcal.core.reduction import CLUSTER, without_clusters
 from propcal.data.repeat_visits import N_CLUSTERS
 

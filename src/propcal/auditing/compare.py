@@ -19,7 +19,7 @@ from propcal.auditing.verdict import fitting_note
 from propcal.core.atoms import Atoms
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, from_grid, to_grid
-from propcal.core.groups.groups import membership
+from propcal.core.groups.collection import membership
 from propcal.core.reduction import numbered, rescored
 from propcal.data.rows_to_atoms import rows_of_scores
 from propcal.errors import InputError

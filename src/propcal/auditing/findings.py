@@ -21,7 +21,7 @@ from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, check_choice, check_number
-from propcal.core.groups.groups import membership
+from propcal.core.groups.collection import membership
 from propcal.core.outcome_as_group import check_outcome_groups
 from propcal.core.reduction import without_clusters
 from propcal.metrics import CategoryRule

@@ -16,7 +16,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray, to_grid
-from propcal.core.groups.groups import membership
+from propcal.core.groups.collection import membership
 
 Difference = tuple[float, float, float, float, float]  # base, value, difference, low, high
 

@@ -13,7 +13,7 @@ from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
-from propcal.core.groups.groups import Collection, Group, GroupSize, membership
+from propcal.core.groups.collection import Collection, Group, GroupSize, membership
 
 EVERYBODY = Group(())
 MEASURES = (

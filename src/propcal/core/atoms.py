@@ -18,7 +18,8 @@ from propcal.plain_text import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.groups.groups import Collection, Groups
+    from propcal.core.groups.collection import Collection
+    from propcal.core.groups.groups import Groups
 
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 

@@ -11,7 +11,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.criterion import proportional
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, SumArray, exact_fraction, to_grid
-from propcal.core.groups.groups import Collection, membership
+from propcal.core.groups.collection import Collection, membership
 from propcal.core.patterns import Patterns
 
 if TYPE_CHECKING:

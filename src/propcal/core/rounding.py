@@ -23,7 +23,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, FloatArray
-from propcal.core.groups.groups import membership
+from propcal.core.groups.collection import membership
 
 Interval = tuple[float, float]
 

@@ -15,7 +15,8 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
 from propcal.core.grid import FloatArray, check_number, from_grid
-from propcal.core.groups.groups import Groups, membership
+from propcal.core.groups.collection import membership
+from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows

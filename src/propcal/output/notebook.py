@@ -11,7 +11,7 @@ import numpy as np
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
-from propcal.core.correction.fit_summary import Certificate
+from propcal.core.correction.fit_summary import FitSummary
 from propcal.numbers import IN_NOTEBOOK
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def correction_html(correction: Correction) -> str:
     return _card(title, facts, note, _table(("update", "group", "scores in", "shift"), rows))
 
 
-def certificate_html(certificate: Certificate) -> str:
+def certificate_html(certificate: FitSummary) -> str:
     """A certificate in words, and the categories that are not within alpha."""
     words = "".join(f"<div>{escape(sentence)}</div>" for sentence in certificate.sentences())
     frame = certificate.to_frame()

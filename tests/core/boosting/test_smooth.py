@@ -10,7 +10,7 @@ from propcal.core.boosting.smooth_fit import MOST_TERMS, fit_effects, learn_star
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.smooth_map import N_KNOTS, SHIFT_UNIT, SmoothStart, knots, logistic_table
 from propcal.core.grid import UNIT, from_grid, to_grid
-from propcal.core.groups.groups import Group
+from propcal.core.groups.collection import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
 from propcal.data.rows_to_atoms import rows_to_atoms
 

@@ -7,7 +7,7 @@ import pytest
 import oracle
 from propcal import PMCBoost
 from propcal.core.grid import UNIT, to_grid
-from propcal.core.groups.groups import pattern_name
+from propcal.core.groups.collection import pattern_name
 from propcal.errors import InputError, UnseenError
 
 mpl.use("Agg")

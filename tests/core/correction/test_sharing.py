@@ -11,7 +11,7 @@ from propcal import Atoms, Correction, MCBoost, PMCBoost
 from propcal.cli import main
 from propcal.core.correction.sharing import FEWEST_SHARED, shared_bits
 from propcal.core.grid import UNIT
-from propcal.core.groups.groups import membership
+from propcal.core.groups.collection import membership
 from propcal.data.rows_to_patterns import scoring_rows
 from propcal.errors import InputError
 

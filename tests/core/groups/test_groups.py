@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from propcal import Groups, PMCBoost
+from propcal.core.groups.collection import Group
 from propcal.core.groups.conditions import parse
-from propcal.core.groups.groups import Group
 from propcal.data.derive import evaluate
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError

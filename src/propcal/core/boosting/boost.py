@@ -19,11 +19,12 @@ from propcal.core.boosting.smooth_fit import SIGNIFICANCE, Learned, learn_start
 from propcal.core.boosting.state import BoostingState, UpdateRule
 from propcal.core.categories import category_min_share
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.fit_summary import Certificate
+from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.sharing import Sharing
 from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number
-from propcal.core.groups.groups import Collection, Groups, definition
+from propcal.core.groups.collection import Collection
+from propcal.core.groups.groups import Groups, definition
 from propcal.core.outcome_as_group import check_outcome_groups
 from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
@@ -84,7 +85,7 @@ class BoostResult:
 
     correction: Correction
     collection: Collection
-    certificate: Certificate
+    certificate: FitSummary
     n_sweeps: int
     converged: bool
 
@@ -152,7 +153,7 @@ def _certificate(
     bins: Bins,
     correction: Correction,
     learned: Learned,
-) -> Certificate:
+) -> FitSummary:
     """What the sums of the categories say at the end of a fit."""
     sums = state.category_sums().astype(np.float64)
     size = sums[:, :, kernel.SIZE]
@@ -162,7 +163,7 @@ def _certificate(
     why = "the last sample was another one" if settings.sample else "a step rounds to nothing"
     if correction.n_updates >= settings.max_updates:
         why = f"stopped at max_updates={settings.max_updates:,}"
-    return Certificate(
+    return FitSummary(
         collection,
         bins,
         group,

@@ -11,7 +11,7 @@ from propcal.core.bins import Bins
 from propcal.core.boosting.null import affordable_draws, draw_outcomes, whole_people
 from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, FloatArray, SumArray
-from propcal.core.groups.groups import Collection, membership
+from propcal.core.groups.collection import Collection, membership
 
 SIGNIFICANCE = 0.02  # how often a perfect score is updated
 DRAWS, BLOCK = 4000, 1_000_000  # data sets drawn; numbers drawn at once

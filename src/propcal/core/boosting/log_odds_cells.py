@@ -11,7 +11,7 @@ from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
 from propcal.core.correction.smooth_map import TABLE_PER_UNIT, logistic_table
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
-from propcal.core.groups.groups import Group, membership
+from propcal.core.groups.collection import Group, membership
 from propcal.core.logistic import log_odds, spline_columns
 
 REACH = 12  # cells run from log-odds -12 to 12, as the knots of the start do; the ends hold what lies beyond

@@ -27,7 +27,7 @@ from propcal.core.boosting.null import affordable_draws, draw_outcomes, whole_pe
 from propcal.core.compiled import compiled
 from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
-from propcal.core.groups.groups import MISSING, Collection, Group
+from propcal.core.groups.collection import MISSING, Collection, Group
 from propcal.core.logistic import expit
 
 SIGNIFICANCE = 0.02  # how often a perfect score gets a start

@@ -12,7 +12,7 @@ from propcal.core.bins import Bins
 from propcal.core.boosting import kernel as kernel
 from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, SumArray
-from propcal.core.groups.groups import Collection, membership
+from propcal.core.groups.collection import Collection, membership
 
 
 @dataclass(frozen=True)

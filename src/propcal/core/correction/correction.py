@@ -21,7 +21,7 @@ from propcal.core.correction.sharing import Sharing, shared
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
-from propcal.core.groups.groups import Group, membership, pattern_name
+from propcal.core.groups.collection import Group, membership, pattern_name
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import BESIDE, Patterns, patterns_of
 from propcal.errors import InputError

@@ -9,7 +9,7 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.grid import FloatArray
-from propcal.core.groups.groups import Collection
+from propcal.core.groups.collection import Collection
 from propcal.numbers import IN_TEXT, plural
 from propcal.plain_text import plain
 
@@ -22,7 +22,7 @@ ROUNDING = 2.0**-31  # fitting compares gaps that are rounded to the grid
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class FitSummary:
     """The categories of the fitting people after the correction, and how far each is off.
 
     It describes the people that the correction was fitted to; how well it serves others is for an

@@ -17,7 +17,7 @@ import numpy as np
 from propcal.core.bins import Bins
 from propcal.core.correction.smooth_map import SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT, BoolArray, IntArray
-from propcal.core.groups.groups import Collection, Group, membership
+from propcal.core.groups.collection import Collection, Group, membership
 from propcal.core.patterns import Level, Patterns, patterns_of, sort_levels
 from propcal.errors import InputError
 

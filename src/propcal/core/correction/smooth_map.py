@@ -19,7 +19,7 @@ from propcal.core.bin_search import first_not_below
 from propcal.core.compiled import compiled
 from propcal.core.correction.limits import refuse_values
 from propcal.core.grid import UNIT, BoolArray, IntArray
-from propcal.core.groups.groups import Group, membership
+from propcal.core.groups.collection import Group, membership
 from propcal.core.patterns import Patterns
 
 SHIFT_UNIT = 1 << 20  # shifts are whole numbers of 2**-20 in log-odds

@@ -1,4 +1,4 @@
-"""Groups: attributes and their intersections -> the collection C, over membership patterns."""
+"""Groups: how a user defines them, by columns, cut points and conditions -> the collection C."""
 
 from __future__ import annotations
 
@@ -10,92 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import BoolArray, IntArray, SumArray, check_choice, check_number
+from propcal.core.grid import IntArray, SumArray, check_choice, check_number
+from propcal.core.groups.collection import MISSING, Collection, Group, GroupSize
 from propcal.core.groups.conditions import parse
 from propcal.core.groups.recipes import Recipe, Where, make_ranges
-from propcal.core.patterns import Level, Patterns, combinations_present
+from propcal.core.patterns import Patterns, combinations_present
 from propcal.errors import Argument, InputError
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MISSING = "missing value"
 MOST_COMBINATIONS = 5_000
-MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, a byte each
-
-
-@dataclass(frozen=True)
-class Group:
-    """People who have every one of these levels; no condition at all is everybody.
-
-    >>> Group((("race", "Asian"), ("gender", "F"))).name
-    'race=Asian & gender=F'
-    >>> Group((("elderly", "true"), ("race", None))).name
-    'elderly & race missing'
-    """
-
-    conditions: tuple[tuple[str, Level], ...]
-
-    @property
-    def name(self) -> str:
-        """The group in words."""
-        if not self.conditions:
-            return "everybody"
-        return " & ".join(_condition_name(attribute, level) for attribute, level in self.conditions)
-
-
-@dataclass(frozen=True)
-class GroupSize:
-    """A group with its size, and why it is not in the collection (empty if it is)."""
-
-    group: Group
-    people: int
-    share: float
-    left_out: str = ""
-
-
-@dataclass(frozen=True)
-class Collection:
-    """The collection C that was used, in order, and the groups that were left out of it."""
-
-    kept: tuple[GroupSize, ...]
-    left_out: tuple[GroupSize, ...]
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The groups of C, in the order in which a sweep visits them."""
-        return tuple(size.group for size in self.kept)
-
-    def __len__(self) -> int:
-        return len(self.kept)
-
-    def __iter__(self) -> Iterator[GroupSize]:
-        return iter(self.kept)
-
-    def to_frame(self) -> pd.DataFrame:
-        """List every group, kept or left out, with people, share and the reason."""
-        import pandas as pd
-
-        rows = [
-            (size.group.name, size.people, size.share, not size.left_out, size.left_out)
-            for size in (*self.kept, *self.left_out)
-        ]
-        return pd.DataFrame(rows, columns=["group", "people", "share", "kept", "reason"])
-
-    def __repr__(self) -> str:
-        names = [plain(size.group.name) for size in self.kept[:4]]
-        more = f", and {len(self.kept) - 4} more" if len(self.kept) > 4 else ""
-        return (
-            f"Collection of {len(self.kept)} groups ({', '.join(names)}{more}); {len(self.left_out)} left out"
-        )
-
-
-def _condition_name(attribute: str, level: Level) -> str:
-    if level is None:
-        return f"{attribute} missing"
-    plain = {"true": attribute, "false": f"not {attribute}"}
-    return plain.get(level, f"{attribute}={level}")
 
 
 @dataclass(frozen=True)
@@ -352,27 +277,3 @@ def definition(groups: Any, intersections: Any, missing: str) -> Groups:
             between=": ",
         )
     return groups
-
-
-def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
-    """Which groups (rows) contain which patterns (columns)."""
-    if len(groups) * len(patterns) > MOST_MEMBERSHIPS:
-        raise InputError(
-            f"{len(groups):,} groups of {len(patterns):,} combinations of attributes are too many",
-            next_step="Name fewer columns, or cross fewer: " + Argument("intersections", 2),
-        )
-    inside = np.ones((len(groups), len(patterns)), dtype=np.bool_)
-    # a dictionary for each attribute: there may be as many groups and levels as a file has lines
-    places = [{level: i for i, level in enumerate(levels)} for levels in patterns.levels]
-    column = {attribute: a for a, attribute in enumerate(patterns.attributes)}
-    codes = np.ascontiguousarray(patterns.table.T)
-    for g, group in enumerate(groups):
-        for attribute, level in group.conditions:
-            a = column[attribute]
-            inside[g] &= codes[a] == places[a].get(level, -1)
-    return inside
-
-
-def pattern_name(patterns: Patterns, pattern: int) -> str:
-    """Write one pattern as "race=Asian & gender=F"."""
-    return Group(tuple(zip(patterns.attributes, patterns.key(pattern)))).name

@@ -16,7 +16,7 @@ from propcal.core.bins import MOST_BINS, Bins
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.smooth_map import MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT
-from propcal.core.groups.groups import Group
+from propcal.core.groups.collection import Group
 from propcal.core.groups.recipes import Recipe, recipe_from_json
 from propcal.core.patterns import Patterns, sort_levels
 from propcal.errors import FileFormatError, InputError

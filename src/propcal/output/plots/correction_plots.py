@@ -9,7 +9,7 @@ import numpy as np
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
 from propcal.core.grid import UNIT, from_grid
-from propcal.core.groups.groups import pattern_name
+from propcal.core.groups.collection import pattern_name
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT
 from propcal.output.changed_patterns import most_changed

@@ -9,7 +9,7 @@ import numpy as np
 
 from propcal.auditing.compare import Comparison
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.core.correction.fit_summary import Certificate
+from propcal.core.correction.fit_summary import FitSummary
 from propcal.numbers import ON_PAGE
 
 FURTHER = 0.01  # in the logarithm of the ratio: less is no matter
@@ -69,7 +69,7 @@ class CertificateView:
     more: int
 
 
-def certificate_view(certificate: Certificate | None, most: int = 30) -> CertificateView | None:
+def certificate_view(certificate: FitSummary | None, most: int = 30) -> CertificateView | None:
     """The certificate, and the categories that are not within alpha."""
     if certificate is None:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from propcal.core.correction.correction import Correction
-from propcal.core.groups.groups import pattern_name
+from propcal.core.groups.collection import pattern_name
 from propcal.numbers import ON_PAGE, plural
 from propcal.output.changed_patterns import SCORES, most_changed
 from propcal.output.report.pictures import TENTHS, X, Y

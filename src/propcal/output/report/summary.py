@@ -8,7 +8,7 @@ from typing import Any
 from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.fit_summary import Certificate
+from propcal.core.correction.fit_summary import FitSummary
 from propcal.disclosure.suppressed import without_small_counts
 from propcal.errors import InputError
 from propcal.numbers import ON_PAGE, known
@@ -134,7 +134,7 @@ def summarise(
     )
 
 
-def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, Certificate | None]:
+def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, FitSummary | None]:
     """A correction and a certificate, from themselves or from what was fitted."""
     proof = certificate if certificate is not None else getattr(correction, "certificate_", None)
     fit = getattr(correction, "correction_", correction)
@@ -143,9 +143,9 @@ def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, Certi
             f"correction must be a Correction, or a fitted PMCBoost or MCBoost; got {type(fit).__name__}",
             argument="correction",
         )
-    if proof is not None and not isinstance(proof, Certificate):
+    if proof is not None and not isinstance(proof, FitSummary):
         raise InputError(
-            f"certificate must be a Certificate; got {type(proof).__name__}", argument="certificate"
+            f"certificate must be a FitSummary; got {type(proof).__name__}", argument="certificate"
         )
     return fit, proof
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import UNIT, IntArray, check_choice
-from propcal.core.groups.groups import pattern_name
+from propcal.core.groups.collection import pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import Argument, InputError, Message, Text
 from propcal.output.sql.case_expression import expression

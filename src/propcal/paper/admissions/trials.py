@@ -21,7 +21,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import uniform
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import UNIT, FloatArray, IntArray
-from propcal.core.groups.groups import pattern_name
+from propcal.core.groups.collection import pattern_name
 from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost

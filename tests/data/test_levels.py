@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from decimal import Decimal
 
 import duckdb
@@ -219,6 +220,18 @@ def test_a_decimal_score_is_the_same_alone_and_in_a_batch(correction):
     assert batch.tolist() == alone
     plain = correction.apply([float(score) for score in scores], frame)
     assert batch.tolist() == plain.tolist()
+
+
+def test_atoms_of_older_files_get_the_levels_of_today(tmp_path):
+    frame = pd.DataFrame({"s": [0.1, 0.1, 0.2, 0.3], "y": [1, 0, 1, 0], "icu": ["a", "b", "c", "c"]})
+    atoms = Atoms.from_frame(frame, score="s", outcome="y", groups=["icu"])
+    old = replace(atoms, patterns=replace(atoms.patterns, levels=(("1.0", "TRUE", "true"),)))
+    old.save(tmp_path / "old.parquet")
+    loaded = Atoms.load(tmp_path / "old.parquet")
+    today = Atoms.from_frame(
+        frame.assign(icu=["1", True, True, True]), score="s", outcome="y", groups=["icu"]
+    )
+    assert loaded.fingerprint() == today.fingerprint()
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,21 @@ def _sums(atoms: Atoms) -> dict[str, Any]:
 
 def _about(atoms: Atoms) -> dict[str, int]:
     return {"resolution_bits": atoms.resolution_bits, "weighted_rows": atoms.weighted_rows}
+
+
+def relevelled(atoms: Atoms, key: Callable[[str], str]) -> Atoms:
+    """The same people with their levels as `key` spells them; those that become one are added up."""
+    patterns = atoms.patterns
+    keys = [[level if level is None else key(level) for level in own] for own in patterns.levels]
+    if all(tuple(new) == own for new, own in zip(keys, patterns.levels)):
+        return atoms
+    levels = tuple(sort_levels([*{*new}]) for new in keys)
+    codes = [
+        np.array([known.index(level) for level in new], dtype=np.int64)[patterns.table[:, a]]
+        for a, (new, known) in enumerate(zip(keys, levels))
+    ]
+    fewer, code = patterns_of(patterns.attributes, levels, codes, len(patterns), patterns.derived)
+    return atoms_of_sums(fewer, code[atoms.pattern_index()], atoms.score, _sums(atoms), **_about(atoms))
 
 
 def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> IntArray:

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal.core.atoms import SUMS, Atoms
+from propcal.core.reduction import relevelled
 from propcal.data.files.formats import ATOMS_FORMAT, atoms_header
 from propcal.data.files.machine_memory import machine_memory
+from propcal.data.levels import text_key
 from propcal.errors import Argument, FileFormatError, InputError
 from propcal.output.files.atoms_of_table import ATTRIBUTE, atoms_of_table
 from propcal.output.files.correction_file import need, recipes
@@ -82,7 +84,7 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the atoms again") from None
     except (pa.ArrowException, OSError, ValueError) as error:  # also a text that is not UTF-8
         raise FileFormatError(f"{path} is damaged: it cannot be read to its end") from error
-    return atoms
+    return relevelled(atoms, text_key)  # older files keep TRUE and 1.0 as they stood in the data
 
 
 class _TooLargeError(FileFormatError):

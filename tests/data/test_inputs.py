@@ -116,7 +116,7 @@ def test_an_identifier_is_refused_by_its_count():
         PMCBoost().fit(score, score > 0.5, sensitive_features=pd.DataFrame({"patient_id": ids}))
     assert CANARY not in str(error.value)
     PMCBoost(gamma=0.001).fit(
-        score, score > 0.5, sensitive_features=[text[-3:-1] for text in ids]
+        score, np.arange(500) % 2, sensitive_features=[text[-3:-1] for text in ids]
     )  # 110 are few enough
 
 
@@ -184,8 +184,7 @@ def test_prediction_checks_its_rows(data):
         model.predict(data["score"][:5], sensitive_features=data["g"])
     with pytest.raises(InputError, match="Percentages"):
         model.predict(data["score"] * 100, sensitive_features=data["g"])
-    with pytest.raises(InputError, match="score is empty"):
-        model.predict([], sensitive_features=[])
+    assert len(model.predict([], sensitive_features=[])) == 0
 
 
 def kinds(frame):

@@ -91,6 +91,8 @@ def _call(arguments: list[str]) -> int:
         code = int(app(arguments, prog_name="propcal", standalone_mode=False) or 0)
         sys.stdout.flush()  # a result that cannot be printed is no success
         return code
+    except KeyboardInterrupt:  # also before typer looks out for it
+        return 130
     except (Exception, stopping.Stopped):
         number = stopping.asked()
         if number is None:

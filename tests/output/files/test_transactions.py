@@ -379,3 +379,11 @@ def test_a_result_that_cannot_be_printed_is_told_with_what_was_written(files, fo
         )
     assert done.returncode == 2
     assert done.stderr == "propcal: cannot write to standard output: No space left on device\n"
+
+
+def test_a_stop_before_the_command_has_begun_is_told_without_a_trace(files, run, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("propcal.cli.app", interrupted)
+    assert run(*AUDIT) == (130, AS_BEFORE)

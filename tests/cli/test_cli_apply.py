@@ -104,7 +104,7 @@ def test_a_column_coded_in_another_way_is_told_once(files, model, run, capfd, mo
     with pytest.raises(SystemExit):
         main(["apply", "model.json", "new.csv", "--score", "risk", "-o", "out.csv"])
     err = capfd.readouterr().err
-    assert err.count("none of the 3,000 values of 'gender' occurred in fitting") == 1
+    assert err.count("'gender': none of the 3,000 values occurred in fitting") == 1
     files.sort_values("gender").to_csv("sorted.csv", index=False)
     run("apply", "model.json", "sorted.csv", "--score", "risk", "-o", "out.csv", "--force")
 

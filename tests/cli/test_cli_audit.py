@@ -197,7 +197,7 @@ def test_groups_coded_in_another_way_than_in_fitting_are_noticed(files, run):
     files.assign(gender=files.gender.map({"F": 2, "M": 1})).to_csv("recoded.csv", index=False)
     arguments = ("audit", "recoded.csv", *COLUMNS[:4], "--groups", "race", "--draws", "100")
     _, err = run(*arguments, "--correction", "model.json")
-    assert "none of the 3,000 values of 'gender' occurred in fitting" in err
+    assert "'gender': none of the 3,000 values occurred in fitting" in err
 
 
 def test_the_correction_of_atoms_is_audited(files, calls, run):

@@ -277,7 +277,7 @@ def test_pandas_intervals_are_levels_by_what_they_cover(data):
         model.predict(data["score"], sensitive_features=ints),
     )
     left = pd.DataFrame({"age": pd.cut(age, [0, 40, 65, 100], right=False)})
-    with pytest.warns(UserWarning, match="none of the 200 values of 'age' occurred in fitting"):
+    with pytest.warns(UserWarning, match="'age': none of the 200 values occurred in fitting"):
         model.predict(data["score"], sensitive_features=left)
 
 

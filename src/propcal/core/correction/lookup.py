@@ -91,10 +91,12 @@ def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int) -> None
     """Say how many values of each attribute did not occur in fitting; never which."""
     for name, count in zip(attributes, counts):
         if count:
-            which = "the value" if n == 1 else "all values" if count == n else f"{count:,} of {n:,} values"
+            told = f"{count:,} of {n:,} values did not occur"
+            if count == n:
+                told = "the value did not occur" if n == 1 else f"none of the {n:,} values occurred"
             warnings.warn(
                 Message(
-                    f"{name!r}: {which} did not occur in fitting, so no group of {name!r} applies there",
+                    f"{name!r}: {told} in fitting, so no group of {name!r} applies there",
                     argument=name,
                     next_step="Is it coded differently?" if 1 < count == n else None,
                 ),

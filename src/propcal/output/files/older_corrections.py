@@ -33,9 +33,12 @@ def _from_version_2(content: dict[str, Any]) -> dict[str, Any]:
         raise FileFormatError(
             "it has levels that are one by now, such as TRUE and true; fit the correction again"
         )
-    groups = _each(content.get("groups"), _group)
-    start = _each(content.get("start"), _term)
-    return {**content, "patterns": patterns, "groups": groups, "start": start}
+    changed = {
+        "patterns": patterns,
+        "groups": _each(content.get("groups"), _group),
+        "start": _each(content.get("start"), _term),
+    }
+    return {**content, **{key: value for key, value in changed.items() if key in content}}
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Caches are no part of an object's state: a copy, a pickle or a file of it has what defines it alone."""
+"""Cached values are left out of copies, pickles and files."""
 
 from __future__ import annotations
 

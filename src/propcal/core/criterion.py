@@ -1,4 +1,4 @@
-"""Criterion: how large a gap between outcome rate and mean score may be, and the loss that goes with it.
+"""Criterion: the cutoff of Algorithm 1 for a category's gap, and the loss that goes with it.
 
 A tolerance of alpha allows a category a gap of ``alpha * (offset + slope * max(outcome rate, rho))``. A loss
 is the tolerance that the worst category would need. Boosting, fit summaries, losses and audits all ask here.
@@ -7,10 +7,12 @@ is the tolerance that the worst category would need. Boosting, fit summaries, lo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from propcal.core.grid import FloatArray
+from propcal.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,14 @@ class Criterion:
     offset: float
     slope: float
     rho: float
+
+    def __post_init__(self) -> None:
+        ends = [self.offset + self.slope * rate for rate in (self.rho, 1.0)]
+        if not all(0 < end < inf for end in ends):  # NaN is not between
+            raise InputError(
+                f"{self.method}: offset + slope * rate must be above 0 for every rate from rho to 1",
+                argument="offset",
+            )
 
     def allowance(self, outcome_rate: FloatArray) -> FloatArray:
         """The gap that a tolerance of 1 allows."""

@@ -1,4 +1,4 @@
-"""Certificate: what a fit can say about each category it looked at, in words and as a table."""
+"""Fit summary: what a fit can say about each category it looked at, in words and as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lookup: which map of a correction each pattern of some people has, seen in fitting or not."""
+"""Lookup: which map of a correction each pattern has, also one that is unseen, and unknown levels."""
 
 from __future__ import annotations
 

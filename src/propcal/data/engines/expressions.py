@@ -230,14 +230,14 @@ def _joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr]) -> Expr:
 
 def spellings(keys: Iterable[str]) -> str:
     """Every way to spell some levels that are truth values or numbers, as a regular expression."""
-    return f"^ *({'|'.join(map(_spelling, keys))}) *$"
+    return f"^ *(?:{'|'.join(map(_spelling, keys))}) *$"
 
 
 def _spelling(key: str) -> str:
     if key in TRUTHS:
         return "".join(f"[{letter}{letter.upper()}]" for letter in key)
     sign = "-?" if key == "0" else ""
-    return sign + (key.replace(".", "[.]") + "0*" if "." in key else f"{key}([.]0*)?")
+    return sign + (key.replace(".", "[.]") + "0*" if "." in key else f"{key}(?:[.]0*)?")
 
 
 def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:

@@ -161,7 +161,7 @@ def test_levels_are_the_same_text_whatever_their_type(corrections):
 
 def test_the_reader_refuses_what_the_page_says_it_must(corrections):
     content = json.loads(corrections["default"].to_json())
-    for other in ({"version": 3}, {"format": "other"}, {"version": 1}):
+    for other in ({"version": 4}, {"format": "other"}, {"version": 1}):
         with pytest.raises(ValueError, match=r"version"):
             Reader(json.dumps(content | other))
     reader = Reader(json.dumps(content | {"unseen": "error"}))

@@ -34,15 +34,6 @@ def test_a_copy_has_no_caches_and_scores_alike(fitted, cohort, copied):
     again = copied(fitted.correction_)
     own = {"patterns", "groups", "bins", "updates", "unseen", "about", "start", "sharing"}
     assert set(vars(again)) == own
-        "patterns",
-        "groups",
-        "bins",
-        "updates",
-        "unseen",
-        "about",
-        "start",
-        "sharing",
-    }
     columns = cohort[["race", "gender"]]
     np.testing.assert_array_equal(again.apply(cohort["score"], columns), expected)
     np.testing.assert_array_equal(

@@ -189,7 +189,7 @@ class _Parser:
     def _single(self) -> Condition:
         self.depth += 1
         if self.depth > MOST_DEPTH:
-            raise _too_much(f"a condition is nested more than {MOST_DEPTH} deep")
+            raise _too_much(f"a condition is nested too deeply: more than {MOST_DEPTH} deep")
         if self._take("not"):
             found: Condition = Not(self._single())
         elif self._take("("):

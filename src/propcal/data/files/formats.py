@@ -163,6 +163,16 @@ def atoms_header(schema: Any) -> dict[str, Any] | None:
     return content if atoms else None
 
 
+def check_dictionaries(table: Any) -> None:
+    """Refuse places in a dictionary that it does not have: Arrow does not look when it reads a file.
+
+    Raises Arrow's own error, which tells that the file is damaged.
+    """
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            column.validate(full=True)
+
+
 def _opened(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
@@ -194,7 +204,9 @@ class ParquetFile:
         """The wanted columns as a pyarrow Table."""
         self._check(wanted)
         try:
-            return self._file.read(columns=list(wanted)).select(list(wanted))
+            table = self._file.read(columns=list(wanted)).select(list(wanted))
+            check_dictionaries(table)
+            return table
         except (pa.ArrowException, OSError) as error:
             raise self._damaged() from error
 
@@ -213,6 +225,7 @@ class ParquetFile:
             texts = self._repeated_texts()
             file = pq.ParquetFile(self.path, read_dictionary=texts, pre_buffer=False, buffer_size=PAGE_BYTES)
             for batch in file.iter_batches(BATCH_ROWS):
+                check_dictionaries(batch)
                 yield batch, pa.Table.from_batches([batch.select(list(wanted))])
         except (pa.ArrowException, OSError) as error:
             raise self._damaged() from error

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from propcal.core.atoms import SUMS, Atoms
 from propcal.core.reduction import relevelled
-from propcal.data.files.formats import ATOMS_FORMAT, atoms_header
+from propcal.data.files.formats import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.files.machine_memory import machine_memory
 from propcal.data.levels import text_key
 from propcal.errors import Argument, FileFormatError, InputError
@@ -101,7 +101,9 @@ def _opened(path: str | PathLike[str]) -> Any:
 def _read(path: str | PathLike[str], file: Any) -> Any:
     """All rows; texts as dictionaries, however the file keeps them: a long one is not repeated."""
     texts = [name for name in file.schema_arrow.names if name.startswith(ATTRIBUTE)]
-    return pq.ParquetFile(path, read_dictionary=texts).read()
+    table = pq.ParquetFile(path, read_dictionary=texts).read()
+    check_dictionaries(table)
+    return table
 
 
 def _check_columns(schema: Any) -> None:

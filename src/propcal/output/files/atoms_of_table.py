@@ -67,13 +67,14 @@ def _check_sums(
     need(all(bool(np.all(np.isfinite(column))) for column in sums), "a sum is no number")
     need(bool(weight.min() > 0), "a weight is out of range")
     need(all(bool(column.min() >= 0) for column in sums), "a sum is negative")
-    # sums of whole numbers are exact
-    room = 0.0 if positives.dtype.kind == "i" else ROUNDING if weight.dtype.kind == "f" else 1e-9
-    need(bool(np.all(positives - weight <= room * weight)), "positives exceed people")
-    if weight.dtype.kind == "i":
+    frequencies = weight.dtype.kind == "i"
+    if frequencies:
         same = np.array_equal(people, weight) and np.array_equal(people, weight_sq)
         need(same and np.array_equal(positives, positives_sq), "its weights disagree")
-    else:
+    # sums of whole numbers are exact
+    room = 0.0 if positives.dtype.kind == "i" else 1e-9 if frequencies else ROUNDING
+    need(bool(np.all(positives - weight <= room * weight)), "positives exceed people")
+    if not frequencies:
         _check_squares(people, weight, weight_sq, positives, positives_sq)
 
 

@@ -149,3 +149,12 @@ def test_a_header_that_is_nested_is_no_header(survey):
         pq.write_table(table.replace_schema_metadata({"propcal": header}), survey)
         with pytest.raises(FileFormatError, match="not an atoms file"):
             Atoms.load(survey)
+
+
+def test_a_place_that_a_dictionary_does_not_have_is_damage(survey, monkeypatch):
+    table = pq.read_table(survey)
+    places = pa.array([5] * len(table), pa.int32())
+    wrong = pa.DictionaryArray.from_arrays(places, pa.array(["a", "b"]), safe=False)
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: table.set_column(0, "attribute:g", wrong))
+    with pytest.raises(FileFormatError, match="damaged: it cannot be read to its end"):
+        Atoms.load(survey)

@@ -171,7 +171,7 @@ def test_files_that_are_no_atoms_are_refused(tmp_path, cohort):
     [
         ("score", -1, "out of range"),
         ("people", 0, "out of range"),
-        ("positives", 10**6, "exceed"),
+        ("positives", 10**6, "disagree"),
         ("weight", -1, "weight"),
     ],
 )

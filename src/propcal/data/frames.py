@@ -110,7 +110,7 @@ def _arrow(series: Any) -> Any:
     """A narwhals series as a pyarrow array; as Python objects where its values are of mixed kinds."""
     native = series.to_native()
     values = getattr(getattr(native, "dtype", None), "categories", native)  # of pandas: maybe objects
-    if getattr(getattr(values, "dtype", None), "kind", "") == "O" and not _one_kind(values):
+    if str(getattr(values, "dtype", "")) == "object" and not _one_kind(values):
         return _mixed(series.to_numpy())
     try:
         column = series.to_arrow()

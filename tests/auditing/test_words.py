@@ -198,7 +198,7 @@ def test_depth_limits_and_chosen_intersections():
         ({"where": {"": "age > 5"}}, "must have a name"),
         ({"where": {5: "age > 5"}}, "must have a name"),
         ({"where": {"a": "age < 1e400"}}, "no number"),
-        ({"where": {"a": "(" * 5000 + "icu" + ")" * 5000}}, "nested more than"),
+        ({"where": {"a": "(" * 5000 + "icu" + ")" * 5000}}, "nested too deeply"),
         ({"columns": ["icu", "icu"]}, "some twice"),
         ({"columns": ["icu"], "intersections": [["icu"], ["icu"]]}, "twice"),
         ({"intersections": [["icu"]], "depth": {"icu": 1}}, "exclude each other"),

@@ -27,6 +27,7 @@ COLUMNS = ["--score", "risk", "--outcome", "y", "--groups", "race"]
 
 @pytest.fixture(autouse=True)
 def _nobody_asks():
+    forget_written()  # what other tests of this process have written
     yield
     stopping.forget()
     forget_written()

@@ -19,6 +19,7 @@ LAYERS = [
     "plain_text",
     "errors",
     "numbers",
+    "identity",
     "interrupts",
     "core",
     "data",

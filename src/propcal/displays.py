@@ -107,7 +107,7 @@ class CalibrationByGroupDisplay(_AuditDisplay):
 
 
 class ForestDisplay(_AuditDisplay):
-    """Outcomes observed for each one expected, group by group.
+    """O/E ratio (observed over expected events), group by group.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class ForestDisplay(_AuditDisplay):
     ...     visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]]
     ... )
     >>> d.ax_.get_yticklabels()[0].get_text()
-    'everybody'
+    'All people'
     """
 
     _kind, _table = "forest", "groups"

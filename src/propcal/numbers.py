@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: one way to write each, and what differs between front ends as data."""
+"""Numbers in print: each is rounded once, from its exact value, and reads the same everywhere."""
 
 from __future__ import annotations
 
@@ -6,35 +6,31 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-SMALLEST_P = 1e-4  # below it no p-value is written out
+SMALLEST_P = 0.001  # smaller p-values are written as "< 0.001"
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a front end writes numbers.
+    """What differs between front ends; everything else about a number is the same in all of them.
 
     Attributes
     ----------
-    unknown, unknown_count : str
-        What stands for a number that is hidden or not known, and for such a number of people.
+    unknown : str
+        Stands for a number that is suppressed or not known.
     minus : str
-    signed_zero : bool
-        Whether a number that is rounded to zero keeps its sign.
     """
 
     unknown: str = "-"
-    unknown_count: str = "hidden"
     minus: str = "-"
-    signed_zero: bool = True
 
     def count(self, value: Any) -> str:
         """A number of people; weights may make it a fraction.
 
-        >>> IN_TEXT.count(12345), IN_TEXT.count(None), ON_PAGE.count(None), ON_PAGE.count(2.5)
-        ('12,345', 'hidden', '–', '2.5')
+        >>> IN_TEXT.count(12345), IN_TEXT.count(None), ON_PAGE.count(2.5)
+        ('12,345', '-', '2.5')
         """
         if not known(value):
-            return self.unknown_count
+            return self.unknown
         return f"{float(value):,.0f}" if float(value) == round(float(value)) else f"{float(value):,.1f}"
 
     def whole(self, value: Any) -> str:
@@ -46,17 +42,15 @@ class Style:
         return f"{float(value):,.0f}" if known(value) else self.unknown
 
     def decimal(self, value: Any, digits: int = 2, sign: str = "") -> str:
-        """A number with so many digits.
+        """A number with a fixed number of digits after the point; what rounds to zero has no sign.
 
-        >>> ON_PAGE.decimal(-0.126), ON_PAGE.decimal(0.5, 1, "+"), IN_TEXT.decimal(-0.0001, 3)
-        ('−0.13', '+0.5', '-0.000')
+        >>> ON_PAGE.decimal(-0.126), ON_PAGE.decimal(0.5, 1, "+"), IN_TEXT.decimal(-0.0001, 3, "+")
+        ('−0.13', '+0.5', '0.000')
         """
         if not known(value):
             return self.unknown
         text = f"{float(value):{sign}.{digits}f}"
-        if float(text) == 0 and not self.signed_zero:
-            return text.replace("-", "")
-        return text.replace("-", self.minus)
+        return text.lstrip("+-") if float(text) == 0 else text.replace("-", self.minus)
 
     def interval(self, low: Any, high: Any, digits: int = 2, sign: str = "") -> str:
         """From one number to another.
@@ -68,37 +62,43 @@ class Style:
             return self.unknown
         return f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
 
-    def per_100(self, value: Any, digits: int = 1) -> str:
-        """A rate as people in 100.
+    def percent(self, value: Any) -> str:
+        """A rate in percent; rates below 1 % have more digits.
 
-        >>> ON_PAGE.per_100(0.1234)
-        '12.3'
+        >>> IN_TEXT.percent(0.3649), IN_TEXT.percent(0.00437), IN_TEXT.percent(0), IN_TEXT.percent(1)
+        ('36.5 %', '0.44 %', '0.0 %', '100.0 %')
         """
-        return f"{100 * float(value):.{digits}f}" if known(value) else self.unknown
+        if not known(value):
+            return self.unknown
+        percent = 100 * float(value)
+        digits = 1 if percent == 0 or abs(percent) >= 0.995 else 2 if abs(percent) >= 0.0995 else 3
+        return f"{self.decimal(percent, digits)} %"
 
-    def percent(self, value: Any, digits: int = 1) -> str:
-        """A share in percent.
+    def points(self, value: Any, digits: int = 1) -> str:
+        """A difference of two rates, in percentage points.
 
-        >>> IN_TEXT.percent(0.1234)
-        '12.3 %'
+        >>> ON_PAGE.points(-0.0198)
+        '−2.0'
         """
-        return f"{self.per_100(value, digits)} %" if known(value) else self.unknown
+        return self.decimal(100 * float(value), digits, "+") if known(value) else self.unknown
 
     def p_value(self, value: Any) -> str:
         """A p-value in a table.
 
-        >>> ON_PAGE.p_value(0.0123), ON_PAGE.p_value(1e-9)
-        ('0.012', '< 0.0001')
+        >>> ON_PAGE.p_value(0.0284), ON_PAGE.p_value(1e-9), ON_PAGE.p_value(1)
+        ('0.028', '< 0.001', '> 0.999')
         """
         if not known(value):
             return self.unknown
-        return f"{float(value):.2g}" if float(value) >= SMALLEST_P else f"< {SMALLEST_P:.4f}"
+        if float(value) < SMALLEST_P:
+            return f"< {SMALLEST_P}"
+        return f"{float(value):.3f}" if float(value) <= 1 - SMALLEST_P else f"> {1 - SMALLEST_P}"
 
 
 IN_TEXT = Style()  # sentences and the terminal
-IN_NOTEBOOK = Style(unknown="", unknown_count="")
-ON_PAGE = Style(unknown="–", unknown_count="–", minus="−", signed_zero=False)
-IN_PAPER = Style(unknown="–", unknown_count="–")
+IN_NOTEBOOK = Style(unknown="")
+ON_PAGE = Style(unknown="–", minus="−")
+IN_PAPER = Style(unknown="–")
 
 
 def known(value: Any) -> bool:
@@ -111,7 +111,7 @@ def known(value: Any) -> bool:
 
 
 def trimmed(value: Any) -> str:
-    """A number of at most three digits after the point, without zeros at its end.
+    """A number with at most three digits after the point, without trailing zeros.
 
     >>> trimmed(0.25), trimmed(1.0)
     ('0.25', '1')
@@ -119,31 +119,58 @@ def trimmed(value: Any) -> str:
     return f"{float(value):.3f}".rstrip("0").rstrip(".") or "0"
 
 
-def percent_of(part: float, total: float, digits: int = 1) -> str:
+def risk_range(label: str) -> str:
+    """A range of scores, as tables write it, in words.
+
+    >>> risk_range("[0.2, 0.3)"), risk_range("[0.9, 1]"), risk_range("[0.005, 0.01)")
+    ('20-30 %', '90-100 %', '0.5-1 %')
+    """
+    try:
+        low, high = (float(part) for part in label.strip("[]()").split(","))
+    except ValueError:
+        return label
+    return f"{100 * low:.6g}-{100 * high:.6g} %"
+
+
+def percent_of(part: float, total: float) -> str:
     """A part of a total in percent.
 
     >>> percent_of(1, 8)
     '12.5 %'
     """
-    return f"{100 * part / total:.{digits}f} %"
+    return IN_TEXT.percent(part / total)
 
 
 def rough_percent(share: float) -> str:
     """A share that is itself an estimate.
 
     >>> rough_percent(0.123), rough_percent(0.001)
-    ('some 12 %', 'less than 1 %')
+    ('12 %', '1 %')
     """
-    return f"some {100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
+    return f"{max(100 * share, 1):.0f} %"
 
 
 def p_equals(value: float) -> str:
     """A p-value in a sentence.
 
     >>> p_equals(0.0123), p_equals(1e-9)
-    ('p = 0.012', 'p < 0.0001')
+    ('p = 0.012', 'p < 0.001')
     """
-    return f"p {'= ' if value >= SMALLEST_P else ''}{IN_TEXT.p_value(value)}"
+    text = IN_TEXT.p_value(value)
+    return f"p {text}" if text[0] in "<>" else f"p = {text}"
+
+
+def listed(parts: list[str], last: str = "and") -> str:
+    """A list within a sentence; semicolons where the parts have commas of their own.
+
+    >>> listed(["a", "b", "c"]), listed(["White, F", "Asian, M"]), listed(["a"])
+    ('a, b and c', 'White, F; and Asian, M', 'a')
+    """
+    if len(parts) < 2:
+        return "".join(parts)
+    if any("," in part for part in parts):
+        return f"{'; '.join(parts[:-1])}; {last} {parts[-1]}"
+    return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
 
 def noun(n: int, word: str) -> str:

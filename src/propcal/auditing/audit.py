@@ -1,9 +1,9 @@
-"""audit: is this score wrong, for whom, and is it noise?"""
+"""audit: is this score wrong, for whom, and by more than chance explains?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -16,7 +16,8 @@ from propcal.auditing.cell_counts import Counts
 from propcal.auditing.debiased import debiased
 from propcal.auditing.findings import AuditSettings, Findings, find
 from propcal.auditing.loss_intervals import losses
-from propcal.auditing.verdict import Verdict, notes_of, verdict_of
+from propcal.auditing.notes import notes_of
+from propcal.auditing.verdict import Verdict, verdict_of
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.grid import from_grid, to_grid
@@ -24,6 +25,7 @@ from propcal.core.groups.groups import Groups
 from propcal.core.reduction import rescored
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
+from propcal.identity import Identity
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,19 +35,22 @@ class Audit:
     Attributes
     ----------
     verdict : Verdict
-        `conclusion`, `text` and the `tests` behind them.
+        `conclusion`, `sentences` (together: `text`) and the `tests` behind them.
     losses : DataFrame
-        MC, PMC and DC loss (rows "mc", "pmc", "dc"): value, where it is attained, noise floor (median
-        and 95th percentile of a perfect score), p-value, interval.
+        MC, PMC and DC loss (rows "mc", "pmc", "dc"): value, where it is attained, what chance alone would
+        show (median and 95th percentile of a perfect score), p-value, interval.
     debiased : DataFrame
-        Mean squared gap ("mc"), and as a share of the rate ("pmc"), without what noise adds; `rms` is its
+        Mean squared gap ("mc"), and as a share of the rate ("pmc"), without what chance adds; `rms` is its
         root, `low` and `high` the interval of that.
     categories, groups : DataFrame
-        One row for each group within each bin, and for each group. `finding` says what can be told.
+        One row for each cell (a group within a bin), and for each group. `finding` is the result; `label` is
+        what people call the group.
     curves, net_benefit, distribution : DataFrame
         Smooth calibration curve, decision curve and histogram of the scores of each group.
     notes : tuple of str
     settings : dict
+    identity : Identity
+        What the score, the outcome and the people are called, and where the data are from.
     """
 
     verdict: Verdict
@@ -58,7 +63,13 @@ class Audit:
     distribution: pd.DataFrame
     notes: tuple[str, ...]
     settings: dict[str, Any]
+    identity: Identity = field(default_factory=Identity)
     _counts: Counts | None = field(default=None, repr=False)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What people call each group, by its name in the tables."""
+        return dict(zip(self.groups["group"], self.groups["label"]))
 
     def to_frame(self, kind: str = "categories") -> pd.DataFrame:
         """One of the tables by name, such as "categories" or "groups"."""
@@ -171,6 +182,8 @@ def audit(
     groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 30,
+    min_group: int = 50,
+    min_events: int = 10,
     sample_weight: Any = None,
     weight_kind: str = "auto",
     cluster: Any = None,
@@ -178,8 +191,15 @@ def audit(
     n_draws: int = 1000,
     random_state: Any = 0,
     progress: Callable[[int, int], None] | None = None,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
+    unit: str = "",
+    score_name: str = "",
+    outcome_name: str = "",
+    title: str = "",
+    source: str = "",
+    period: str = "",
 ) -> Audit:
-    """Is this score wrong, for whom, and is it noise?
+    """Is this score wrong, for whom, and by more than chance explains?
 
     Parameters
     ----------
@@ -191,9 +211,13 @@ def audit(
     sensitive_features : data frame, series or array with n rows, optional
         The attributes that define the groups; None is one group, everybody.
     alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share
-        As for `pmc_loss`: tolerance, smallest share of a group, floor on the rate, bins, groups, size rule.
+        As for `pmc_loss`: tolerance, smallest share of a group for losses and risk ranges, floor on the
+        rate, bins, groups, size rule of cells.
     min_people : int, default=30
-        A category or group with fewer people is "insufficient data".
+        A cell (a group within a bin) with fewer people is not judged.
+    min_group, min_events : int, default=50, 10
+        A group is tested if it has at least so many people, and at least so many events and non-events are
+        expected. Groups that you name with a condition (`Groups(where=...)`) are always shown.
     sample_weight : array-like of shape (n,), optional
         Whole numbers are frequencies, others survey weights.
     weight_kind : "auto", "frequency" or "survey", default="auto"
@@ -204,11 +228,19 @@ def audit(
     correction : Correction or fitted PMCBoost or MCBoost, optional
         Audit what it makes of the score. The audit says so if it was fitted to these very people.
     n_draws : int, default=1000
-        Outcomes drawn under a perfect score, for noise floors and the test of the categories.
+        Data sets drawn from the score itself, to see what chance alone would show.
     random_state : int or Generator, default=0
         Seed; the same seed gives the same audit.
     progress : callable, optional
         Called with the number of groups done and the number of all groups.
+    labels : dict, optional
+        Names of levels for people to read: ``{"sex": {"F": "women", "M": "men"}}``.
+    unit : str, optional
+        Plural noun for those who are scored, such as "patients". The default is "people", or "visits" with
+        `cluster`.
+    score_name, outcome_name, title, source, period : str, optional
+        What the score and the outcome are called, the title of reports, where the data are from, and the
+        time they cover.
 
     Returns
     -------
@@ -220,7 +252,7 @@ def audit(
     >>> visits = make_ed_visits(20_000, seed=1)
     >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]])
     >>> a.verdict.conclusion
-    'within noise'
+    'no miscalibration found'
     """
     rule = AuditSettings(
         alpha=alpha,
@@ -233,19 +265,26 @@ def audit(
         groups=groups,
         min_share=min_share,
         min_people=min_people,
+        min_group=min_group,
+        min_events=min_events,
         n_draws=n_draws,
         random_state=random_state,
         weight_kind=weight_kind,
     )
+    identity = Identity(title, score_name, outcome_name, unit, labels or {}, source, period)
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
-    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress))
+    return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity)
 
 
-def assemble(found: Findings) -> Audit:
+def assemble(found: Findings, identity: Identity) -> Audit:
     """Put what was measured into tables and words."""
     rule = found.rule
-    groups = frames.groups_frame(found.profiles, found.tests)
+    if not identity.unit:
+        repeated = found.everybody.sample.n_clusters > 0
+        identity = replace(identity, unit="visits" if repeated else "people")
+    groups = frames.groups_frame(found, identity)
+    labels = dict(zip(groups["group"], groups["label"]))
     categories = frames.categories_frame(
         found.table,
         found.noise,
@@ -256,18 +295,32 @@ def assemble(found: Findings) -> Audit:
     )
     return Audit(
         verdict=verdict_of(
-            found.tests, groups, categories, untested=found.untested, min_people=rule.min_people
+            found.tests,
+            groups,
+            categories,
+            identity,
+            untested=found.untested,
+            too_small=too_small(rule, identity),
         ),
-        losses=frames.losses_frame(losses(found.table, found.noise, rule.rho)),
+        losses=frames.losses_frame(losses(found.table, found.noise, rule.rho, labels=labels)),
         debiased=frames.debiased_frame(debiased(found.table, found.noise, rule.rho)),
         categories=categories,
         groups=groups,
         curves=frames.stacked(found.profiles, "curve"),
         net_benefit=frames.stacked(found.profiles, "thresholds"),
         distribution=frames.stacked(found.profiles, "bars"),
-        notes=notes_of(found),
+        notes=notes_of(found, identity),
         settings=settings_of(found),
+        identity=identity,
         _counts=Counts.of(found),
+    )
+
+
+def too_small(rule: AuditSettings, identity: Identity) -> str:
+    """Which groups are too small to be tested."""
+    return (
+        f"fewer than {rule.min_group} {identity.unit}, or fewer than {rule.min_events} expected events or "
+        "non-events"
     )
 
 
@@ -340,6 +393,8 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "edges": from_grid(found.table.bins.edges).round(9).tolist(),
         "min_share": float(found.min_share),
         "min_people": int(rule.min_people),
+        "min_group": int(rule.min_group),
+        "min_events": int(rule.min_events),
         "n_draws": int(rule.n_draws),
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
         "weights": "frequency" if atoms.frequencies else "survey",

@@ -12,13 +12,16 @@ from scipy.stats import norm
 
 from propcal.auditing.chance import Chance
 from propcal.auditing.debiased import Debiased
-from propcal.auditing.finding_names import INSUFFICIENT, LEFT_OUT, TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
-from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, CalibrationTest
+from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.findings import Findings
+from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, SLOPE, CalibrationTest
 from propcal.auditing.intervals import CONFIDENCE, wilson_interval
 from propcal.auditing.loss_intervals import Limits, Loss
 from propcal.auditing.profile import MEASURES, Profile
 from propcal.core.categories import Categories
 from propcal.core.criterion import proportional
+from propcal.core.groups.labels import group_labels
+from propcal.identity import Identity
 
 POWER = 0.8
 
@@ -48,7 +51,7 @@ def categories_frame(
     reason = np.select(
         [people < min_people, table.share[g, j] < min_share],
         [f"fewer than {min_people} people", f"share below {min_share:.2g} of all"],
-        f"as good as fewer than {min_people} people",  # many rows are of the same ones
+        f"worth fewer than {min_people} independent people",  # repeat visits
     )
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
     labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
@@ -77,7 +80,7 @@ def categories_frame(
 def _finding(eligible: Any, low: Any, high: Any) -> Any:
     """What the limits of the gap say; without limits nothing was tested."""
     cases = [~eligible, np.isnan(low), low > 0, high < 0]
-    return np.select(cases, [INSUFFICIENT, UNTESTED, TOO_LOW, TOO_HIGH], WITHIN)
+    return np.select(cases, [NOT_ENOUGH, UNTESTED, TOO_LOW, TOO_HIGH], CHANCE)
 
 
 def detectable(n_tests: int) -> float:
@@ -85,25 +88,39 @@ def detectable(n_tests: int) -> float:
     return float(norm.ppf(1 - SIGNIFICANCE / (2 * max(n_tests, 1))) + norm.ppf(POWER))
 
 
-def groups_frame(profiles: Sequence[Profile], tests: Sequence[CalibrationTest]) -> pd.DataFrame:
-    """One row a group: everybody, the groups that count, those left out."""
-    by_name = {test.test: test for test in tests if test.test != CATEGORIES}
-    return pd.DataFrame([_group_row(profile, by_name, len(tests)) for profile in profiles])
+def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
+    """One row a group: everybody, the groups that count, those that are not tested."""
+    by_name = {test.test: test for test in found.tests if test.test not in (CATEGORIES, SLOPE)}
+    labels = group_labels(
+        [profile.size.group for profile in found.profiles],
+        found.atoms.patterns,
+        identity.labels,
+        everyone=identity.everyone,
+    )
+    rows = [
+        _group_row(profile, label, found.distinct, by_name, len(found.tests))
+        for profile, label in zip(found.profiles, labels)
+    ]
+    return pd.DataFrame(rows)
 
 
-def _group_row(profile: Profile, tests: dict[str, CalibrationTest], n_tests: int) -> dict[str, Any]:
+def _group_row(
+    profile: Profile, label: str, rank: dict[str, int], tests: dict[str, CalibrationTest], n_tests: int
+) -> dict[str, Any]:
     size, sample = profile.size, profile.sample
     test = tests.get(size.group.name) if not size.left_out else None
-    spread = sample.error(1 - sample.score, -sample.score) if profile.enough else np.nan
+    spread = profile.count_error if profile.measured else np.nan
     empty = sample.total <= 0
     row: dict[str, Any] = {
         "group": size.group.name,
+        "label": label,
         "people": size.people,
         "share": size.share,
         "kept": not size.left_out,
-        "reason": size.left_out,
+        "reason": size.left_out or profile.too_few,
         "missing": any(level is None for _, level in size.group.conditions),
         "finding": group_finding(profile, test, tested=bool(tests)),
+        "rank": rank.get(size.group.name, 0) if not size.left_out else 0,
         "p_value": test.adjusted_p if test is not None else np.nan,
         "positives": sample.observed,
         "outcome_rate": np.nan if empty else sample.observed / sample.total,
@@ -119,10 +136,10 @@ def group_finding(profile: Profile, test: CalibrationTest | None, *, tested: boo
     """What can be said of a group as a whole."""
     if profile.size.left_out:
         return LEFT_OUT
-    if test is None:  # too few people, or all of its rows are of the same few
-        return INSUFFICIENT if not profile.enough or tested else UNTESTED
+    if test is None:  # too few people, or too few different ones behind many rows
+        return NOT_ENOUGH if profile.too_few or tested else UNTESTED
     if not test.rejected:
-        return WITHIN
+        return CHANCE
     return TOO_LOW if test.statistic > 0 else TOO_HIGH
 
 

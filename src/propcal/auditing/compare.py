@@ -13,9 +13,9 @@ import pandas as pd
 from propcal.auditing.audit import Audit, assemble
 from propcal.auditing.findings import AuditSettings, Findings, find
 from propcal.auditing.measure_names import LOSSES
+from propcal.auditing.notes import fitting_note
 from propcal.auditing.paired import loss_difference, mean_square_difference, person_differences
 from propcal.auditing.sample import Sample
-from propcal.auditing.verdict import fitting_note
 from propcal.core.atoms import Atoms
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, from_grid, to_grid
@@ -23,7 +23,9 @@ from propcal.core.groups.collection import membership
 from propcal.core.reduction import numbered, rescored
 from propcal.data.rows_to_atoms import rows_of_scores
 from propcal.errors import InputError
+from propcal.identity import Identity
 
+IDENTITY = ("title", "score_name", "outcome_name", "unit", "labels", "source", "period")
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 
 
@@ -129,7 +131,7 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Audit several scores of the same people, and say how far they differ beyond noise.
+    """Audit several scores of the same people, and say by how much they differ.
 
     Parameters
     ----------
@@ -153,9 +155,12 @@ def compare(
     >>> scores = {"rate": visits.admitted.mean() + 0 * visits.true_risk, "risk": visits.true_risk}
     >>> c = compare(scores, visits.admitted, sensitive_features=visits[["race", "gender"]])
     >>> brier = c.differences.query("measure == 'brier' and group == 'everybody'").iloc[0]
-    >>> bool(brier.high < 0)  # the true risk has a lower Brier score, beyond noise
+    >>> bool(brier.high < 0)  # the true risk has a lower Brier score
     True
     """
+    identity = Identity(
+        **{name.removesuffix("_name"): settings.pop(name) for name in IDENTITY if name in settings}
+    )
     rule = AuditSettings(**settings)
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise InputError(
@@ -179,7 +184,7 @@ def compare(
         for row in _differences(name, joint, values[names[0]], values[name], found[names[0]], found[name])
     ]
     return Comparison(
-        audits={name: assemble(findings) for name, findings in found.items()},
+        audits={name: assemble(findings, identity) for name, findings in found.items()},
         differences=pd.DataFrame(rows, columns=list(COLUMNS)),
         notes=_notes(names, fitted),
     )
@@ -248,7 +253,7 @@ def _differences(
         yield (name, measure, "all categories", *loss_difference(i, a, b))
     for place, measure in enumerate(("mc_mean_square", "pmc_mean_square")):
         yield (name, measure, "all categories", *mean_square_difference(place, joint, (base, other), (a, b)))
-    groups = [profile.size.group for profile in a.profiles if profile.enough and not profile.size.left_out]
+    groups = [profile.size.group for profile in a.profiles if profile.measured and not profile.size.left_out]
     inside = membership(groups, joint.patterns)
     for group, members in zip(groups, inside):
         rows = members[joint.pattern_index()]
@@ -261,7 +266,8 @@ def _differences(
 def _notes(names: list[str], fitted: dict[str, bool | None]) -> tuple[str, ...]:
     notes = [fitting_note(known, name) for name, known in fitted.items() if known is not None]
     notes.append(
-        f"Differences are from {names[0]}; an interval that holds 0 says that noise may explain it. Those of "
-        "MC, PMC and DC loss are cautious: a maximum over categories is known that poorly."
+        f"Differences are relative to {names[0]}. If an interval includes 0, chance may explain the "
+        "difference. Intervals for the differences in MC, PMC and DC loss are wide, because a maximum over "
+        "many cells is known only roughly."
     )
     return tuple(notes)

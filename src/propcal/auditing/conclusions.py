@@ -1,4 +1,4 @@
-"""Conclusions: what the tables of an audit come to, in numbers; each front end puts them into words."""
+"""Conclusions: what the tables of an audit come to, in numbers; `verdict` puts them into words."""
 
 from __future__ import annotations
 
@@ -8,39 +8,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, WITHIN
-from propcal.auditing.hypothesis_tests import CATEGORIES
-from propcal.core.grid import FloatArray
+from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
+from propcal.auditing.hypothesis_tests import CATEGORIES, SLOPE
 
 
 @dataclass(frozen=True)
-class WrongGroup:
-    """A group for whom the score is wrong; numbers may be hidden, which is NaN."""
+class JudgedGroup:
+    """A group, its rates and its O/E ratio; suppressed numbers are NaN."""
 
-    name: str
+    label: str
+    finding: str
     mean_score: float
     outcome_rate: float
-    observed_expected: float
     positives: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
 
 
 @dataclass(frozen=True)
-class Direction:
-    """Everybody for whom the score errs in one direction, the largest error first, hidden ones last.
+class WorstCell:
+    """The cell whose gap is the most significant; `beyond` says whether chance is ruled out."""
 
-    An error is larger as a ratio of outcomes to expected ones, or as a difference of their rates.
-    """
-
-    finding: str
-    by_ratio: tuple[WrongGroup, ...]
-    by_rate: tuple[WrongGroup, ...]
-
-
-@dataclass(frozen=True)
-class Place:
-    """The category whose gap stands out most; `beyond` says whether noise is ruled out."""
-
-    group: str
+    label: str
     bin: str
     mean_score: float
     outcome_rate: float
@@ -49,120 +39,133 @@ class Place:
 
 @dataclass(frozen=True)
 class Unnoticed:
-    """The largest error of a group that could have gone unnoticed, as a share of the expected number."""
+    """The largest relative error of a group that could have gone unnoticed."""
 
-    group: str
+    label: str
     share: float
 
 
 @dataclass(frozen=True)
 class Conclusions:
-    """What there is to say of an audit.
+    """What there is to say about an audit.
 
     Attributes
     ----------
     people : int or None
-        How many were audited; None if that is hidden.
-    groups : int
-        Groups, those left out too, without everybody.
-    tested : int
-        Groups that were tested, everybody among them.
-    left_out : int
-        Groups that are listed but not judged.
-    categories, untold : int
-        Categories, and how many of them have too few people to say.
-    together : str
-        What was found of everybody.
+        How many were audited; None if that is suppressed.
+    everybody : JudgedGroup
+    slope : tuple of float
+        Calibration slope of everybody with its interval.
+    slope_rejected, gap_rejected : bool
+        Whether the slope differs from 1, and whether the largest gap of all cells exceeds chance.
     smallest_p : float
-        Corrected for the number of tests; NaN if there is none.
-    gap_rejected : bool
-        Whether the largest gap of all categories is beyond noise.
-    directions : tuple of Direction
-        Too high, too low; those that concern nobody are left out.
-    worst : Place or None
+        Adjusted for the number of tests; NaN if there is none.
+    named : tuple of JudgedGroup
+        Subgroups that are wrong beyond the overall error and beyond broader subgroups, broadest first.
+    others : int
+        Further subgroups that are too high or too low, which those named explain.
+    exempt : tuple of JudgedGroup
+        Subgroups without an error of their own although everybody has one, the largest first.
+    tested, left_out : int
+        Subgroups that were tested, and that are shown but not tested.
+    cells, unjudged_cells : int
+        Cells, and how many of them do not have enough data.
+    worst : WorstCell or None
     unnoticed : Unnoticed or None
-        Among the groups within noise.
+        Among the subgroups (or everybody) whose error could be chance.
     """
 
     people: int | None
-    groups: int
+    everybody: JudgedGroup
+    slope: tuple[float, float, float]
+    slope_rejected: bool
+    gap_rejected: bool
+    smallest_p: float
+    named: tuple[JudgedGroup, ...]
+    others: int
+    exempt: tuple[JudgedGroup, ...]
     tested: int
     left_out: int
-    categories: int
-    untold: int
-    together: str
-    smallest_p: float
-    gap_rejected: bool
-    directions: tuple[Direction, ...]
-    worst: Place | None
+    cells: int
+    unjudged_cells: int
+    worst: WorstCell | None
     unnoticed: Unnoticed | None
 
     @classmethod
     def of(cls, tests: pd.DataFrame, groups: pd.DataFrame, categories: pd.DataFrame) -> Conclusions:
-        """Draw them from the tables; numbers in these may be hidden."""
-        of_categories = tests["test"] == CATEGORIES
-        people = groups["people"].iloc[0]
-        directions = (_direction(groups, finding) for finding in (TOO_HIGH, TOO_LOW))
+        """Draw them from the tables; numbers in these may be suppressed."""
+        everybody, subgroups = groups.iloc[0], groups.iloc[1:]
+        people = everybody["people"]
+        wrong = subgroups["finding"].isin([TOO_HIGH, TOO_LOW])
+        ranked = subgroups[subgroups["rank"] > 0].sort_values("rank", kind="stable")
+        rejected = set(tests["test"][tests["rejected"].astype(bool)])
+        subgroup_tests = ~tests["test"].isin([CATEGORIES, SLOPE, everybody["group"]])
         return cls(
             people=None if people is None else int(people),
-            groups=len(groups) - 1,
-            tested=int((~of_categories).sum()),
-            left_out=int((~groups["kept"].astype(bool)).sum()),
-            categories=len(categories),
-            untold=int((~categories["eligible"].astype(bool)).sum()),
-            together=str(groups["finding"].iloc[0]),
+            everybody=_judged(everybody),
+            slope=tuple(float(everybody[f"slope{end}"]) for end in ("", "_low", "_high")),  # type: ignore[arg-type]
+            slope_rejected=SLOPE in rejected,
+            gap_rejected=CATEGORIES in rejected,
             smallest_p=float(tests["adjusted_p"].min()),
-            gap_rejected=bool(tests["rejected"][of_categories].any()),
-            directions=tuple(direction for direction in directions if direction.by_rate),
-            worst=_worst(categories),
+            named=tuple(_judged(row) for _, row in ranked.iterrows()),
+            others=int(wrong.sum()) - len(ranked),
+            exempt=_exempt(everybody, subgroups),
+            tested=int(subgroup_tests.sum()),
+            left_out=int((~subgroups["kept"].astype(bool)).sum()),
+            cells=len(categories),
+            unjudged_cells=int((~categories["eligible"].astype(bool)).sum()),
+            worst=_worst(categories, dict(zip(groups["group"], groups["label"]))),
             unnoticed=_unnoticed(groups),
         )
 
 
-def _direction(groups: pd.DataFrame, finding: str) -> Direction:
-    chosen = groups[groups["finding"] == finding]
-    found = [
-        WrongGroup(
-            name=row["group"],
-            mean_score=row["mean_score"],
-            outcome_rate=row["outcome_rate"],
-            observed_expected=row["observed_expected"],
-            positives=row["positives"],
-        )
-        for row in chosen.to_dict("records")
-    ]
-    ratio = chosen["observed_expected"].to_numpy(dtype=np.float64)
-    off = np.abs(np.log(np.clip(ratio, 1e-3, 1e3)))  # not known also if nothing was expected
-    gap = (chosen["outcome_rate"] - chosen["mean_score"]).abs().to_numpy(dtype=np.float64)
-    return Direction(finding, _largest_first(found, off), _largest_first(found, gap))
+def _judged(row: Any) -> JudgedGroup:
+    return JudgedGroup(
+        label=row["label"],
+        finding=row["finding"],
+        mean_score=row["mean_score"],
+        outcome_rate=row["outcome_rate"],
+        positives=row["positives"],
+        ratio=row["observed_expected"],
+        ratio_low=row["observed_expected_low"],
+        ratio_high=row["observed_expected_high"],
+    )
 
 
-def _largest_first(found: list[WrongGroup], size: FloatArray) -> tuple[WrongGroup, ...]:
-    order = np.argsort(np.where(np.isnan(size), np.inf, -size), kind="stable")
-    return tuple(found[i] for i in order)
+def _exempt(everybody: Any, subgroups: pd.DataFrame) -> tuple[JudgedGroup, ...]:
+    """Tested subgroups whose interval holds 1 and excludes the O/E ratio of everybody."""
+    if everybody["finding"] not in (TOO_HIGH, TOO_LOW) or not np.isfinite(everybody["observed_expected"]):
+        return ()
+    low, high = subgroups["observed_expected_low"], subgroups["observed_expected_high"]
+    overall = everybody["observed_expected"]
+    free = (low <= 1) & (high >= 1) & ((low > overall) | (high < overall))
+    chosen = subgroups[free & (subgroups["finding"] == CHANCE)]
+    ordered = chosen.sort_values("share", ascending=False, kind="stable")
+    return tuple(_judged(row) for _, row in ordered.iterrows())
 
 
 def worst_categories(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
-    """Eligible categories: those surely wrong first, then by their gap as a share of the detectable one."""
+    """Cells with enough data: surely wrong ones first, then by their gap relative to the detectable one."""
     eligible = categories[categories["eligible"] & categories["gap"].notna()]
     sure = (eligible["low"] > 0) | (eligible["high"] < 0)
     ranked = eligible.assign(beyond=sure, relative=(eligible["gap"].abs() / eligible["detectable_gap"]))
-    ranked = ranked.fillna({"relative": ranked["gap"].abs()})  # no noise known: by the gap itself
+    ranked = ranked.fillna({"relative": ranked["gap"].abs()})  # by the gap itself if chance is not known
     return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
 
 
-def _worst(categories: pd.DataFrame) -> Place | None:
+def _worst(categories: pd.DataFrame, labels: dict[str, str]) -> WorstCell | None:
     worst = worst_categories(categories, 1)
     if worst.empty:
         return None
     row: Any = worst.iloc[0]
-    return Place(row["group"], row["bin"], row["mean_score"], row["outcome_rate"], bool(row["beyond"]))
+    label = labels.get(row["group"], row["group"])
+    return WorstCell(label, row["bin"], row["mean_score"], row["outcome_rate"], bool(row["beyond"]))
 
 
 def _unnoticed(groups: pd.DataFrame) -> Unnoticed | None:
-    tested = groups[groups["finding"] == WITHIN]
+    tested = groups[groups["finding"] == CHANCE]
     error = tested["detectable_error"].to_numpy(dtype=np.float64)
     if not np.isfinite(error).any():
         return None
     worst = int(np.nanargmax(error))
-    return Unnoticed(tested["group"].iloc[worst], float(error[worst]))
+    return Unnoticed(tested["label"].iloc[worst], float(error[worst]))

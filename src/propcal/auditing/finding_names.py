@@ -1,18 +1,15 @@
-"""What an audit can find: of the score as a whole, of a group, of a category."""
+"""What an audit can find: of the score as a whole, of a group, of a cell."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# Of the score; the last three also of a group or a category.
-BEYOND, WITHIN, INSUFFICIENT, UNTESTED = (
-    "miscalibrated beyond noise",
-    "within noise",
-    "insufficient data",
-    "not tested",
-)
-# Of a group or a category, and of a group that is listed only.
-TOO_LOW, TOO_HIGH, LEFT_OUT = "too low", "too high", "left out"
+# Conclusions on the score as a whole.
+MISCALIBRATED, NONE_FOUND = "miscalibrated", "no miscalibration found"
+# Both of the score and of a group or a cell.
+NOT_ENOUGH, UNTESTED = "not enough data", "not tested"
+# Findings on a group or a cell; the last one on groups that are listed without a test.
+TOO_LOW, TOO_HIGH, CHANCE, LEFT_OUT = "too low", "too high", "could be chance", "shown but not tested"
 
 
 class Headline(NamedTuple):
@@ -23,8 +20,8 @@ class Headline(NamedTuple):
 
 
 HEADLINES = {
-    BEYOND: Headline("wrong", "Wrong for some, beyond chance"),
-    WITHIN: Headline("noise", "No error found beyond chance"),
-    INSUFFICIENT: Headline("few", "Too few people to say"),
+    MISCALIBRATED: Headline("wrong", "Miscalibrated"),
+    NONE_FOUND: Headline("noise", "No miscalibration found"),
+    NOT_ENOUGH: Headline("few", "Not enough data to judge"),
     UNTESTED: Headline("few", "Not tested"),
 }

@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.chance import Chance, rows_per_person, score_cells
+from propcal.auditing.broadest_first import distinct_groups
+from propcal.auditing.chance import Chance, ScoreCells, rows_per_person, score_cells
 from propcal.auditing.hypothesis_tests import (
+    SLOPE,
     CalibrationTest,
     category_p_value,
     clustered_p_value,
     combine,
     group_p_value,
+    slope_test,
 )
-from propcal.auditing.profile import Profile, audited_groups, profiles
+from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
@@ -32,6 +35,8 @@ class AuditSettings(CategoryRule):
     """How to audit; see `propcal.audit` for what each argument means."""
 
     min_people: int = 30
+    min_group: int = 50
+    min_events: int = 10
     n_draws: int = 1000
     random_state: Any = 0
     weight_kind: str = "auto"
@@ -40,6 +45,8 @@ class AuditSettings(CategoryRule):
         check_choice("weight_kind", self.weight_kind, ("auto", "frequency", "survey"))
         if isinstance(self.random_state, (int, np.integer)):
             check_number("random_state", self.random_state, at_least=0, whole=True)
+        check_number("min_group", self.min_group, at_least=1, whole=True)
+        check_number("min_events", self.min_events, at_least=0, whole=True)
         check_number("n_draws", self.n_draws, at_least=100, at_most=1_000_000, whole=True)
         self.words()  # checks its own arguments
 
@@ -48,10 +55,11 @@ class AuditSettings(CategoryRule):
 class Findings:
     """What was measured, of whom, and by which rule.
 
-    `untested` says why there are no tests (empty if there are), `min_share` from which share a category
-    counts, `fitted_on_these` whether the score was corrected by what was fitted to these people (None: it
-    was not corrected), `rows` how many rows whole weights were counted up from (0: nobody was weighted),
-    `rows_per_person` the most rows that people of any one pattern and bin have on average.
+    `distinct` numbers the groups to name, the broadest first. `untested` says why there are no tests (empty
+    if there are), `min_share` from which share a cell counts, `fitted_on_these` whether the score was
+    corrected by something fitted to these people (None: it was not corrected), `rows` how many rows whole
+    weights were counted up from (0: nobody was weighted), `rows_per_person` the most rows that people of any
+    one pattern and bin have on average.
     """
 
     rule: AuditSettings
@@ -60,6 +68,7 @@ class Findings:
     noise: Chance
     profiles: list[Profile]
     tests: list[CalibrationTest]
+    distinct: dict[str, int]
     untested: str
     min_share: float
     fitted_on_these: bool | None
@@ -86,16 +95,25 @@ def find(
     table = rule.table(bare, or_everybody=True)
     noise = Chance.of(atoms, table, rule.n_draws, rng)
     table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
-    sizes = audited_groups(bare, table.collection)
-    measured = profiles(atoms, sizes, min_people=rule.min_people, rng=rng, progress=progress)
+    measured = profiles(
+        atoms,
+        audited_groups(bare, rule.words()),
+        judged=JudgedGroups(rule.min_group, rule.min_events),
+        min_people=rule.min_people,
+        rng=rng,
+        progress=progress,
+    )
     untested = _untested(bare, measured[0])
+    cells = score_cells(bare, table.bins)
+    tests = [] if untested else _tests(bare, cells, table, noise, measured)
     return Findings(
         rule=rule,
         atoms=bare,
         table=table,
         noise=noise,
         profiles=measured,
-        tests=[] if untested else _tests(bare, table, noise, measured),
+        tests=tests,
+        distinct=distinct_groups(cells, bare.patterns, measured, tests),
         untested=untested,
         min_share=rule.share_of(table.bins),
         fitted_on_these=fitted_on_these,
@@ -120,20 +138,24 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
 
 
 def _tests(
-    atoms: Atoms, table: Categories, noise: Chance, measured: Sequence[Profile]
+    atoms: Atoms, cells: ScoreCells, table: Categories, noise: Chance, measured: Sequence[Profile]
 ) -> list[CalibrationTest]:
-    """Test every group that counts and has enough people, and the categories."""
-    chosen = [profile for profile in measured if profile.enough and not profile.size.left_out]
+    """Test every group that is large enough, the slope of everybody, and the cells."""
+    everybody = measured[0]
+    chosen = [profile for profile in measured if not profile.too_few and not profile.size.left_out]
     if any(profile.size.people == atoms.n_people for profile in chosen[1:]):
         chosen = chosen[1:]  # a group of everybody is tested once
-    cells = score_cells(atoms, table.bins)
     inside = membership([profile.size.group for profile in chosen], atoms.patterns)
     found = [
-        group_p_value(cells, members[cells.pattern], profile.sample.observed)
-        if profile.sample.cluster is None
-        else clustered_p_value(profile.sample)
+        (
+            profile.size.group.name,
+            group_p_value(cells, members[cells.pattern], profile.sample.observed)
+            if profile.sample.cluster is None
+            else clustered_p_value(profile.sample),
+        )
         for profile, members in zip(chosen, inside)
     ]
-    known = [i for i, (_, p) in enumerate(found) if not np.isnan(p)]
-    names = [chosen[i].size.group.name for i in known]
-    return combine(names, [found[i] for i in known], category_p_value(table, noise))
+    if not everybody.too_few:
+        found.append((SLOPE, slope_test(everybody.sample, everybody.measures["intercept"].value)))
+    found = [(name, test) for name, test in found if not np.isnan(test[1])]
+    return combine([name for name, _ in found], [test for _, test in found], category_p_value(table, noise))

@@ -1,9 +1,9 @@
-"""Tests of whether the score is perfect, combined so that chance rarely passes for an error.
+"""Tests of whether the score is calibrated, adjusted so that at most 5 % of calibrated scores fail.
 
-Each group's observed number of outcomes is compared with what its scores expect, and the largest
-gap of all categories, in standard errors, with what chance gives. Half of the 5 % goes to the
-groups (Holm's way among them), half to the categories; where one half is used up in finding
-something, the other gets all of it.
+Each group's number of events is compared with the number that its scores expect, the calibration slope of
+everybody with 1, and the largest gap of all cells, in standard errors, with what chance gives. The groups and
+the slope form one family of tests (Holm's adjustment), the cells another. Each family is tested at 2.5 %; if
+one of them rejects, the other is tested at 5 %.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from propcal.auditing.chance import Chance, ScoreCells
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.categories import Categories
 from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.logistic import expit
 
 SIGNIFICANCE = 0.05
 SMALL_VARIANCE = 25.0  # of the number of outcomes, below which its distribution is computed exactly
 CATEGORIES = "largest gap of all categories"
+SLOPE = "calibration slope of everybody"
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,32 @@ def clustered_p_value(sample: Sample) -> tuple[float, float]:
     error = sample.error(1 - sample.score, -sample.score)
     z = (sample.observed - sample.expected) / error if error > 0 else 0.0
     return float(z), float(2 * t.sf(abs(z), sample.n_clusters - 1))
+
+
+def slope_test(sample: Sample, intercept: float) -> tuple[float, float]:
+    """Score test of a calibration slope of 1, allowing for an error of the level (`intercept`, in log-odds).
+
+    Returns the statistic in standard errors, negative if predictions are too extreme, and its p-value.
+    People with a score of exactly 0 or 1 are left out: they have no log-odds.
+    """
+    inside = (sample.score > 0) & (sample.score < 1)
+    if not np.isfinite(intercept) or not inside.any():
+        return float("nan"), float("nan")
+    expected = np.where(inside, expit(sample.x + intercept), 0.0)
+    spread = expected * (1 - expected)
+    centre = float(np.sum(sample.weight * spread * sample.x) / np.sum(sample.weight * spread))
+    distance = np.where(inside, sample.x - centre, 0.0)
+    one, zero = distance * (1 - expected), -distance * expected
+    total = float(np.sum(sample.positives * one + sample.negatives * zero))
+    if sample.cluster is None:
+        error = float(np.sqrt(np.sum(sample.weight_sq * spread * distance**2)))
+        z = total / error if error > 0 else 0.0
+        return z, float(2 * norm.sf(abs(z)))
+    if sample.n_clusters < FEWEST_CLUSTERS:
+        return float("nan"), float("nan")
+    error = sample.error(one, zero)
+    z = total / error if error > 0 else 0.0
+    return z, float(2 * t.sf(abs(z), sample.n_clusters - 1))
 
 
 def category_p_value(table: Categories, noise: Chance) -> tuple[float, float]:

@@ -7,7 +7,7 @@ for all of them at once, and the maximum lies between the largest lower and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from propcal.core.categories import Categories
 from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.core.losses import largest_log_ratio
+from propcal.numbers import risk_range
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,19 @@ def _ratio_limits(limits: Limits, eligible: BoolArray, rho: float) -> tuple[floa
     return least, most
 
 
-def losses(table: Categories, noise: Chance, rho: float, *, confidence: float = CONFIDENCE) -> list[Loss]:
-    """MC, PMC and DC loss over the eligible categories."""
+def losses(
+    table: Categories,
+    noise: Chance,
+    rho: float,
+    *,
+    confidence: float = CONFIDENCE,
+    labels: Mapping[str, str] | None = None,
+) -> list[Loss]:
+    """MC, PMC and DC loss over the eligible categories; `labels` are what people call the groups."""
     chosen = table.eligible
     if not chosen.any():
         nothing = float("nan")
-        return [Loss(name, nothing, "no category is large enough", *[nothing] * 5) for name in LOSSES]
+        return [Loss(name, nothing, "no cell has enough data", *[nothing] * 5) for name in LOSSES]
     values = loss_values(table.outcome_rate, table.mean_score, chosen, rho)
     floors = loss_values(noise.rates, table.mean_score, chosen, rho)
     limits = Limits.of(table, noise, confidence)
@@ -86,7 +94,7 @@ def losses(table: Categories, noise: Chance, rho: float, *, confidence: float = 
     criteria = (multicalibration(), proportional(rho))
     ends = [_gap_limits(limits, score, criterion) for criterion in criteria]
     ends.append(_ratio_limits(limits, chosen, rho))
-    places = _where(table, rho)
+    places = _where(table, rho, labels or {})
     return [
         Loss(name, float(values[i]), places[i], *_floor(floors[..., i], float(values[i])), *ends[i])
         for i, name in enumerate(LOSSES)
@@ -145,7 +153,7 @@ def _furthest_apart(rows: IntArray, bins: IntArray, log_rate: FloatArray) -> tup
     return pair
 
 
-def _where(table: Categories, rho: float) -> list[str]:
+def _where(table: Categories, rho: float, labels: Mapping[str, str]) -> list[str]:
     """Where each loss is attained, in words."""
     n_bins = len(table.bins)
     places = loss_places(
@@ -156,13 +164,16 @@ def _where(table: Categories, rho: float) -> list[str]:
         eligible=table.eligible.ravel(),
         rho=rho,
     )
-    words = [_place_name(table, [divmod(row, n_bins) for row in rows]) for rows in places.values() if rows]
+    words = [
+        _place_name(table, [divmod(row, n_bins) for row in rows], labels) for rows in places.values() if rows
+    ]
     pair = places["dc"]
     if not pair:
-        return [*words, "no bin has two groups"]
+        return [*words, "no risk range has two groups"]
     return words if pair[0] != pair[1] else [*words[:-1], "no two groups differ"]
 
 
-def _place_name(table: Categories, cells: Sequence[tuple[int, int]]) -> str:
-    groups = " against ".join(table.collection.kept[g].group.name for g, _ in cells)
-    return f"{groups}, scores in {table.bins.label(cells[0][1])}"
+def _place_name(table: Categories, cells: Sequence[tuple[int, int]], labels: Mapping[str, str]) -> str:
+    names = [table.collection.kept[g].group.name for g, _ in cells]
+    groups = " against ".join(labels.get(name, name) for name in names)
+    return f"{groups}, predicted risk {risk_range(table.bins.label(cells[0][1]))}"

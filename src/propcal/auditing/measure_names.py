@@ -1,4 +1,4 @@
-"""What the measures are called: one table for the terminal, the notebook, the page and the paper."""
+"""What the measures are called, and their digits: one table for terminal, notebook, page and plots."""
 
 from __future__ import annotations
 
@@ -16,32 +16,40 @@ class MeasureName:
     symbol : str
         In the first column of a narrow table.
     name : str
-        In sentences and in tables of the terminal.
-    page_name : str
-        On the page, which also says what it means.
+        In sentences and tables.
+    meaning : str
+        What it measures, where there is room to say it.
     digits : int
-        After the point, in tables of measures.
+        After the point, wherever the measure is printed.
     """
 
     key: str
     symbol: str
     name: str
-    page_name: str
+    meaning: str = ""
     digits: int = 3
 
 
 _NAMES = (
-    MeasureName("mc", "MC", "MC loss", "MC loss: largest gap of a category"),
-    MeasureName("pmc", "PMC", "PMC loss", "PMC loss: largest gap as a share of the rate"),
-    MeasureName("dc", "DC", "DC loss", "DC loss: largest log-ratio of two groups' rates"),
-    MeasureName("mc_mean_square", "MC", "MC, mean square without noise", "mean squared gap, noise taken off"),
+    MeasureName("mc", "MC", "MC loss", "largest gap between observed and predicted rate of a cell"),
+    MeasureName("pmc", "PMC", "PMC loss", "largest gap of a cell as a share of its observed rate"),
+    MeasureName("dc", "DC", "DC loss", "largest log-ratio of the observed rates of two groups"),
     MeasureName(
-        "pmc_mean_square", "PMC", "PMC, mean square without noise", "mean squared share, noise taken off"
+        "mc_mean_square", "MC", "mean squared gap", "over all cells, without what chance adds", digits=4
     ),
-    MeasureName("observed_expected", "O/E", "observed / expected", "outcomes for each one expected"),
-    MeasureName("brier", "Brier", "Brier score", "Brier score"),
-    MeasureName("log_loss", "log loss", "log loss", "log loss"),
-    MeasureName("auroc", "AUROC", "AUROC", "AUROC"),
+    MeasureName(
+        "pmc_mean_square",
+        "PMC",
+        "mean squared relative gap",
+        "over all cells, without what chance adds",
+        digits=4,
+    ),
+    MeasureName("observed_expected", "O/E", "O/E ratio", "observed over expected events", digits=2),
+    MeasureName("intercept", "intercept", "calibration intercept", digits=2),
+    MeasureName("slope", "slope", "calibration slope", digits=2),
+    MeasureName("brier", "Brier", "Brier score"),
+    MeasureName("log_loss", "log loss", "log loss"),
+    MeasureName("auroc", "AUROC", "AUROC", digits=3),
 )
 MEASURE_NAMES = {measure.key: measure for measure in _NAMES}
 LOSSES = ("mc", "pmc", "dc")

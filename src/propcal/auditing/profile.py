@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
-from propcal.core.groups.collection import Collection, Group, GroupSize, membership
+from propcal.core.groups.collection import Group, GroupSize, membership
+from propcal.core.groups.groups import Groups
+from propcal.core.groups.recipes import Where
 
 EVERYBODY = Group(())
 MEASURES = (
@@ -30,48 +32,97 @@ MEASURES = (
 )
 
 
+@dataclass(frozen=True)
+class JudgedGroups:
+    """Which groups are tested: those of so many people, with so many events and non-events expected."""
+
+    people: int = 50
+    events: int = 10
+
+    def too_few(self, sample: Sample) -> str:
+        """Why a group is too small to be tested; empty if it is not."""
+        if sample.n_people < self.people:
+            return f"fewer than {self.people} people"
+        share = sample.expected / sample.total if sample.total > 0 else 0.0
+        if sample.n_people * share < self.events:
+            return f"fewer than {self.events} expected events"
+        if sample.n_people * (1 - share) < self.events:
+            return f"fewer than {self.events} expected non-events"
+        return ""
+
+
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """One group: who it is, its people, and its measures (NaN where there are too few people)."""
+    """One group: who it is, its people, and its measures (NaN where there are too few people).
+
+    `too_few` says why the group is not tested, if it is too small; a small group that the user did not name
+    is also left out of the groups that count (`size.left_out`).
+    """
 
     size: GroupSize
     sample: Sample
-    enough: bool
+    too_few: str
     measures: dict[str, Estimate]
     curve: Any
     thresholds: dict[str, Any]
     bars: dict[str, Any]
 
+    @property
+    def measured(self) -> bool:
+        """Whether it has enough people for measures and a curve."""
+        return bool(self.thresholds)
 
-def audited_groups(atoms: Atoms, collection: Collection) -> list[GroupSize]:
-    """Everybody, the groups of C, and those left out of it."""
+    @property
+    def count_error(self) -> float:
+        """Standard error of the number of events."""
+        return self.sample.error(1 - self.sample.score, -self.sample.score)
+
+
+def audited_groups(atoms: Atoms, words: Groups) -> list[GroupSize]:
+    """Everybody, and every group there is; groups that a missing value rules out say so."""
     everybody = GroupSize(EVERYBODY, atoms.n_people, 1.0)
-    listed = [size for size in (*collection.kept, *collection.left_out) if size.group != EVERYBODY]
-    return [everybody, *listed]
+    found = words.sizes(
+        atoms.patterns, atoms.pattern_sums(atoms.people), atoms.pattern_sums(atoms.weight), gamma=0.0
+    )
+    return [everybody, *(size for size in found if size.group != EVERYBODY)]
 
 
 def profiles(
     atoms: Atoms,
     sizes: Sequence[GroupSize],
     *,
+    judged: JudgedGroups,
     min_people: int,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None,
 ) -> list[Profile]:
-    """Measure every group; `progress` is told how many are done, and of how many."""
+    """Measure every group: those that count first; `progress` is told how many are done, and of how many."""
     inside = membership([size.group for size in sizes], atoms.patterns)
     found = []
     for i, (size, members) in enumerate(zip(sizes, inside)):
         sample = Sample.of(atoms, None if members.all() else np.flatnonzero(members))
-        found.append(_profile(size, sample, min_people, rng))
+        too_few = judged.too_few(sample)
+        unnamed = too_few and not size.left_out and not _named(size.group, atoms)
+        listed = replace(size, left_out=too_few) if unnamed else size
+        found.append(_profile(listed, sample, too_few, min_people, rng))
         if progress is not None:
             progress(i + 1, len(sizes))
-    return found
+    return sorted(found, key=lambda profile: bool(profile.size.left_out))
 
 
-def _profile(size: GroupSize, sample: Sample, min_people: int, rng: np.random.Generator) -> Profile:
+def _named(group: Group, atoms: Atoms) -> bool:
+    """Whether the user named this very group: everybody, or the people who meet a condition."""
+    if not group.conditions:
+        return True
+    (attribute, _), *others = group.conditions
+    return not others and isinstance(atoms.patterns.derived.get(attribute), Where)
+
+
+def _profile(
+    size: GroupSize, sample: Sample, too_few: str, min_people: int, rng: np.random.Generator
+) -> Profile:
     if sample.n_people < min_people:
-        return Profile(size, sample, False, dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
+        return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
     fitted: Calibration = calibration(sample, rng)
     measures = {
         "observed_expected": observed_expected(sample),
@@ -80,4 +131,6 @@ def _profile(size: GroupSize, sample: Sample, min_people: int, rng: np.random.Ge
         "log_loss": log_loss(sample),
         "auroc": auroc(sample),
     }
-    return Profile(size, sample, True, measures, fitted.curve, decision_curve(sample), distribution(sample))
+    return Profile(
+        size, sample, too_few, measures, fitted.curve, decision_curve(sample), distribution(sample)
+    )

@@ -1,27 +1,29 @@
-"""The verdict and the notes of an audit in plain words."""
+"""The verdict of an audit in sentences, the simplest true thing first; every front end prints them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
-from propcal.auditing.conclusions import Conclusions, Direction, Place, Unnoticed, WrongGroup
-from propcal.auditing.finding_names import BEYOND, INSUFFICIENT, UNTESTED, WITHIN
-from propcal.auditing.findings import Findings
+from propcal.auditing.conclusions import Conclusions, JudgedGroup, Unnoticed, WorstCell
+from propcal.auditing.finding_names import (
+    CHANCE,
+    MISCALIBRATED,
+    NONE_FOUND,
+    NOT_ENOUGH,
+    TOO_HIGH,
+    TOO_LOW,
+    UNTESTED,
+)
 from propcal.auditing.hypothesis_tests import CalibrationTest
-from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
-from propcal.core.atoms import Atoms
-from propcal.core.grid import UNIT
-from propcal.core.rounding import loss_bounds
-from propcal.numbers import IN_TEXT, are, known, noun, p_equals, percent_of, rough_percent
+from propcal.identity import Identity
+from propcal.numbers import IN_TEXT, known, listed, p_equals, plural, risk_range, rough_percent
 from propcal.plain_text import plain
 
 MOST_NAMED = 3
-EVERY_HUNDRED = " outcomes for every 100 that it expects)"
-NOT_TESTED = "Not tested: "
+FEW_NAMED = 2  # groups whose intervals have room in a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +32,21 @@ class Verdict:
 
     Attributes
     ----------
-    conclusion : "miscalibrated beyond noise", "within noise", "insufficient data" or "not tested"
-    text : the same in a few sentences, for whom and by how much
-    tests : data frame with the tests behind it
+    conclusion : "miscalibrated", "no miscalibration found", "not enough data" or "not tested"
+    sentences : tuple of str
+        The same in a few sentences: overall, in shape, for whom, and what the data cannot show.
+    tests : DataFrame
+        The tests behind it.
     """
 
     conclusion: str
-    text: str
+    sentences: tuple[str, ...]
     tests: pd.DataFrame
+
+    @property
+    def text(self) -> str:
+        """The sentences as one text."""
+        return " ".join(self.sentences)
 
     def __str__(self) -> str:
         return plain(self.text)
@@ -47,180 +56,155 @@ def verdict_of(
     tests: Sequence[CalibrationTest],
     groups: pd.DataFrame,
     categories: pd.DataFrame,
+    identity: Identity,
     *,
     untested: str,
-    min_people: int,
+    too_small: str,
 ) -> Verdict:
-    """Put the tests into words; `untested` says why there are none, if there are none."""
+    """Put the tests into words; `untested` says why there are none, `too_small` what too small a group is."""
     table = pd.DataFrame(tests, columns=list(CalibrationTest.__dataclass_fields__))
     if untested:
-        return Verdict(UNTESTED, f"{NOT_TESTED}{untested}.", table)
+        return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), table)
     found = Conclusions.of(table, groups, categories)
     if any(test.rejected for test in tests):
-        return Verdict(BEYOND, _beyond(found), table)
-    judged = groups["kept"] & (groups["finding"] == WITHIN)
-    if not judged.iloc[1:].any() and (found.groups or not judged.any()):
-        return Verdict(INSUFFICIENT, _insufficient(found, min_people), table)
-    return Verdict(WITHIN, _within(found), table)
+        return Verdict(MISCALIBRATED, tuple(_miscalibrated(found, identity)), table)
+    judged = groups["kept"].astype(bool) & (groups["finding"] == CHANCE)
+    if not judged.iloc[1:].any() and (len(groups) > 1 or not judged.any()):
+        return Verdict(NOT_ENOUGH, tuple(_not_enough(found, identity, too_small)), table)
+    return Verdict(NONE_FOUND, tuple(_none_found(found, identity)), table)
 
 
-def _beyond(found: Conclusions) -> str:
-    parts = [_who(direction) for direction in found.directions]
-    if not parts or found.gap_rejected:
-        parts.append(_where(found.worst))
-    chance = p_equals(found.smallest_p)
-    first = f"The score is miscalibrated beyond noise ({chance}, corrected for the number of tests)."
-    return " ".join([first, *filter(None, parts)])
+def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
+    p = f" (adjusted {p_equals(found.smallest_p)})" if known(found.smallest_p) else ""
+    told = [f"{identity.subject} is miscalibrated{p}."]
+    everybody = found.everybody
+    if everybody.finding in (TOO_HIGH, TOO_LOW):
+        told.append(f"It predicts {everybody.finding} for all {identity.unit}{_numbers(everybody)}.")
+    if found.slope_rejected:
+        told.append(_shape(found.slope))
+    beyond = len(told) > 1
+    if not beyond and found.named:
+        told.append(f"Over all {identity.unit} together, no error was found{_numbers(everybody)}.")
+    told += _for_whom(found, beyond=beyond)
+    if found.exempt and len(found.exempt) <= MOST_NAMED:
+        free = listed([_with_ratio(group, interval=False) for group in found.exempt])
+        told.append(f"No such error was found in {free}.")
+    if found.gap_rejected or len(told) == 1:
+        told.append(_where(found.worst, identity))
+    return [sentence for sentence in told if sentence]
 
 
-def _who(direction: Direction) -> str:
-    """For whom the score is too high (or too low), the largest error first."""
-    groups, more = direction.by_ratio[:MOST_NAMED], len(direction.by_ratio) - MOST_NAMED
-    names = [_named(group) for group in groups]
-    names[1:] = [text.replace(EVERY_HUNDRED, ")") for text in names[1:]]
-    if more > 0:
-        names.append(f"{more} more {noun(more, 'group')}")
-    listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    return f"It is {direction.finding} for {listed}."
+def _numbers(group: JudgedGroup) -> str:
+    """Observed and predicted rate, O/E ratio and interval, as far as they may be shown."""
+    if not known(group.outcome_rate) or not known(group.mean_score):
+        return ""
+    rates = f"observed {IN_TEXT.percent(group.outcome_rate)}, predicted {IN_TEXT.percent(group.mean_score)}"
+    return f": {rates}{_parenthesis(group, interval=True)}"
 
 
-def _named(group: WrongGroup) -> str:
-    """A group, and by how much the score is off; nothing of what is hidden."""
-    if known(group.observed_expected):
-        return f"{group.name} ({IN_TEXT.per_100(group.observed_expected, 0)}{EVERY_HUNDRED}"
-    if known(group.positives) and group.mean_score == 0:
-        return f"{group.name} ({IN_TEXT.whole(group.positives)} with the outcome, none expected)"
-    return group.name
+def _parenthesis(group: JudgedGroup, *, interval: bool) -> str:
+    if not known(group.ratio):
+        if known(group.positives) and group.mean_score == 0:
+            return f" ({plural(round(group.positives), 'event')}, none expected)"
+        return ""
+    ratio = f"O/E {IN_TEXT.decimal(group.ratio)}"
+    limits = IN_TEXT.interval(group.ratio_low, group.ratio_high)
+    return f" ({ratio}, 95 % CI {limits})" if interval and limits != IN_TEXT.unknown else f" ({ratio})"
 
 
-def _where(worst: Place | None) -> str:
-    """The category whose gap stands out most."""
+def _with_ratio(group: JudgedGroup, *, interval: bool) -> str:
+    return f"{group.label}{_parenthesis(group, interval=interval)}"
+
+
+def _shape(slope: tuple[float, float, float]) -> str:
+    """Too extreme or not extreme enough."""
+    value, low, high = slope
+    limits = IN_TEXT.interval(low, high)
+    interval = f", 95 % CI {limits}" if limits != IN_TEXT.unknown else ""
+    number = f" (calibration slope {IN_TEXT.decimal(value)}{interval})" if known(value) else ""
+    if value > 1:
+        return (
+            f"Its predictions are not extreme enough{number}: high risks are too low, and low risks too high."
+        )
+    return f"Its predictions are too extreme{number}: high ones are too high, low ones too low."
+
+
+def _for_whom(found: Conclusions, *, beyond: bool) -> list[str]:
+    """The subgroups that are wrong in their own right, the broadest first."""
+    parts = []
+    interval = len(found.named) <= FEW_NAMED
+    for finding in (TOO_HIGH, TOO_LOW):
+        groups = [group for group in found.named if group.finding == finding]
+        if groups:
+            names = [_with_ratio(group, interval=interval) for group in groups[:MOST_NAMED]]
+            more = len(groups) - MOST_NAMED
+            parts.append(f"{finding} for {listed([*names, *([f'{more} more'] if more > 0 else [])])}")
+    if not parts:
+        return []
+    opening = "Beyond that, it predicts" if beyond else "It predicts"
+    told = [f"{opening} {parts[0]}."]
+    told += [f"It predicts {part}." for part in parts[1:]]
+    if found.others:
+        named = "This error accounts" if len(found.named) == 1 else "These errors account"
+        told.append(f"{named} for what was found in {plural(found.others, 'overlapping subgroup')}.")
+    return told
+
+
+def _where(worst: WorstCell | None, identity: Identity) -> str:
+    """The cell whose gap is the most significant."""
     if worst is None:
         return ""
-    said, had = IN_TEXT.per_100(worst.mean_score), IN_TEXT.per_100(worst.outcome_rate)
+    whom = f"all {identity.unit}" if worst.label == identity.everyone else worst.label
     return (
-        f"The gap that stands out most: {worst.group} with scores in {worst.bin}, where the score says "
-        f"{said} and {had} of 100 people had the outcome."
+        f"The clearest gap is in {whom} at predicted risk {risk_range(worst.bin)}: observed "
+        f"{IN_TEXT.percent(worst.outcome_rate)}, predicted {IN_TEXT.percent(worst.mean_score)}."
     )
 
 
-def _insufficient(found: Conclusions, min_people: int) -> str:
-    text = "Insufficient data: "
-    if not found.groups or found.together != WITHIN:
-        return f"{text}there are fewer than {min_people} people, so that nothing can be said of the score."
-    each = "the group is" if found.groups == 1 else f"each of the {found.groups:,} groups is"
-    return (
-        f"{text}{each} too small to be judged (fewer than {min_people} people, or below gamma). Of everybody "
-        "together these people do not show that the score is wrong; for whom it may be cannot be said."
+def _not_enough(found: Conclusions, identity: Identity, too_small: str) -> list[str]:
+    if found.everybody.finding != CHANCE:
+        return [
+            f"There are not enough data to judge {_inside(identity.subject)} ({too_small}). The audit cannot "
+            "say whether it is calibrated."
+        ]
+    return [
+        f"There are not enough data to judge any subgroup ({too_small}).",
+        f"Over all {_people(found, identity)}, no miscalibration was found{_numbers(found.everybody)}.",
+    ]
+
+
+def _inside(subject: str) -> str:
+    """The subject within a sentence."""
+    return "the score" if subject == "The score" else subject
+
+
+def _people(found: Conclusions, identity: Identity) -> str:
+    return identity.unit if found.people is None else identity.count(found.people)
+
+
+def _none_found(found: Conclusions, identity: Identity) -> list[str]:
+    people = _people(found, identity)
+    whom = (
+        f"in all {identity.unit} or in any of the {plural(found.tested, 'subgroup')} tested"
+        if found.tested > 1
+        else f"in all {identity.unit} or in the subgroup tested"
+        if found.tested
+        else f"in all {identity.unit}"
     )
+    told = [f"No miscalibration was found {whom} ({people}).", _no_proof(found.unnoticed, identity)]
+    if found.unjudged_cells:
+        told.append(
+            f"{found.unjudged_cells:,} of {plural(found.cells, 'cell')} (subgroup and risk range) did not "
+            "have enough data to judge."
+        )
+    return [sentence for sentence in told if sentence]
 
 
-def _within(found: Conclusions) -> str:
-    people = "these" if found.people is None else IN_TEXT.count(found.people)
-    whom = "everybody" if found.tested == 1 else f"any of the {found.tested - 1:,} groups tested"
-    first = f"Within noise: {people} people do not show that the score is wrong for {whom}."
-    parts = [first, _no_proof(found.unnoticed)]
-    if found.untold:
-        parts.append(f"{found.untold:,} of {found.categories:,} categories have too few people to say.")
-    return " ".join(parts)
-
-
-def _no_proof(unnoticed: Unnoticed | None) -> str:
+def _no_proof(unnoticed: Unnoticed | None, identity: Identity) -> str:
     if unnoticed is None:
-        return ""
+        return "This is not proof of calibration."
+    whom = f"all {identity.unit}" if unnoticed.label == identity.everyone else unnoticed.label
     return (
-        f"That is no proof that it is right: for {unnoticed.group} it would have to be off by "
-        f"{rough_percent(unnoticed.share)} of the expected number to be noticed."
+        f"This is not proof of calibration: in {whom}, an error smaller than "
+        f"{rough_percent(unnoticed.share)} could easily have gone unnoticed."
     )
-
-
-def rounding_note(found: Findings) -> str:
-    """What rounded scores can have changed."""
-    bits, rule = found.atoms.resolution_bits, found.rule
-    if found.fitted_on_these is not None:
-        return (
-            f"Scores were rounded to 2**-{bits} and then corrected: who stands within half of that of a step "
-            "of the correction may be on its other side."
-        )
-    b = loss_bounds(
-        found.atoms, found.table, rho=rule.rho, min_share=found.min_share, min_people=rule.min_people
-    )
-    told = ", ".join(
-        f"{MEASURE_NAMES[loss].name} from {low:.4g} to {high:.4g}"
-        for loss, (low, high) in zip(LOSSES, (b.mc, b.pmc, b.dc))
-    )
-    return (
-        f"Scores are rounded to 2**-{bits}. In the same bins the exact ones have {told}: of "
-        f"{100 * b.people:.2g} % of the people the bin is not certain."
-    )
-
-
-def notes_of(found: Findings) -> tuple[str, ...]:
-    """What a reader must know to read the numbers rightly."""
-    atoms, collection, buckets = found.atoms, found.table.collection, found.everybody.sample.n_clusters
-    notes = []
-    if found.fitted_on_these is not None:
-        notes.append(fitting_note(found.fitted_on_these))
-    notes.append(
-        "The p-value of a loss is that of a weak test: a maximum over many categories hides most errors. "
-        "The verdict comes from stronger ones."
-    )
-    for attribute, count in missing_counts(atoms).items():
-        alone = found.rule.words().missing == "level"
-        notes.append(missing_note(attribute, count, atoms.n_people, alone=alone))
-    if collection.left_out:
-        notes.append(
-            f"{are(len(collection.left_out), 'group')} left out (share below gamma="
-            f"{found.rule.gamma:g}, or a missing value): listed, not judged."
-        )
-    ends = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
-    if ends:
-        notes.append(ends_note(ends))
-    if atoms.resolution_bits < 32:
-        notes.append(rounding_note(found))
-    if found.rows and atoms.frequencies and atoms.n_people != found.rows:
-        notes.append(
-            f"Whole weights are taken as counts: {found.rows:,} rows stand for {atoms.n_people:,} people. "
-            'If they are survey weights, say so (weight_kind="survey"): this audit is far too sure.'
-        )
-    if not atoms.frequencies:
-        notes.append("Weights are survey weights: variances come from the squared weights.")
-    if buckets and not found.untested:
-        notes.append(
-            "Rows of one person are taken as dependent: intervals and tests come from the spread of "
-            f"{buckets} buckets of people."
-        )
-    return tuple(notes)
-
-
-def fitting_note(fitted: bool, name: str = "The correction") -> str:
-    """Whether a correction is judged by the people it was fitted to."""
-    if fitted:
-        return f"{name} was fitted to these very people: this is no evidence of how it does on others."
-    return f"{name} was not fitted to exactly these people; whether some were among them cannot be seen."
-
-
-def missing_note(attribute: str, count: int | None, n_people: int, *, alone: bool) -> str:
-    """For how many people an attribute is missing; None if that is hidden."""
-    kept = "they are a group of their own" if alone else "they are in no group of it"
-    some = "some people" if count is None else f"{count:,} people ({percent_of(count, n_people)})"
-    return f"{attribute} is missing for {some}; {kept}."
-
-
-def ends_note(count: int | None) -> str:
-    """How many people have a score that is certain; None if that is hidden."""
-    some = "Some" if count is None else f"{count:,}"
-    return (
-        f"{some} people have a score of exactly 0 or 1, which log-odds and log loss take as very close to it."
-    )
-
-
-def missing_counts(atoms: Atoms) -> dict[str, int]:
-    """For each attribute that is missing for some people, for how many."""
-    people: Any = atoms.pattern_sums(atoms.people)
-    patterns = atoms.patterns
-    return {
-        name: int(people[patterns.table[:, a] == levels.index(None)].sum())
-        for a, (name, levels) in enumerate(zip(patterns.attributes, patterns.levels))
-        if None in levels
-    }

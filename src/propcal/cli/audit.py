@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.auditing.finding_names import BEYOND
+from propcal.auditing.finding_names import MISCALIBRATED
 from propcal.cli import options as o
 from propcal.cli.fail_on import Threshold, thresholds
 from propcal.cli.input import Columns
@@ -79,7 +79,7 @@ def audit(
             metavar="THRESHOLD",
             rich_help_panel="Output",
             help='End with exit code 1 if this holds: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", or '
-            "the word verdict: miscalibrated beyond noise. May be repeated.",
+            "the word verdict (the score is miscalibrated). May be repeated.",
         ),
     ] = None,
     format_: Annotated[
@@ -180,7 +180,7 @@ def audit(
         _show(shown)
         if written := [str(path) for path in (html, markdown, output) if path is not None]:
             typer.echo(f"Written: {', '.join(written)}\n")
-        if model is None and result.verdict.conclusion == BEYOND:
+        if model is None and result.verdict.conclusion == MISCALIBRATED:
             typer.echo(f"To correct it:\n  {plain(_then(files, columns, said))}")
     _end(limits, result, shown)
 

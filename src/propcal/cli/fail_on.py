@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from propcal.auditing.finding_names import BEYOND, WITHIN
+from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND
 from propcal.auditing.measure_names import LOSSES
 from propcal.errors import InputError
 
@@ -34,7 +34,7 @@ class Threshold:
     def undecided(self, audit: Any) -> str:
         """What a reader should know though nothing failed: there was no verdict to fail on."""
         conclusion = audit.verdict.conclusion
-        decided = self.name != "verdict" or conclusion in (BEYOND, WITHIN)
+        decided = self.name != "verdict" or conclusion in (MISCALIBRATED, NONE_FOUND)
         return "" if decided else f"{self}: it is {conclusion}, which does not fail"
 
     def failure(self, audit: Any, shown: Any = None) -> str:
@@ -44,7 +44,7 @@ class Threshold:
         """
         if self.name == "verdict":
             conclusion = audit.verdict.conclusion
-            return f"the verdict is: {conclusion}" if conclusion == BEYOND else ""
+            return f"the verdict is: {conclusion}" if conclusion == MISCALIBRATED else ""
         value = _value(audit, self.name)
         if math.isnan(value):
             return f"{self}: {self.name} is not known for these data"

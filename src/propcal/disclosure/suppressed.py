@@ -16,15 +16,16 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.cell_counts import Counts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.finding_names import UNTESTED
-from propcal.auditing.hypothesis_tests import CATEGORIES, CalibrationTest
+from propcal.auditing.hypothesis_tests import CATEGORIES, SLOPE, CalibrationTest
 from propcal.auditing.loss_intervals import loss_places
 from propcal.auditing.measure_names import LOSSES
-from propcal.auditing.verdict import Verdict, ends_note, missing_note, verdict_of
+from propcal.auditing.notes import ends_note, missing_note
+from propcal.auditing.verdict import Verdict, verdict_of
 from propcal.core.grid import BoolArray, check_number
 from propcal.disclosure.coarse_curves import bars_of_bins, everybody_curve, threshold_curve
 from propcal.disclosure.suppression import Hidden, hidden
 
-GROUP_WORDS = ("group", "kept", "reason", "missing", "finding")
+GROUP_WORDS = ("group", "label", "kept", "reason", "missing", "finding", "rank")
 CATEGORY_WORDS = ("group", "bin", "eligible", "reason", "finding")
 COUNTED = (
     "people",
@@ -32,6 +33,7 @@ COUNTED = (
     "positives",
     "outcome_rate",
 )  # of counts alone, which are hidden by their own rule
+TOO_SMALL = "the groups are too small"
 FEW_TERMS = 2  # hidden gaps that could be worked out from a mean square
 
 
@@ -166,7 +168,7 @@ def _losses(losses: pd.DataFrame, gone: set[str]) -> pd.DataFrame:
     losses = losses.copy()
     for name in gone:
         losses.loc[name, ["value", "p_value", "low", "high"]] = np.nan
-        losses.loc[name, "where"] = "hidden, with the numbers of the category that sets it"
+        losses.loc[name, "where"] = "suppressed: it comes from a small cell"
     return losses
 
 
@@ -192,15 +194,14 @@ def _verdict(
     for name, gone_total in zip(groups["group"], found.totals):  # two groups may read the same
         small[name] = small.get(name, False) or bool(gone_total)
     for row, name in zip(tests.index, tests["test"]):
-        if name != CATEGORIES and small.get(name, True):
+        if name not in (CATEGORIES, SLOPE) and small.get(name, True):
             tests.loc[row, ["statistic", "p_value", "adjusted_p"]] = np.nan
     size = (audit.categories["gap"].abs() / audit.categories["detectable_gap"]).fillna(-1.0)
     if len(size) and gone[int(np.argmax(size.to_numpy()))]:
         tests.loc[tests["test"] == CATEGORIES, "statistic"] = np.nan
     listed = [CalibrationTest(**{str(k): v for k, v in row.items()}) for row in coarse.to_dict("records")]
-    least = int(audit.settings["min_people"])
-    told = verdict_of(listed, groups, categories, untested="", min_people=least)
-    return Verdict(audit.verdict.conclusion, told.text, tests)
+    told = verdict_of(listed, groups, categories, audit.identity, untested="", too_small=TOO_SMALL)
+    return Verdict(audit.verdict.conclusion, told.sentences, tests)
 
 
 def _curves(audit: Audit, counts: Counts, totals: BoolArray, cells: BoolArray) -> pd.DataFrame:
@@ -254,14 +255,13 @@ def _notes(audit: Audit, found: Hidden, fewest: int) -> tuple[str, ...]:
     for gone, (name, mask) in zip(found.missing, counts.missing.items()):
         if gone:
             count = int(counts.people[mask].sum())
-            told[missing_note(name, count, n, alone=alone)] = missing_note(name, None, n, alone=alone)
+            exact = missing_note(name, count, n, audit.identity, alone=alone)
+            told[exact] = missing_note(name, None, n, audit.identity, alone=alone)
     if 0 < counts.ends < fewest:
-        told[ends_note(counts.ends)] = ends_note(None)
-    who = "people" if counts.rows_per_person == 1 else "rows (people come again)"
+        told[ends_note(counts.ends, audit.identity)] = ends_note(None, audit.identity)
     hiding = (
-        f"Numbers that would tell of fewer than {fewest} {who} with or without the outcome are hidden, and "
-        "so are further ones from which they could be worked out; other numbers of groups with hidden parts "
-        "are rounded. What was found is shown all the same."
+        f"Counts under {fewest} are suppressed to protect privacy, and so is anything they could be derived "
+        "from; other numbers of groups with suppressed parts are rounded. Findings are shown all the same."
     )
     return (*(told.get(note, note) for note in audit.notes), hiding)
 

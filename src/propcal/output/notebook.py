@@ -12,7 +12,7 @@ from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import FitSummary
-from propcal.numbers import IN_NOTEBOOK
+from propcal.numbers import IN_NOTEBOOK, plural, risk_range
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -108,24 +108,24 @@ def explanation_html(explanation: Explanation) -> str:
 
 
 def audit_html(audit: Audit) -> str:
-    """The verdict, the losses, the worst categories and the groups."""
+    """The verdict, the groups, the clearest cells and the losses."""
     from propcal.auditing.conclusions import worst_categories
 
+    labels, unit = audit.labels, audit.identity.unit
     losses = [
         (
             MEASURE_NAMES[str(name)].symbol,
-            float(row["value"]),
-            float(row["floor_median"]),
-            float(row["floor_95"]),
-            IN_NOTEBOOK.interval(row["low"], row["high"]),
+            IN_NOTEBOOK.decimal(row["value"], 3),
+            IN_NOTEBOOK.interval(row["low"], row["high"], 3),
+            IN_NOTEBOOK.decimal(row["floor_95"], 3),
             row["where"],
         )
         for name, row in audit.losses.iterrows()
     ]
     worst = [
         (
-            row["group"],
-            row["bin"],
+            labels.get(row["group"], row["group"]),
+            risk_range(row["bin"]),
             IN_NOTEBOOK.count(row["people"]),
             IN_NOTEBOOK.percent(row["outcome_rate"]),
             IN_NOTEBOOK.percent(row["mean_score"]),
@@ -133,55 +133,58 @@ def audit_html(audit: Audit) -> str:
         )
         for _, row in worst_categories(audit.categories).iterrows()
     ]
-    kept = audit.groups[audit.groups["kept"]]
+    kept = audit.groups[audit.groups["kept"].astype(bool)]
     groups = [
         (
-            row["group"],
+            row["label"],
             IN_NOTEBOOK.count(row["people"]),
-            float(row["observed_expected"]),
+            IN_NOTEBOOK.percent(row["outcome_rate"]),
+            IN_NOTEBOOK.percent(row["mean_score"]),
+            IN_NOTEBOOK.decimal(row["observed_expected"]),
             IN_NOTEBOOK.interval(row["observed_expected_low"], row["observed_expected_high"]),
+            IN_NOTEBOOK.p_value(row["p_value"]),
             row["finding"],
         )
         for _, row in kept.head(MOST_GROUPS).iterrows()
     ]
-    more = f"<div>... and {len(kept) - len(groups):,} more groups</div>" if len(kept) > len(groups) else ""
+    left = len(kept) - len(groups)
+    more = f"<div>... and {plural(left, 'more group')}</div>" if left else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
     return _card(
         f"Audit: {audit.verdict.conclusion}",
         f"<div>{escape(audit.verdict.text)}</div>",
-        _table(("loss", "value", "noise floor", "95 %", "interval", "where"), losses),
-        _table(
-            ("worst categories", "scores in", "people", "had the outcome", "score said", "the score is"),
-            worst,
-        ),
-        _table(("group", "people", "observed/expected", "interval", "the score is"), groups),
+        _table(("group", unit, "observed", "predicted", "O/E", "95 % CI", "adjusted p", "finding"), groups),
         more,
+        _table(("clearest cells", "predicted risk", unit, "observed", "predicted", "finding"), worst),
+        _table(("loss", "value", "95 % CI", "by chance up to", "where"), losses),
         f"<ul>{notes}</ul>",
     )
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """What each score comes to, and the differences of everybody."""
+    """The verdict on each score, and the differences for everybody."""
     verdicts = [
         (name, audit.verdict.conclusion, audit.verdict.text) for name, audit in comparison.audits.items()
     ]
     table = comparison.differences
     chosen = table[table["group"].isin(["all categories", "everybody"])]
-    rows = [
-        (
-            row["score"],
-            row["measure"],
-            float(row["base"]),
-            float(row["value"]),
-            float(row["difference"]),
-            IN_NOTEBOOK.interval(row["low"], row["high"], 3),
-        )
-        for _, row in chosen.iterrows()
-    ]
+    rows = [_difference_row(row) for _, row in chosen.iterrows()]
     notes = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
     return _card(
         f"Comparison of {len(comparison.audits)} scores",
         _table(("score", "verdict", ""), verdicts),
-        _table(("score", "measure", comparison.base, "value", "difference", "interval"), rows),
+        _table(("score", "measure", comparison.base, "value", "difference", "95 % CI"), rows),
         f"<ul>{notes}</ul>",
+    )
+
+
+def _difference_row(row: Any) -> tuple[str, ...]:
+    measure = MEASURE_NAMES[row["measure"]]
+    return (
+        row["score"],
+        measure.name,
+        IN_NOTEBOOK.decimal(row["base"], measure.digits),
+        IN_NOTEBOOK.decimal(row["value"], measure.digits),
+        IN_NOTEBOOK.decimal(row["difference"], measure.digits, "+"),
+        IN_NOTEBOOK.interval(row["low"], row["high"], measure.digits, "+"),
     )

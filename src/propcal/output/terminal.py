@@ -1,4 +1,4 @@
-"""Results as text for a terminal: the verdict first, then losses, worst categories, groups, notes.
+"""Results as text for a terminal: the verdict first, then groups, cells, losses, notes.
 
 Readable at 80 columns and without colour. Names of groups are the users' data: shown as they are,
 never read as markup, and without characters that would steer the terminal.
@@ -15,24 +15,33 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
+from propcal.auditing.finding_names import CHANCE, HEADLINES, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.numbers import IN_TEXT, known, plural
+from propcal.numbers import IN_TEXT, known, plural, risk_range
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
     from propcal.auditing.compare import Comparison
 
-WORDS = ("", "group", "where", "why", "score", "measure")  # headings of columns that hold no numbers
+WORDS = (
+    "",
+    "group",
+    "where",
+    "why",
+    "score",
+    "measure",
+    "finding",
+)  # headings of columns that hold no numbers
 MOST_GROUPS = 25
 MOST_LEFT_OUT = 8
+SHORT_FINDINGS = {TOO_HIGH: TOO_HIGH, TOO_LOW: TOO_LOW, NOT_ENOUGH: "few data"}
 STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of the conclusion
 
 
 def audit_text(audit: Audit) -> RenderableType:
     """An audit, to be printed."""
-    parts = [*_verdict(audit), _losses(audit), *_debiased(audit), *_categories(audit), *_groups(audit)]
+    parts = [*_verdict(audit), *_groups(audit), *_categories(audit), _losses(audit), *_debiased(audit)]
     return Group(*parts, *_notes(audit.notes))
 
 
@@ -44,7 +53,7 @@ def comparison_text(comparison: Comparison) -> RenderableType:
         parts += [Text(plain(name), style="bold"), *_verdict(audit)]
     parts += [_differences(comparison), Text(f"{plain(names[-1])}, in full", style="bold"), Text()]
     last = comparison.audits[names[-1]]
-    parts += [_losses(last), *_debiased(last), *_categories(last), *_groups(last)]
+    parts += [*_groups(last), *_categories(last), _losses(last), *_debiased(last)]
     # of each score the comparison has said already to whom it was fitted
     own = [note for note in last.notes if not note.startswith("The correction was ")]
     return Group(*parts, *_notes([*comparison.notes, *own]))
@@ -82,21 +91,20 @@ def _verdict(audit: Audit) -> list[RenderableType]:
 
 
 def _losses(audit: Audit) -> RenderableType:
-    headings = ("", "loss", "noise floor", "p", "interval", "where")
-    table = _table("Losses: the worst of all categories", headings)
+    headings = ("loss", "value", "95 % CI", "by chance", "p", "where")
+    table = _table("Losses: the largest gap of all cells", headings)
     for name, row in audit.losses.iterrows():
         measure = MEASURE_NAMES[str(name)]
-        loss, p, *floors = (
-            IN_TEXT.decimal(row[column], measure.digits)
-            for column in ("value", "p_value", "floor_median", "floor_95")
-        )
+        loss = IN_TEXT.decimal(row["value"], measure.digits)
+        floors = [IN_TEXT.decimal(row[column], measure.digits) for column in ("floor_median", "floor_95")]
         floor = ", ".join(floors) if known(row["floor_95"]) else IN_TEXT.unknown
         interval = IN_TEXT.interval(row["low"], row["high"], measure.digits)
-        _row(table, measure.symbol, loss, floor, p, interval, row["where"])
+        _row(table, measure.symbol, loss, interval, floor, IN_TEXT.p_value(row["p_value"]), row["where"])
     said = (
-        "MC: gap between outcome rate and mean score. PMC: the same as a share of the rate. DC: log-ratio of "
-        "two groups' rates. Noise floor: what a perfect score would show here, median and 95th percentile; "
-        "p: how often it would show as much."
+        "A cell is a group within a range of scores. MC: gap between observed and predicted rate. PMC: the "
+        "gap as a share of the observed rate. DC: log-ratio of two groups' observed rates. By chance: what "
+        "a perfect score would show here, median and 95th percentile. The p-value of a maximum has low "
+        "power; rely on the verdict."
     )
     return Group(table, _said(said), Text())
 
@@ -106,10 +114,10 @@ def _debiased(audit: Audit) -> list[RenderableType]:
     for name, row in audit.debiased.iterrows():
         if known(row["rms"]):
             rms, interval = IN_TEXT.decimal(row["rms"], 3), IN_TEXT.interval(row["low"], row["high"], 3)
-            parts.append(f"{MEASURE_NAMES[str(name)].symbol} {rms} ({interval})")
+            parts.append(f"{MEASURE_NAMES[str(name)].symbol} {rms} (95 % CI {interval})")
     if not parts:
         return []
-    said = f"Typical gap after noise is taken off (root mean square): {'; '.join(parts)}."
+    said = f"Typical gap of a cell, without what chance adds (root mean square): {'; '.join(parts)}."
     return [_said(said), Text()]
 
 
@@ -118,87 +126,101 @@ def _categories(audit: Audit) -> list[RenderableType]:
 
     worst = worst_categories(audit.categories)
     if not len(worst):
-        return [Text("No category has enough people to be looked at.\n")]
+        return [Text("No cell has enough data to judge.\n")]
     sure = int(worst["beyond"].sum())
-    title = "Worst categories" if sure else "Largest gaps, none of them beyond what noise allows"
+    title = "Cells with the clearest gaps" if sure else "Cells with the largest gaps; all could be chance"
     if worst["low"].isna().all():
-        title = "Largest gaps; what noise allows is not known"
-    # the gap itself is the difference of the two rates before it
-    table = _table(title, ("group", "scores in", "people", "had it", "said", "gap is in"))
+        title = "Cells with the largest gaps; whether chance explains them is not known"
+    headings = ("group", "predicted risk", audit.identity.unit, "observed", "predicted", "gap, 95 % CI")
+    table = _table(title, headings)
+    labels = audit.labels
     for _, row in worst.iterrows():
-        marked = f"{row['group']} *" if row["beyond"] else row["group"]
+        label = labels.get(row["group"], row["group"])
         rates = (IN_TEXT.percent(row["outcome_rate"]), IN_TEXT.percent(row["mean_score"]))
-        interval = IN_TEXT.interval(row["low"], row["high"], 2, "+")
-        _row(table, marked, row["bin"], IN_TEXT.count(row["people"]), *rates, interval)
-    said = "Had it: share with the outcome. Said: mean score."
-    said += " *: beyond what noise allows." if sure else ""
+        interval = IN_TEXT.interval(100 * row["low"], 100 * row["high"], 1, "+")
+        marked = f"{label} *" if row["beyond"] else label
+        _row(table, marked, risk_range(row["bin"]), IN_TEXT.count(row["people"]), *rates, interval)
+    said = (
+        "Gap: observed minus predicted rate, in percentage points; intervals are adjusted for the number of "
+        "cells."
+    )
+    said += " *: more than chance explains." if sure else ""
     return [table, _said(said), Text()]
 
 
 def _groups(audit: Audit) -> list[RenderableType]:
     kept = audit.groups["kept"].astype(bool)
-    headings = ("group", "people", "had it", "said", "O/E", "O/E is in")
-    table = _table("Groups: observed / expected outcomes, 1 is right", headings)
+    headings = ("group", audit.identity.unit, "observed", "predicted", "O/E", "95 % CI", "finding")
+    table = _table("Groups: observed and predicted rates, O/E ratio", headings)
+    marks = set()
     for _, row in audit.groups[kept].head(MOST_GROUPS).iterrows():
         rates = (IN_TEXT.percent(row["outcome_rate"]), IN_TEXT.percent(row["mean_score"]))
-        ratio = IN_TEXT.decimal(row["observed_expected"])
-        interval = IN_TEXT.interval(row["observed_expected_low"], row["observed_expected_high"])
-        marked = f"{row['group']} *" if row["finding"] in (TOO_HIGH, TOO_LOW) else row["group"]
-        _row(table, marked, IN_TEXT.count(row["people"]), *rates, ratio, interval)
+        low, high = row["observed_expected_low"], row["observed_expected_high"]
+        ratio = (IN_TEXT.decimal(row["observed_expected"]), IN_TEXT.interval(low, high))
+        found = SHORT_FINDINGS.get(row["finding"], "")
+        if row["finding"] == CHANCE and known(low) and known(high) and not low <= 1 <= high:
+            found = "+"
+        marks.add(found)
+        _row(table, row["label"], IN_TEXT.count(row["people"]), *rates, *ratio, found)
+    said = "O/E: observed over expected events; below 1 the score is too high. No finding: could be chance."
+    if "+" in marks:
+        said += (
+            " +: the interval excludes 1, but it is not adjusted for the number of tests; after adjustment "
+            "this could be chance."
+        )
     more = _more(int(kept.sum()) - MOST_GROUPS)
-    said = (
-        "*: beyond noise, corrected for the number of groups. Each interval stands for itself: one in twenty "
-        "misses the truth by chance."
-    )
-    return [table, *more, _said(said), Text(), *_left_out(audit.groups[~kept])]
+    return [table, *more, _said(said), Text(), *_left_out(audit.groups[~kept], audit.identity.unit)]
 
 
-def _left_out(groups: Any) -> list[RenderableType]:
+def _left_out(groups: Any, unit: str) -> list[RenderableType]:
     if not len(groups):
         return []
-    table = _table(f"Left out: {plural(len(groups), 'group')}", ("group", "why", "people"))
+    title = f"Shown but not tested: {plural(len(groups), 'group')}"
+    table = _table(title, ("group", unit, "observed", "predicted", "why"))
     for _, row in groups.head(MOST_LEFT_OUT).iterrows():
-        _row(table, row["group"], row["reason"], IN_TEXT.count(row["people"]))
+        rates = (IN_TEXT.percent(row["outcome_rate"]), IN_TEXT.percent(row["mean_score"]))
+        _row(table, row["label"], IN_TEXT.count(row["people"]), *rates, row["reason"])
     return [table, *_more(len(groups) - MOST_LEFT_OUT), Text()]
 
 
 def _more(count: int) -> list[RenderableType]:
-    return [_said(f"... and {count:,} more groups; --format json has them all.")] if count > 0 else []
+    return [_said(f"... and {plural(count, 'more group')}; --format json has them all.")] if count > 0 else []
 
 
 def _differences(comparison: Comparison) -> RenderableType:
-    """For each other score what it is overall, then group by group."""
+    """For each other score what changes overall, then group by group."""
     names = list(comparison.audits)
     parts: list[RenderableType] = []
     for name in names[1:]:
         chosen = comparison.differences[comparison.differences["score"] == name]
         overall = chosen["group"].isin(["all categories", "everybody"])
-        title = f"{plain(name)} against {plain(names[0])}"
-        table = _table(title, ("measure", "before", "after", "difference", "interval"))
+        title = f"{plain(name)} compared with {plain(names[0])}"
+        table = _table(title, ("measure", "before", "after", "difference", "95 % CI"))
         for _, row in chosen[overall].iterrows():
             measure = MEASURE_NAMES[row["measure"]]
-            numbers = [
-                IN_TEXT.decimal(row[column], measure.digits) for column in ("base", "value", "difference")
-            ]
-            _row(table, measure.name, *numbers, IN_TEXT.interval(row["low"], row["high"], measure.digits))
-        parts += [table, Text(), *_group_differences(chosen[~overall])]
+            numbers = [IN_TEXT.decimal(row[column], measure.digits) for column in ("base", "value")]
+            change = IN_TEXT.decimal(row["difference"], measure.digits, "+")
+            interval = IN_TEXT.interval(row["low"], row["high"], measure.digits, "+")
+            _row(table, measure.name, *numbers, change, interval)
+        parts += [table, Text(), *_group_differences(chosen[~overall], comparison.audits[name].labels)]
     return Group(*parts)
 
 
-def _group_differences(differences: Any) -> list[RenderableType]:
-    """Observed/expected before and after, and what became of the Brier score."""
+def _group_differences(differences: Any, labels: dict[str, str]) -> list[RenderableType]:
+    """O/E ratio before and after, and the change of the Brier score."""
     ratio, brier = (
         differences[differences["measure"] == m].set_index("group") for m in ("observed_expected", "brier")
     )
     if not len(ratio):
         return []
-    headings = ("group", "O/E before", "after", "Brier change", "is in")
-    table = _table("Group by group: observed / expected, and the change of the Brier score", headings)
+    headings = ("group", "O/E before", "after", "Brier change", "95 % CI")
+    table = _table("Group by group", headings)
     for name, row in ratio.head(MOST_GROUPS).iterrows():
         change = brier.loc[name]
         ratios = (IN_TEXT.decimal(row["base"]), IN_TEXT.decimal(row["value"]))
         interval = IN_TEXT.interval(change["low"], change["high"], 3, "+")
-        _row(table, name, *ratios, IN_TEXT.decimal(change["difference"], 3, "+"), interval)
+        label = labels.get(name, name)
+        _row(table, label, *ratios, IN_TEXT.decimal(change["difference"], 3, "+"), interval)
     return [table, *_more(len(ratio) - MOST_GROUPS), Text()]
 
 

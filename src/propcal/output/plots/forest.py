@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
-from propcal.auditing.finding_names import INSUFFICIENT, LEFT_OUT, TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
+from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import (
     COLORS,
@@ -36,11 +36,12 @@ MOST_ROWS = 24
 ROW = 0.29  # inches, for a name of two lines
 # marker, colour and filling of each finding, and what the legend calls it
 FINDINGS: dict[str, tuple[str, str, str, str]] = {
-    TOO_HIGH: ("^", HIGH, HIGH, "score too high, beyond noise"),
-    TOO_LOW: ("v", LOW, LOW, "score too low, beyond noise"),
-    WITHIN: ("o", "0.35", "white", "within noise"),
+    TOO_HIGH: ("^", HIGH, HIGH, "score too high"),
+    TOO_LOW: ("v", LOW, LOW, "score too low"),
+    CHANCE: ("o", "0.35", "white", "could be chance"),
+    NOT_ENOUGH: ("D", "0.35", "white", "not enough data to judge"),
     UNTESTED: ("s", "0.35", "white", "not tested"),
-    LEFT_OUT: ("x", "0.35", "0.35", "left out: not judged"),
+    LEFT_OUT: ("x", "0.35", "0.35", "shown but not tested"),
 }
 # ticks of the ratio axis, by how far it reaches
 MARKS = {
@@ -48,23 +49,24 @@ MARKS = {
     20: [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20],
     1000: [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20],
 }
+EMPTY = ""  # no ratio to draw
 RATIO = ("observed_expected", "observed_expected_low", "observed_expected_high")
 
 
 def plot_forest(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
-    """Outcomes observed for each one expected, group by group, with intervals of 95 %."""
+    """O/E ratio of each group, with 95 % confidence intervals."""
     from matplotlib.lines import Line2D
 
     chosen = rows_of(a, groups, MOST_ROWS)
     if chosen.rows["observed_expected"].isna().all():
-        return say(axes(ax, width, 1.5), "No group has enough people to compare outcomes with scores.")
+        return say(axes(ax, width, 1.5), "No group has enough data to compare observed and predicted rates.")
     ax = axes(ax, width, 1.5 + ROW * len(chosen.rows))
     limits = _ratio_axis(ax, [chosen.rows])
     used = []
     for y, row in enumerate(chosen.rows.to_dict("records")):
-        found = row["finding"] if np.isfinite(row["observed_expected"]) else INSUFFICIENT
+        found = row["finding"] if np.isfinite(row["observed_expected"]) else EMPTY
         used.append(found)
-        if found == INSUFFICIENT:
+        if found == EMPTY:
             _hatched(ax, y)
             continue
         marker, color, fill, _ = FINDINGS[found]
@@ -72,7 +74,7 @@ def plot_forest(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 
         if inches(ax) > 5:
             text, across = _in_figures(row), ax.get_yaxis_transform()
             ax.text(1.02, y, text, transform=across, fontsize=SMALL, va="center")
-    _name_rows(ax, chosen.names)
+    _name_rows(ax, chosen.labels)
     keys = [
         Line2D([], [], ls="", marker=marker, color=color, mfc=fill, ms=5, label=text)
         for finding, (marker, color, fill, text) in FINDINGS.items()
@@ -83,13 +85,13 @@ def plot_forest(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 
 
 
 def plot_before_after(c: Comparison, groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
-    """Outcomes observed for each one expected under every score, group by group."""
+    """O/E ratio of each group under every score."""
     from matplotlib.lines import Line2D
 
     chosen = rows_of(c.audits[c.base], groups, MOST_ROWS)
     tables = [a.groups.set_index("group", drop=False).loc[chosen.names] for a in c.audits.values()]
     if all(table["observed_expected"].isna().all() for table in tables):
-        return say(axes(ax, width, 1.5), "No group has enough people to compare outcomes with scores.")
+        return say(axes(ax, width, 1.5), "No group has enough data to compare observed and predicted rates.")
     step = min(0.26, 0.7 / len(tables))
     ax = axes(ax, width, 1.6 + max(ROW, 0.12 * len(tables)) * len(chosen.rows))
     limits = _ratio_axis(ax, tables)
@@ -98,7 +100,7 @@ def plot_before_after(c: Comparison, groups: Any = None, *, ax: Any = None, widt
         color, marker = ("0.35", "o") if i == 0 else (COLORS[(i - 1) % 6], MARKERS[1:][(i - 1) % 6])
         for y, row in enumerate(table.to_dict("records")):
             if not np.isfinite(row["observed_expected"]):
-                used.append(INSUFFICIENT)
+                used.append(EMPTY)
                 if i == 0:
                     _hatched(ax, y)
                 continue
@@ -109,11 +111,11 @@ def plot_before_after(c: Comparison, groups: Any = None, *, ax: Any = None, widt
     keys += [
         Line2D([], [], ls="", marker="o", color="0.35", mfc=fill, ms=5, label=text)
         for fill, text in (
-            ("0.35", "filled: off beyond noise"),
-            ("white", "hollow: within noise, or not judged"),
+            ("0.35", "filled: more than chance explains"),
+            ("white", "hollow: could be chance, or not tested"),
         )
     ]
-    _name_rows(ax, chosen.names)
+    _name_rows(ax, chosen.labels)
     for y in range(1, len(chosen.rows), 2):
         ax.axhspan(y - 0.5, y + 0.5, color="0.95", lw=0, zorder=0)
     _legend(ax, keys, used, chosen.said)
@@ -129,7 +131,7 @@ def _ratio_axis(ax: Any, tables: Sequence[pd.DataFrame]) -> tuple[float, float]:
     marks = next(marks for reach, marks in MARKS.items() if high / low <= reach)
     log_axis(ax, low, high, {mark: f"{mark:g}" for mark in marks if low <= mark <= high})
     ax.axvline(1, color="0.55", lw=0.8, zorder=1)
-    tidy(ax, xlabel="outcomes observed for each\none expected (log scale)")
+    tidy(ax, xlabel="O/E ratio: observed over\nexpected events (log scale)")
     left, right = symbol("←", "<"), symbol("→", ">")
     space = "\n" if inches(ax) < 5 else " "
     look = {"fontsize": SMALL, "color": "0.25", "style": "italic", "transform": ax.transAxes, "va": "bottom"}
@@ -170,9 +172,9 @@ def _legend(ax: Any, keys: Sequence[Any], used: Sequence[str], title: str) -> No
 
     keys = list(keys)
     if any(line.get_label() == "_interval" for line in ax.get_lines()):
-        keys.append(Line2D([], [], color="0.35", lw=1.1, label="95 % interval"))
-    if INSUFFICIENT in used:
-        keys.append(Patch(label="insufficient data: too few people to say", **HATCH))
+        keys.append(Line2D([], [], color="0.35", lw=1.1, label="95 % CI"))
+    if EMPTY in used:
+        keys.append(Patch(label="not enough data for a ratio", **HATCH))
     legend_below(ax, keys, title=title, drop=42, wide=True)
 
 

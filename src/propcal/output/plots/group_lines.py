@@ -28,7 +28,7 @@ from propcal.output.plots.axes import (
 from propcal.output.plots.shown_groups import EVERYBODY, Chosen, lines_of
 
 MOST_LINES = 5
-NOBODY = "No group has enough people for this picture."
+NOBODY = "No group has enough data for this picture."
 
 
 def _looks(chosen: Chosen) -> list[dict[str, Any]]:
@@ -48,12 +48,12 @@ def _each(
     ax: Any, chosen: Chosen, table: pd.DataFrame
 ) -> Iterator[tuple[str, str, dict[str, Any], pd.DataFrame]]:
     """Name, label, look and numbers of each group."""
-    shown = labels(chosen.names, min(60, max(16, int(inches(ax) / LETTER) - 19)))
+    shown = labels(chosen.labels, min(60, max(16, int(inches(ax) / LETTER) - 19)))
     for name, label, look in zip(chosen.names, shown, _looks(chosen)):
         yield name, label, look, table[table["group"] == name]
 
 
-def _key(label: str, look: dict[str, Any], rows: pd.DataFrame, why: str = "insufficient data") -> Any:
+def _key(label: str, look: dict[str, Any], rows: pd.DataFrame, why: str = "not enough data") -> Any:
     """The group's entry in the legend; hatched if it cannot be drawn."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -64,7 +64,7 @@ def _key(label: str, look: dict[str, Any], rows: pd.DataFrame, why: str = "insuf
 
 
 def plot_calibration(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
-    """Smooth calibration curves with their bands, and the outcome rate of each category."""
+    """Smooth calibration curves with their bands, and the observed rate of each cell."""
     from matplotlib.lines import Line2D
 
     chosen = lines_of(a, groups, MOST_LINES)
@@ -89,20 +89,23 @@ def plot_calibration(a: Audit, groups: Any = None, *, ax: Any = None, width: flo
             if len(part):
                 ax.plot(part["mean_score"], part["outcome_rate"], label="_points", mfc=fill, zorder=3, **dot)
         enough = chosen.rows.loc[chosen.rows["group"] == name, "observed_expected"].notna().any()
-        why = "no curve" if enough else "insufficient data"
+        why = "no curve" if enough else "not enough data"
         keys.append(_key(label, look, rows if len(rows) else points, why))
     untested = (a.categories["finding"] == UNTESTED).any()
-    dots = (("0.3", "off beyond noise"), ("white", "not tested" if untested else "within noise"))
+    dots = (
+        ("0.3", "more than chance explains"),
+        ("white", "not tested" if untested else "could be chance"),
+    )
     for fill, text in dots:
         dot = {"marker": "o", "color": "0.3", "mfc": fill, "ls": "", "ms": 4.5}
-        keys.append(Line2D([], [], label=f"range of scores: {text}", **dot))
-    keys.append(Line2D([], [], color="0.55", lw=0.8, label="a perfect score; bands: 95 % intervals"))
+        keys.append(Line2D([], [], label=f"risk range: {text}", **dot))
+    keys.append(Line2D([], [], color="0.55", lw=0.8, label="a perfect score; bands: 95 % CI"))
     end = _end(a, chosen)
     ax.set(xlim=(0, end), ylim=(0, end))
     if own:  # other axes keep the shape that they were given
         ax.set_box_aspect(1)
         ax.set_anchor("S")  # the room for the legend is counted from below
-    tidy(ax, xlabel="risk score", ylabel="share of people with the outcome")
+    tidy(ax, xlabel="predicted risk", ylabel="observed rate")
     look = {"fontsize": SMALL, "color": "0.35", "style": "italic", "transform": ax.transAxes}
     ax.text(0.03, 0.97, "score too low", ha="left", va="top", **look)
     ax.text(0.97, 0.03, "score too high", ha="right", va="bottom", **look)
@@ -145,7 +148,7 @@ def plot_decision(a: Audit, groups: Any = None, *, ax: Any = None, width: float 
     ax.axhline(0, color="0.4", lw=0.8, zorder=1)
     text = "the same group if all its people are acted on"
     keys.append(Line2D([], [], color="0.3", ls=":", lw=0.9, label=text))
-    text = "nobody is acted on; bands: 95 % intervals"
+    text = "nobody is acted on; bands: 95 % CI"
     keys.append(Line2D([], [], color="0.4", lw=0.8, label=text))
     top = top or 5.0
     ax.set(

@@ -9,7 +9,7 @@ import numpy as np
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.dc_by_bin import bin_places, dc_by_bin, in_bins
-from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED, WITHIN
+from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import (
     HATCH,
@@ -38,12 +38,12 @@ NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and
 
 
 def plot_heatmap(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
-    """The gap of every category; coloured where it is beyond noise, hatched where nobody can say."""
+    """The gap of every cell; coloured where it is more than chance explains, hatched without enough data."""
     wrong = a.categories.loc[a.categories["finding"].isin([TOO_HIGH, TOO_LOW]), "group"]
     chosen = rows_of(a, groups, MOST_ROWS, wrong=wrong, everybody=False)
     gap, finding, eligible = _cells(a, chosen)
     if not eligible.any():
-        return say(axes(ax, width, 1.5), "No group has a range of scores with enough people to judge.")
+        return say(axes(ax, width, 1.5), "No cell has enough data to judge.")
     ax = axes(ax, width, 2.1 + ROW * len(chosen.rows))
     n_rows, n_bins = gap.shape
     coloured = np.isin(finding, [TOO_HIGH, TOO_LOW, UNTESTED]) & eligible
@@ -66,12 +66,12 @@ def plot_heatmap(a: Audit, groups: Any = None, *, ax: Any = None, width: float =
         dark = bool(coloured[y, j]) and abs(gap[y, j]) > 0.55 * reach
         text = _signed(gap[y, j]) if room >= NUMBER else _signed(gap[y, j])[0] if room > 0.09 and sure else ""
         if text:
-            look = {"color": "white" if dark else "0.35" if finding[y, j] == WITHIN else "black"}
+            look = {"color": "white" if dark else "0.35" if finding[y, j] == CHANCE else "black"}
             weight = "bold" if sure and room > BOLD else "normal"
             ax.text(j + 0.5, y, text, ha="center", va="center", fontsize=SMALL, weight=weight, **look)
     _bin_axis(ax, a, n_rows)
     most = max(14, int(0.33 * inches(ax) / LETTER))
-    ax.set_yticks(range(n_rows), labels(chosen.names, most, lines=2), fontsize=SMALL, linespacing=0.95)
+    ax.set_yticks(range(n_rows), labels(chosen.labels, most, lines=2), fontsize=SMALL, linespacing=0.95)
     _scale(ax, mesh)
     _heat_legend(ax, chosen, finding, eligible)
     return ax
@@ -94,7 +94,7 @@ def _map() -> Any:
     """From too high to too low: told apart with any colour vision."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    # the palest colours are not white: white says "within noise"
+    # the palest colours are not white: white says "could be chance"
     colors = [(0, HIGH), (0.5, "#F9DDCB"), (0.5, "#CFE4F1"), (1, LOW)]
     return LinearSegmentedColormap.from_list("too high, too low", colors)
 
@@ -121,7 +121,7 @@ def _bin_axis(ax: Any, a: Audit, n_rows: int) -> None:
     ax.set_xticks(range(0, len(edges), every), texts[::every])
     ax.set_xlim(0, len(edges) - 1)
     ax.set_ylim(n_rows - 0.5, -0.5)
-    tidy(ax, xlabel="risk score")
+    tidy(ax, xlabel="predicted risk")
     rows_alone(ax)
     if len(edges) <= 60:
         ax.vlines(range(1, len(edges) - 1), -0.5, n_rows - 0.5, color="0.85", lw=0.5, zorder=2)
@@ -134,9 +134,8 @@ def _scale(ax: Any, mesh: Any) -> None:
     bar.outline.set_linewidth(0.4)
     bar.ax.tick_params(labelsize=SMALL, width=0.4)
     left, right = symbol("←", "<"), symbol("→", ">")
-    text = (
-        f"{left} score too high   score too low {right}\ngap: outcome rate less mean\nscore, per 100 people"
-    )
+    sides = f"{left} score too high   score too low {right}"
+    text = f"{sides}\ngap: observed minus predicted\nrate, percentage points"
     bar.set_label(text, fontsize=SMALL if inches(ax) < 5 else TEXT)
 
 
@@ -146,13 +145,13 @@ def _heat_legend(ax: Any, chosen: Chosen, finding: Any, eligible: Any) -> None:
     keys = []
     for case, color in ((TOO_HIGH, HIGH), (TOO_LOW, LOW)):
         if (finding == case).any():
-            keys.append(Patch(facecolor=color, alpha=0.6, label=f"coloured: score {case}, beyond noise"))
+            keys.append(Patch(facecolor=color, alpha=0.6, label=f"coloured: score {case}"))
     if (eligible & (finding != UNTESTED) & ~np.isin(finding, [TOO_HIGH, TOO_LOW])).any():
-        keys.append(Patch(facecolor="white", edgecolor="0.6", linewidth=0.4, label="white: within noise"))
+        keys.append(Patch(facecolor="white", edgecolor="0.6", linewidth=0.4, label="white: could be chance"))
     if (finding == UNTESTED).any():
         keys.append(Patch(facecolor="#BFDCEB", edgecolor="0.6", linewidth=0.4, label="not tested"))
     if ((finding != "") & ~eligible).any():
-        keys.append(Patch(label="insufficient data: too few people", **HATCH))
+        keys.append(Patch(label="hatched: not enough data", **HATCH))
     if (finding == "").any():
         keys.append(Patch(facecolor="white", edgecolor="white", label="empty: nobody"))
     legend_below(ax, keys, title=chosen.said, wide=True)
@@ -166,24 +165,24 @@ def plot_dc(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4)
     table, members = dc_by_bin(a), [rows[rows["eligible"]] for _, rows in in_bins(a)]
     told = table.index[table["dc"].notna()].tolist()
     if not told:
-        return say(axes(ax, width, 1.5), "No range of scores has two groups with enough people to compare.")
+        return say(axes(ax, width, 1.5), "No risk range has two groups with enough data to compare.")
     drawn = sorted(sorted(told, key=lambda j: -float(table["dc"][j]))[:MOST_BINS])
     ax = axes(ax, width, 1.75 + 0.47 * len(drawn))
     rho, most = float(a.settings["rho"]), max(16, int((inches(ax) - 1.5) / LETTER))
     for y, j in enumerate(drawn):
-        _pair(ax, y, table.loc[j], members[j], rho, most)
+        _pair(ax, y, table.loc[j], members[j], rho, most, a.labels)
     rates = [float(table.loc[j, name]) for j in drawn for name in ("lowest_rate", "highest_rate")]
     _rate_axis(ax, max(min(rates), rho), max(*rates, rho))
     ax.set_yticks(np.arange(len(drawn)) + 0.25, table.loc[drawn, "bin"].tolist(), fontsize=SMALL)
     ax.set_ylim(-0.35, len(drawn) - 0.15)
     ax.hlines(np.arange(1, len(drawn)) - 0.28, 0, 1, transform=ax.get_yaxis_transform(), color="0.88", lw=0.6)
-    tidy(ax, xlabel="people with the outcome, % (log scale)", ylabel="risk score")
+    tidy(ax, xlabel="observed rate, % (log scale)", ylabel="predicted risk")
     rows_alone(ax)
     _dc_legend(ax, a, table, len(told), len(drawn), whole=groups is None)
     return ax
 
 
-def _pair(ax: Any, y: int, row: Any, members: Any, rho: float, most: int) -> None:
+def _pair(ax: Any, y: int, row: Any, members: Any, rho: float, most: int, called: dict[str, str]) -> None:
     """One bin: every group's rate, the range of them, and the names of its ends."""
     low, high = (max(float(row[name]), rho) for name in ("lowest_rate", "highest_rate"))
     sure = bool(row["low"] > 0)
@@ -209,7 +208,8 @@ def _pair(ax: Any, y: int, row: Any, members: Any, rho: float, most: int) -> Non
             label="_key",
             clip_on=False,
         )
-        ax.text(0.035, y + up, short(str(row[name]), most), transform=across, fontsize=SMALL, va="center")
+        label = short(called.get(row[name], str(row[name])), most)
+        ax.text(0.035, y + up, label, transform=across, fontsize=SMALL, va="center")
     weight = "bold" if sure else "normal"
     text = f"DC {IN_TEXT.decimal(row['dc'])}"
     ax.text(1, y + 0.42, text, transform=across, fontsize=SMALL, va="center", ha="right", weight=weight)
@@ -232,28 +232,28 @@ def _dc_legend(ax: Any, a: Audit, table: Any, told: int, drawn: int, *, whole: b
 
     tested = bool(table["low"].notna().any())
     keys = [
-        Line2D([], [], color="black", lw=2.2, label="the groups differ beyond noise"),
+        Line2D([], [], color="black", lw=2.2, label="the groups differ by more than chance explains"),
         Line2D(
             [],
             [],
             color="0.5",
             lw=1.1,
             ls=(0, (3, 2)),
-            label="noise may explain the difference" if tested else "not tested",
+            label="could be chance" if tested else "not tested",
         ),
-        Line2D([], [], ls="", marker="|", ms=6, color="0.35", label="each group with enough people"),
+        Line2D([], [], ls="", marker="|", ms=6, color="0.35", label="each group with enough data"),
     ]
     title = ["DC: log of the ratio of the highest to the lowest rate"]
     if a.settings["rho"] > table["lowest_rate"].min():
         least = f"{100 * a.settings['rho']:g} %"
-        title.append(f"Rates below {least} are taken as {least}")
+        title.append(f"Rates below {least} count as {least}")
     floor = float(a.losses["floor_95"]["dc"])
     if whole and np.isfinite(floor):
-        title.append(f"A perfect score shows a DC up to {IN_TEXT.decimal(floor)} on these people")
+        title.append(f"By chance, a perfect score shows a DC up to {IN_TEXT.decimal(floor)} here")
     if drawn < told:
-        title.append(f"{drawn} of {told} ranges of scores: the largest DC")
+        title.append(f"{drawn} of {told} risk ranges: the largest DC")
     elif told < len(table):
         title.append(
-            f"{len(table) - told} of {len(table)} ranges of scores lack two groups with enough people"
+            f"{len(table) - told} of {len(table)} risk ranges do not have two groups with enough data"
         )
     legend_below(ax, keys, title="\n".join(title), wide=True)

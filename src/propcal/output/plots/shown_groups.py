@@ -27,8 +27,13 @@ class Chosen:
 
     @property
     def names(self) -> list[str]:
-        """Their names."""
+        """Their names in the tables."""
         return [str(name) for name in self.rows["group"]]
+
+    @property
+    def labels(self) -> list[str]:
+        """What people call them."""
+        return [str(label) for label in self.rows["label"]]
 
 
 def unknown(what: str, name: object, known: Sequence[str]) -> InputError:
@@ -43,17 +48,19 @@ def unknown(what: str, name: object, known: Sequence[str]) -> InputError:
 
 
 def named_groups(a: Audit, groups: Any) -> Chosen:
-    """The groups that the user names, in that order."""
+    """The groups that the user names or labels, in that order."""
     wanted = [groups] if isinstance(groups, str) else list(groups)
     if not wanted:
         raise InputError(
             "groups is an empty list", argument="groups", next_step="None chooses for you", between="; "
         )
     known = [str(name) for name in a.groups["group"]]
+    called = {str(label): i for i, label in enumerate(a.groups["label"])}
+    called |= {name: i for i, name in enumerate(known)}
     for name in wanted:
-        if name not in known:
+        if name not in called:
             raise unknown("group", name, known)
-    return Chosen(a.groups.iloc[[known.index(name) for name in wanted]], "")
+    return Chosen(a.groups.iloc[[called[name] for name in wanted]], "")
 
 
 def lines_of(a: Audit, groups: Any, most: int) -> Chosen:
@@ -115,6 +122,6 @@ def _said(n: int, others: pd.DataFrame, measured: pd.DataFrame, kept: list[Any])
         return ""
     wrong = others.loc[kept, "finding"].isin([TOO_HIGH, TOO_LOW])
     if n == len(measured):
-        return f"{n} of {len(others)} groups: the others have too few people"
+        return f"{n} of {len(others)} groups: the others do not have enough data"
     which = "furthest off" if wrong.all() else "furthest off, then the largest" if wrong.any() else "largest"
     return f"{n} of {len(others)} groups, the {which}"

@@ -28,7 +28,7 @@ class Change:
 
 
 def further_off(comparison: Comparison, name: str) -> int:
-    """How many groups' observed/expected ratios came to lie further from 1, beyond noise."""
+    """How many groups' observed/expected ratios came to lie further from 1, more than chance explains."""
     table = comparison.differences
     chosen = table[(table["score"] == name) & (table["measure"] == "observed_expected")]
     before, after = (np.abs(np.log(np.maximum(chosen[c].astype(float), 1e-9))) for c in ("base", "value"))
@@ -39,7 +39,8 @@ def further_off(comparison: Comparison, name: str) -> int:
 def measure_changes(comparison: Comparison, name: str) -> tuple[list[Change], list[Change]]:
     """What differs between the base and another score: overall, and observed/expected by group."""
     table = comparison.differences[comparison.differences["score"] == name]
-    rows = [_change(row) for row in table.to_dict("records")]
+    labels = comparison.audits[name].labels
+    rows = [_change(row, labels) for row in table.to_dict("records")]
     overall = table["group"].isin(["all categories", "everybody"]).tolist()
     ratio = (table["measure"] == "observed_expected").tolist()
     return (
@@ -48,11 +49,11 @@ def measure_changes(comparison: Comparison, name: str) -> tuple[list[Change], li
     )
 
 
-def _change(row: dict[Any, Any]) -> Change:
+def _change(row: dict[Any, Any], labels: dict[str, str]) -> Change:
     measure = MEASURE_NAMES[row["measure"]]
     return Change(
-        measure=measure.page_name,
-        group=row["group"],
+        measure=measure.name,
+        group=labels.get(row["group"], row["group"]),
         before=ON_PAGE.decimal(row["base"], measure.digits),
         after=ON_PAGE.decimal(row["value"], measure.digits),
         difference=ON_PAGE.decimal(row["difference"], measure.digits, "+"),

@@ -14,94 +14,84 @@ LIBRARIES = ("numpy", "scipy", "pandas")
 
 def paragraphs(audit: Audit, suppress: int) -> list[str]:
     """What was done, in sentences for a methods section."""
-    s = audit.settings
+    s, unit = audit.settings, audit.identity.unit
+    seed = s["random_state"] if s["random_state"] is not None else "not recorded"
     told = [_who(audit), _categories(audit)]
     told.append(
-        "A category's gap is its outcome rate less its mean score. MC loss is the largest gap of a category "
-        "in absolute value, PMC loss the largest gap as a share of the outcome rate (rates below "
-        f"{s['rho']:g} are taken as {s['rho']:g}), and DC loss the largest absolute log-ratio of the "
-        "outcome rates of "
-        "two groups within one range of scores."
+        "The gap of a cell is its observed rate minus its mean predicted risk. MC loss is the largest "
+        "absolute gap of a cell, PMC loss the largest absolute gap relative to the observed rate (rates "
+        f"below {s['rho']:g} count as {s['rho']:g}), and DC loss the largest absolute log-ratio of the "
+        "observed rates of two groups within one risk range."
     )
     told.append(
-        "Beside each loss stands its noise floor: the median and 95th percentile over "
-        f"{s['n_draws']:,} sets of outcomes drawn from the score itself, on the same people and categories "
-        f"(seed {s['random_state'] if s['random_state'] is not None else 'not recorded'}). Intervals of "
-        "gaps are "
-        "Clopper and Pearson's at 5 % divided by the number of categories, so that all of them hold "
-        "together; "
-        "other intervals are at 95 %, each alone."
+        "Each loss is shown with what chance alone would show: the median and 95th percentile over "
+        f"{s['n_draws']:,} data sets whose outcomes were drawn from the score itself (seed {seed}). "
+        "Intervals of gaps are Clopper-Pearson intervals with a Bonferroni adjustment for the number of "
+        "cells; all other intervals are 95 % confidence intervals, not adjusted for multiple comparisons."
     )
     if not s["soft_labels"]:
         told.append(
-            "The verdict comes from tests of whether the score is right: each group's number of outcomes "
-            "against "
-            "the sum of its scores (Holm's correction for the number of groups), and the largest gap of all "
-            "categories in standard errors against its distribution under the score; half of the 5 % goes to "
-            "either."
+            "The verdict is based on two families of tests: each group's number of events against the sum "
+            "of its scores, together with the calibration slope of everyone against 1 (Holm's adjustment); "
+            "and the largest gap of all cells, in standard errors, against its distribution under the "
+            "score. Each family is tested at 2.5 %; if one of them rejects, the other is tested at 5 %. "
+            "Subgroups are named if they are miscalibrated beyond the overall error (level and slope) and "
+            "beyond the broader subgroups named before them."
         )
     told.append(
-        "Observed/expected is the number of outcomes over the sum of the scores. The smooth calibration "
-        "curve is a "
-        "restricted cubic spline of the log-odds of the score, AUROC has DeLong's interval, and net "
-        "benefit at a "
-        "threshold t is (true positives − false positives × t / (1 − t)) / people."
+        "The O/E ratio is the number of events over the sum of the scores. The calibration curve is a "
+        "restricted cubic spline of the log-odds of the score, the interval of the AUROC is DeLong's, and "
+        f"net benefit at a threshold t is (true positives − false positives × t / (1 − t)) / {unit}."
     )
     told.append(_weights(s))
     if suppress > 1:
         told.append(
-            f"Counts of 1 to {suppress - 1} people, of people with the outcome and of people without it are "
-            "hidden, with every number that comes from them, and further numbers until none of the hidden "
-            "counts can be worked out from the counts shown; other numbers of groups with hidden parts are "
-            "rounded to two decimals. Another report on these people, with other bins or groups, could give "
-            "them away. Curves over thresholds and histograms are then drawn at the edges of score ranges."
+            f"Counts from 1 to {suppress - 1} are suppressed, and so is anything they could be derived from; "
+            "other numbers of groups with suppressed parts are rounded. A second report on the same "
+            f"{unit} with other risk ranges or groups could reveal them. Curves over thresholds and "
+            "histograms are drawn at the limits of the risk ranges."
         )
     return told
 
 
 def _who(audit: Audit) -> str:
-    s, people = audit.settings, audit.settings["people"]
-    outcomes = f", of whom {ON_PAGE.count(s['positives'])} had the outcome" if known(s["positives"]) else ""
+    s, who = audit.settings, audit.identity
+    events = f" with {ON_PAGE.count(s['positives'])} events" if known(s["positives"]) else ""
     attributes = ", ".join(s["attributes"]) or "none"
-    some = f"{ON_PAGE.count(people)} people" if known(people) else "People (their number is hidden)"
+    some = who.count(s["people"]) if known(s["people"]) else f"{who.unit} (number suppressed)"
     missing = {
-        "level": "People with a missing value form a group of their own.",
-        "exclude": "People with a missing value are in no group of that attribute, but count among "
-        "everybody.",
+        "level": "A missing value forms a group of its own.",
+        "exclude": f"{who.unit.capitalize()} with a missing value are in no group of that attribute.",
         "error": "No value is missing.",
     }.get(s["missing"], "")
     return (
-        f"{some}{outcomes}, were audited with propcal {s['version']}. Attributes that define groups: "
-        f"{attributes} "
-        f"(intersections: {s['intersections']}). {missing} Nobody was excluded: everyone with a score and "
-        "an outcome "
-        "counts."
+        f"The audit covers {some}{events} and was made with propcal {s['version']}. Groups are defined by: "
+        f"{attributes} (intersections: {s['intersections']}). {missing}"
     )
 
 
 def _categories(audit: Audit) -> str:
-    s = audit.settings
+    s, unit = audit.settings, audit.identity.unit
     kept, left_out = int(audit.groups["kept"].sum()) - 1, int((~audit.groups["kept"].astype(bool)).sum())
     return (
-        f"A group counts if it has at least a share of gamma = {s['gamma']:g} of all people: "
-        f"{plural(kept, 'group')} did, "
-        f"{plural(left_out, 'group')} did not. Scores were divided into {len(s['edges']) - 1} ranges "
-        f"({s['binning']}). A "
-        "category, a group within a range of scores, is judged if it has at least "
-        f"{s['min_people']} people and a share of {s['min_share']:.3g} of all."
+        f"A group was tested if it has at least {s['min_group']} {unit} and at least {s['min_events']} "
+        f"expected events and non-events: {plural(kept, 'group')} had, {left_out:,} had not. Scores were "
+        f"divided into {len(s['edges']) - 1} risk ranges ({s['binning']}), for groups with at least "
+        f"{100 * s['gamma']:g} % of the {unit}. A cell, a group within a risk range, was judged if it has at "
+        f"least {s['min_people']} {unit} and {100 * s['min_share']:.2g} % of all."
     )
 
 
 def _weights(s: dict[str, Any]) -> str:
     weights = (
-        "People count by whole-number weights or one each."
+        "Observations are weighted by whole numbers, or equally."
         if s["weights"] == "frequency"
-        else "People count by survey weights, and variances come from the squared weights."
+        else "Observations have survey weights, and variances come from the squared weights."
     )
     if s["buckets"]:
         weights += (
-            " Rows of the same person were taken as dependent: variances come from the spread of "
-            f"{s['buckets']} buckets of people."
+            " Repeat visits of the same person were taken as dependent: variances come from the spread of "
+            f"{s['buckets']} clusters of people."
         )
     return weights
 
@@ -113,23 +103,24 @@ def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
         ("propcal", s["version"]),
         *((name, _version(name)) for name in LIBRARIES),
         ("Python", platform.python_version()),
-        ("people", ON_PAGE.count(s["people"])),
-        ("outcomes", ON_PAGE.count(s["positives"])),
+        (audit.identity.unit, ON_PAGE.count(s["people"])),
+        ("events", ON_PAGE.count(s["positives"])),
         ("attributes", ", ".join(s["attributes"]) or "none"),
         ("intersections", str(s["intersections"])),
         ("missing values", str(s["missing"])),
         ("alpha, gamma, rho", f"{s['alpha']:g}, {s['gamma']:g}, {s['rho']:g}"),
-        ("ranges of scores", f"{len(s['edges']) - 1}, {s['binning']}"),
-        ("fewest people judged", str(s["min_people"])),
-        ("smallest share judged", f"{s['min_share']:.3g}"),
+        ("risk ranges", f"{len(s['edges']) - 1}, {s['binning']}"),
+        ("fewest in a cell that is judged", str(s["min_people"])),
+        ("fewest in a group that is tested", f"{s['min_group']}, {s['min_events']} expected events"),
+        ("smallest share of a cell", f"{s['min_share']:.3g}"),
         (
             "draws, seed",
             f"{s['n_draws']:,}, {s['random_state'] if s['random_state'] is not None else 'not recorded'}",
         ),
         ("weights", str(s["weights"])),
         ("soft labels", "yes" if s["soft_labels"] else "no"),
-        ("buckets of repeated people", str(s["buckets"] or "none")),
-        ("counts hidden below", str(suppress) if suppress > 1 else "nothing is hidden"),
+        ("clusters of repeat visits", str(s["buckets"] or "none")),
+        ("counts suppressed below", str(suppress) if suppress > 1 else "nothing is suppressed"),
     ]
 
 
@@ -143,27 +134,26 @@ def _version(name: str) -> str:
 TRIPOD = [
     (
         "How performance was measured",
-        "Methods below: measures, intervals, plots. The four pictures and the table of groups.",
+        "The methods below: measures, intervals, plots. The four pictures and the table of groups.",
     ),
     (
-        "Fairness: which groups were looked at, and why",
-        "Groups and categories are listed, with those left out. Why these attributes were chosen is for "
-        "you to say.",
+        "Fairness: which groups were examined, and why",
+        "All groups are listed, including those not tested. Why these attributes were chosen is for you to "
+        "say.",
     ),
-    ("Sample size", "People and outcomes of every group; the smallest error that would have been noticed."),
+    ("Sample size", "People and events of every group; the smallest error that would have been noticed."),
     (
         "Missing data",
-        "People with a missing attribute are counted and shown. Missing scores and outcomes are for you "
-        "to say.",
+        "Missing attributes are counted and shown. Missing scores and outcomes are for you to report.",
     ),
-    ("Performance with intervals, also in key subgroups", "The table of groups and the table of categories."),
+    ("Performance with intervals, also in key subgroups", "The table of groups and the table of cells."),
     (
         "Updating of the model, and its result",
-        "The parts on before and after, on the certificate and on the correction, where present.",
+        "The sections on before and after and on the correction, where present.",
     ),
     ("Limitations", "“What the data cannot tell” at the top; your own knowledge of the data."),
     (
-        "Where data, code and analysis can be had",
-        "Version, settings and seed below; the numbers of this page for machines at its end.",
+        "Availability of data, code and analysis",
+        "Version, settings and seed below; the numbers of this page in machine-readable form at its end.",
     ),
 ]

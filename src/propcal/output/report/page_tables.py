@@ -10,13 +10,13 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.dc_by_bin import bin_labels, dc_by_bin
-from propcal.auditing.finding_names import INSUFFICIENT, TOO_HIGH, TOO_LOW, WITHIN
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
+from propcal.auditing.measure_names import MEASURE_NAMES, MeasureName
 from propcal.numbers import ON_PAGE, known
 from propcal.output.report.svg import Axis, Tick
 
 SYMBOLS = {TOO_HIGH: "▲", TOO_LOW: "▼"}
-LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", WITHIN: "noise", INSUFFICIENT: "few"}
+LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}
 SHADES = (0.025, 0.05, 0.1)
 REACHES = ((1.25, "⅘", "1¼"), (2.0, "½", "2"), (4.0, "¼", "4"), (8.0, "⅛", "8"))  # of the forest plot
 
@@ -112,17 +112,17 @@ def _forest_axis(groups: pd.DataFrame) -> tuple[Axis, list[Tick]]:
 def _group_row(row: dict[Any, Any], axis: Axis) -> GroupRow:
     oe = [row[f"observed_expected{end}"] for end in ("", "_low", "_high")]
     return GroupRow(
-        name=row["group"],
+        name=row["label"],
         finding=row["finding"],
         symbol=SYMBOLS.get(row["finding"], ""),
         look=LOOKS.get(row["finding"], "few"),
         people=ON_PAGE.count(row["people"]),
-        expected=ON_PAGE.per_100(row["mean_score"]),
-        observed=ON_PAGE.per_100(row["outcome_rate"]),
+        expected=ON_PAGE.percent(row["mean_score"]),
+        observed=ON_PAGE.percent(row["outcome_rate"]),
         ratio=ON_PAGE.decimal(oe[0]),
         ratio_interval=ON_PAGE.interval(oe[1], oe[2]),
         forest=_forest(axis, *oe),
-        auroc=ON_PAGE.decimal(row["auroc"]),
+        auroc=ON_PAGE.decimal(row["auroc"], MEASURE_NAMES["auroc"].digits),
         p_value=ON_PAGE.p_value(row["p_value"]),
         reason=row["reason"],
     )
@@ -149,9 +149,10 @@ def heat_map(audit: Audit) -> tuple[list[str], list[HeatRow], list[CategoryRow]]
         labels = used
     rows: list[HeatRow] = []
     listed: list[CategoryRow] = []
-    last = len(labels)
+    last, groups = len(labels), audit.labels
     for i, row in enumerate(audit.categories.to_dict("records")):
         place = _next(labels, row["bin"], last)
+        row["group"] = groups.get(row["group"], row["group"])
         if place is None or rows[-1].name != row["group"]:
             place = _next(labels, row["bin"], -1) or 0
             rows.append(HeatRow(row["group"], [_nobody() for _ in labels]))
@@ -175,12 +176,12 @@ def _heat_cell(row: dict[Any, Any], i: int) -> HeatCell:
     look = LOOKS.get(finding, "noise")
     symbol = SYMBOLS.get(finding, "")
     if not known(gap):
-        return HeatCell(symbol, f"{finding}, numbers hidden", f"{look} hidden", "", i)
-    off = ON_PAGE.per_100(abs(gap), 0)
-    if finding == INSUFFICIENT:
+        return HeatCell(symbol, f"{finding}, numbers suppressed", f"{look} hidden", "", i)
+    off = ON_PAGE.points(gap, 0)
+    if finding == NOT_ENOUGH:
         return HeatCell("", finding, look, _sort_key(gap), i)
     shade = f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if symbol else ""
-    told = f"{finding}, off by {off} of 100 people"
+    told = f"{finding}, gap {off} percentage points"
     return HeatCell(f"{symbol} {off}".strip(), told, look + shade, _sort_key(gap), i)
 
 
@@ -194,15 +195,15 @@ def _category_row(row: dict[Any, Any], b: int) -> CategoryRow:
         group=row["group"],
         bin=row["bin"],
         bin_place=b,
-        finding=row["finding"] if row["people"] is not None else f"{row['finding']}; numbers hidden",
+        finding=row["finding"] if row["people"] is not None else f"{row['finding']}; numbers suppressed",
         symbol=SYMBOLS.get(row["finding"], ""),
         look=LOOKS.get(row["finding"], "noise"),
         people=ON_PAGE.count(row["people"]),
-        expected=ON_PAGE.per_100(row["mean_score"]),
-        observed=ON_PAGE.per_100(row["outcome_rate"]),
-        gap=ON_PAGE.decimal(100 * row["gap"], 1, "+"),
+        expected=ON_PAGE.percent(row["mean_score"]),
+        observed=ON_PAGE.percent(row["outcome_rate"]),
+        gap=ON_PAGE.points(row["gap"]),
         gap_interval=ON_PAGE.interval(100 * row["low"], 100 * row["high"], 1, "+"),
-        detectable=ON_PAGE.per_100(row["detectable_gap"]),
+        detectable=ON_PAGE.decimal(100 * row["detectable_gap"], 1),
     )
 
 
@@ -225,14 +226,14 @@ def dc_rows(audit: Audit) -> list[DcRow]:
     """For each bin the two groups whose rates are furthest apart, among those shown."""
     found = dc_by_bin(audit, own_rates=True)
     found = found[found["dc"].notna()]
-    widest = max([0.1, *found["dc"]])
+    widest, labels = max([0.1, *found["dc"]]), audit.labels
     return [
         DcRow(
             bin=row["bin"],
-            highest=row["highest"],
-            highest_rate=ON_PAGE.per_100(row["highest_rate"]),
-            lowest=row["lowest"],
-            lowest_rate=ON_PAGE.per_100(row["lowest_rate"]),
+            highest=labels.get(row["highest"], row["highest"]),
+            highest_rate=ON_PAGE.percent(row["highest_rate"]),
+            lowest=labels.get(row["lowest"], row["lowest"]),
+            lowest_rate=ON_PAGE.percent(row["lowest_rate"]),
             ratio=ON_PAGE.decimal(np.exp(row["dc"])),
             log_ratio=ON_PAGE.decimal(row["dc"]),
             width=f"{180 * row['dc'] / widest:.1f}",
@@ -243,11 +244,15 @@ def dc_rows(audit: Audit) -> list[DcRow]:
 
 
 def loss_rows(audit: Audit) -> list[list[str]]:
-    """MC, PMC and DC loss with noise floor and interval."""
+    """MC, PMC and DC loss with their intervals and what chance would show."""
     rows = []
     for name, row in audit.losses.iterrows():
         measure = MEASURE_NAMES[str(name)]
         value, floor = (ON_PAGE.decimal(row[column], measure.digits) for column in ("value", "floor_95"))
         interval = ON_PAGE.interval(row["low"], row["high"], measure.digits)
-        rows.append([measure.page_name, value, floor, interval, str(row["where"])])
+        rows.append([_measure(measure), value, floor, interval, str(row["where"])])
     return rows
+
+
+def _measure(measure: MeasureName) -> str:
+    return f"{measure.name}: {measure.meaning}" if measure.meaning else measure.name

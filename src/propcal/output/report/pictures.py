@@ -74,10 +74,10 @@ def _frames(benefit: Axis) -> list[Picture]:
         Picture(
             "roc",
             "Does it tell people apart?",
-            "Discrimination: sensitivity against the share of false alarms, over all thresholds. A "
-            "useless score lies on the dotted diagonal.",
-            "false alarms, share of people without the outcome",
-            "found, share of people with it",
+            "ROC curve: sensitivity against 1 − specificity, over all thresholds. A useless score lies on "
+            "the dotted diagonal.",
+            "1 − specificity",
+            "sensitivity",
             ticks(X, TENTHS),
             ticks(Y, TENTHS),
             [Line("guide", path(X([0, 1]), Y([0, 1])))],
@@ -85,10 +85,10 @@ def _frames(benefit: Axis) -> list[Picture]:
         Picture(
             "calibration",
             "Is a score of 30 % right 30 % of the time?",
-            "Calibration: the smoothed share of people who had the outcome, by score, with a 95 % band. "
-            "A right score lies on the dotted diagonal; below it the score is too high.",
-            "score",
-            "share who had the outcome",
+            "Calibration curve: observed rate by predicted risk, smoothed, with a 95 % band. A calibrated "
+            "score lies on the dotted diagonal; below it the score is too high.",
+            "predicted risk",
+            "observed rate",
             ticks(X, TENTHS),
             ticks(Y, TENTHS),
             [Line("guide", path(X([0, 1]), Y([0, 1])))],
@@ -96,8 +96,8 @@ def _frames(benefit: Axis) -> list[Picture]:
         Picture(
             "benefit",
             "Would acting on it help?",
-            "Net benefit: people treated rightly less people treated wrongly, who count by the odds of "
-            "the threshold. The score should lie above treating everybody (thin line) and nobody (zero).",
+            "Net benefit: true positives minus false positives weighted by the odds of the threshold, per "
+            "person. The score should lie above treating everybody (thin line) and nobody (zero).",
             "threshold from which people are treated",
             "net benefit, per person",
             ticks(X, TENTHS),
@@ -119,10 +119,10 @@ def _frames(benefit: Axis) -> list[Picture]:
 
 
 HEADINGS = {
-    "roc": ["threshold", "found (sensitivity)", "false alarms (1 − specificity)"],
-    "calibration": ["score", "had the outcome, of 100", "95 % band"],
+    "roc": ["threshold", "sensitivity", "1 − specificity"],
+    "calibration": ["predicted risk", "observed rate", "95 % band, %"],
     "benefit": ["threshold", "net benefit", "treat everybody"],
-    "distribution": ["scores from", "to", "people", "had the outcome"],
+    "distribution": ["scores from", "to", "people", "events"],
 }
 
 
@@ -144,7 +144,7 @@ def _group(found: GroupCurves, benefit: Axis, most: float) -> GroupPictures:
         "benefit": path(X(t.threshold[shown]), benefit(t.net_benefit[shown])),
         "distribution": _bars(found, most),
     }
-    return GroupPictures(row["group"], lines, _tables(found), _told(found, bool(enough)))
+    return GroupPictures(row["label"], lines, _tables(found), _told(found, bool(enough)))
 
 
 def _calibration(found: GroupCurves) -> tuple[str, str]:
@@ -216,7 +216,7 @@ def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
             for i in exact
         ],
         "calibration": [
-            [trimmed(s), ON_PAGE.per_100(rate), ON_PAGE.interval(100 * low, 100 * high, 1)]
+            [trimmed(s), ON_PAGE.percent(rate), ON_PAGE.interval(100 * low, 100 * high, 1)]
             for s, rate, low, high in _thinned(found.curve)
         ],
         "benefit": [
@@ -235,7 +235,7 @@ def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
 
 
 def _or_hidden(value: float) -> str:
-    return ON_PAGE.count(value) if known(value) else "hidden"
+    return ON_PAGE.count(value) if known(value) else "suppressed"
 
 
 def _thinned(rows: Any, most: int = 25) -> Any:
@@ -247,18 +247,19 @@ def _told(found: GroupCurves, enough: bool) -> dict[str, str]:
     """A sentence under each picture."""
     row, guessed = found.row, bool(found.thresholds.guessed.any())
     spread = " Where counts are hidden, the line is an estimate." if guessed else ""
-    auroc = f"AUROC {ON_PAGE.decimal(row['auroc'])} ({ON_PAGE.interval(row['auroc_low'], row['auroc_high'])})"
-    off = f"Mean distance from the diagonal (ICI) {ON_PAGE.per_100(row['ici'])} of 100"
+    limits = ON_PAGE.interval(row["auroc_low"], row["auroc_high"], 3)
+    auroc = f"AUROC {ON_PAGE.decimal(row['auroc'], 3)} (95 % CI {limits})"
+    off = f"Mean distance from the diagonal (ICI) {ON_PAGE.decimal(100 * row['ici'], 1)} percentage points"
     hidden = int(found.hidden_bars.sum())
     return {
         "roc": (auroc + "." if known(row["auroc"]) else "AUROC is not known.")
         + (spread if enough else " Too few of its points can be shown to draw the line."),
-        "calibration": f"{off}; slope {ON_PAGE.decimal(row['slope'])}."
+        "calibration": f"{off}; calibration slope {ON_PAGE.decimal(row['slope'])}."
         if known(row["ici"])
-        else "Too few people for a curve.",
-        "benefit": (f"{ON_PAGE.per_100(row['outcome_rate'])} of 100 had the outcome." + spread)
+        else "Not enough data for a curve.",
+        "benefit": (f"Observed rate {ON_PAGE.percent(row['outcome_rate'])}." + spread)
         if known(row["outcome_rate"])
         else "Not shown.",
         "distribution": f"{ON_PAGE.count(row['people'])} people."
-        + (f" {hidden} of {len(found.bars)} bars are hidden." if hidden else ""),
+        + (f" {hidden} of {len(found.bars)} bars are suppressed." if hidden else ""),
     }

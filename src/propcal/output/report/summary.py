@@ -1,4 +1,4 @@
-"""Summary: everything a report says, as plain numbers and sentences, small counts already hidden."""
+"""Summary: everything a report says, as plain numbers and sentences; small counts are suppressed already."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.disclosure.suppressed import without_small_counts
 from propcal.errors import InputError
+from propcal.identity import Identity
 from propcal.numbers import ON_PAGE, known
 from propcal.output.json import audit_content, comparison_content, rounded
 from propcal.output.report import methods
@@ -47,6 +48,8 @@ class Summary:
 
     title: str
     score: str
+    about: list[tuple[str, str]]
+    unit: str
     lead: str
     top: Top
     four: Four
@@ -108,8 +111,10 @@ def summarise(
     kept, left_out, forest_ticks = tables.group_rows(audit.groups)
     bins, heat, categories = tables.heat_map(audit)
     return Summary(
-        title=title or TITLE,
+        title=title or audit.identity.title or TITLE,
         score=name,
+        about=_facts(audit.identity),
+        unit=audit.identity.unit,
         lead=_lead(audit),
         top=top_of(audit, name, before, worse),
         four=four_pictures(found),
@@ -151,11 +156,23 @@ def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, FitSu
 
 
 def _lead(audit: Audit) -> str:
+    who = audit.identity
+    outcome = f"the outcome ({who.outcome})" if who.outcome else "the outcome"
     people, positives = audit.settings["people"], audit.settings["positives"]
     if not known(people) or not known(positives):
-        return "An audit of people whose score and outcome are known. Their number is hidden."
-    who = "rows, of people who may come again," if audit.settings["buckets"] else "people"
+        return f"An audit of {who.unit} whose score and outcome are known; their number is suppressed."
     return (
-        f"An audit of {ON_PAGE.count(people)} {who} whose score and outcome are known; "
-        f"{ON_PAGE.count(positives)} of them had the outcome."
+        f"An audit of {who.count(people)} whose score and outcome are known; {ON_PAGE.count(positives)} had "
+        f"{outcome}."
     )
+
+
+def _facts(identity: Identity) -> list[tuple[str, str]]:
+    """What the page is about, as far as it was given."""
+    given = [
+        ("Score", identity.score),
+        ("Outcome", identity.outcome),
+        ("Source", identity.source),
+        ("Period", identity.period),
+    ]
+    return [(name, text) for name, text in given if text]

@@ -1,0 +1,98 @@
+"""Identity: what a report calls the score, the outcome and the people, and where the data are from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from propcal.errors import Argument, InputError
+from propcal.numbers import IN_TEXT
+from propcal.plain_text import plain
+
+LONGEST = 200  # letters of a name, a title, a source
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Names for sentences and headings; all of them are optional.
+
+    Attributes
+    ----------
+    title : str
+        Heading of a report.
+    score, outcome : str
+        What the score and the outcome are called: "sepsis risk", "death in hospital".
+    unit : str
+        Plural noun for those who are scored: "people", "patients", "stays"; empty: not chosen yet.
+    labels : dict
+        Names of levels: ``{"sex": {"F": "women", "M": "men"}}``; the empty text labels a missing value.
+    source, period : str
+        Where the data are from, and which time they cover.
+    """
+
+    title: str = ""
+    score: str = ""
+    outcome: str = ""
+    unit: str = ""
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    source: str = ""
+    period: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("title", "score", "outcome", "unit", "source", "period"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or len(text) > LONGEST:
+                given = name if name in ("title", "unit", "source", "period") else f"{name}_name"
+                raise InputError(
+                    Argument(given) + f" must be a text of at most {LONGEST} letters", argument=given
+                )
+            object.__setattr__(self, name, plain(text).strip())
+        object.__setattr__(self, "labels", _checked_labels(self.labels))
+
+    @property
+    def subject(self) -> str:
+        """The score at the beginning of a sentence."""
+        return self.score or "The score"
+
+    @property
+    def everyone(self) -> str:
+        """All who were audited, as a row of a table."""
+        return f"All {self.unit}"
+
+    def count(self, n: Any) -> str:
+        """A number of them.
+
+        >>> Identity(unit="patients").count(9104), Identity(unit="people").count(1)
+        ('9,104 patients', '1 person')
+        """
+        return f"{IN_TEXT.count(n)} {self.noun(n)}"
+
+    def noun(self, n: Any = 2) -> str:
+        """The noun that goes with a number."""
+        return one_of(self.unit) if n == 1 else self.unit
+
+
+def one_of(unit: str) -> str:
+    """The singular of a plural noun, as far as English is regular.
+
+    >>> one_of("people"), one_of("patients"), one_of("deliveries")
+    ('person', 'patient', 'delivery')
+    """
+    if unit.endswith("people"):
+        return unit.removesuffix("people") + "person"
+    if unit.endswith("ies"):
+        return unit.removesuffix("ies") + "y"
+    return unit.removesuffix("s")
+
+
+def _checked_labels(labels: Any) -> dict[str, dict[str, str]]:
+    if not isinstance(labels, Mapping) or not all(isinstance(own, Mapping) for own in labels.values()):
+        raise InputError(
+            Argument("labels") + ' must be a dict of dicts, such as {"sex": {"F": "women", "M": "men"}}',
+            argument="labels",
+        )
+    return {
+        str(attribute): {"" if level is None else str(level): plain(text) for level, text in own.items()}
+        for attribute, own in labels.items()
+    }

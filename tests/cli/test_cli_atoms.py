@@ -66,7 +66,7 @@ def test_rounded_scores_say_what_that_can_change(parts, run):
     assert "rounded to 2**-10" in out
     assert_same(Atoms.load("a.atoms"), Atoms.from_frame(parts, **ROLES, resolution=2**-10))
     out, _ = run("audit", "visits/*.parquet", *COLUMNS, "--resolution", "1/1024", "--draws", "100")
-    assert "Scores are rounded to 2**-10" in " ".join(out.split())
+    assert "Scores were rounded to 2**-10" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_merging_exact_and_rounded_scores_rounds_all_and_says_so(parts, run):
     run("atoms", "visits/1.parquet", *COLUMNS, "-o", "1.atoms")
     run("atoms", "visits/2.parquet", *COLUMNS, "--resolution", "2^-10", "-o", "2.atoms")
     out, err = run("merge", "1.atoms", "2.atoms", "-o", "all.atoms")
-    assert "Scores are rounded to 2**-10" in out
+    assert "Scores were rounded to 2**-10" in out
     assert "1.atoms are exact, of 2.atoms rounded to 2**-10; all are rounded to 2**-10 now.\n" in err
     assert_same(Atoms.load("all.atoms"), Atoms.from_frame(parts, **ROLES, resolution=2**-10))
 

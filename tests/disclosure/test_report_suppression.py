@@ -373,7 +373,7 @@ def test_one_person_with_many_rows_is_one_person():
     one = pd.DataFrame({"g": "C", "s": 0.3, "id": -1, "y": 1}, index=range(200))
     rows = pd.concat([many, one])
     a = audit(rows.y, rows.s, sensitive_features=rows[["g"]], cluster=rows.id, gamma=0.01)
-    assert a.groups.set_index("group").finding["g=C"] == "insufficient data"  # not "within noise"
+    assert a.groups.set_index("group").finding["g=C"] == "not enough data"  # not "within noise"
     shown = json.loads(a.to_json(suppress=11))
     assert next(row for row in shown["groups"] if row["group"] == "g=C")["people"] is None
     assert "people come again" in shown["notes"][-1]

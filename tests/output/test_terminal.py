@@ -30,12 +30,12 @@ def test_lines_fit_the_terminal_and_numbers_are_whole(audit, width):
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert f"{audit.losses.loc['pmc', 'value']:.3f}" in text
-    assert "everybody" in text
+    assert "All people" in text
 
 
 def test_long_names_of_groups_fold(audit):
     name = "race=American Indian/Alaska Native & insurance=Medicaid & marital status=never married"
-    audit.categories["group"] = audit.groups["group"] = name
+    audit.categories["group"] = audit.groups["group"] = audit.groups["label"] = name
     audit.losses["where"] = f"{name}, scores in [0.5, 0.6)"
     text = shown(audit_text(audit))
     assert max(map(len, text.splitlines())) <= 80
@@ -45,7 +45,7 @@ def test_long_names_of_groups_fold(audit):
 
 def test_names_of_groups_are_no_markup_and_cannot_steer_the_terminal(audit):
     name = "race=[red]A[/red] [link=x]\x1b[2J\r\n:smile:"
-    audit.groups["group"] = audit.categories["group"] = audit.losses["where"] = name
+    audit.groups["group"] = audit.groups["label"] = audit.categories["group"] = audit.losses["where"] = name
     text = shown(audit_text(replace(audit, notes=(name,))), 300)
     assert text.count("race=[red]A[/red] [link=x]?[2J??:smile:") > 5
     assert "\x1b" not in text
@@ -73,7 +73,7 @@ def test_what_is_not_known_is_a_dash(audit):
     audit.categories[["low", "high", "detectable_gap"]] = np.nan
     text = shown(audit_text(audit))
     assert "nan" not in text
-    assert "what noise allows is not known" in text
+    assert "whether chance explains them is not known" in " ".join(text.split())
 
 
 def test_a_hidden_difference_is_a_dash(cohort):
@@ -84,16 +84,17 @@ def test_a_hidden_difference_is_a_dash(cohort):
 
 
 def test_groups_left_out_are_marked_with_their_reason(audit):
-    audit.groups.loc[1, ["kept", "reason"]] = [False, "share below gamma=0.05"]
+    audit.groups.loc[1, ["kept", "reason"]] = [False, "fewer than 50 people"]
     text = shown(audit_text(audit))
-    left_out = text[text.index("Left out: ") :]
-    assert f"{audit.groups.group[1]} share below gamma=0.05" in " ".join(left_out.split())
+    left_out = text[text.index("Shown but not tested: ") :]
+    assert audit.groups.label[1] in left_out
+    assert "fewer than 50 people" in left_out
 
 
 def test_nothing_to_look_at_is_said(audit):
     audit.categories["eligible"] = False
     text = shown(audit_text(replace(audit, notes=())))
-    assert "No category has enough people" in text
+    assert "No cell has enough data to judge" in text
     assert "Notes" not in text
 
 

@@ -4,7 +4,7 @@ import json
 from itertools import combinations
 from math import isclose, log
 
-PARTS = ["format", "version", "settings", "verdict", "losses", "debiased", "groups", "categories"]
+PARTS = ["format", "version", "settings", "identity", "verdict", "losses", "debiased", "groups", "categories"]
 PARTS += ["curves", "net_benefit", "distribution", "notes"]
 
 
@@ -13,8 +13,8 @@ class AuditReader:
 
     def __init__(self, content):
         self.content = json.loads(content) if isinstance(content, str) else content
-        if (self.content["format"], self.content["version"]) != ("propcal-audit", 1):
-            raise ValueError("no audit of version 1")
+        if (self.content["format"], self.content["version"]) != ("propcal-audit", 2):
+            raise ValueError("no audit of version 2")
         self.groups = {group["group"]: group for group in self.content["groups"]}
 
     def complaints(self):
@@ -45,10 +45,12 @@ class AuditReader:
                 yield f"{name} of everybody"
             for group in self.groups.values():
                 parts = [c[name] for c in self.content["categories"] if c["group"] == group["group"]]
-                if group["kept"] and (parts or group is not everybody) and sum(parts) != group[name]:
+                if parts and sum(parts) != group[name]:
                     yield f"{name} of {group['group']} in categories"
-                if not group["kept"] and parts:
-                    yield f"categories of {group['group']}, which is left out"
+                large = group["share"] >= self.content["settings"]["gamma"]
+                named = group["missing"] and self.content["settings"]["missing"] == "exclude"
+                if bool(parts) != (large and not named) and group is not everybody and group["people"]:
+                    yield f"categories of {group['group']}"
             for bars in self.content["distribution"]:
                 if sum(bars[name]) != self.groups[bars["group"]][name]:
                     yield f"{name} of {bars['group']} in the distribution"

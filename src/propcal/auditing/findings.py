@@ -98,8 +98,8 @@ def find(
     measured = profiles(
         atoms,
         audited_groups(bare, rule.words()),
-        judged=JudgedGroups(rule.min_group, rule.min_events),
-        min_people=rule.min_people,
+        judged=JudgedGroups(rule.min_group, rule.min_events, float(bare.positives.sum() / bare.weight.sum())),
+        min_people=min(rule.min_people, rule.min_group),
         rng=rng,
         progress=progress,
     )

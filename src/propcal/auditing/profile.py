@@ -34,19 +34,24 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class JudgedGroups:
-    """Which groups are tested: those of so many people, with so many events and non-events expected."""
+    """Which groups are tested: those of so many people, with so many events and non-events expected.
 
-    people: int = 50
-    events: int = 10
+    Events are expected by the score or at the rate of everybody, whichever gives more: a score of nearly 0
+    must not hide the events of a large group.
+    """
+
+    people: int
+    events: int
+    rate: float
 
     def too_few(self, sample: Sample) -> str:
         """Why a group is too small to be tested; empty if it is not."""
         if sample.n_people < self.people:
             return f"fewer than {self.people} people"
         share = sample.expected / sample.total if sample.total > 0 else 0.0
-        if sample.n_people * share < self.events:
+        if sample.n_people * max(share, self.rate) < self.events:
             return f"fewer than {self.events} expected events"
-        if sample.n_people * (1 - share) < self.events:
+        if sample.n_people * max(1 - share, 1 - self.rate) < self.events:
             return f"fewer than {self.events} expected non-events"
         return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
     from propcal.auditing.compare import Comparison
 
-AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-comparison", 1
+AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-comparison", 2
 
 
 def _plain(value: Any) -> Any:
@@ -63,9 +64,11 @@ def audit_content(audit: Audit) -> dict[str, Any]:
         "format": AUDIT_FORMAT,
         "version": AUDIT_VERSION,
         "settings": {name: _plain(value) for name, value in audit.settings.items()},
+        "identity": asdict(audit.identity),
         "verdict": {
             "conclusion": verdict.conclusion,
             "text": verdict.text,
+            "sentences": list(verdict.sentences),
             "tests": _records(verdict.tests),
         },
         "losses": _records(audit.losses.reset_index()),

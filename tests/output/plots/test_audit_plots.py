@@ -136,24 +136,25 @@ def test_the_forest_shows_observed_over_expected(found):
     ax = found.plot("forest")
     rows = found.groups.set_index("group")
     shown = [label.get_text() for label in ax.get_yticklabels()]
-    assert shown[0] == "everybody"
+    assert shown[0] == "All people"
     ratios = rows.observed_expected[shown[1:]]
     assert ratios.is_monotonic_increasing
-    assert set(shown) == {"everybody", *rows[rows.kept].index}
+    assert set(shown) == set(rows.label[rows.kept])
     points, intervals = lines(ax, "_ratio"), lines(ax, "_interval")
     for y, (name, point, interval) in enumerate(zip(shown, points, intervals)):
         row = rows.loc[name]
         assert point.get_xydata().tolist() == [[row.observed_expected, y]]
         assert interval.get_xdata().tolist() == [row.observed_expected_low, row.observed_expected_high]
         hollow = point.get_markerfacecolor() == "white"
-        assert hollow == (row.finding == "within noise")
+        assert hollow == (row.finding == "could be chance")
         assert point.get_marker() == {"too high": "^", "too low": "v"}.get(row.finding, "o")
     assert any("score too high" in text for text in texts(ax))
 
 
 def test_the_heat_map_colours_what_is_beyond_noise(found):
     ax = found.plot("heatmap", width=7)
-    names = [label.get_text().replace("\n", " ") for label in ax.get_yticklabels()]
+    called = {label: name for name, label in found.labels.items()}
+    names = [called[label.get_text().replace("\n", " ")] for label in ax.get_yticklabels()]
     gaps = ax.collections[0].get_array()
     edges = np.array(found.settings["edges"])
     cells = {text.get_position(): text.get_text() for text in ax.texts}
@@ -182,7 +183,8 @@ def test_dc_by_bin_is_the_dc_loss_bin_by_bin(found):
     loss = found.losses.loc["dc"]
     worst = table.loc[table.dc.idxmax()]
     assert worst.dc == pytest.approx(loss.value, abs=1e-12)
-    assert loss["where"] == f"{worst.highest} against {worst.lowest}, scores in {worst.bin}"
+    high, low = found.labels[worst.highest], found.labels[worst.lowest]
+    assert loss["where"] == f"{high} against {low}, predicted risk {risk_range(worst.bin)}"
     assert table.high.max() == pytest.approx(loss.high, abs=1e-12)
     assert table.low.max() == pytest.approx(loss.low, abs=1e-12)
     ax = found.plot("dc", width=7)
@@ -206,7 +208,7 @@ def test_bins_too_narrow_for_different_labels_stay_apart():
 def test_decision_curves_show_net_benefit(found):
     ax = found.plot("decision", "race=White")
     rows = found.net_benefit[found.net_benefit.group == "race=White"]
-    assert lines(ax, "race=White")[0].get_ydata() == pytest.approx(100 * rows.net_benefit.to_numpy())
+    assert lines(ax, "White")[0].get_ydata() == pytest.approx(100 * rows.net_benefit.to_numpy())
     assert lines(ax, "_everybody")[0].get_ydata() == pytest.approx(100 * rows.treat_all.to_numpy())
 
 
@@ -230,7 +232,7 @@ def test_before_and_after_are_both_in_the_picture(cohort):
     assert {"base", "half", r"\$x\$"} <= set(texts(ax))
     display = displays.BeforeAfterDisplay.from_comparison(c, groups=["gender=F"])
     assert display.comparison is c
-    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["gender=F"]
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["F"]
     again = displays.BeforeAfterDisplay.from_predictions(
         cohort.y, scores, sensitive_features=cohort[["gender"]], n_draws=100, show="gender=M"
     )
@@ -328,10 +330,10 @@ def test_too_few_people_are_hatched_and_explained():
     for kind in ("forest", "heatmap"):
         ax = drawn(a.plot(kind))
         assert any(patch.get_hatch() for patch in [*ax.patches, *ax.collections])
-        assert any(text.startswith("insufficient data") for text in texts(ax))
+        assert any(text.startswith("not enough data") for text in texts(ax))
     ax = drawn(a.plot("calibration", ["_a$=a", "_a$=b"]))
-    assert r" _a\$=b: insufficient data" in texts(ax)
-    assert "1 of 2 groups: the others have too few people" in texts(a.plot("distribution"))
+    assert "b: not enough data" in texts(ax)
+    assert "1 of 2 groups: the others do not have enough data" in texts(a.plot("distribution"))
 
 
 def test_wrong_names_are_answered_with_the_right_ones(found):

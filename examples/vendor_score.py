@@ -24,7 +24,7 @@ for name, score in (("vendor's score", new.score), ("corrected", corrected)):
     loss = pmc_loss(new.admitted, score, sensitive_features=new, groups=groups, alpha=0.1, min_people=100)
     print(f"{name}: the worst error is {100 * loss:.0f} % of a category's rate")
 
-print(cal.certificate_)
+print(cal.fit_summary_)
 
 # The file is all that scoring needs; the vendor's model never was.
 with TemporaryDirectory() as folder:

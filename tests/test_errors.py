@@ -81,7 +81,7 @@ def test_an_error_says_which_argument_what_is_wrong_and_what_to_do(cohort):
     error = raised(lambda: missing_race(cohort))
     assert error.argument == "race"
     assert error.problem.startswith("attribute 'race' is missing for ")
-    assert error.next_step == 'missing="level" makes them a group of their own'
+    assert error.next_step == 'Find out why, or set missing="level" to treat them as a group of their own'
 
 
 def test_the_text_of_an_error_is_its_problem_and_the_next_step():
@@ -96,16 +96,16 @@ def test_the_text_of_an_error_is_its_problem_and_the_next_step():
 
 def test_python_and_the_command_line_write_the_same_error_in_their_own_words(cohort, tmp_path):
     error = raised(lambda: missing_race(cohort))
-    assert str(error).endswith('people; missing="level" makes them a group of their own')
-    assert error.render(as_flag).endswith("people; --missing level makes them a group of their own")
+    assert str(error).endswith('or set missing="level" to treat them as a group of their own')
+    assert error.render(as_flag).endswith("or set --missing level to treat them as a group of their own")
 
     error = raised(lambda: numbers_as_groups(cohort))
     assert str(error).endswith("whole; give cut points, Groups(cuts={'age of a person': [...]})")
     assert error.render(as_flag).endswith("whole; give cut points, --cut age of a person=...")
 
     error = raised(many_attributes)
-    assert str(error).endswith("ways; intersections=2 takes single attributes and pairs")
-    assert error.render(as_flag).endswith("ways; --intersections 2 takes single attributes and pairs")
+    assert str(error).endswith("or set intersections=2 for single attributes and pairs only")
+    assert error.render(as_flag).endswith("or set --intersections 2 for single attributes and pairs only")
 
     error = raised(lambda: a_table_as_atoms(cohort, tmp_path))
     assert isinstance(error, FileFormatError)
@@ -118,10 +118,10 @@ def test_people_never_seen_are_told_with_both_ways_out(cohort, features):
     correction: Correction = model.correction_
     error = raised(lambda: correction.apply([0.5], {"race": ["Other"], "gender": ["F"]}))
     assert isinstance(error, UnseenError)
-    assert '. unseen="replay" applies the updates' in str(error)
-    assert 'belong to, unseen="keep" leaves' in str(error)
-    assert ". --unseen replay applies the updates" in error.render(as_flag)
-    assert "belong to, --unseen keep leaves" in error.render(as_flag)
+    assert '. Set unseen="replay" to apply the adjustments' in str(error)
+    assert 'belong to, or unseen="keep" to leave' in str(error)
+    assert ". Set --unseen replay to apply the adjustments" in error.render(as_flag)
+    assert "belong to, or --unseen keep to leave" in error.render(as_flag)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_people_never_seen_are_told_with_both_ways_out(cohort, features):
 def test_a_number_that_is_refused_is_named_as_it_was_given(name, at_the_command_line):
     error = raised(lambda: check_number(name, 0, at_least=1))
     assert error.argument == name
-    assert str(error) == f"{name} must be a number at least 1; got 0"
-    assert error.render(as_flag) == f"{at_the_command_line} must be a number at least 1; got 0"
+    assert str(error) == f"{name} must be a number of at least 1; got 0"
+    assert error.render(as_flag) == f"{at_the_command_line} must be a number of at least 1; got 0"
 
 
 def test_a_choice_that_is_refused_is_named_as_it_was_given():
@@ -205,17 +205,17 @@ def test_errors_travel_between_processes(kind):
 
 def test_warnings_have_the_same_structure_and_stay_what_they_were(cohort, features):
     with pytest.warns(
-        ConvergenceWarning, match=r"1 updates \(max_updates=1\) .*; raise max_updates or"
+        ConvergenceWarning, match=r"1 adjustment \(max_updates=1\), .*\. Increase max_updates or"
     ) as seen:
         MCBoost.paper(max_updates=1).fit(cohort.score, cohort.y, sensitive_features=features)
     assert seen[0].category is ConvergenceWarning
     message = seen[0].message.args[0]
     assert (message.argument, message.next_step) == (
         "max_updates",
-        "raise max_updates or alpha, or bring eta closer to 1",
+        "Increase max_updates or alpha, or set eta closer to 1",
     )
-    assert "(--max-updates=1) before" in told(message)
-    assert told(message).endswith("; raise --max-updates or alpha, or bring eta closer to 1")
+    assert "(--max-updates=1), and" in told(message)
+    assert told(message).endswith(". Increase --max-updates or alpha, or set eta closer to 1")
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

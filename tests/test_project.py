@@ -45,7 +45,7 @@ DOORS = {
     ): "Correction.apply and explain read people; apply_to_atoms warns alike",
     ("core.correction.correction", "output"): "Correction.save, load, to_json, to_sql, plot; in a notebook",
     ("core.correction.explain", "output"): "Explanation.plot; in a notebook",
-    ("core.correction.fit_summary", "output"): "Certificate in a notebook",
+    ("core.correction.fit_summary", "output"): "FitSummary in a notebook",
     ("auditing.audit", "disclosure"): "Audit.to_json hides small counts",
     ("auditing.audit", "output"): "Audit.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
     ("auditing.compare", "disclosure"): "Comparison.to_json hides small counts",

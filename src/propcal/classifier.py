@@ -1,4 +1,4 @@
-"""MulticalibratedClassifier: any classifier, with its probabilities put right for groups."""
+"""MulticalibratedClassifier: wraps any classifier and corrects its probabilities for groups."""
 
 from __future__ import annotations
 
@@ -27,30 +27,31 @@ from propcal.data.rows_to_atoms import wanted_columns
 from propcal.errors import Argument, InputError, Message
 from propcal.estimators import MCBoost, PMCBoost
 
-ONLY_BINARY = "Only binary classification is supported. The type of the target is {}."  # scikit-learn's words
+# in scikit-learn's words
+ONLY_BINARY = "Only binary classification is supported. The type of the target is {}."
 
 
 class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Wrap a classifier so that its probabilities are right for groups.
+    """Wrap a classifier so that its probabilities are calibrated within groups.
 
-    The correction is learned on out-of-fold scores, each person scored by a model that has not seen
-    that person, and applied to one model refitted on everybody (as scikit-learn's
-    ``CalibratedClassifierCV(ensemble=False)`` does). A ``FrozenEstimator`` is not refitted: give
-    `fit` people on whom it was not trained.
+    The correction is learned from out-of-fold scores, so that each person is scored by a model that was
+    not trained on them, and is then applied to one model refitted on everybody (like scikit-learn's
+    ``CalibratedClassifierCV(ensemble=False)``). A ``FrozenEstimator`` is not refitted; call `fit` with
+    people it was not trained on.
 
     Parameters
     ----------
     estimator : classifier with `predict_proba` or `decision_function`
-        Decision values become probabilities by a logistic regression on them.
+        Decision values are turned into probabilities by logistic regression.
     calibrator : PMCBoost or MCBoost, default=PMCBoost()
     sensitive_features : list of column names (or numbers) of X, optional
-        The columns that define the groups; they stay in X for the estimator. Alternatively pass
-        the data themselves to `fit` and `predict_proba`.
+        The columns that define the groups; the estimator uses them as well. Alternatively, pass
+        the data to `fit` and `predict_proba`.
     cv : int, splitter or iterable of splits, default=5
-        Each row must be in exactly one test fold. Where people recur, use ``GroupKFold`` and pass
-        `groups` to `fit`.
+        Each row must be in exactly one test fold. If there are repeat visits, use ``GroupKFold`` and
+        pass the patient IDs to `fit` as `groups`.
     n_jobs : int, optional
-        Folds to fit at the same time.
+        The number of folds to fit at the same time.
 
     Attributes
     ----------
@@ -92,20 +93,20 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, **params: Any
     ) -> Self:
-        """Fit the classifier on everybody and the correction on out-of-fold scores.
+        """Fit the classifier to everybody, and the correction to out-of-fold scores.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, n_features)
         y : array-like of shape (n,)
-            Two different labels; the larger (second when sorted) is the outcome.
+            Two distinct labels; the larger one (second when sorted) is the outcome.
         sensitive_features : data frame, series or array with n rows, optional
-            Unless the constructor names columns of X.
+            The attributes that define the groups, unless the constructor names columns of X.
         sample_weight : array-like of shape (n,), optional
             Used by the correction, and by the classifier if it takes weights.
         **params
-            `groups` for the splitter; everything else for the classifier's `fit`, or as metadata
-            routing has it.
+            `groups` is passed to the splitter and everything else to the classifier's `fit`, unless
+            metadata routing is enabled.
         """
         outcome, y = self._outcome(y)
         X, y, sample_weight = indexable(X, y, sample_weight)
@@ -132,7 +133,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return self
 
     def _out_of_fold(self, X: Any, y: Any, folds: list[tuple[Any, Any]], params: dict[str, Any]) -> Any:
-        """The response for each row of a model that was not trained on it."""
+        """For each row, the response of a model that was not trained on it."""
         parts = Parallel(n_jobs=self.n_jobs)(
             delayed(_fold_response)(clone(self.estimator), X, y, train, test, self._method, params)
             for train, test in folds
@@ -143,26 +144,31 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return raw
 
     def _check_classes(self, model: Any) -> None:
-        """A frozen model must speak of the same two classes as y."""
+        """Refuse a frozen model whose classes differ from those of y."""
         if not np.array_equal(model.classes_, self.classes_):
             raise InputError(
-                f"the frozen model knows the classes {np.asarray(model.classes_).tolist()}, and y has "
-                f"{self.classes_.tolist()}",
+                f"y has the classes {self.classes_.tolist()}, but the frozen model was trained with "
+                f"{np.asarray(model.classes_).tolist()}",
                 argument="y",
-                next_step="give y the labels that the model was trained on",
+                next_step="Use the same labels in y",
             )
 
     @property
     def correction_(self) -> Correction:
-        """The correction that was learned."""
+        """The fitted correction."""
         check_is_fitted(self, "calibrator_")
         return self.calibrator_.correction_
 
     @property
-    def certificate_(self) -> FitSummary:
-        """What the fit can say about each category."""
+    def fit_summary_(self) -> FitSummary:
+        """How far each cell of the fitting data is still off."""
         check_is_fitted(self, "calibrator_")
-        return self.calibrator_.certificate_
+        return self.calibrator_.fit_summary_
+
+    @property
+    def certificate_(self) -> FitSummary:
+        """The old name of `fit_summary_`."""
+        return self.fit_summary_
 
     def raw_score(self, X: Any) -> FloatArray:
         """The classifier's own probability of the outcome, before the correction."""
@@ -182,14 +188,14 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return self.classes_[np.argmax(probability, axis=1)]
 
     def explain(self, X: Any, *, sensitive_features: Any = None) -> Any:
-        """Why the scores of some people moved; see `Correction.explain`."""
+        """Explain how people's scores were changed; see `Correction.explain`."""
         return self.correction_.explain(self.raw_score(X), self._features(X, sensitive_features))
 
     def _outcome(self, y: Any) -> tuple[Any, Any]:
-        """Labels as 0 and 1, and as a flat array."""
+        """The labels as 0 and 1, and as a flat array."""
         labels = column_or_1d(y, warn=True)
         if not len(labels):
-            raise InputError("y is empty: there are no rows", argument="y")
+            raise InputError("y is empty", argument="y")
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
         elif labels.dtype.kind == "O":
@@ -198,29 +204,29 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 raise InputError(
                     f"y is missing for {missing:,} of {len(labels):,} rows",
                     argument="y",
-                    next_step="leave them out",
+                    next_step="Exclude these rows, or find out why the outcome is missing",
                 )
         self.classes_ = np.unique(labels)
         if len(self.classes_) > 2:
             check_classification_targets(y)
             raise ValueError(ONLY_BINARY.format(type_of_target(y)))
         if len(self.classes_) == 1:
-            raise ValueError("y has only one class; both must occur for a score to be corrected")
+            raise ValueError("y has only one class; both classes must occur to fit a correction")
         return (labels == self.classes_[1]).astype(np.int64), labels
 
     def _response(self) -> str:
-        """How the classifier gives scores."""
+        """The method by which the classifier gives scores."""
         for method in ("predict_proba", "decision_function"):
             if hasattr(self.estimator, method):
                 return method
         raise InputError(
-            f"{type(self.estimator).__name__} gives no probabilities: "
-            "it needs predict_proba or decision_function",
+            f"estimator: {type(self.estimator).__name__} gives no scores; "
+            "it needs a method predict_proba or decision_function",
             argument="estimator",
         )
 
     def _column_names(self) -> list[Any] | None:
-        """The columns of X that define the groups, by the constructor or by groups in words."""
+        """The columns of X that define the groups, from the constructor or from the calibrator's `groups`."""
         names = self.sensitive_features
         definition = getattr(self.calibrator, "groups", None)
         if names is None:
@@ -228,27 +234,26 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return [names] if isinstance(names, (str, int, np.integer)) else list(names)
 
     def _features(self, X: Any, passed: Any) -> Any:
-        """The group-defining data: what was passed, or columns of X."""
+        """The data that define the groups: those passed, or columns of X."""
         if passed is not None:
             if self.sensitive_features is not None:
                 raise InputError(
-                    "groups are given twice: sensitive_features names columns of X in the constructor, "
-                    "and data are passed too",
+                    "sensitive_features is given twice: as columns of X in the constructor, and as data here",
                     argument="sensitive_features",
-                    next_step="Leave one of them out",
+                    next_step="Remove one of them",
                 )
             return passed
         if self._names is None and getattr(self.calibrator, "groups", None) is not None:
             raise InputError(
                 Argument("groups")
-                + ": name the columns of X that are groups, "
+                + ": name the columns of X that define groups, either by "
                 + Argument("groups", written="Groups(columns=[...])")
-                + " (an empty list if cuts and conditions say them all), or sensitive_features=[...]"
+                + " (an empty list if there are only cuts and conditions) or by sensitive_features=[...]"
             )
         return None if self._names is None else columns_of_x(X, self._names)
 
     def _folds(self, X: Any, y: Any, outcome: Any, split: dict[str, Any]) -> list[tuple[Any, Any]]:
-        """The splits, checked: every row tested once, and never by a model that knows its person."""
+        """The splits, checked: every row is tested once, by a model that was not trained on that person."""
         folds = [
             (_positions(train, len(y)), _positions(test, len(y)))
             for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **split)
@@ -261,7 +266,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 f"cv must put each row into exactly one test fold; {np.count_nonzero(tested == 0):,} rows "
                 f"are in none and {np.count_nonzero(tested > 1):,} in several",
                 argument="cv",
-                next_step="KFold and its kin do that",
+                next_step="Use a splitter such as KFold or StratifiedKFold",
             )
         groups = split.get("groups")
         for number, (train, test) in enumerate(folds, start=1):
@@ -270,7 +275,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 raise InputError(
                     f"cv: fold {number} has only one class among its {len(train):,} training rows",
                     argument="cv",
-                    next_step="use fewer folds or StratifiedKFold",
+                    next_step="Use fewer folds or StratifiedKFold",
                 )
             tests = np.zeros(len(y), dtype=np.bool_)
             tests[test] = True
@@ -280,15 +285,14 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
                 both = np.intersect1d(np.asarray(groups)[train], np.asarray(groups)[test]).size
                 if both:
                     raise InputError(
-                        f"cv: in fold {number} {both:,} of the groups are both trained and tested on",
+                        f"cv: in fold {number}, {both:,} of the `groups` are in both training and test rows",
                         argument="cv",
-                        next_step="GroupKFold keeps them apart",
-                        between="; ",
+                        next_step="Use GroupKFold, which keeps them apart",
                     )
         return folds
 
     def _route(self, sample_weight: Any, params: dict[str, Any]) -> Bunch:
-        """Who gets which metadata, with scikit-learn's routing on or off."""
+        """Decide where metadata go, with scikit-learn's metadata routing enabled or not."""
         if get_config()["enable_metadata_routing"]:
             if sample_weight is not None:
                 params = {**params, "sample_weight": sample_weight}
@@ -302,8 +306,8 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             else:
                 warnings.warn(
                     Message(
-                        f"{type(self.estimator).__name__} takes no sample_weight; "
-                        "only the correction uses it",
+                        f"sample_weight: {type(self.estimator).__name__} does not support weights; "
+                        "only the correction uses them",
                         argument="sample_weight",
                     ),
                     UserWarning,
@@ -312,7 +316,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         return Bunch(estimator=Bunch(fit=params), splitter=Bunch(split=split))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Where metadata go: to this object, to the classifier, and to the splitter."""
+        """The metadata routing to this object, to the classifier and to the splitter."""
         return (
             MetadataRouter(owner=self)
             .add_self_request(self)
@@ -330,16 +334,16 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
 
 def _positions(index: Any, n: int) -> Any:
-    """Row numbers of one side of a split, which may be given as a mask."""
+    """The row numbers of one side of a split, which may be given as a mask."""
     index = np.asarray(index)
     positions = np.flatnonzero(index) if index.dtype.kind == "b" else index
     if positions.size and not 0 <= positions.min() <= positions.max() < n:
-        raise InputError(f"cv: a split names rows that are not there; there are {n:,}", argument="cv")
+        raise InputError(f"cv: a split refers to rows that do not exist; there are {n:,} rows", argument="cv")
     return positions
 
 
 def _rows_of(data: Any, rows: Any) -> Any:
-    """Some rows of a frame, an array, a sparse matrix or a list."""
+    """Select rows of a frame, an array, a sparse matrix or a list."""
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     if hasattr(data, "take") and hasattr(data, "column_names"):
@@ -352,7 +356,7 @@ def _rows_of(data: Any, rows: Any) -> Any:
 def _fold_response(
     model: Any, X: Any, y: Any, train: Any, test: Any, method: str, params: dict[str, Any]
 ) -> Any:
-    """Fit on one side of a split and score the other; parameters with a value a row are split too."""
+    """Fit on one side of a split and score the other; parameters with one value per row are split too."""
     own = {
         name: _rows_of(value, train) if np.ndim(value) and len(value) == len(y) else value
         for name, value in params.items()
@@ -362,7 +366,7 @@ def _fold_response(
 
 
 def _probability_scale(raw: Any, outcome: Any, sample_weight: Any) -> Callable[[Any], FloatArray]:
-    """How to read the outcome's probability off the classifier's response."""
+    """A function that turns the classifier's response into the probability of the outcome."""
     if np.ndim(raw) == 2:
         return _second_column
     platt = LogisticRegression(C=1e6).fit(np.reshape(raw, (-1, 1)), outcome, sample_weight=sample_weight)
@@ -374,7 +378,7 @@ def _second_column(probability: Any) -> FloatArray:
 
 
 class _Platt:
-    """Decision values as probabilities."""
+    """Turns decision values into probabilities (Platt scaling)."""
 
     def __init__(self, slope: float, intercept: float) -> None:
         self.slope, self.intercept = slope, intercept

@@ -1,8 +1,8 @@
-"""Errors as values: the argument, what is wrong and what to do next, written by each front end in its words.
+"""Exceptions and messages: what is wrong, which argument it concerns, and what to do next.
 
-Messages count the trouble and print no person's row. A message is text with mentions of arguments in it:
-Python writes `missing="level"` where the command line writes ``--missing level``. So that mentions are not
-lost, they are joined to text with ``+``, never inside an f-string.
+Messages count the problem and never show a person's row. A message is text with mentions of arguments in it,
+so that Python can write `missing="level"` where the command line writes ``--missing level``. Join mentions to
+text with ``+``, never inside an f-string, where they would turn into plain text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from propcal.plain_text import plain
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument that a message mentions, alone or with a value; `written`, if given, is Python's text.
+    """An argument mentioned in a message, alone or with a value; `written`, if given, is how Python shows it.
 
     >>> print(Argument("missing", "level") + " makes them a group; or raise " + Argument("max_updates"))
     missing="level" makes them a group; or raise max_updates
@@ -42,12 +42,12 @@ class Argument:
 
 
 class Text(str):
-    """A text as Python writes it, which knows the arguments that it mentions; names in it are made plain."""
+    """Text for Python users that remembers which arguments it mentions; names in it are made printable."""
 
     parts: tuple[str | Argument, ...]
 
     def __new__(cls, *parts: str | Argument) -> Self:
-        """Join texts and mentions."""
+        """Join texts and mentions of arguments."""
         text = super().__new__(cls, "".join(plain(part) for part in parts))
         known = [part.parts if isinstance(part, Text) else (part,) for part in parts]
         text.parts = tuple(part for some in known for part in some if part != "")
@@ -63,17 +63,17 @@ class Text(str):
         return Text(other, self)
 
     def render(self, write: Callable[[Argument], str]) -> str:
-        """The text of another front end, which writes each mention of an argument in its own way."""
+        """The text for another front end, which writes each mention of an argument in its own way."""
         return "".join(plain(write(part) if isinstance(part, Argument) else part) for part in self.parts)
 
 
 class Column(str):
-    """How messages call a column: "column 'risk'", or a longer text with that; `name` is its name alone."""
+    """How messages refer to a column: "column 'risk'" or a longer text; `name` is only the column's name."""
 
     name: str
 
     def __new__(cls, name: str, text: str = "") -> Self:
-        """The text, which knows the name in it."""
+        """Make the text, and remember the column's name."""
         column = super().__new__(cls, text or f"column {name!r}")
         column.name = name
         return column
@@ -89,10 +89,10 @@ class Message(Text):
     ----------
     problem : str, or text with mentions of arguments
     argument : str, optional
-        Name of the argument or the column that cannot be used; by default that with which `problem` begins.
+        Name of the argument or column that cannot be used; by default the one with which `problem` begins.
     next_step : str, or text with mentions of arguments, optional
     between : str, optional
-        What joins the two: by default a new sentence if `next_step` begins like one, else "; ".
+        The text between the two: by default ". " if `next_step` begins with a capital letter, else "; ".
 
     >>> message = Message(Argument("gamma") + " leaves no group", next_step="Lower it.")
     >>> print(message, message.argument, sep=" | ")
@@ -112,7 +112,7 @@ class Message(Text):
         next_step: str | Argument | None = None,
         between: str | None = None,
     ) -> Self:
-        """Put the sentence together."""
+        """Put the message together."""
         what, then = Text(problem), None if next_step is None else Text(next_step)
         if between is None:
             between = ". " if then and then[0].isupper() else "; "
@@ -132,7 +132,7 @@ class Message(Text):
 
 
 class PropcalError(ValueError):
-    """What the errors below share: a message with a structure, which is also their text."""
+    """Base class of propcal's errors; its text is a structured `Message`."""
 
     def __init__(
         self,
@@ -142,19 +142,19 @@ class PropcalError(ValueError):
         next_step: str | Argument | None = None,
         between: str | None = None,
     ) -> None:
-        if not isinstance(problem, Message):  # a whole message comes from a pickle
+        if not isinstance(problem, Message):  # unpickling passes a whole message
             problem = Message(problem, argument=argument, next_step=next_step, between=between)
         super().__init__(problem)
 
     @property
     def message(self) -> Message:
-        """All of it."""
+        """The whole message."""
         message: Message = self.args[0]
         return message
 
     @property
     def argument(self) -> str | None:
-        """Name of the argument or the column that cannot be used, if it is a single one."""
+        """The name of the argument or column that cannot be used, if there is only one."""
         return self.message.argument
 
     @property
@@ -168,21 +168,21 @@ class PropcalError(ValueError):
         return self.message.next_step
 
     def render(self, write: Callable[[Argument], str]) -> str:
-        """The message of another front end, which writes each mention of an argument in its own way."""
+        """The message for another front end, which writes each mention of an argument in its own way."""
         return self.message.render(write)
 
 
 class InputError(PropcalError):
-    """The data or an argument cannot be used; the message names it and says what to do."""
+    """The data or an argument cannot be used; the message names it and suggests what to do."""
 
 
 class UnseenError(InputError):
-    """Rows to be scored have combinations of attributes that the correction never saw."""
+    """Rows to be scored have combinations of attributes that did not occur in the fitting data."""
 
 
 class UnknownLevelWarning(UserWarning):
-    """Rows to be scored have values that did not occur in fitting."""
+    """Rows to be scored have values that did not occur in the fitting data."""
 
 
 class FileFormatError(PropcalError):
-    """A file is not what it should be: truncated, edited, of another format or a newer version."""
+    """A file cannot be used: it is truncated, edited, in another format or from a newer version."""

@@ -1,4 +1,4 @@
-"""PMCBoost and MCBoost as scikit-learn estimators: scores in, corrected scores out."""
+"""PMCBoost and MCBoost, the scikit-learn estimators that learn a correction and apply it to scores."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import Argument, InputError, Message
+from propcal.numbers import plural
 
 
 class Boost(BaseEstimator):
-    """What the algorithms share: everything but the criterion (docs/extending.md)."""
+    """Base class of the estimators, which differ only in their criterion (docs/extending.md)."""
 
     correction_: Correction
     groups_: Collection
-    certificate_: FitSummary
+    fit_summary_: FitSummary
     n_updates_: int
     n_sweeps_: int
     converged_: bool
@@ -72,11 +73,11 @@ class Boost(BaseEstimator):
 
     @classmethod
     def paper(cls, **settings: Any) -> Self:
-        """Algorithm 1 to the letter, whatever the defaults of this class become.
+        """Algorithm 1 exactly as in the paper, even if the defaults of this class change.
 
-        Any argument of the constructor may be given. The others are the paper's: alpha 0.1, gamma
-        0.05, rho 0.1, ten uniform bins, full steps, categories in order on all the data, from the raw
-        score on and without a guard.
+        Any argument of the constructor may be given. All others have the paper's values: alpha 0.1,
+        gamma 0.05, rho 0.1, ten uniform bins, adjustments by the full gap (eta 1), categories visited in
+        order on all the data, no recalibration first, and no guard.
         """
         letter = {
             "alpha": 0.1,
@@ -100,33 +101,33 @@ class Boost(BaseEstimator):
         Parameters
         ----------
         score : array-like of shape (n,)
-            Risk scores in [0, 1], best of people whom the model was not trained on.
+            Risk scores in [0, 1]. Ideally, use people the model was not trained on.
         y : array-like of shape (n,)
-            Outcomes, 0 or 1 (or soft labels between).
+            Outcomes, 0 or 1 (or soft labels in between).
         sensitive_features : data frame, series or array with n rows, optional
-            The attributes that define the groups; None is one group, everybody.
+            The attributes that define the groups; by default everybody is one group.
         sample_weight : array-like of shape (n,), optional
-            Weight 2 counts a row twice, weight 0 not at all.
+            A row of weight 2 counts as two people; a row of weight 0 is ignored.
         """
-        settings = self.settings()  # a wrong argument is told before the data are read
+        settings = self.settings()  # checks the arguments before the data are read
         atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, groups=settings.definition())
         return self._fit(atoms, settings)
 
     def fit_atoms(self, atoms: Atoms) -> Self:
-        """Learn a correction from atoms; the same as `fit` on the rows they were made of."""
+        """Learn a correction from atoms; the result is the same as with `fit` on the rows."""
         if not isinstance(atoms, Atoms):
             raise InputError(
-                f"fit_atoms takes Atoms, as from Atoms.from_frame; got {type(atoms).__name__}",
+                f"atoms must be Atoms, such as those of Atoms.from_frame; got {type(atoms).__name__}",
                 argument="atoms",
             )
         return self._fit(atoms, self.settings())
 
     def _criterion(self) -> Criterion:
-        """How large a gap may be."""
+        """The criterion for how large a gap may be."""
         raise NotImplementedError
 
     def _random(self, settings: Settings) -> np.random.Generator:
-        """A source of random numbers, seeded where any are drawn."""
+        """The random number generator, seeded by `random_state` if the settings need random numbers."""
         if isinstance(self.random_state, np.random.Generator):
             return self.random_state
         if settings.order != "random" and settings.sample is None:
@@ -134,7 +135,7 @@ class Boost(BaseEstimator):
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
 
     def settings(self) -> Settings:
-        """The parameters, checked."""
+        """Check the parameters and return them."""
         arguments = self.get_params(deep=False)
         del arguments["random_state"]
         return Settings(criterion=self._criterion(), **arguments)
@@ -143,18 +144,19 @@ class Boost(BaseEstimator):
         result = boost(atoms, settings, self._random(settings))
         self.correction_ = result.correction
         self.groups_ = result.collection
-        self.certificate_ = result.certificate
+        self.fit_summary_ = result.fit_summary
         self.n_updates_ = result.correction.n_updates
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
         if not result.converged:
             warnings.warn(
                 Message(
-                    f"{type(self).__name__} stopped after {self.n_updates_:,} updates ("
+                    f"{type(self).__name__} did not converge: it stopped after "
+                    f"{plural(self.n_updates_, 'adjustment')} ("
                     + Argument("max_updates")
-                    + f"={self.max_updates:,}) before every category was within its cutoff",
+                    + f"={self.max_updates:,}), and some cells still exceed the tolerance",
                     argument="max_updates",
-                    next_step="raise " + Argument("max_updates") + " or alpha, or bring eta closer to 1",
+                    next_step="Increase " + Argument("max_updates") + " or alpha, or set eta closer to 1",
                 ),
                 ConvergenceWarning,
                 stacklevel=3,
@@ -162,8 +164,13 @@ class Boost(BaseEstimator):
         return self
 
     @property
+    def certificate_(self) -> FitSummary:
+        """The old name of `fit_summary_`."""
+        return self.fit_summary_
+
+    @property
     def updates_(self) -> list[Update]:
-        """The updates in order, as (group, bin, shift); a smooth start is the first."""
+        """The adjustments in order, as (group, bin, shift); a smooth recalibration is the first."""
         check_is_fitted(self, "correction_")
         return self.correction_.update_list()
 
@@ -182,12 +189,13 @@ class Boost(BaseEstimator):
         score : array-like of shape (n,)
             Raw scores in [0, 1].
         sensitive_features : data frame, series or array with n rows
-            The attributes of each person, by the names they had in `fit`.
+            The attributes of each person, with the same names as in `fit`.
         n_updates : int, optional
-            Apply only the first so many updates, of which a smooth start is the first; 0 returns
-            the scores as they came.
+            Apply only this many adjustments. A smooth recalibration counts as the first; with 0 the
+            scores are returned unchanged.
         invalid : "error", "null" or "keep", default="error"
-            A score that is missing or no probability is refused, gives NaN, or is kept as it is.
+            What to do with scores that are missing or outside [0, 1]: raise an error, return NaN, or
+            return them unchanged.
 
         Returns
         -------
@@ -210,74 +218,76 @@ class Boost(BaseEstimator):
 class PMCBoost(Boost):
     """Post-process risk scores for proportional multicalibration, and do no harm.
 
-    First a smooth recalibration, for everybody and for each group, learned as far as the data speak
-    for it. Then Algorithm 1: sweeps over the (group, bin) categories that shift the scores of those
-    whose gap between outcome rate and mean score is at least ``alpha * max(rate, rho)`` and more than
-    noise, until none is left. A score that is right is returned as it came, 19 times in 20.
-    `PMCBoost.paper` is the paper's algorithm to the letter.
+    The score is first recalibrated with a smooth curve for everybody and for each group, as far as the
+    data support it. Algorithm 1 of the paper follows: it goes through the categories (a group within a
+    score bin) and shifts the scores of a category if the gap between its outcome rate and mean score is
+    at least ``alpha * max(rate, rho)`` and larger than chance explains, until no such category is left. A
+    score that is already calibrated is returned unchanged in 19 of 20 fits. `PMCBoost.paper` is the
+    algorithm exactly as in the paper.
 
     Parameters
     ----------
     alpha : float, default=0.05
-        Tolerance: a category's gap may be this share of its outcome rate.
+        Tolerance: the largest gap allowed in a category, as a share of its outcome rate.
     gamma : float, default=0.05
-        Smallest share of people that a group may have. Smaller groups are left out and listed in
-        `groups_`; a category counts if its share is at least ``alpha * gamma / n_bins``.
+        The smallest share of people that a group may have. Smaller groups are left out and listed in
+        `groups_`; a category is left out if its share is below ``alpha * gamma / n_bins``.
     rho : float, default=0.1
-        Floor on the outcome rate: below it the cutoff is ``alpha * rho``.
+        Floor on the outcome rate: for lower rates the largest gap allowed is ``alpha * rho``.
     n_bins : int, default=10
-        Number of score bins; 1 asks for calibration on average (multiaccuracy).
+        Number of score bins; with 1 bin, groups are only calibrated on average (multiaccuracy).
     binning : "uniform", "geometric", "quantile" or list of edges, default="uniform"
-        Geometric bins have equal ratios between `rho` and 1, and one bin below; quantile bins
-        have equally many of the fitting people each.
+        Uniform bins have equal widths; geometric bins have equal ratios between `rho` and 1, and one
+        bin below `rho`; quantile bins have the same number of people each.
     eta : float, default=1.0
-        Step size, in (0, 2]: share of the gap that an update closes. At 2 a gap is mirrored, not
-        closed.
+        Step size, in (0, 2]: the share of the gap that an adjustment closes. With 2, the gap changes
+        its sign instead of closing.
     intersections : "all", "marginal" or int, default="all"
-        Groups are single attributes and all their intersections, single attributes alone, or
-        intersections up to a depth.
+        Use single attributes and all their intersections as groups, only single attributes, or
+        intersections of up to this many attributes.
     max_updates : int, default=100_000
-        Limit on the number of updates; reaching it gives a ConvergenceWarning.
+        The most adjustments that a fit may make; reaching the limit gives a ConvergenceWarning.
     order : "cyclic", "random" or "worst", default="cyclic"
-        How a sweep visits categories: in the order of the groups and bins, shuffled anew each
-        sweep, or only the one that exceeds its cutoff by the largest factor.
+        How a sweep visits categories: in the order of groups and bins, in a new random order each
+        sweep, or only the category that exceeds its cutoff by the largest factor.
     sample : None or "bootstrap", default=None
-        Measure gaps on all the data, or on a bootstrap sample drawn anew each sweep.
+        Measure gaps on all the data, or on a new bootstrap sample in each sweep.
     missing : "level", "exclude" or "error", default="level"
-        A missing attribute is a level of its own, makes no group, or is refused.
+        How to treat missing attributes: as a group of their own, as no group, or as an error.
     unseen : "replay", "keep" or "error", default="replay"
-        For combinations of attributes not seen in fitting: apply the updates of the groups that
-        they do belong to, leave their scores as they are, or raise an error.
+        For combinations of attributes that did not occur in fitting: apply the adjustments of the
+        groups that they do belong to, leave their scores unchanged, or raise an error.
     groups : Groups, optional
-        Groups in your words: cut points, named conditions, chosen intersections. It says
-        `intersections` and `missing` itself.
+        A definition of the groups by cut points, named conditions and chosen intersections. It replaces
+        `intersections` and `missing`.
     start : "smooth" or "identity", default="smooth"
-        Where the updates begin: at a smooth recalibration in log-odds (a constant, a slope and a
-        curve for everybody, each group and each intersection of at least 50 people, shrunk towards
-        no change), or at the score as it is. The smooth start is only made if a test finds the
-        score wrong; one of 50 perfect scores fails it by chance.
+        Whether to recalibrate before the adjustments. "smooth" recalibrates with a smooth curve in
+        log-odds (a constant, a slope and a curve for everybody, for each group and for each intersection
+        of at least 50 people, shrunk towards no change), but only if a test finds the score
+        miscalibrated; by chance, the test finds this in 1 of 50 perfect scores. "identity" begins with
+        the score itself.
     guard : "noise", None or float, default="noise"
-        A gap must also exceed so many standard errors. "noise" takes the 98th percentile of what
-        the worst category of a perfect score shows on these people, None updates whatever reaches
-        its cutoff. Under a guard an update closes the gap but for what may be luck.
+        How many standard errors a gap must also exceed. "noise" uses the 98th percentile of the largest
+        gap that chance would produce if the score were perfect. None adjusts every category that reaches
+        its cutoff. With a guard, an adjustment closes only the part of the gap that is not likely chance.
     random_state : int, RandomState, Generator or None, default=None
         Seed for `order` "random" and `sample` "bootstrap".
 
     Attributes
     ----------
     correction_ : Correction
-        What was learned; save it with ``correction_.save("model.json")``.
-    certificate_ : FitSummary
-        Which categories of the fitting people are now within alpha, within noise, or neither, in
-        words and as a table; and what the fit did otherwise than asked for.
+        The fitted correction; save it with ``correction_.save("model.json")``.
+    fit_summary_ : FitSummary
+        How many cells of the fitting data are within tolerance, could be off by chance, or exceed the
+        tolerance, in sentences and as a table; and where the fit departed from what was asked for.
     updates_ : list of Update
-        The smooth start, if there is one, is the first.
+        The adjustments; a smooth recalibration, if there is one, is the first.
     n_updates_, n_sweeps_ : int
     converged_ : bool
-        Whether every category that counts is within its cutoff, or within noise under a guard (under
-        `sample`, on the last draw).
+        Whether no category exceeds its cutoff or, with a guard, exceeds it by more than chance explains
+        (with `sample`, in the last sample).
     groups_ : Collection
-        The groups that counted, and those left out, with their sizes.
+        The groups that were used, and those left out, with their sizes.
 
     Examples
     --------
@@ -288,13 +298,13 @@ class PMCBoost(Boost):
     >>> cal = PMCBoost().fit(score, y, sensitive_features=group)
     >>> cal.predict([0.3, 0.3], sensitive_features=["a", "b"]).round(2)
     array([0.2, 0.4])
-    >>> cal.certificate_
-    Changed by a smooth start, fitted to 2,000 people.
-    All 2 categories are within alpha.
-    All scores are alike: the smooth start has no slope and no curve.
-    >>> PMCBoost().fit(cal.predict(score, sensitive_features=group), y, sensitive_features=group).certificate_
-    No change: the score is calibrated as far as these 2,000 people can tell.
-    All 2 categories are within alpha.
+    >>> cal.fit_summary_
+    Recalibrated with a smooth curve, fitted to 2,000 people.
+    Both cells are within tolerance.
+    All scores are equal, so each group is recalibrated by a constant shift only.
+    >>> PMCBoost().fit(cal.predict(score, sensitive_features=group), y, sensitive_features=group).fit_summary_
+    No change: no miscalibration found in the 2,000 people used to fit.
+    Both cells are within tolerance.
     """
 
     def _criterion(self) -> Criterion:
@@ -302,9 +312,9 @@ class PMCBoost(Boost):
 
 
 class MCBoost(Boost):
-    """Post-process risk scores for multicalibration: as PMCBoost, with the cutoff `alpha`.
+    """Post-process risk scores for multicalibration: like PMCBoost, but every gap may be up to `alpha`.
 
-    Takes the same arguments; `rho` matters to geometric bins and for reporting only.
+    It takes the same arguments; `rho` is only used for geometric bins and in reports.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""A stop that was asked for: remembered, because an exception that a signal raises can get lost.
+"""Stops a command cleanly after Ctrl-C or another signal, even if the exception itself gets lost.
 
-Python drops what is raised in a callback, an import or a ``__del__``. So the command line also notes the
-signal here, and the work looks for it after each batch and before a file takes its place.
+Python discards exceptions raised in a callback, an import or a ``__del__``. The command line therefore
+records the signal here as well, and long operations check for it after each batch and before they replace a
+file.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 
 class Stopped(SystemExit):
-    """The end of a command that a signal asked for; its code is that of the signal."""
+    """Raised to end a command after a signal; its exit code is that of the signal."""
 
 
 _asked: int | None = None
@@ -21,7 +22,7 @@ _settling = False
 
 
 def ask(number: int, frame: Any = None) -> None:  # noqa: ARG001
-    """Note a signal, and stop at once unless files are just taking their places."""
+    """Record a signal, and stop at once unless files are just being put in place."""
     global _asked  # noqa: PLW0603
     _asked = number
     if not _settling:
@@ -29,18 +30,18 @@ def ask(number: int, frame: Any = None) -> None:  # noqa: ARG001
 
 
 def asked() -> int | None:
-    """The signal that asked for a stop, if any."""
+    """The signal that was received, if any."""
     return _asked
 
 
 def forget() -> None:
-    """A new command: nobody has asked it to stop."""
+    """Forget a recorded signal before a new command."""
     global _asked  # noqa: PLW0603
     _asked = None
 
 
 def check() -> None:
-    """Stop here if that was asked for."""
+    """Stop here if a signal was received."""
     if _asked == signal.SIGINT:
         raise KeyboardInterrupt
     if _asked is not None:
@@ -49,13 +50,13 @@ def check() -> None:
 
 @contextmanager
 def settling() -> Iterator[None]:
-    """The last moment to stop is the beginning of this block; a stop during it comes too late."""
+    """A block that cannot be interrupted: it stops only at its beginning, not once it has started."""
     global _settling  # noqa: PLW0603
     if _settling:
         yield
         return
     try:
-        _settling = True  # before the look: what comes in between is noted only, and seen
+        _settling = True  # set before the check, so that a signal in between is recorded and then seen
         check()
         yield
     finally:

@@ -1,4 +1,4 @@
-"""MC, PMC and DC loss of scores held in arrays or frames."""
+"""mc_loss, pmc_loss and dc_loss: the losses of scores in arrays or frames, and a scorer for scikit-learn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows
 
-_NONE: IntArray = np.empty(0, dtype=np.int64)  # scores, where bins do not depend on them
+_NONE: IntArray = np.empty(0, dtype=np.int64)  # passed as scores if the bins do not depend on them
 
 
 @dataclass(frozen=True)
 class CategoryRule:
-    """Which groups, bins and categories count; see `mc_loss` for what each setting means."""
+    """Which groups, bins and categories are included; `mc_loss` describes each setting."""
 
     alpha: float = 0.05
     gamma: float = 0.05
@@ -36,15 +36,15 @@ class CategoryRule:
     min_people: int = 1
 
     def words(self) -> Groups:
-        """How people are divided into groups."""
+        """The definition of the groups."""
         return definition(self.groups, self.intersections, self.missing)
 
     def share_of(self, bins: Bins) -> float:
-        """Share of all people from which a category counts."""
+        """The smallest share of people that a category may have."""
         return category_min_share(self.alpha, self.gamma, bins) if self.min_share is None else self.min_share
 
     def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> Categories:
-        """Every category of the groups and bins that these people themselves give."""
+        """Every category, with groups and bins determined from these people."""
         check_number("alpha", self.alpha, above=0, at_most=1)
         check_number("gamma", self.gamma, above=0, at_most=1)
         check_number("rho", self.rho, above=0, at_most=1)
@@ -66,7 +66,8 @@ class CategoryRule:
 
 
 def _table(rule: CategoryRule, y: Any, score: Any, features: Any, weight: Any) -> Categories:
-    words = definition(rule.groups, "all", "level")  # what rows need; the rest is checked after them
+    # reading the rows only needs this; the other settings are checked later
+    words = definition(rule.groups, "all", "level")
     return rule.table(checked_rows(score, y, features, weight, groups=words))
 
 
@@ -92,23 +93,23 @@ def mc_loss(
     Parameters
     ----------
     y : array-like of shape (n,)
-        Outcomes, 0 or 1 (or soft labels between).
+        Outcomes, 0 or 1 (or soft labels in between).
     score : array-like of shape (n,)
         Risk scores in [0, 1].
     sensitive_features : data frame, series or array with n rows, optional
-        The attributes that define the groups; None is one group, everybody.
+        The attributes that define the groups; by default everybody is one group.
     alpha, gamma : float
-        Groups with a share of at least `gamma` count, and in them categories with a share of at
-        least alpha * gamma / n_bins of all people, unless `min_share` is given.
+        Groups with a share of at least `gamma` are included, and within them categories with a share
+        of at least alpha * gamma / n_bins of all people, unless `min_share` is given.
     rho : float
-        Floor on outcome rates (and the lowest edge of geometric bins).
+        Lower outcome rates are replaced by this value (also the lowest edge of geometric bins).
     n_bins, binning : int, and "uniform", "geometric", "quantile" or a list of edges
     intersections : "all", "marginal" or a depth
     missing : "level", "exclude" or "error"
     groups : Groups, optional
-        Groups in your words; it says `intersections` and `missing` itself.
+        A definition of the groups; it replaces `intersections` and `missing`.
     min_share, min_people : float and int, optional
-        Size from which a category counts.
+        The smallest share and number of people that a category may have.
     sample_weight : array-like of shape (n,), optional
 
     Returns
@@ -148,7 +149,7 @@ def pmc_loss(
 ) -> float:
     """Largest calibration error of any category as a share of its outcome rate.
 
-    Rates below `rho` are taken as `rho`. Parameters as for `mc_loss`.
+    Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`.
 
     Examples
     --------
@@ -180,8 +181,8 @@ def dc_loss(
 ) -> float:
     """Largest log-ratio of two groups' outcome rates in the same bin, over all pairs of groups.
 
-    Rates below `rho` are taken as `rho`. Parameters as for `mc_loss`. With a DC loss of e, people
-    with a similar score have the outcome up to exp(e) times as often in one group as in another.
+    Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`. With a DC loss of e,
+    people with similar scores have the outcome up to exp(e) times as often in one group as in another.
 
     Examples
     --------
@@ -212,7 +213,7 @@ def loss_scorer(
     Returns
     -------
     callable (estimator, X, y) -> float
-        Minus the loss of the estimator's probability of the second class: larger is better. With
+        Minus the loss of the estimator's probability of the second class, so that larger is better. With
         metadata routing, ``make_scorer(pmc_loss, response_method="predict_proba",
         greater_is_better=False).set_score_request(sensitive_features=True)`` does the same for 0/1
         outcomes.
@@ -223,7 +224,7 @@ def loss_scorer(
 
 @dataclass(frozen=True)
 class _LossScorer:
-    """What `loss_scorer` returns; a class, so that a search that holds it can be saved."""
+    """The result of `loss_scorer`; a class, so that a search that uses it can be pickled."""
 
     loss: Callable[..., float]
     sensitive_features: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Names as plain text: in data and in others' files they may be anything, also what steers a terminal."""
+"""Make names from data and files safe to print, without control characters that could affect a terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def plain(text: Any, most: int | None = None) -> str:
-    r"""A name on one line, without characters that cannot be seen; no longer than `most`.
+    r"""A name on one line, without invisible characters and at most `most` characters long.
 
-    Control characters and escape sequences, line ends, marks that turn the direction of writing, and
+    Control characters, escape sequences, line ends, marks that change the direction of writing, and
     halves of surrogate pairs become question marks.
 
     >>> plain("race=[red]A\x1b[2J\n\u202eB"), plain("0123456789", 6)
@@ -21,12 +21,12 @@ def plain(text: Any, most: int | None = None) -> str:
 
 
 def shown(value: Any, most: int = 80) -> str:
-    """A value as an error shows what it got, however long it is.
+    """A value as error messages show it, shortened if it is long.
 
     >>> shown("keep"), shown(10**99, 10), shown(10**5000)
-    ("'keep'", '1000000...', 'a number of thousands of digits')
+    ("'keep'", '1000000...', 'a number with thousands of digits')
     """
     try:
         return plain(repr(value), most)
-    except ValueError:  # Python writes no more than 4,300 digits
-        return "a number of thousands of digits"
+    except ValueError:  # Python refuses to write more than 4,300 digits
+        return "a number with thousands of digits"

@@ -350,7 +350,7 @@ def test_a_fault_of_ours_is_no_failed_threshold(files, run, monkeypatch):
 
 def test_a_wrong_seed_is_told(files, run):
     _, err = run("audit", "visits.csv", *COLUMNS, "--seed", "-1", code=2)
-    assert err.startswith("propcal: --seed must be a whole number at least 0")
+    assert err.startswith("propcal: --seed must be a whole number of at least 0")
 
 
 @pytest.mark.parametrize("source", ["visits.csv", "visits.parquet"])

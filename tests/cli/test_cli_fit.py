@@ -19,7 +19,7 @@ def test_fit_learns_what_the_library_learns(files, run, source):
     said = run("fit", source, *columns, "--alpha", "0.1", "-o", "model.json")
     expected = PMCBoost(alpha=0.1).fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     assert Path("model.json").read_text() == expected.correction_.to_json()
-    assert expected.certificate_.sentences()[0] in said
+    assert expected.fit_summary_.sentences()[0] in said
     assert "propcal apply model.json new.csv" in said
 
 

@@ -60,10 +60,10 @@ def test_quantile_bins_of_survey_weights_are_those_of_the_frequencies():
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([0, 0.5, 0.4, 1], "ascend"),
-        ([0, 0.5, 0.5, 1], "ascend"),
-        ([0.1, 1], "cover"),
-        ([0, 0.5], "cover"),
+        ([0, 0.5, 0.4, 1], "larger than the one before it"),
+        ([0, 0.5, 0.5, 1], "larger than the one before it"),
+        ([0.1, 1], "must run from 0 to 1"),
+        ([0, 0.5], "must run from 0 to 1"),
         ([0], "at least two"),
         ([0, float("nan"), 1], "at least two finite"),
         (["a", "b"], "list of numbers"),
@@ -77,7 +77,7 @@ def test_edges_that_are_no_bins_are_refused(edges, message):
 def test_bins_that_cannot_be_told_apart_are_refused():
     with pytest.raises(InputError, match="rho must be below 1"):
         bins.geometric(5, 1.0)
-    with pytest.raises(InputError, match="use fewer bins"):
+    with pytest.raises(InputError, match="Use fewer bins"):
         bins.geometric(1000, 1 - 1e-9)
 
 

@@ -59,9 +59,9 @@ def test_boosting_ends_when_the_new_criterion_is_met(people):
     assert loss_of(before, criterion) > 0.1 > loss_of(after, criterion)
     assert model.n_updates_ > 0
     assert model.correction_.about["method"] == "HalfwayBoost"
-    frame = model.certificate_.to_frame()
+    frame = model.fit_summary_.to_frame()
     assert frame.cutoff.to_numpy() == pytest.approx(0.05 + 0.05 * np.maximum(frame.outcome_rate, 0.1))
-    assert set(frame.status) == {"within alpha"}
+    assert set(frame.status) == {"within tolerance"}
 
 
 def test_every_update_is_one_that_the_rule_in_plain_words_makes(people):

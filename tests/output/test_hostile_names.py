@@ -69,7 +69,7 @@ def test_reprs_and_strings_are_plain(people, model, audit, comparison):
     for shown_thing in (
         correction,
         by_hand,
-        model.certificate_,
+        model.fit_summary_,
         model.groups_,
         atoms,
         explanation,
@@ -81,7 +81,7 @@ def test_reprs_and_strings_are_plain(people, model, audit, comparison):
     ):
         text = shown_thing if isinstance(shown_thing, str) else repr(shown_thing)
         assert_plain(text)
-    for sentence in [*explanation.sentences(), *model.certificate_.sentences(), *model.certificate_.listed()]:
+    for sentence in [*explanation.sentences(), *model.fit_summary_.sentences(), *model.fit_summary_.listed()]:
         assert_plain(sentence)
     assert_plain(repr(correction.update_list()))
 
@@ -109,7 +109,7 @@ def test_notebooks_and_pages_escape_markup(model, audit, comparison, people):
     explanation = model.correction_.explain(people["risk"][:9], people[[COLUMN, "risk"]][:9])
     pages = [
         thing._repr_html_()
-        for thing in (model.correction_, model.certificate_, audit, comparison, explanation)
+        for thing in (model.correction_, model.fit_summary_, audit, comparison, explanation)
     ]
     pages += [audit.to_html(title=LEVEL, correction=model), comparison.to_html(title=LEVEL)]
     for page in pages:

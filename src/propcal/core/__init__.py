@@ -1,4 +1,5 @@
-"""The paper: arrays in, arrays out. Frames, files and pictures are reached through a few methods only.
+"""The paper's method, on arrays only: groups, bins, the boosting algorithm and the correction it learns.
 
-These methods, such as `Atoms.from_frame` and `Correction.save`, import what they call when they are called.
+A few methods, such as `Atoms.from_frame` and `Correction.save`, lead to frames, files and plots; they import
+what they need when they are called.
 """

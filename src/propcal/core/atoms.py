@@ -1,4 +1,4 @@
-"""Atoms: people and outcomes per (pattern, score). Everything downstream is computed from them."""
+"""Atoms: counts of people and outcomes for each pattern and score. All results are computed from them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """How many people, and how many with the outcome, share a pattern and a score.
+    """Counts of people, and of people with the outcome, for each pattern and score.
 
-    Atoms add up: ``Atoms.from_frame(a) + Atoms.from_frame(b)`` is what the rows of both together
-    give. With exact scores they are nearly rows: treat them as personal data.
+    Atoms can be added: ``Atoms.from_frame(a) + Atoms.from_frame(b)`` equals the atoms of the rows of both
+    together. With exact scores, most atoms are single people: treat them as personal data.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class Atoms:
     weight, positives : arrays of int64 (whole weights: frequencies) or float64 (survey weights)
         Sum of the weights, and of weight times outcome.
     weight_sq, positives_sq : likewise
-        Sum of weight**2, and of weight**2 times outcome. A frequency of 2 is two people of weight
-        1, so that for frequencies these are the plain sums.
+        Sum of weight**2, and of weight**2 times outcome. A frequency of 2 means two people of weight
+        1, so for frequencies these equal `weight` and `positives`.
     resolution_bits : int
-        Scores were rounded to this many binary digits; 32, the finest grid, if nobody asked for less.
+        Scores were rounded to this many binary digits; 32, the finest grid, by default.
     weighted_rows : int
-        How many rows weights stood in; 0 if nobody was weighted.
+        How many rows had a weight; 0 if there were no weights.
     """
 
     patterns: Patterns
@@ -78,30 +78,29 @@ class Atoms:
         resolution: float | None = None,
         weight_kind: str = "auto",
     ) -> Atoms:
-        """Reduce a data frame (any that narwhals knows) to atoms.
+        """Reduce a data frame (any that narwhals supports) to atoms.
 
         Parameters
         ----------
         frame : data frame of pandas, polars or pyarrow, or of an engine
-            A DuckDB relation, a Spark or Dask frame, or a lazy polars one is reduced by its own engine in one
-            aggregation; no row leaves it.
+            A DuckDB relation, a Spark or Dask frame, or a lazy polars frame is reduced by its own engine in
+            one aggregation; no row leaves the engine.
         score, outcome : str
-            Columns with the risk score in [0, 1] and the outcome (0/1, or a soft label between).
+            Columns with the risk score in [0, 1] and the outcome (0/1, or a soft label in between).
         groups : list of str, or Groups
-            Columns that define groups, or groups in your words; their `columns` must be named.
+            Columns that define the groups, or a `Groups` definition, which must list its `columns`.
         weight : str, optional
             Column with weights.
         cluster : str, optional
-            Column with the id of a person (or a hospital) who may occur in several rows. The ids are
-            hashed into 256 buckets, an attribute that makes no groups; an audit then takes its noise
-            from the spread of the buckets.
+            Column with a patient ID (or hospital), if there are repeat visits. The IDs are hashed into 256
+            clusters, and an audit then estimates its standard errors from the variation between clusters.
         resolution : float, optional
             Round scores to this grid, such as 2**-16; None keeps them to 2**-32.
         weight_kind : "auto", "frequency" or "survey", default="auto"
-            Weights that are all whole are taken as frequencies, others as survey weights. Say which
-            they are where chunks are added up: the weights of one chunk may be whole by chance.
+            "auto" treats weights as frequencies if all of them are whole numbers, and as survey weights
+            otherwise. State the kind if you add up chunks: one chunk may have only whole weights by chance.
         """
-        from propcal.data import named_columns as door  # a door in; core itself knows no frames
+        from propcal.data import named_columns as door  # core itself does not handle frames
 
         columns = door.NamedColumns(score, outcome, groups, weight, cluster, resolution, weight_kind)
         return door.atoms_from_frame(frame, columns)
@@ -123,23 +122,23 @@ class Atoms:
         threads: int | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> Atoms:
-        """Reduce files of any size to atoms; their rows are never in memory together.
+        """Reduce files of any size to atoms, without loading all rows into memory.
 
         Parameters
         ----------
         files : path, pattern such as "visits/*.parquet", or a list of these
-            Parquet, or CSV, also compressed by gzip or zstd; recognised by their content.
+            Parquet or CSV, optionally compressed with gzip or zstd; the format is recognised by content.
         score, outcome, groups, weight, cluster, resolution, weight_kind
             As for `from_frame`.
         na : list of str
-            Texts that mean a missing value in a CSV file, beside the empty cell.
+            Texts that mean a missing value in a CSV file, in addition to the empty cell.
         memory_limit : str or int, optional
-            Memory for adding up, such as "4GB"; None leaves the choice to DuckDB (most of the machine's).
-            What is needed grows with the number of atoms, not of rows: a coarser `resolution` needs less.
+            Memory for the aggregation, such as "4GB"; by default DuckDB decides (most of the machine's
+            memory). The need grows with the number of atoms, not of rows; a coarser `resolution` reduces it.
         threads : int, optional
-            None takes all cores, and fewer where memory does not suffice.
+            By default all cores, or fewer if memory is short.
         progress : callable, optional
-            Called with the percentage that is done, several times a second.
+            Called several times a second with the percentage completed.
 
         Examples
         --------
@@ -181,7 +180,7 @@ class Atoms:
 
     @property
     def resolution(self) -> float:
-        """The grid to which scores were rounded, 2**-32 if nobody asked for a coarser one."""
+        """The grid to which scores were rounded; 2**-32 by default."""
         return float(2.0**-self.resolution_bits)
 
     @property
@@ -196,18 +195,18 @@ class Atoms:
 
     @property
     def soft_labels(self) -> bool:
-        """Whether some outcome lay strictly between 0 and 1, as far as sums of survey weights can tell."""
+        """Whether some outcome lies strictly between 0 and 1, as far as sums of survey weights show it."""
         if self.frequencies:
             return self.soft
         between = (self.positives > 0) & (self.positives < self.weight * (1 - 1e-12))
         return bool(np.any(between & (self.people == 1)))
 
     def pattern_index(self) -> IntArray:
-        """Pattern of each atom."""
+        """The pattern of each atom."""
         return np.repeat(np.arange(len(self.patterns)), np.diff(self.starts))
 
     def pattern_sums(self, values: SumArray) -> SumArray:
-        """Add up a per-atom column within each pattern, exactly where it is whole."""
+        """Add up a column of the atoms within each pattern; exact for integers."""
         running = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
         return np.asarray(np.diff(running[self.starts]))
 
@@ -217,21 +216,21 @@ class Atoms:
         return groups.collect(self.patterns, people, self.pattern_sums(self.weight), gamma=gamma)
 
     def outcome_units(self) -> SumArray:
-        """`positives` in units of the grid, like the sums of scores that they are compared with."""
+        """`positives` in units of the grid, to be compared with sums of scores."""
         if self.positives.dtype.kind == "i":
             return np.asarray(self.positives * np.int64(UNIT))
         units: FloatArray = self.positives * np.float64(UNIT)
-        # soft labels are on the grid, so with whole weights this is a whole number
+        # soft labels are on the grid, so with frequencies this is an integer
         return np.rint(units).astype(np.int64) if self.frequencies else units
 
     def fingerprint(self) -> str:
-        """Hash that is equal for equal data; lets an audit see that it looks at the fitting data.
+        """A hash of the data, by which an audit can recognise the fitting data.
 
-        Survey weights are added in floating point: there the order of rows shows in the last digit.
+        Survey weights are added in floating point, so with them the hash depends on the order of the rows.
         """
         derived = sorted((name, str(recipe.to_json())) for name, recipe in self.patterns.derived.items())
         digest = hashlib.sha256(repr((self.patterns.attributes, self.patterns.levels, derived)).encode())
-        # under frequencies the other sums are the same numbers
+        # with frequencies the other sums are the same numbers
         sums = ("weight", "positives") if self.frequencies else SUMS
         for array in (self.patterns.table, self.starts, self.score, *(getattr(self, name) for name in sums)):
             for begin in range(0, len(array), 1 << 17):
@@ -239,10 +238,10 @@ class Atoms:
         return "sha256:" + digest.hexdigest()
 
     def people_fingerprint(self) -> str:
-        """As `fingerprint`, of scores, outcomes and weights alone: the same whatever the groups are.
+        """Like `fingerprint`, but only of scores, outcomes and weights, so that groups do not matter.
 
-        Each score stands for two random-looking numbers, which are added up over the people with it: a
-        sum needs no sorting, and does not depend on how people are divided into atoms.
+        Each score is hashed to two pseudo-random numbers, which are summed over people: a sum needs no
+        sorting and does not depend on how people are divided into atoms.
         """
         whole = self.weight.dtype.kind == "i", self.positives.dtype.kind == "i"
         sums: list[Any] = [0 if exact else 0.0 for exact in whole]
@@ -254,12 +253,12 @@ class Atoms:
                     sums[i] += int(np.sum(mixed * column[rows].astype(np.uint64), dtype=np.uint64))
                 else:
                     sums[i] += float(np.sum(mixed / 2.0**64 * column[rows]))
-        # sums of fractions depend on the order in their last digits
+        # the last digits of floating-point sums depend on the order
         told = [s % 2**64 if exact else f"{s:.9e}" for s, exact in zip(sums, whole)]
         return "sha256:" + hashlib.sha256(repr((self.n_people, told)).encode()).hexdigest()
 
     def to_frame(self) -> pd.DataFrame:
-        """List the atoms: a column for each attribute, then score and sums."""
+        """List the atoms: one column for each attribute, then the score and the sums."""
         import pandas as pd
 
         index = self.pattern_index()
@@ -274,18 +273,18 @@ class Atoms:
         return pd.DataFrame(columns)
 
     def __radd__(self, other: object) -> Atoms:
-        """Let ``sum`` start from 0."""
+        """Allow ``sum`` to start from 0."""
         return self if other == 0 else NotImplemented
 
     def __add__(self, other: object) -> Atoms:
         """Atoms of both sets of people together; the attributes must be the same.
 
-        If scores are rounded to different grids, those of the finer one are rounded to the coarser. Of
-        three grids add the coarsest first, so that no score is rounded twice.
+        If scores have different resolutions, the finer ones are rounded to the coarser grid. When adding
+        several atoms, begin with the coarsest, so that no score is rounded twice.
         """
         if not isinstance(other, Atoms):
             return NotImplemented
-        from propcal.core.reduction import merge  # it makes Atoms, so it comes after them
+        from propcal.core.reduction import merge  # here, because it imports this module
 
         return merge(self, other)
 
@@ -297,7 +296,7 @@ class Atoms:
 
 
 def _mix(values: Any) -> Any:
-    """Scatter 64-bit numbers (the finaliser of splitmix64); wrapping around is meant."""
+    """Scramble 64-bit numbers (the finaliser of splitmix64); overflow is intended."""
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -305,9 +304,9 @@ def _mix(values: Any) -> Any:
 
 
 def refuse_too_many(total: float) -> None:
-    """Whole numbers of people are added up exactly in 64 bits, up to a limit."""
+    """Refuse more people than can be added up exactly in 64 bits."""
     if total > MAX_PEOPLE:
         raise InputError(
-            f"{total:,.0f} people are more than can be added up exactly ({MAX_PEOPLE:,})",
-            next_step="divide the weights, or use weights that are not whole",
+            f"the weights add up to {total:,.0f} people; at most {MAX_PEOPLE:,} can be added up exactly",
+            next_step="Divide the weights by a constant, or treat them as survey weights",
         )

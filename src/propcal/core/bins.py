@@ -1,4 +1,4 @@
-"""Bins: how their edges are chosen, and which bin a score is in."""
+"""Bins of scores: how the edges are chosen, and which bin a score falls into."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_BINS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Intervals that cover [0, 1]: each closed below and open above, the last closed.
+    """Intervals that cover [0, 1]. Each includes its lower edge only; the last one includes both.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class Bins:
     kind : str
         "uniform", "geometric", "quantile" or "explicit".
     divisor : int
-        The paper's 1/lambda, by which the size rule divides: the `n_bins` that was asked for, or
-        the number of explicit bins.
+        The paper's 1/lambda in the rule for the smallest category: the `n_bins` that the user asked
+        for, or the number of explicit bins.
     """
 
     edges: IntArray
@@ -46,7 +46,7 @@ class Bins:
         return len(self.edges) - 1
 
     def index(self, score: IntArray) -> IntArray:
-        """Bin of each score (in units of the grid).
+        """The bin of each score (scores in units of the grid).
 
         >>> uniform(10).index(to_grid(np.array([0.0, 0.0999, 0.1, 0.95, 1.0]))).tolist()
         [0, 0, 1, 9, 9]
@@ -66,7 +66,7 @@ Binning = str | Sequence[float] | FloatArray | Bins
 
 
 def bin_label(low: float, high: float, *, last: bool) -> str:
-    """A bin as an interval; the last one is closed.
+    """Write a bin as an interval; the last bin includes its upper edge.
 
     >>> bin_label(0.1, 0.2, last=False)
     '[0.1, 0.2)'
@@ -76,34 +76,34 @@ def bin_label(low: float, high: float, *, last: bool) -> str:
 
 def uniform(n_bins: int) -> Bins:
     """Bins of equal width (the paper's lambda-discretization, lambda = 1/n_bins)."""
-    # whole-number rounding: j / n_bins in floating point is not always the nearest unit
+    # round in integers: j / n_bins in floating point does not always give the nearest unit
     edges = [(2 * j * UNIT + n_bins) // (2 * n_bins) for j in range(n_bins + 1)]
     return Bins(np.array(edges, dtype=np.int64), "uniform", n_bins)
 
 
 def geometric(n_bins: int, rho: float) -> Bins:
-    """Bins of equal ratio above `rho`, and one bin [0, rho) below (Definition of (lambda, rho)).
+    """Bins of equal ratio above `rho`, and one bin [0, rho) below (the paper's (lambda, rho)-discretization).
 
     >>> [geometric(2, 0.01).label(j) for j in range(3)]
     ['[0, 0.01)', '[0.01, 0.1)', '[0.1, 1]']
     """
     if rho >= 1:
-        raise InputError("geometric bins run from rho to 1: rho must be below 1", argument="rho")
+        raise InputError("rho must be below 1, because geometric bins run from rho to 1", argument="rho")
     powers = np.array([rho ** (1 - j / n_bins) for j in range(n_bins)] + [1.0])
     edges = np.concatenate([np.zeros(1, dtype=np.int64), to_grid(powers)])
     if np.any(np.diff(edges) <= 0):
         raise InputError(
-            f"{n_bins} geometric bins between rho={rho:g} and 1 are too narrow to tell apart",
+            f"n_bins={n_bins} geometric bins between rho={rho:g} and 1 are too narrow to be distinguished",
             argument="n_bins",
-            next_step="use fewer bins",
+            next_step="Use fewer bins.",
         )
     return Bins(edges, "geometric", n_bins)
 
 
 def quantile(n_bins: int, score: IntArray, weight: SumArray) -> Bins:
-    """Bins with equally many people each, as far as ties allow: equal scores share a bin.
+    """Bins with the same number of people each, as far as ties allow (equal scores share a bin).
 
-    Edge j is the score of the person at rank floor(j * people / n_bins), counted from 0.
+    Edge j is the score of the person with rank floor(j * people / n_bins), counting ranks from 0.
     """
     order = np.argsort(score, kind="stable")
     ranked, reached = score[order], np.cumsum(weight[order])
@@ -118,12 +118,12 @@ def quantile(n_bins: int, score: IntArray, weight: SumArray) -> Bins:
 
 
 def explicit(edges: Sequence[float] | FloatArray) -> Bins:
-    """Bins between the given edges, which must ascend from 0 to 1."""
+    """Bins between the given edges, which must increase from 0 to 1."""
     try:
         values = np.asarray(edges, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            Argument("binning") + f" must be a name or a list of numbers; got {shown(edges)}"
+            Argument("binning") + f" must be the name of a method or a list of numbers; got {shown(edges)}"
         ) from None
     if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values)):
         raise InputError(
@@ -132,18 +132,23 @@ def explicit(edges: Sequence[float] | FloatArray) -> Bins:
     if values[0] != 0 or values[-1] != 1:
         raise InputError(
             Argument("binning")
-            + f": the edges must cover [0, 1]; they run from {values[0]:g} to {values[-1]:g}"
+            + f": the edges must run from 0 to 1; these run from {values[0]:g} to {values[-1]:g}"
         )
     if len(values) > MOST_BINS + 1:
-        raise InputError(Argument("binning") + f": at most {MOST_BINS:,} bins; got {len(values) - 1:,}")
+        raise InputError(
+            Argument("binning") + f" can have at most {MOST_BINS:,} bins; got {len(values) - 1:,}"
+        )
     units = to_grid(values)
     if np.any(np.diff(units) <= 0):
-        raise InputError(Argument("binning") + ": the edges must ascend, each larger than the one before it")
+        raise InputError(Argument("binning") + ": each edge must be larger than the one before it")
     return Bins(units, "explicit", len(units) - 1)
 
 
 def make_bins(binning: Binning, n_bins: int, *, rho: float, score: IntArray, weight: SumArray) -> Bins:
-    """Bins by name, from explicit edges, or as they are; `score` and `weight` matter to "quantile" alone."""
+    """Make bins from the name of a method or from explicit edges; finished bins are returned unchanged.
+
+    Only "quantile" uses `score` and `weight`.
+    """
     if isinstance(binning, Bins):
         return binning
     if not isinstance(binning, str):

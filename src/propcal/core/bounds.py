@@ -1,9 +1,9 @@
-"""Each theorem, claim and corollary of the paper with a number in it, as a function.
+"""The paper's theorems, claims and corollaries as functions that compute their bounds.
 
-MC, PMC and DC here are the paper's continuous definitions: they speak of people with one and the
-same score. They do not hold for binned losses (two perfectly calibrated groups with mean scores
-0.02 and 0.08 in the bin [0, 0.1) have PMC 0 and DC ln 4); for bins there are the `..._binned`
-functions. `docs/paper-to-code.md` lists which statement is which function.
+MC, PMC and DC here are the paper's continuous definitions, which compare people with exactly the
+same score. The bounds do not hold for binned losses (two perfectly calibrated groups with mean scores
+0.02 and 0.08 in the bin [0, 0.1) have PMC 0 and DC ln 4); use the `..._binned` functions for bins.
+`docs/paper-to-code.md` lists the function for each statement.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from propcal.core.grid import check_choice, check_number
 def dc_from_pmc(alpha: float) -> float:
     """DC of a model that satisfies alpha-PMC: ln((1 + alpha) / (1 - alpha)) (Theorem PMC to DC).
 
-    Conditions: every group's outcome rate at each score is positive. From alpha = 1 on there is no
-    bound.
+    Conditions: every group's outcome rate at each score is positive. There is no bound if alpha is
+    1 or more.
 
     >>> round(dc_from_pmc(0.1), 4)
     0.2007
@@ -27,9 +27,9 @@ def dc_from_pmc(alpha: float) -> float:
 
 
 def privacy_from_pmc(alpha: float) -> float:
-    """Epsilon of the pufferfish privacy of group membership under alpha-PMC (its Corollary).
+    """Epsilon of the pufferfish privacy of group membership under alpha-PMC (corollary of PMC to DC).
 
-    Conditions: as `dc_from_pmc`, whose number it is. The secret is which group of C a person is
+    It equals `dc_from_pmc`, under the same conditions. The secret is which group of C a person is
     in; the mechanism reveals the outcome at a score.
     """
     return dc_from_pmc(alpha)
@@ -38,7 +38,7 @@ def privacy_from_pmc(alpha: float) -> float:
 def mc_from_pmc(alpha: float) -> float:
     """MC of a model that satisfies alpha-PMC: alpha / (1 - alpha) (Theorem PMC to MC).
 
-    Beyond alpha = 1/2 this says nothing, since no gap exceeds 1.
+    Beyond alpha = 1/2 the bound is trivial, because no gap exceeds 1.
 
     >>> round(mc_from_pmc(0.2), 4)
     0.25
@@ -50,8 +50,8 @@ def mc_from_pmc(alpha: float) -> float:
 def dc_from_mc(alpha: float, r_min: float) -> float:
     """DC under alpha-MC: ln((r_min + alpha) / (r_min - alpha)) (Theorem MC to DC).
 
-    Conditions: `r_min` is the smallest score that any group of C receives. At or below alpha there
-    is no bound: low-risk groups may then have the outcome never.
+    Conditions: `r_min` is the smallest score that any group of C receives. There is no bound if it is
+    alpha or less: a low-risk group may then have no outcomes at all.
 
     >>> round(dc_from_mc(0.05, r_min=0.3), 4)
     0.3365
@@ -64,8 +64,8 @@ def dc_from_mc(alpha: float, r_min: float) -> float:
 def mc_from_dc(epsilon: float, delta: float) -> float:
     """MC of a model with epsilon-DC that is delta-calibrated overall: 1 - exp(-epsilon) + delta.
 
-    Theorem DC to MC. Conditions: at each score the groups of C together are everybody, and the
-    model is calibrated overall to within `delta` at each score.
+    Theorem DC to MC. Conditions: at each score the groups of C together include everybody, and the
+    model is calibrated overall to within `delta`.
 
     >>> round(mc_from_dc(0.1, delta=0.05), 4)
     0.1452
@@ -78,8 +78,8 @@ def mc_from_dc(epsilon: float, delta: float) -> float:
 def mc_from_binned(alpha: float, n_bins: int) -> float:
     """MC of a model that satisfies (alpha, lambda)-MC: alpha + lambda (quoted from Hebert-Johnson et al.).
 
-    Conditions: lambda = 1 / n_bins, uniform bins, for the discretised model, which gives everybody
-    in a bin one score of that bin.
+    Conditions: lambda = 1 / n_bins and uniform bins. The bound is for the discretised model, which gives
+    everybody in a bin the same score from that bin.
 
     >>> mc_from_binned(0.1, n_bins=10)
     0.2
@@ -93,8 +93,8 @@ def pmc_from_binned(alpha: float, n_bins: int, rho: float, binning: str = "unifo
     """PMC of a model that satisfies (alpha, lambda)-PMC (Claims 1 and 2).
 
     Uniform bins: alpha + lambda / rho. Geometric bins: (1 + alpha) * rho**(-lambda) - 1.
-    Conditions: lambda = 1 / n_bins; every category has an outcome rate of at least `rho`; for the
-    discretised model, which gives everybody in a bin one score of that bin.
+    Conditions: lambda = 1 / n_bins; every category has an outcome rate of at least `rho`. The bound is for
+    the discretised model, which gives everybody in a bin the same score from that bin.
 
     >>> round(pmc_from_binned(0.1, 10, rho=0.1), 4)
     1.1
@@ -122,11 +122,11 @@ def dc_from_binned_pmc(alpha: float, n_bins: int, rho: float, binning: str = "un
 
 
 def max_updates(alpha: float, n_bins: int, gamma: float, rho: float = 1.0) -> float:
-    """Updates after which PMCBoost has converged: n_bins / (alpha**3 * rho**2 * gamma) (Proposition).
+    """The most updates before PMCBoost converges: n_bins / (alpha**3 * rho**2 * gamma) (Proposition).
 
     Conditions: eta = 1, no resampling, every group's share at least `gamma`, every category's
-    outcome rate at least `rho`. MCBoost: rho = 1. Each update lowers the squared error by at least
-    alpha**3 * rho**2 * lambda * gamma per person, and it starts at 1 or below.
+    outcome rate at least `rho`. For MCBoost, rho = 1. Each update lowers the squared error by at least
+    alpha**3 * rho**2 * lambda * gamma per person, and the error starts at 1 or below.
 
     >>> round(max_updates(0.1, 10, gamma=0.05, rho=0.1))
     20000000
@@ -139,10 +139,10 @@ def max_updates(alpha: float, n_bins: int, gamma: float, rho: float = 1.0) -> fl
 
 
 def max_steps(alpha: float, n_bins: int, gamma: float, rho: float, n_groups: int) -> float:
-    """Category visits after which PMCBoost has converged: |C| / (alpha**3 lambda**2 rho**2 gamma).
+    """The most visits to categories before PMCBoost converges: |C| / (alpha**3 lambda**2 rho**2 gamma).
 
     Proposition, under the conditions of `max_updates`: in the worst case each sweep over all
-    categories makes a single update.
+    categories makes only one update.
 
     >>> round(max_steps(0.1, 10, 0.05, rho=0.1, n_groups=23) / max_updates(0.1, 10, 0.05, rho=0.1))
     230
@@ -152,9 +152,9 @@ def max_steps(alpha: float, n_bins: int, gamma: float, rho: float, n_groups: int
 
 
 def mc_alpha_for_pmc(alpha: float, rho: float) -> float:
-    """The alpha at which MCBoost also gives alpha-PMC: alpha * rho (section 3.1).
+    """The alpha that MCBoost needs in order to give alpha-PMC as well: alpha * rho (section 3.1).
 
-    Conditions: every category's outcome rate is at least `rho`. It costs 1/rho**3 times the steps.
+    Conditions: every category's outcome rate is at least `rho`. It takes 1/rho**3 times as many steps.
 
     >>> round(mc_alpha_for_pmc(0.1, rho=0.1), 4)
     0.01
@@ -165,9 +165,9 @@ def mc_alpha_for_pmc(alpha: float, rho: float) -> float:
 
 
 def pmc_alpha_for_mc(alpha: float) -> float:
-    """The alpha at which PMCBoost also gives alpha-MC: alpha / (1 + alpha) (section 3.1).
+    """The alpha that PMCBoost needs in order to give alpha-MC as well: alpha / (1 + alpha) (section 3.1).
 
-    The inverse of `mc_from_pmc`; it costs (1 + alpha)**3 times the steps.
+    The inverse of `mc_from_pmc`. It takes (1 + alpha)**3 times as many steps.
 
     >>> round(mc_from_pmc(pmc_alpha_for_mc(0.1)), 4)
     0.1

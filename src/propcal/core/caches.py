@@ -1,4 +1,4 @@
-"""Cached values are left out of copies, pickles and files."""
+"""A base class that leaves cached properties out of copies, pickles and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class WithoutCaches:
-    """What an object with cached properties inherits; a copy of it computes them when they are asked for."""
+    """Base class of objects with cached properties; a copy computes them again when needed."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if not _is_cache(type(self), name)}

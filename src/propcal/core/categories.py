@@ -1,4 +1,4 @@
-"""Categories: atoms x groups x bins -> people, outcomes and scores. The only place with the size rules."""
+"""Categories (a group within a score bin): their people, outcomes and scores, and how large one must be."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from propcal.core.patterns import Patterns
 if TYPE_CHECKING:
     import pandas as pd
 
-PORTION = 1 << 20  # rows whose scores, at most 2**32 units each, add up to less than 2**53
+PORTION = 1 << 20  # rows per portion: scores of at most 2**32 units then add up to no more than 2**53
 
 
 def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
-    """Share of all people from which a category counts: alpha * lambda * gamma of Algorithm 1.
+    """The smallest share of all people that a category may have: alpha * lambda * gamma in Algorithm 1.
 
-    The product is taken of the decimals as typed, so that a category at exactly the limit counts.
+    The product uses the decimals as typed, so that a category exactly at the limit is included.
 
     >>> from propcal.core.bins import uniform
     >>> category_min_share(0.1, 0.05, uniform(10)) == 0.0005  # 0.1 * 0.05 / 10 is not
@@ -34,10 +34,10 @@ def category_min_share(alpha: float, gamma: float, bins: Bins) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """One row for each (group, bin), groups in the order of C and bins ascending.
+    """One row for each (group, bin), with the groups in the order of C and the bins ascending.
 
-    Arrays have the shape (n_groups, n_bins); sums of outcomes and scores are plain numbers, and
-    means are NaN where a category is empty.
+    Arrays have the shape (n_groups, n_bins). Sums of outcomes and scores are ordinary numbers, not units
+    of the grid; means are NaN where a category is empty.
     """
 
     collection: Collection
@@ -61,7 +61,7 @@ class Categories:
         return _ratio(self.score_sum, self.weight)
 
     def to_frame(self, *, rho: float = 0.1) -> pd.DataFrame:
-        """List the categories that have people, with their gap as it is and as a share of the rate."""
+        """List the categories that are not empty, with the gap itself and as a share of the outcome rate."""
         import pandas as pd
 
         g, b = np.nonzero(self.people)
@@ -85,9 +85,10 @@ def _ratio(top: SumArray, bottom: SumArray) -> FloatArray:
 
 
 def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
-    """Add up a per-atom column within each (pattern, bin); exact where it is whole.
+    """Add up a column of the atoms within each (pattern, bin); exact for integers.
 
-    Scores ascend within a pattern, so a bucket is a run of atoms: a difference of running sums.
+    Scores ascend within a pattern, so each bucket is a run of atoms and its sum is a difference of
+    running sums.
     """
     cuts = np.empty((len(atoms.patterns), len(bins) + 1), dtype=np.int64)
     for pattern, (low, high) in enumerate(zip(atoms.starts[:-1], atoms.starts[1:])):
@@ -99,7 +100,7 @@ def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """People, weight, outcomes and scores (both in units) of every (pattern, bin)."""
+    """People, weight, outcomes and scores (the last two in units of the grid) of every (pattern, bin)."""
 
     people: Any
     weight: Any
@@ -114,9 +115,9 @@ class Buckets:
 
     @classmethod
     def of_rows(cls, n_patterns: int, code: Any, score: FloatArray, outcome: Any, bins: Bins) -> Buckets:
-        """Add up rows of weight 1 with 0/1 outcomes: the same sums without a sort.
+        """Add up rows of weight 1 with 0/1 outcomes. This gives the same sums without sorting.
 
-        Portions are small enough for the sums of scores to be exact in floating point.
+        Portions are small enough that the sums of scores are exact in floating point.
         """
         shape, size = (n_patterns, len(bins)), n_patterns * len(bins)
         people, positives, total = (np.zeros(size, dtype=np.int64) for _ in range(3))

@@ -1,4 +1,4 @@
-"""Compiling with numba, kept on disk where there is a place for it."""
+"""Compile a function with numba, and cache the result on disk where a folder is writable."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from numba import njit
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called; without a folder for the result, in each process anew."""
+    """Compile a function when it is first called.
+
+    If there is no writable folder for the result, each process compiles it again.
+    """
     try:
-        # without Python's lock, so that files are read and written while scores are corrected
+        # release Python's lock, so that files can be read and written while scores are corrected
         return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba finds no folder it may write to, as in some containers
+    except RuntimeError:  # numba found no writable folder, as in some containers
         return njit(nogil=True)(function)

@@ -1,7 +1,8 @@
-"""Criterion: the cutoff of Algorithm 1 for a category's gap, and the loss that goes with it.
+"""How large a category's gap may be: the cutoff of Algorithm 1 for MC and PMC, and the matching loss.
 
-A tolerance of alpha allows a category a gap of ``alpha * (offset + slope * max(outcome rate, rho))``. A loss
-is the tolerance that the worst category would need. Boosting, fit summaries, losses and audits all ask here.
+A tolerance of alpha allows a category a gap of ``alpha * (offset + slope * max(outcome rate, rho))``. The
+loss is the tolerance that the worst category would need. Boosting, fit summaries, losses and audits all use
+this module.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from propcal.errors import InputError
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a gap is measured against: offset + slope * max(outcome rate, rho).
+    """The scale on which a gap is measured: offset + slope * max(outcome rate, rho).
 
-    `method` is the name of the algorithm that boosts towards it, as it stands in files and reports.
+    `method` is the name of the algorithm that aims for this criterion, as written in files and reports.
 
     >>> proportional(rho=0.1).cutoff(np.array([0.02, 0.4]), alpha=0.5).tolist()
     [0.05, 0.2]
@@ -34,7 +35,7 @@ class Criterion:
 
     def __post_init__(self) -> None:
         ends = [self.offset + self.slope * rate for rate in (self.rho, 1.0)]
-        if not all(0 < end < inf for end in ends):  # NaN is not between
+        if not all(0 < end < inf for end in ends):  # also false for NaN
             raise InputError(
                 f"{self.method}: offset + slope * rate must be above 0 for every rate from rho to 1",
                 argument="offset",
@@ -45,11 +46,11 @@ class Criterion:
         return np.asarray(self.offset + self.slope * np.maximum(outcome_rate, self.rho))
 
     def cutoff(self, outcome_rate: FloatArray, alpha: float) -> FloatArray:
-        """Smallest gap that triggers an update (Algorithm 1)."""
+        """The smallest gap that triggers an update (Algorithm 1)."""
         return np.asarray(alpha * self.allowance(outcome_rate))
 
     def loss(self, gap: FloatArray, outcome_rate: FloatArray) -> FloatArray:
-        """The tolerance that the worst category needs (last axis); NaN if there is no category.
+        """The tolerance that the worst category (along the last axis) needs; NaN if there is no category.
 
         >>> gap, rate = np.array([-0.1, 0.1]), np.array([0.4, 0.8])
         >>> multicalibration().loss(gap, rate).item(), proportional(rho=0.1).loss(gap, rate).item()
@@ -66,8 +67,8 @@ def multicalibration() -> Criterion:
 
 
 def proportional(rho: float) -> Criterion:
-    """PMC: a tolerance in proportion to the category's own rate, or to `rho` where that is lower.
+    """PMC: a tolerance in proportion to the category's outcome rate, or to `rho` if the rate is below it.
 
-    The paper assumes that every rate is at least rho; below it, Algorithm 1 compares with rho.
+    The paper assumes that every rate is at least rho; for lower rates Algorithm 1 uses rho.
     """
     return Criterion("PMCBoost", offset=0.0, slope=1.0, rho=rho)

@@ -1,7 +1,7 @@
-"""Exact arithmetic: scores, bin edges and shifts are whole numbers of units of 2**-32.
+"""Exact arithmetic: scores, bin edges and shifts are integers in units of 2**-32. Also checks of parameters.
 
 On this grid every addition, comparison and sum is exact in 64-bit integers, so that a result does
-not depend on the order of rows, on the chunking or on the engine that computed it.
+not depend on the order of the rows, on chunking or on the engine that computed it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from propcal.plain_text import shown
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
-# Sums of weights: integers when every weight is one, floats for survey weights.
+# Sums of weights: integers for frequencies, floats for survey weights.
 SumArray = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 UNIT = 1 << 32
-# People (or whole weights) whose scores can be added up without overflowing 64 bits.
+# The most people (or frequency weights) whose scores can be added up without overflowing 64 bits.
 MAX_PEOPLE = (1 << 31) - 1
 
 
@@ -40,12 +40,12 @@ def to_grid(values: FloatArray) -> IntArray:
 
 
 def from_grid(units: IntArray) -> FloatArray:
-    """Convert whole units back to floating point; exact, since 33 bits fit into 53."""
+    """Convert units back to floating point; exact, because 33 bits fit into 53."""
     return np.asarray(units / UNIT)
 
 
 def exact_fraction(value: float) -> Fraction:
-    """Read a parameter as the decimal that was typed: 0.1 is one tenth, not its binary neighbour."""
+    """Read a parameter as the decimal that was typed: 0.1 is exactly one tenth, not the nearest float."""
     return Fraction(repr(float(value)))
 
 
@@ -58,7 +58,7 @@ def check_number(
     at_most: float | None = None,
     whole: bool = False,
 ) -> None:
-    """Refuse a parameter outside its range, and say what the range is."""
+    """Refuse a parameter outside its range; the error states the range."""
     kinds: tuple[type, ...] = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     limits = [
         f"{word} {limit:g}"
@@ -66,17 +66,19 @@ def check_number(
         if limit is not None
     ]
     fine = isinstance(value, kinds) and not isinstance(value, (bool, np.bool_))
-    fine = fine and -math.inf < value < math.inf  # NaN is not between
+    fine = fine and -math.inf < value < math.inf  # also false for NaN
     fine = fine and (above is None or value > above) and (at_least is None or value >= at_least)
     if not (fine and (at_most is None or value <= at_most)):
         wanted = "a whole number" if whole else "a number"
-        # a single value may be shown; anything larger could be people's data in the wrong place
+        if limits and not limits[0].startswith("above"):
+            wanted += " of"
+        # show only single values: anything larger could be people's data passed by mistake
         got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
         raise InputError(_named(name) + f" must be {wanted} {' and '.join(limits)}; got {got}")
 
 
 def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None:
-    """Refuse a parameter that is none of the choices, and list them."""
+    """Refuse a parameter that is not one of the choices; the error lists them."""
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
         got = shown(value) if value is None or np.isscalar(value) else f"a {type(value).__name__}"
@@ -84,5 +86,5 @@ def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None
 
 
 def _named(name: str | Text) -> Text:
-    """The parameter that is refused, as a mention; text that begins with one names a part of it."""
+    """The name of the refused parameter as a mention; a longer text names a part of the parameter."""
     return name if isinstance(name, Text) else Text(Argument(name))

@@ -1,4 +1,4 @@
-"""Log-odds of scores, a spline in them, and logistic regression: how recalibration sees a score."""
+"""Log-odds, restricted cubic splines and logistic regression, for recalibration and calibration curves."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scipy import special
 from propcal.core.grid import FloatArray
 
 MOST_STEPS = 50
-ENOUGH = 1e-8  # log-likelihood that a step may still gain when it is the last one
-FLAT = 25.0  # log-odds beyond which a fitted probability says that the data separate
+ENOUGH = 1e-8  # stop when the next step can gain no more log-likelihood than this
+FLAT = 25.0  # fitted log-odds beyond this mean that the data are separated
 
 
 class LogisticFit(NamedTuple):
@@ -48,13 +48,13 @@ def fit_logistic(
     positives: FloatArray,
     start: FloatArray | None = None,
 ) -> LogisticFit | None:
-    """Newton's method, to machine precision; steps that do not improve the likelihood are halved.
+    """Fit by Newton's method to machine precision, halving steps that do not improve the likelihood.
 
     Parameters
     ----------
     design : array of shape (n, k)
     offset, weight, positives : arrays of shape (n,)
-        Known log-odds; sum of weights, and of weights times outcome, of each row.
+        For each row: known log-odds, sum of weights, and sum of weights times outcome.
     start : array of shape (k,), optional
         Coefficients to start from; zeros otherwise.
     """
@@ -72,7 +72,7 @@ def fit_logistic(
             return None
         if not np.all(np.isfinite(step)):
             return None
-        if gradient @ step <= ENOUGH:  # Newton's last step squares the error that is left
+        if gradient @ step <= ENOUGH:  # the last Newton step squares the remaining error
             return LogisticFit(coefficients + step, expit(value + design @ step), information)
         for _ in range(30):
             tried = offset + design @ (coefficients + step)
@@ -82,7 +82,7 @@ def fit_logistic(
             step = step / 2
         coefficients, value, loss = coefficients + step, tried, lower
         if np.abs(value - offset).max() > FLAT:
-            return None  # the data separate: the likelihood rises without end
+            return None  # the data are separated: the likelihood has no maximum
     return None
 
 
@@ -92,9 +92,9 @@ def _loss(value: FloatArray, weight: FloatArray, positives: FloatArray) -> float
 
 
 def spline_columns(x: FloatArray, knots: FloatArray) -> Iterator[FloatArray]:
-    """Restricted cubic spline: 1, x, and a cubic term for each knot but two; straight beyond the knots.
+    """Restricted cubic spline: 1, x, and a cubic term for each knot but two; linear beyond the outer knots.
 
-    With fewer than three knots it is the straight line, with fewer than two the constant.
+    With two knots it is a straight line, with fewer a constant.
     """
     yield np.ones_like(x)
     if len(knots) >= 2:
@@ -116,6 +116,6 @@ def spline_basis(x: FloatArray, knots: FloatArray) -> FloatArray:
 
 
 def _cube(x: FloatArray) -> FloatArray:
-    """The cube of what is positive; a product, because powers are slow."""
+    """The cube of the positive part, as a product because powers are slow."""
     x = np.maximum(x, 0.0)
     return np.asarray(x * x * x)

@@ -1,4 +1,4 @@
-"""MC, PMC and DC loss of a category table (Definitions of MC loss, PMC loss and DC loss)."""
+"""MC, PMC and DC loss of a table of categories, as the paper defines them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from propcal.core.grid import FloatArray
 
 
 def loss_of(table: Categories, criterion: Criterion) -> float:
-    """The tolerance that the worst eligible category needs."""
+    """The tolerance that the worst eligible category would need."""
     chosen = table.eligible
     return float(criterion.loss(table.gap[chosen], table.outcome_rate[chosen]))
 
@@ -21,7 +21,7 @@ def mc_of(table: Categories) -> float:
 
 
 def pmc_of(table: Categories, rho: float) -> float:
-    """PMC loss: the largest gap of any category as a share of its outcome rate, or of `rho` below it."""
+    """PMC loss: the largest gap as a share of the category's outcome rate (or of `rho` if larger)."""
     return loss_of(table, proportional(rho))
 
 
@@ -31,19 +31,18 @@ def dc_of(table: Categories, rho: float) -> float:
 
 
 def largest_log_ratio(outcome_rate: FloatArray, *, rho: float) -> FloatArray:
-    """Over the bins, and all pairs of groups, the largest |log rate_a - log rate_b|.
+    """The largest |log rate_a - log rate_b| over all bins and all pairs of groups.
 
     Parameters
     ----------
     outcome_rate : array of shape (..., n_groups, n_bins)
-        NaN where a category does not count.
+        NaN where a category is too small to be included.
     rho : float
-        Floor on the rates.
+        Rates below this value are replaced by it.
 
     Notes
     -----
-    Of all pairs within a bin the one that matters is the highest and the lowest rate. A bin with
-    a single group contributes 0, the pair of a group with itself.
+    Within a bin, only the highest and the lowest rate matter. A bin with a single group contributes 0.
 
     >>> rates = np.array([[0.2, 0.5], [0.1, np.nan], [0.15, 0.6]])
     >>> round(float(np.exp(largest_log_ratio(rates, rho=0.01))), 6)

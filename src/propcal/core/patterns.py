@@ -1,4 +1,4 @@
-"""Patterns: the combinations of attribute values that occur."""
+"""Patterns: the combinations of attribute values that occur in the data."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 from propcal.core.grid import IntArray
 from propcal.core.groups.recipes import Recipe, level_order, refuse_no_unicode
 
-Level = str | None  # None: the value is missing, a level of its own
-# Attributes that a correction reads beside those of an audit begin like this; they make no groups.
+Level = str | None  # None is the level of people whose value is missing
+# Prefix of attributes that only a correction reads; in an audit they define no groups.
 BESIDE = "correction: "
 
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """The combinations of attribute values that occur; each fixes which groups a person is in.
+    """The combinations of attribute values that occur. A person's pattern determines all of their groups.
 
     Attributes
     ----------
     attributes : tuple of str
-    levels : for each attribute its levels as canonical text, sorted, a missing value (None) last
+    levels : the levels of each attribute as canonical text, sorted, with a missing value (None) last
     table : array of int64, shape (n_patterns, n_attributes)
-        Index into `levels`; rows ascend. The index len(levels[a]) stands for a level that is not
-        in the list (it can occur when scoring, never when fitting).
+        Indices into `levels`; rows are sorted. The index len(levels[a]) stands for a level that is not
+        in the list (this can happen when scoring, never when fitting).
     derived : dict
-        How attributes that are no columns are made from columns.
+        How the attributes that are not columns themselves are made from columns.
     """
 
     attributes: tuple[str, ...]
@@ -46,12 +46,12 @@ class Patterns:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns from which the attributes are read, each once."""
+        """The columns from which the attributes are read, without duplicates."""
         names = [self.derived[a].columns if a in self.derived else [a] for a in self.attributes]
         return tuple(dict.fromkeys(column for columns in names for column in columns))
 
     def key(self, pattern: int) -> tuple[Level, ...]:
-        """Level of each attribute in one pattern."""
+        """The level of each attribute in one pattern."""
         return tuple(levels[i] for levels, i in zip(self.levels, self.table[pattern]))
 
     def same_attributes(self, other: Patterns) -> bool:
@@ -65,7 +65,7 @@ class Patterns:
 
 
 def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Sort as text, ranges of numbers by where they begin, the missing value last.
+    """Sort levels as text, ranges of numbers by their lower end, and the missing value last.
 
     >>> sort_levels(["b", None, "a"])
     ('a', 'b', None)
@@ -77,16 +77,16 @@ def sort_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
 
 
 def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tuple[IntArray, Any]:
-    """The combinations of codes that occur, ascending, and which of them each row has.
+    """Find the combinations of codes that occur, sorted, and which of them each row has.
 
-    `codes` holds for each attribute a number below its `radix` for each row.
+    For each attribute, `codes` holds one number per row, smaller than the attribute's `radix`.
     """
     if not codes:
         return np.zeros((1, 0), dtype=np.int64), np.zeros(n_rows, dtype=np.int32)
     space = math.prod(radix)
     combined = codes[0].astype(np.int32 if space < 1 << 31 else np.int64)
     for code, base in zip(codes[1:], radix[1:]):
-        if space >= 1 << 62:  # too many for one number: number those present so far anew
+        if space >= 1 << 62:  # too many for one integer: renumber the combinations found so far
             combined = np.unique(combined, return_inverse=True)[1].reshape(-1)
         combined *= base
         combined += code.astype(combined.dtype, copy=False)
@@ -108,8 +108,8 @@ def patterns_of(
 ) -> tuple[Patterns, Any]:
     """Find the patterns that occur, and the pattern of each row.
 
-    `codes` holds for each attribute the index of each row's level. Levels that no row has are
-    dropped, so that the result depends on the rows alone.
+    For each attribute, `codes` holds the index of each row's level. Levels that occur in no row are
+    dropped, so that the result depends only on the rows.
     """
     table, code = combinations_present(codes, [len(level) for level in levels], n_rows)
     used = [np.unique(table[:, a]) for a in range(len(attributes))]

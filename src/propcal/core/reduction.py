@@ -1,4 +1,4 @@
-"""Reduction: rows -> atoms, and atoms -> fewer or other atoms. One sort, and sums over runs."""
+"""Reduce rows to atoms; merge atoms, change their scores, or drop attributes from them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, check_choice, from_grid, to_grid
 from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of, sort_levels
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
+from propcal.numbers import noun
 
 SCORE_BITS = 33  # a score is at most 2**32
-# The attribute that holds the cluster (a hash) of a person who may occur several times; it makes no groups.
+# The attribute that holds the hashed patient ID where there are repeat visits; it defines no groups.
 CLUSTER = "cluster bucket"
 
 
@@ -27,9 +28,9 @@ def atoms_of_rows(
     resolution_bits: int = 32,
     weight_kind: str = "auto",
 ) -> Atoms:
-    """Reduce checked rows to atoms. Rows of weight 0 must be gone.
+    """Reduce checked rows to atoms. Rows of weight 0 must have been removed.
 
-    `outcome` is of an integer type if every outcome is 0 or 1, and float64 if some are soft labels.
+    `outcome` has an integer type if every outcome is 0 or 1, and is float64 if some are soft labels.
     """
     check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     units = to_grid(score) if resolution_bits == 32 else _coarse(score, resolution_bits)
@@ -60,14 +61,18 @@ def atoms_of_rows(
 
 
 def sums_of_counts(people: Any, positives: Any) -> dict[str, Any]:
-    """The sums of atoms where a weight counts people: several of them are one array."""
+    """The sums of atoms if weights are frequencies: several of the sums are then the same array."""
     counted = dict.fromkeys(("people", "weight", "weight_sq"), people)
     return counted | dict.fromkeys(("positives", "positives_sq"), positives)
 
 
 def refuse_fractions() -> None:
-    """Frequencies are counts of people."""
-    raise InputError("weights that are frequencies must be whole numbers; these are not")
+    """Refuse frequency weights that are not whole numbers."""
+    raise InputError(
+        "frequency weights must be whole numbers, and some of these are not",
+        argument="weight_kind",
+        next_step="Set " + Argument("weight_kind", "survey") + " if they are survey weights",
+    )
 
 
 def _coarse(score: FloatArray, bits: int) -> IntArray:
@@ -79,9 +84,9 @@ def _starts(patterns: Patterns, keys: IntArray) -> IntArray:
 
 
 def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: Any, bits: int) -> Atoms:
-    """Count people and 0/1 outcomes: pattern, score and outcome in one number, one plain sort.
+    """Count people and 0/1 outcomes by packing pattern, score and outcome into one integer and sorting once.
 
-    Sorting such numbers is several times faster than sorting indices (argsort, lexsort).
+    Sorting integers is several times faster than sorting indices (argsort, lexsort).
     """
     keys = units
     if len(patterns) > 1:
@@ -108,12 +113,12 @@ def _collapse_counts(patterns: Patterns, code: Any, units: IntArray, outcome: An
 def atoms_of_sums(
     patterns: Patterns, code: Any, units: IntArray, sums: dict[str, Any], **about: Any
 ) -> Atoms:
-    """Add up the given columns over rows of the same pattern and score; `about` are other fields of Atoms."""
+    """Add up columns over rows with the same pattern and score; `about` has the other fields of Atoms."""
     order, keys = _sorted((code.astype(np.int64) << SCORE_BITS) + units)
     differs = keys[1:] != keys[:-1]
     alone = bool(differs.all())
     first = np.arange(len(keys)) if alone else np.flatnonzero(np.concatenate([[True], differs]))
-    done: dict[int, Any] = {}  # columns that are one array before remain one array after
+    done: dict[int, Any] = {}  # columns that share an array keep sharing one
     for column in sums.values():
         if id(column) not in done:
             done[id(column)] = column[order] if alone else np.add.reduceat(column[order], first)
@@ -124,10 +129,10 @@ def atoms_of_sums(
 
 
 def _sorted(keys: IntArray) -> tuple[IntArray, IntArray]:
-    """The order that sorts keys, equal ones as they come, and the sorted keys.
+    """The stable sort order of the keys, and the sorted keys.
 
-    Where a key without its low zeros and a place fit into one number, these are sorted: that is several
-    times faster than sorting places by their keys (argsort).
+    If a key (without its trailing zero bits) and its position fit into one integer, those integers are
+    sorted, which is several times faster than argsort.
     """
     every = int(np.bitwise_or.reduce(keys, initial=0))
     zeros = (every & -every).bit_length() - 1 if every else 0
@@ -143,11 +148,11 @@ def _sorted(keys: IntArray) -> tuple[IntArray, IntArray]:
 def merge(a: Atoms, b: Atoms) -> Atoms:
     """Atoms of both sets of people together; the attributes must be the same.
 
-    Scores are as coarse as those of the coarser part, to whose grid those of the other are rounded.
+    If their scores have different resolutions, the finer scores are rounded to the coarser grid.
     """
     mine, theirs = a.patterns, b.patterns
     if not mine.same_attributes(theirs):
-        raise InputError(f"atoms of different attributes cannot be added: {_difference(mine, theirs)}")
+        raise InputError(f"these atoms cannot be added: {_difference(mine, theirs)}")
     levels = tuple(sort_levels([*{*one, *other}]) for one, other in zip(mine.levels, theirs.levels))
     tables = [_translate(p, levels)[atoms.pattern_index()] for p, atoms in ((mine, a), (theirs, b))]
     sums = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in SUMS}
@@ -160,7 +165,7 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
 
 
 def _coarser(atoms: Atoms, bits: int) -> IntArray:
-    """Scores on a grid of 2**-bits, as `_coarse` rounds: the middle between two of its points goes up."""
+    """Scores rounded to a grid of 2**-bits, halves upwards as in `_coarse`."""
     if bits == atoms.resolution_bits:
         return atoms.score
     shift = 32 - bits
@@ -168,25 +173,26 @@ def _coarser(atoms: Atoms, bits: int) -> IntArray:
 
 
 def _difference(one: Patterns, other: Patterns) -> str:
-    """What is not the same in the attributes of two sets of patterns."""
+    """Say how the attributes of two sets of patterns differ."""
     for a, b, word in ((one, other, "first"), (other, one, "second")):
         alone = [name for name in a.attributes if name not in b.attributes]
         if alone:
-            return f"{alone} are of the {word} alone"
+            names = ", ".join(map(repr, alone))
+            return f"only the {word} set has the {noun(len(alone), 'attribute')} {names}"
     for name in one.attributes:
         made = [p.derived[name].to_json() if name in p.derived else "a column" for p in (one, other)]
         if made[0] != made[1]:
-            return f"{name!r} is made in different ways, {made[0]} and {made[1]}"
-    return f"they stand in another order, {list(one.attributes)} and {list(other.attributes)}"
+            return f"the attribute {name!r} is defined differently in them, as {made[0]} and as {made[1]}"
+    return f"their attributes are in a different order, {list(one.attributes)} and {list(other.attributes)}"
 
 
 def rescored(atoms: Atoms, score: IntArray) -> Atoms:
-    """The same people with other scores (in units), one for each atom."""
+    """The same people with new scores (in units), one for each atom."""
     return atoms_of_sums(atoms.patterns, atoms.pattern_index(), score, _sums(atoms), **_about(atoms))
 
 
 def without_clusters(atoms: Atoms) -> Atoms:
-    """The same people without the clusters of repeated people; the same atoms if there are none."""
+    """The same people without the hashed patient IDs; the same atoms if there are none."""
     if CLUSTER not in atoms.patterns.attributes:
         return atoms
     fewer, code = _fewer(atoms, [name for name in atoms.patterns.attributes if name != CLUSTER])
@@ -194,9 +200,9 @@ def without_clusters(atoms: Atoms) -> Atoms:
 
 
 def numbered(atoms: Atoms) -> Atoms:
-    """The same atoms without what a correction reads beside; the number of each takes the place of its score.
+    """The same atoms without the attributes that only a correction reads, numbered in place of their scores.
 
-    Atoms stay apart: each may get several scores, none of which is its own.
+    The numbers keep atoms apart: after a correction, one atom may stand for several scores.
     """
     own = [name for name in atoms.patterns.attributes if not name.startswith(BESIDE)]
     fewer, code = _fewer(atoms, own)
@@ -204,7 +210,7 @@ def numbered(atoms: Atoms) -> Atoms:
 
 
 def _fewer(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
-    """The patterns of some attributes alone, and that of each atom."""
+    """The patterns formed by only some of the attributes, and the pattern of each atom."""
     patterns = atoms.patterns
     keep = [patterns.attributes.index(name) for name in names]
     levels = tuple(patterns.levels[a] for a in keep)
@@ -223,7 +229,7 @@ def _about(atoms: Atoms) -> dict[str, int]:
 
 
 def relevelled(atoms: Atoms, key: Callable[[str], str]) -> Atoms:
-    """The same people with their levels as `key` spells them; those that become one are added up."""
+    """The same people with levels renamed by `key`; levels that become equal are merged."""
     patterns = atoms.patterns
     keys = [[level if level is None else key(level) for level in own] for own in patterns.levels]
     if all(tuple(new) == own for new, own in zip(keys, patterns.levels)):
@@ -238,7 +244,7 @@ def relevelled(atoms: Atoms, key: Callable[[str], str]) -> Atoms:
 
 
 def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> IntArray:
-    """The pattern table in terms of other (more) levels."""
+    """The pattern table with indices into a larger list of levels."""
     table = patterns.table.copy()
     for a, wanted in enumerate(levels):
         places = {level: i for i, level in enumerate(wanted)}

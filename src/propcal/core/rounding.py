@@ -1,16 +1,16 @@
-"""Rounding: how far the losses of rounded scores can be from those of the scores themselves.
+"""Bounds on how much rounding the scores can change the losses.
 
-A score rounded to a grid of step h has moved by at most h / 2. That moves the mean score of a category by
-no more, but a person may also have come into the neighbouring bin. Who may have is known: those whose
-rounded score stands within h / 2 of an edge. If a category counts N people, `leave` of whom may belong
-elsewhere while `enter` of its neighbours may belong to it, its gap is known up to
+Rounding to a grid of step h moves a score by at most h / 2. The mean score of a category moves by no more
+than that, but a person may also move to the neighbouring bin. This can only happen to people whose rounded
+score is within h / 2 of an edge. If a category has N people, of whom `leave` may belong elsewhere, while
+`enter` people from neighbouring bins may belong to it, its gap is known to within
 
     (leave + enter) * (1 + |gap|) / (N - leave) + h / 2
 
-and its outcome rate up to (leave + enter) / (N - leave): every person added or removed moves a mean by at
-most the distance to it, divided by how many remain. Categories that fall under the size rule, or come over
-it, when such people change sides, are taken into account. Edges are held fixed; those of quantile bins come
-from the rounded scores.
+and its outcome rate to within (leave + enter) / (N - leave): each person added or removed moves a mean by at
+most their distance from it, divided by the number who remain. The bounds allow for categories that become too
+small or large enough to be included when people move. Edges are held fixed; those of quantile bins come from
+the rounded scores.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class LossBounds:
-    """Between which values the losses of the scores before rounding lie, on the same categories.
+    """Lower and upper bounds of the losses of the unrounded scores, for the same categories.
 
-    `people` counts those whose bin is not certain, in share of all.
+    `people` is the share of people whose bin is uncertain.
     """
 
     resolution: float
@@ -45,7 +45,7 @@ class LossBounds:
 def loss_bounds(
     atoms: Atoms, table: Categories, *, rho: float, min_share: float, min_people: int = 1
 ) -> LossBounds:
-    """Bounds for atoms whose raw scores were rounded, and the table of their categories."""
+    """The bounds for atoms whose scores were rounded, and the table of their categories."""
     uncertain, leave, enter = _movers(atoms, table)
     half = 2.0 ** -(atoms.resolution_bits + 1)
     stay = table.weight - leave
@@ -71,7 +71,7 @@ def loss_bounds(
 
 
 def _movers(atoms: Atoms, table: Categories) -> tuple[float, FloatArray, FloatArray]:
-    """Weight whose bin is not certain; of each category who may leave it, and who may come from outside."""
+    """The weight whose bin is uncertain, and the weight that may leave or enter each category."""
     bins = table.bins
     half = 1 << max(31 - atoms.resolution_bits, 0)
     low = bins.index(np.maximum(atoms.score - half, 0))
@@ -89,7 +89,10 @@ def _movers(atoms: Atoms, table: Categories) -> tuple[float, FloatArray, FloatAr
 
 
 def _counts(table: Categories, change: Any, total: float, min_share: float, min_people: int) -> Any:
-    """Which categories would count if so much weight came or went (a person weighs one, or the average)."""
+    """Which categories would be large enough if their weight changed by `change`.
+
+    Each person has weight one, or the average weight.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         heads = np.where(table.weight > 0, table.people / table.weight, 1.0)
     people = table.people + change * heads
@@ -97,13 +100,13 @@ def _counts(table: Categories, change: Any, total: float, min_share: float, min_
 
 
 def _largest(value: Any, off: Any, certain: Any, possible: Any, *, most: float) -> Interval:
-    """The interval of a maximum of values that are each known up to `off`."""
+    """Bounds of the maximum of values that are each known to within `off`."""
     low = float(np.max((value - off)[certain], initial=0.0))
     return low, min(float(np.max((value + off)[possible], initial=0.0)), most)
 
 
 def _widest(value: Any, off: Any, certain: Any, possible: Any, *, most: float) -> Interval:
-    """The interval of the largest difference within a bin (a column)."""
+    """Bounds of the largest difference within a bin (a column)."""
     low = high = 0.0
     for b in range(value.shape[1]):
         sure, may = certain[:, b], possible[:, b]

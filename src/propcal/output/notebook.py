@@ -11,7 +11,7 @@ import numpy as np
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
-from propcal.core.correction.fit_summary import FitSummary
+from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
 from propcal.numbers import IN_NOTEBOOK, plural, risk_range
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def certificate_html(certificate: FitSummary) -> str:
     """A certificate in words, and the categories that are not within alpha."""
     words = "".join(f"<div>{escape(sentence)}</div>" for sentence in certificate.sentences())
     frame = certificate.to_frame()
-    frame = frame[frame["status"] != "within alpha"].head(MOST_ROWS)
+    frame = frame[frame["status"] != WITHIN_ALPHA].head(MOST_ROWS)
     if not len(frame):
         return _card("Certificate", words)
     columns = ["status", "group", "bin", "people", "outcome_rate", "mean_score", "standard_error"]

@@ -1,4 +1,4 @@
-"""The noise guard, the certificate, and the promise to do no harm."""
+"""The noise guard, the fit summary, and the promise to do no harm."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_settings_that_make_no_sense_are_refused(cohort):
 
 @pytest.mark.parametrize("sample", [None, "bootstrap"])
 @pytest.mark.parametrize("guard", [None, "noise"])
-def test_the_certificate_counts_every_eligible_category(cohort, features, guard, sample):
+def test_the_fit_summary_counts_every_eligible_category(cohort, features, guard, sample):
     model = PMCBoost(alpha=0.1, guard=guard, sample=sample, max_updates=400, random_state=0)
     with pytest.warns() if sample and guard is None else pytest.MonkeyPatch.context():
         model.fit(cohort.score, cohort.y, sensitive_features=features)
@@ -100,52 +100,52 @@ def test_the_certificate_counts_every_eligible_category(cohort, features, guard,
 
     table = CategoryRule(alpha=0.1).table(rows_to_atoms(corrected, cohort.y, features)).to_frame()
     table = table[table.eligible].sort_values(["group", "bin"]).reset_index(drop=True)
-    found = model.certificate_.to_frame().sort_values(["group", "bin"]).reset_index(drop=True)
+    found = model.fit_summary_.to_frame().sort_values(["group", "bin"]).reset_index(drop=True)
     assert found.group.tolist() == table.group.tolist()
     for column in ("people", "outcome_rate", "mean_score", "gap"):
         assert found[column].to_numpy() == pytest.approx(table[column].to_numpy(), abs=1e-9)
     within = table.gap.abs() < 0.1 * table.outcome_rate.clip(lower=0.1) + 1e-9
-    assert ((found.status == "within alpha") == within).all()
+    assert ((found.status == "within tolerance") == within).all()
     if sample is None:
         assert model.converged_
-        assert not (found.status == "outside").any()
-    assert (found.status == "within noise").any() == (guard == "noise")
+        assert not (found.status == "exceeds tolerance").any()
+    assert (found.status == "could be chance").any() == (guard == "noise")
 
 
-def test_the_certificate_reads_as_sentences_and_escapes_names():
+def test_the_fit_summary_reads_as_sentences_and_escapes_names():
     rng = np.random.default_rng(3)
     group = rng.choice(["<b>a</b>", "c"], 800)
     score = rng.uniform(0.05, 0.6, 800)
     y = (rng.random(800) < np.where(group == "c", score, score * 0.6)).astype(int)
-    certificate = PMCBoost().fit(score, y, sensitive_features={"g": group}).certificate_
-    words = certificate.sentences()
-    assert words[0] == "Changed by a smooth start, fitted to 800 people."
+    summary = PMCBoost().fit(score, y, sensitive_features={"g": group}).fit_summary_
+    words = summary.sentences()
+    assert words[0] == "Recalibrated with a smooth curve, fitted to 800 people."
     assert words[1].startswith("Of ")
-    assert "0 outside." in words[1]
-    lines = repr(certificate).splitlines()
-    assert any("within noise" in line and "people, rate" in line for line in lines)
-    html = certificate._repr_html_()
+    assert words[1].endswith("exceed it by no more than chance explains, and none exceeds it by more.")
+    lines = repr(summary).splitlines()
+    assert any("could be chance: " in line and "people, observed" in line for line in lines)
+    html = summary._repr_html_()
     assert "<b>a" not in html
-    assert "within noise" in html
-    paper = PMCBoost.paper().fit(score, y, sensitive_features={"g": group}).certificate_
-    assert "updates, fitted to 800 people" in paper.sentences()[0]
-    assert "categories are within alpha" in paper.sentences()[1]
-    assert "within alpha" in paper._repr_html_()
+    assert "could be chance" in html
+    paper = PMCBoost.paper().fit(score, y, sensitive_features={"g": group}).fit_summary_
+    assert "adjustments of single cells, fitted to 800 people" in paper.sentences()[0]
+    assert "cells are within tolerance" in paper.sentences()[1]
+    assert "within tolerance" in paper._repr_html_()
 
 
-def test_what_stopped_a_fit_is_in_the_certificate(cohort, features):
-    with pytest.warns(Warning, match="stopped after 3 updates"):
+def test_what_stopped_a_fit_is_in_the_fit_summary(cohort, features):
+    with pytest.warns(Warning, match="stopped after 3 adjustments"):
         model = PMCBoost.paper(max_updates=3).fit(cohort.score, cohort.y, sensitive_features=features)
-    table = model.certificate_.to_frame()
-    assert table.status.iloc[0] == "outside"
+    table = model.fit_summary_.to_frame()
+    assert table.status.iloc[0] == "exceeds tolerance"
     assert table.why.iloc[0] == "stopped at max_updates=3"
 
 
-def test_a_correction_says_how_it_was_made_but_holds_no_certificate(cohort, features):
+def test_a_correction_says_how_it_was_made_but_holds_no_fit_summary(cohort, features):
     model = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
     about = model.correction_.about
     assert about["start"] == "smooth"
-    assert about["guard"] == pytest.approx(model.certificate_.z, abs=1e-5)
+    assert about["guard"] == pytest.approx(model.fit_summary_.z, abs=1e-5)
     assert "people" not in model.correction_.to_json()
 
 
@@ -193,8 +193,8 @@ def test_no_change_is_called_calibrated_only_where_that_was_tested():
         PMCBoost(start="identity", guard=1000.0),
         PMCBoost(max_updates=0),
     ):
-        said = model.fit(score, y).certificate_.sentences()[0]
+        said = model.fit(score, y).fit_summary_.sentences()[0]
         assert said.startswith("No change: ")
-        assert "calibrated" not in said
-    few = PMCBoost().fit([0.2, 0.5, 0.8], [0, 1, 1]).certificate_.sentences()
-    assert "calibrated" not in few[0]
+        assert "no miscalibration found" not in said
+    few = PMCBoost().fit([0.2, 0.5, 0.8], [0, 1, 1]).fit_summary_.sentences()
+    assert "no miscalibration found" not in few[0]

@@ -135,8 +135,8 @@ def test_a_perfect_score_is_returned_as_it_came():
     assert model.n_updates_ == 0
     corrected = model.predict(frame.score, sensitive_features=frame[["race", "sex"]])
     assert corrected.tobytes() == frame.score.to_numpy().tobytes()
-    assert repr(model.certificate_).startswith(
-        "No change: the score is calibrated as far as these 4,812 people can tell."
+    assert repr(model.fit_summary_).startswith(
+        "No change: no miscalibration found in the 4,812 people used to fit."
     )
 
 
@@ -175,8 +175,8 @@ def test_the_start_counts_as_one_update():
     )
     none = PMCBoost(max_updates=0, alpha=1.0, guard=None, n_bins=1, intersections="marginal")
     assert none.fit(frame.score, frame.y).n_updates_ == 0
-    with pytest.warns(Warning, match="stopped after 1 updates"):
-        assert "stopped at max_updates=1" in repr(fit(frame, max_updates=1, guard=None).certificate_)
+    with pytest.warns(Warning, match="stopped after 1 adjustment "):
+        assert "stopped at max_updates=1" in repr(fit(frame, max_updates=1, guard=None).fit_summary_)
 
 
 def test_both_algorithms_make_the_same_start():
@@ -197,14 +197,14 @@ def test_an_unseen_level_gets_the_terms_it_does_belong_to():
 
 
 def notes(model):
-    return " ".join(model.certificate_.notes)
+    return " ".join(model.fit_summary_.notes)
 
 
 def test_too_few_people_get_no_start_and_are_told_so():
     frame = some_people(40, wrong=lambda x, f: x + 3)
     model = fit(frame)
     assert model.correction_.start is None
-    assert "here are 40 people with scores between 0 and 1, it takes 50" in notes(model)
+    assert "needs at least 50 people with scores between 0 and 1, and there are 40" in notes(model)
 
 
 def test_scores_of_exactly_0_and_1_are_left_alone_and_counted():
@@ -214,7 +214,7 @@ def test_scores_of_exactly_0_and_1_are_left_alone_and_counted():
     started = model.predict(frame.score, sensitive_features=frame[["race", "sex"]], n_updates=1)
     assert np.all(started[:200] == 0)
     assert np.all(started[200:300] == 1)
-    assert "leaves 300 scores alone that are exactly 0 or 1" in notes(model)
+    assert "leaves 300 scores of exactly 0 or 1 unchanged" in notes(model)
 
 
 def test_a_group_whose_scores_are_all_0_or_1_is_no_trouble():
@@ -241,7 +241,7 @@ def test_only_scores_of_0_and_1_get_no_start():
     score = rng.integers(0, 2, 500).astype(float)
     model = PMCBoost(guard=None).fit(score, rng.integers(0, 2, 500))
     assert model.correction_.start is None
-    assert "here are 0 people" in notes(model)
+    assert "and there are 0" in notes(model)
 
 
 def test_a_constant_score_gets_a_constant_and_says_so():
@@ -251,7 +251,7 @@ def test_a_constant_score_gets_a_constant_and_says_so():
     model = PMCBoost().fit(np.full(4000, 0.3), y, sensitive_features=group)
     corrected = model.predict([0.3, 0.3], sensitive_features=["a", "b"])
     assert corrected == pytest.approx([0.2, 0.4], abs=0.03)
-    assert "all scores are alike" in notes(model)
+    assert "all scores are equal" in notes(model)
     alone = PMCBoost().fit(np.full(4000, 0.6), y)
     assert alone.predict([0.6]) == pytest.approx([y.mean()], abs=0.01)
 
@@ -261,7 +261,7 @@ def test_two_different_scores_get_a_slope_but_no_curve():
     score = rng.choice([0.2, 0.6], 4000)
     model = PMCBoost().fit(score, (rng.random(4000) < score**2).astype(int))
     assert model.predict([0.2, 0.6]) == pytest.approx([0.04, 0.36], abs=0.03)
-    assert "a slope and no curve" in notes(model)
+    assert "a straight line in log-odds" in notes(model)
 
 
 def test_separable_data_end_in_finite_scores():
@@ -290,7 +290,7 @@ def test_many_groups_are_cut_to_the_largest_and_it_is_said():
     score = rng.uniform(0.1, 0.6, n)
     model = PMCBoost().fit(score, rng.random(n) < score * 0.7, sensitive_features=frame)
     assert len(model.correction_.start.groups) <= MOST_TERMS
-    assert f"know the {MOST_TERMS - 1} largest of" in notes(model)
+    assert f"uses only the {MOST_TERMS - 1} largest of" in notes(model)
 
 
 def test_missing_values_that_make_no_group_make_no_term():

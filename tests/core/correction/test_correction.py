@@ -132,7 +132,7 @@ def test_policies_for_unseen_combinations(fitted, cohort):
     assert kept[[0, 2]].tolist() == [0.05, 0.3]
     assert kept[1] == replayed[1] != 0.05
     with pytest.raises(
-        UnseenError, match=r"knows the attributes \['race', 'gender'\]; 2 rows have combinations"
+        UnseenError, match=r"2 rows have a combination of \['race', 'gender'\] that did not occur"
     ):
         fitted.correction_.apply(score, frame, unseen="error")
     strict = PMCBoost(unseen="error").fit(

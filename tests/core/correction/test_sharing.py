@@ -218,7 +218,7 @@ def test_survey_weights_count_people_at_the_least():
 
 def test_a_file_cannot_be_shared_later(tmp_path):
     fitted(people(0, 2)).save(tmp_path / "model.json")
-    with pytest.raises(InputError, match="does not know how many people"):
+    with pytest.raises(InputError, match="does not record how many people"):
         Correction.load(tmp_path / "model.json").save(tmp_path / "shared.json", share=True)
     assert not (tmp_path / "shared.json").exists()
 

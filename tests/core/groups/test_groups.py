@@ -80,7 +80,9 @@ def test_missing_values_are_a_level_or_excluded_or_refused():
     excluded = collect(FRAME, missing="exclude")
     assert not [name for name in names(excluded) if "missing" in name]
     assert {size.left_out for size in excluded.left_out} == {"missing value"}
-    with pytest.raises(InputError, match=r"'race' is missing for 1 people; missing=\"level\""):
+    with pytest.raises(
+        InputError, match=r"'race' is missing for 1 person\. Find out why, or set missing=\"level\""
+    ):
         collect(FRAME, missing="error")
 
 
@@ -106,7 +108,7 @@ def test_no_attributes_is_one_group_everybody():
 def test_all_groups_below_gamma_is_an_error():
     with pytest.raises(
         InputError,
-        match=r"all 9 groups have a share below gamma=0\.9; the largest is .* Lower gamma",
+        match=r"the largest of 9 groups, .*, has a share of .*, below gamma=0\.9\. Lower gamma",
     ):
         collect(FRAME[["race", "sex"]], gamma=0.9)
 

@@ -110,7 +110,7 @@ def test_the_parts_come_in_the_order_in_which_a_committee_reads(cohort):
     text = " ".join(parsed.text)
     assert "The score on this page: new" in re.sub(r"\s+", " ", text)
     assert "not evidence" in text  # fitted to these very people
-    assert cal.certificate_.sentences()[0] in text
+    assert cal.fit_summary_.sentences()[0] in text
     assert "What the correction does" in text
     jsonschema.validate(embedded(page), SCHEMA)
     assert embedded(page)["format"] == "propcal-comparison"

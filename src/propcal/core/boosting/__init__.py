@@ -1,1 +1,1 @@
-"""Boosting (Algorithm 1 and what surrounds it): atoms in, correction out."""
+"""Fitting: recalibration with a smooth curve, then the paper's Algorithm 1; atoms in, correction out."""

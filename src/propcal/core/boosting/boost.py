@@ -1,4 +1,4 @@
-"""MCBoost and PMCBoost (Algorithm 1): atoms -> correction."""
+"""Runs a whole fit, for MCBoost and PMCBoost (Algorithm 1): atoms in, correction and fit summary out."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
 
 logger = logging.getLogger("propcal")
-# What is drawn to tell noise from error is the same in every fit: equal data, equal corrections.
+# Every fit simulates chance with the same seed, so that equal data give equal corrections.
 SEED = 0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Parameters of a boosting run; see `propcal.PMCBoost` for what each means."""
+    """The parameters of a fit; `propcal.PMCBoost` describes each of them."""
 
     criterion: Criterion
     alpha: float = 0.05
@@ -75,29 +75,29 @@ class Settings:
         self.definition()  # checks its own arguments
 
     def definition(self) -> Groups:
-        """How people are divided; the two short arguments are another way to say it."""
+        """The definition of the groups, from `groups` or from `intersections` and `missing`."""
         return definition(self.groups, self.intersections, self.missing)
 
 
 @dataclass(frozen=True, eq=False)
 class BoostResult:
-    """What a boosting run gives: the correction, and how the run went."""
+    """The result of a fit: the correction, and how the fit went."""
 
     correction: Correction
     collection: Collection
-    certificate: FitSummary
+    fit_summary: FitSummary
     n_sweeps: int
     converged: bool
 
 
 def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
-    """Learn a smooth start if asked for, then run Algorithm 1 on atoms until a sweep makes no update."""
+    """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update."""
     atoms = without_clusters(atoms)
     if not 0 < float(atoms.positives.sum()) < float(atoms.weight.sum()):
         every = "none" if float(atoms.positives.sum()) <= 0 else "all"
         raise InputError(
-            f"outcome (y): {every} of the {atoms.n_people:,} people had it; "
-            "both classes must occur for a score to be corrected",
+            f"outcome (y): {every} of the {atoms.n_people:,} people had the outcome; "
+            "both classes must occur to fit a correction",
             argument="outcome",
         )
     check_outcome_groups(atoms)
@@ -110,7 +110,7 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     if settings.start == "smooth" and settings.max_updates > 0:
         learned = learn_start(atoms, collection, np.random.default_rng(SEED))
     elif settings.start == "smooth":
-        learned = Learned(None, notes=("no smooth start: max_updates=0",))
+        learned = Learned(None, notes=("not recalibrated, because max_updates=0 allows no change",))
     started = atoms
     if learned.start is not None:
         score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
@@ -130,12 +130,12 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         about=_about(settings, atoms, rule.z),
         sharing=Sharing.of_fit(atoms, collection, learned.start, made[:, 3]),
     )
-    certificate = _certificate(state, settings, rule, collection, bins, correction, learned)
-    return BoostResult(correction, collection, certificate, len(batches), converged)
+    fit_summary = _fit_summary(state, settings, rule, collection, bins, correction, learned)
+    return BoostResult(correction, collection, fit_summary, len(batches), converged)
 
 
 def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) -> UpdateRule:
-    """When to update, in the units and numbers of the kernel."""
+    """The rule for when to update a category, in the kernel's units."""
     min_share = category_min_share(settings.alpha, settings.gamma, bins)
     if settings.guard == "noise":
         rng = np.random.default_rng(SEED)
@@ -145,7 +145,7 @@ def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) 
     return UpdateRule.of(settings.criterion, float(settings.alpha), z=z, min_share=min_share)
 
 
-def _certificate(
+def _fit_summary(
     state: BoostingState,
     settings: Settings,
     rule: UpdateRule,
@@ -154,13 +154,13 @@ def _certificate(
     correction: Correction,
     learned: Learned,
 ) -> FitSummary:
-    """What the sums of the categories say at the end of a fit."""
+    """Summarise the categories at the end of a fit."""
     sums = state.category_sums().astype(np.float64)
     size = sums[:, :, kernel.SIZE]
     group, j = np.nonzero((size > 0) & (size / state.total >= rule.min_share))
     weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
     rate = outcome / weight / UNIT
-    why = "the last sample was another one" if settings.sample else "a step rounds to nothing"
+    why = "the last sweep used a bootstrap sample" if settings.sample else "the next shift rounds to zero"
     if correction.n_updates >= settings.max_updates:
         why = f"stopped at max_updates={settings.max_updates:,}"
     return FitSummary(
@@ -186,7 +186,7 @@ def _certificate(
 def _sweeps(
     state: BoostingState, settings: Settings, rule: UpdateRule, most: int, rng: np.random.Generator
 ) -> tuple[list[IntArray], bool]:
-    """Sweep until nothing changes or `most` updates are made; the updates of each sweep."""
+    """Sweep until nothing changes or `most` updates were made; return the updates of each sweep."""
     batches: list[IntArray] = []
     left = most
     for order in _orders(state, settings, rule, rng):
@@ -196,7 +196,7 @@ def _sweeps(
         batches.append(updates)
         left -= len(updates)
         if not len(updates):
-            # a step that rounds to nothing is no update, and no proof either
+            # a shift that rounds to zero is not an update, but it does not show convergence either
             return batches, settings.eta * rule.smallest_cutoff >= 1 or state.worst(rule) < 0
     raise AssertionError("unreachable: the orders never end")
 
@@ -204,7 +204,7 @@ def _sweeps(
 def _orders(
     state: BoostingState, settings: Settings, rule: UpdateRule, rng: np.random.Generator
 ) -> Iterator[IntArray]:
-    """The categories that each sweep visits, in order; the sample is redrawn where asked for."""
+    """The categories that each sweep visits, in order; draws a new sample first if asked to."""
     everything = np.arange((len(state.group_starts) - 1) * (len(state.edges) - 1))
     while True:
         if settings.sample == "bootstrap":
@@ -219,7 +219,7 @@ def _orders(
 
 
 def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
-    """What a reader of the correction should know of its making; no counts, no rows."""
+    """How the correction was made, for readers of its file; it contains no counts and no rows."""
     binning = settings.binning if isinstance(settings.binning, str) else "explicit"
     return {
         "method": settings.criterion.method,
@@ -239,7 +239,7 @@ def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
 
 
 def _plain(intersections: Any) -> Any:
-    """As JSON has it."""
+    """The setting as JSON can hold it."""
     return (
         intersections if isinstance(intersections, (str, int)) else [list(names) for names in intersections]
     )
@@ -247,9 +247,11 @@ def _plain(intersections: Any) -> Any:
 
 @cache
 def _say_if_compiling() -> None:
-    """Say once that the first fit on a machine takes longer, so that nobody thinks it hangs."""
+    """Tell the user once that the first fit on a machine takes longer."""
     folder = kernel.sweep.stats.cache_path
     source = Path(kernel.__file__)
     written = [f.stat().st_mtime for f in Path(folder).glob("kernel.sweep-*.nbi")] if folder else []
     if not written or max(written) < source.stat().st_mtime:
-        logger.warning("propcal compiles its kernel, once for this machine; this takes some ten seconds")
+        logger.warning(
+            "propcal is compiling its code; this happens once on each machine and takes about 10 seconds"
+        )

@@ -1,4 +1,4 @@
-"""The noise guard: how many standard errors the worst category of a perfect score is off by."""
+"""The noise guard: how large a gap, in standard errors, chance alone could produce in a perfect score."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, FloatArray, SumArray
 from propcal.core.groups.collection import Collection, membership
 
-SIGNIFICANCE = 0.02  # how often a perfect score is updated
-DRAWS, BLOCK = 4000, 1_000_000  # data sets drawn; numbers drawn at once
+SIGNIFICANCE = 0.02  # how often a perfect score is adjusted by chance
+DRAWS, BLOCK = 4000, 1_000_000  # simulated data sets; random numbers drawn at once
 
 
 def noise_limit(
@@ -22,8 +22,8 @@ def noise_limit(
 ) -> float:
     """The 98th percentile of the largest |gap| / standard error under perfect calibration.
 
-    Outcomes are drawn as the scores say, bucket by bucket; groups overlap, and share the buckets
-    that they share. Categories below `min_share` do not count.
+    Outcomes are simulated from the scores for each (pattern, bin), so that overlapping groups share the
+    outcomes of the people they have in common. Categories below `min_share` are left out.
     """
     inside = membership(collection.groups, atoms.patterns).astype(np.float64)
     columns = (atoms.weight, atoms.weight_sq, atoms.weight * (atoms.score / UNIT))
@@ -43,7 +43,7 @@ def noise_limit(
 def _drawn(
     weight: SumArray, squares: SumArray, score: SumArray, rng: np.random.Generator
 ) -> Iterator[FloatArray]:
-    """Blocks of drawn outcomes, of shape (draws, n_patterns, n_bins)."""
+    """Blocks of simulated outcomes, of shape (draws, n_patterns, n_bins)."""
     used = weight > 0
     people = whole_people(weight[used] ** 2 / squares[used])
     risk = np.clip(score[used] / weight[used], 0.0, 1.0)
@@ -57,14 +57,14 @@ def _drawn(
 def studentised(
     weight: FloatArray, squares: FloatArray, score: FloatArray, positives: FloatArray
 ) -> FloatArray:
-    """|gap| / standard error of categories."""
+    """The |gap| / standard error of each category."""
     return np.asarray(np.abs(positives - score) / weight / standard_errors(weight, squares, positives, score))
 
 
 def standard_errors(
     weight: FloatArray, squares: FloatArray, positives: FloatArray, score: FloatArray
 ) -> FloatArray:
-    """Standard errors of gaps if the score is right: as `segments.standard_error`, for arrays of sums."""
+    """Standard errors of gaps if the score is calibrated; `kernel.standard_error` for arrays of sums."""
     people = weight**2 / squares
     mean = score / weight
     rate = (positives / weight * people + 1) / (people + 2)

@@ -1,13 +1,13 @@
-"""Segments: the fitting people's current scores as a few straight pieces, and the compiled sweep over them.
+"""The compiled sweep of Algorithm 1, on current scores kept as a few linear segments.
 
-A segment is a run of one pattern's atoms, sorted by raw score, that have fared alike: their score
-is now raw + offset (slope 1), or one constant (slope 0; where clipping at 0 or 1 flattened it). A
-segment lies in exactly one bucket (pattern, bin), and each bucket keeps the sums of its people,
-outcomes and scores. To check a category is to add the sums of its group's buckets; to update it is
-to move the segments in them, cut at bin edges and at 0 and 1. The number of people drops out: a
-cut is a binary search in the sorted scores, and running sums say how many are on either side.
+A segment is a run of one pattern's atoms, sorted by raw score, that have had the same updates: their
+score is now raw + offset (slope 1), or a constant (slope 0, after clipping at 0 or 1). Each segment
+lies in exactly one bucket (pattern, bin), and each bucket keeps the sums of its people, outcomes and
+scores. Checking a category means adding the sums of its group's buckets; updating it means moving
+their segments and cutting them at bin edges and at 0 and 1. The cost does not depend on the number of
+people: a cut is a binary search in the sorted scores, and running sums give the counts on either side.
 
-All numbers are units of the grid; sums are int64, or float64 under survey weights.
+All numbers are in units of the grid; sums are int64, or float64 with survey weights.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from propcal.core.bin_search import bin_end, bin_of, first_not_below
 from propcal.core.compiled import compiled
 from propcal.core.grid import UNIT
 
-# Columns of the segment table: atoms LOW:HIGH are inside; NEXT is the next segment of the bucket.
+# Columns of the segment table: it contains atoms LOW:HIGH; NEXT is the next segment in the same bucket.
 SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5
-# Entries of a bucket's sums. SIZE: weight in the full data. The others: in this sweep's sample.
+# Entries of a bucket's sums. SIZE is the weight in the full data, the others are of this sweep's sample.
 SIZE, WEIGHT, OUTCOME, SCORE, SQUARES, N_SUMS = 0, 1, 2, 3, 4, 5
 NONE = -1
 
@@ -59,7 +59,7 @@ def _room(segments: Any, needed: int) -> Any:
     if needed <= len(segments):
         return segments
     larger = np.empty((max(needed, 2 * len(segments)), N_COLUMNS), np.int64)
-    for k in range(len(segments)):  # a slice assignment would take four seconds more to compile
+    for k in range(len(segments)):  # a slice assignment would take four seconds longer to compile
         for column in range(N_COLUMNS):
             larger[k, column] = segments[k, column]
     return larger
@@ -79,7 +79,7 @@ def _move_bucket(
     size: Any,
     running: Any,
 ) -> tuple[Any, int]:
-    """Add `shift` to every score in one bucket, clip to [0, 1], and file the pieces by bin."""
+    """Add `shift` to every score in one bucket, clip to [0, 1], and put the pieces into their new buckets."""
     k = heads[pattern, j]
     heads[pattern, j] = NONE
     for entry in range(N_SUMS):
@@ -95,7 +95,7 @@ def _move_bucket(
         segments = _room(segments, count + len(edges) + 1)
         low, high = segments[k, LOW], segments[k, HIGH]
         offset = segments[k, OFFSET] + shift
-        slot = k  # the first piece takes the place of the segment
+        slot = k  # the first piece replaces the segment
         while low < high:
             value = scores[low] + offset
             slope, new_offset, cut = 0, 0, high
@@ -123,8 +123,8 @@ def _move_bucket(
 
 @compiled
 def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[Any, Any, Any, Any, Any]:
-    """Size, weight, outcomes, scores and squared weights of one category: its group's buckets added up."""
-    p = members[first]  # no group is empty
+    """Size, weight, outcomes, scores and squared weights of one category, summed over its group's buckets."""
+    p = members[first]  # groups are never empty
     size, weight, outcome, score, squares = (
         sums[p, j, SIZE],
         sums[p, j, WEIGHT],
@@ -144,11 +144,11 @@ def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[A
 
 @compiled
 def standard_error(weight: float, squares: float, outcome: float, score: float) -> float:
-    """Standard error of a gap if the score is right, in units.
+    """The standard error of a gap if the score is calibrated, in units.
 
-    The larger of two binomial ones: at the mean score, and at the outcome rate with one more person
-    who had the outcome and one who had not. The second keeps a category of few people, or one that
-    was scored 0, from looking surprising.
+    The larger of two binomial standard errors: at the mean score, and at the outcome rate after adding
+    one person with the outcome and one without. The second prevents small categories, and those with
+    scores of 0, from appearing significant.
     """
     people = weight * weight / squares
     mean = score / weight / UNIT
@@ -160,7 +160,7 @@ def standard_error(weight: float, squares: float, outcome: float, score: float) 
 def _gap_and_limits(
     weight: Any, outcome: Any, score: Any, squares: Any, offset: float, slope: float, rho: float, z: float
 ) -> tuple[int, float, float]:
-    """Outcome rate minus mean score; the criterion's cutoff for it; and z standard errors of it."""
+    """The gap (outcome rate minus mean score), the criterion's cutoff, and z standard errors of the gap."""
     gap = _nearest(outcome - score, weight)
     cutoff, noise = offset + slope * max(float(_nearest(outcome, weight)), rho), 0.0
     if z > 0:
@@ -170,10 +170,10 @@ def _gap_and_limits(
 
 @compiled
 def _shift(gap: int, noise: float, eta: float) -> int:
-    """What an update adds: eta of the gap, less what noise may have added to it.
+    """The shift of an update: eta times the gap, shrunk by the James-Stein factor.
 
-    A gap that just exceeds its noise is mostly luck, one of three times its noise hardly; the
-    factor is that of James and Stein. Without a guard the noise is 0.
+    A gap just above the noise limit is mostly chance and shrinks a lot; a gap of three times the limit
+    hardly shrinks. Without a guard the limit is 0 and nothing shrinks.
     """
     luck = noise / gap
     return int(np.floor(eta * (1.0 - luck * luck) * gap + 0.5))
@@ -203,8 +203,8 @@ def sweep(
 ) -> tuple[Any, int, Any]:
     """Visit categories in the given order and update those whose gap reaches its limits.
 
-    Returns the segment table, its length, and the updates as rows (group, bin, shift, people), of which the
-    last counts fewer where weights vary.
+    Returns the segment table, its length, and the updates as rows (group, bin, shift, people); with survey
+    weights, people is the effective number.
     """
     n_bins = len(edges) - 1
     updates = np.empty((min(len(order), max_updates), 4), np.int64)
@@ -223,7 +223,7 @@ def sweep(
         shift = _shift(gap, noise, eta)
         if shift == 0:
             continue
-        # the buckets are of different patterns: moving one leaves the others as they are
+        # the buckets belong to different patterns, so moving one does not affect the others
         for m in range(first, last):
             segments, count = _move_bucket(
                 segments, count, heads, sums, members[m], j, shift, edges, scores, size, running
@@ -265,7 +265,7 @@ def worst_category(
 
 @compiled
 def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> None:
-    """Compute every bucket's sums anew, after the sample has been redrawn."""
+    """Recompute the sums of every bucket after a new sample has been drawn."""
     for pattern in range(len(heads)):
         for j in range(heads.shape[1]):
             for entry in range(N_SUMS):
@@ -282,7 +282,7 @@ def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> 
 def start_segments(
     starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, size: Any, running: Any
 ) -> tuple[Any, int]:
-    """One segment for each (pattern, bin) that has people: nothing has been corrected yet."""
+    """One segment for each (pattern, bin) with people, before any update."""
     segments = np.empty((len(heads) * heads.shape[1], N_COLUMNS), np.int64)
     count = 0
     for pattern in range(len(heads)):

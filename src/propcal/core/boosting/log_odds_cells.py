@@ -1,4 +1,4 @@
-"""Cells: people counted by groups and fine steps of log-odds, and the basis of curves over them."""
+"""Counts of people by group and narrow range of log-odds, from which the smooth curve is learned."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
 from propcal.core.groups.collection import Group, membership
 from propcal.core.logistic import log_odds, spline_columns
 
-REACH = 12  # cells run from log-odds -12 to 12, as the knots of the start do; the ends hold what lies beyond
+REACH = 12  # cells run from log-odds -12 to 12, like the knots of the curve; the last ones are open-ended
 CONSTANT, SLOPE, CURVE, N_KINDS = 0, 1, 2, 3
-CURVE_KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])  # shares of the people below each
+CURVE_KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])  # quantiles of the scores
 
 
 @dataclass(frozen=True, eq=False)
 class LogOddsCells:
-    """People counted by the terms that apply to them and by score.
+    """Counts of people by the terms that apply to them (a term is a group, or everybody) and by score.
 
-    Patterns to which the same terms apply are one row. People with scores of exactly 0 or 1, whose
-    log-odds are infinite, are in no cell.
+    Patterns to which the same terms apply share a row. People with scores of exactly 0 or 1 have
+    infinite log-odds and are left out.
 
     Attributes
     ----------
     members : array of bool, shape (n_rows, n_terms)
         Which terms apply to each row.
     starts : array of int64, shape (n_rows + 1,)
-        LogOddsCells ``starts[r]:starts[r + 1]`` belong to row r.
+        Cells ``starts[r]:starts[r + 1]`` belong to row r.
     n, positives : arrays of shape (n_cells,)
-        People and outcomes; under survey weights, the effective numbers.
+        People and outcomes; with survey weights, effective numbers.
     log_odds : array of shape (n_cells,)
-        Of each cell's mean score.
+        The log-odds of each cell's mean score.
     """
 
     members: BoolArray
@@ -49,7 +49,7 @@ class LogOddsCells:
 
 
 def count_cells(atoms: Atoms, terms: tuple[Group, ...], per_unit: int) -> LogOddsCells:
-    """Count people in cells of 1 / `per_unit` of log-odds."""
+    """Count people in cells of width 1 / `per_unit` in log-odds."""
     members, row = np.unique(membership(terms, atoms.patterns).T, axis=0, return_inverse=True)
     bins = _steps(per_unit)
     tables = []
@@ -57,13 +57,13 @@ def count_cells(atoms: Atoms, terms: tuple[Group, ...], per_unit: int) -> LogOdd
         table = np.zeros((len(members), len(bins)))
         np.add.at(table, row.reshape(-1), bucket_sums(atoms, bins, column))
         tables.append(table[:, 1:-1])
-    filled = np.any(tables[0] > 0, axis=1)  # all of a row's people may have scores of 0 or 1
+    filled = np.any(tables[0] > 0, axis=1)  # a row may have only scores of 0 or 1
     members, tables = members[filled], [table[filled] for table in tables]
     used = tables[0] > 0
     weight, positives, score = (table[used] for table in tables)
-    # weights that vary count for fewer people than there are (Kish); frequencies for all of them
+    # the effective number of people is smaller with varying weights (Kish); frequencies count fully
     effective = float(atoms.weight.sum()) / float(atoms.weight_sq.sum())
-    mean = np.clip(score / weight, 1 / UNIT, 1 - 1 / UNIT)  # rounding apart, it lies inside anyway
+    mean = np.clip(score / weight, 1 / UNIT, 1 - 1 / UNIT)  # only rounding could leave this range
     starts = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
     return LogOddsCells(members, starts, weight * effective, positives * effective, log_odds(mean))
 
@@ -78,10 +78,10 @@ def _steps(per_unit: int) -> Bins:
 
 
 class Basis:
-    """A constant, a slope and a curve in log-odds, uncorrelated and of variance 1 over the people.
+    """A constant, a slope and a curve in log-odds, uncorrelated and with variance 1 over the people.
 
-    Beyond the middle 99 % of the people every column stays constant: nothing is extrapolated. The
-    slope is left out where all scores are alike, the curve where too few different ones are.
+    Outside the middle 99 % of people every column is constant, so that nothing is extrapolated. The
+    slope is left out if all scores are equal, and the curve if there are too few distinct scores.
     """
 
     def __init__(self, cells: LogOddsCells) -> None:
@@ -89,7 +89,7 @@ class Basis:
         ranked, share = cells.log_odds[order], np.cumsum(cells.n[order]) / cells.n.sum()
 
         def quantile(part: FloatArray) -> FloatArray:
-            # rounding in sums of weights must not decide between two cells
+            # rounding in sums of weights must not decide which cell is chosen
             return np.asarray(ranked[np.searchsorted(share, part - 1e-9)])
 
         self.low, self.high = quantile(np.array([0.005, 0.995]))
@@ -99,9 +99,9 @@ class Basis:
         self.kinds = np.array([CONSTANT, SLOPE, *[CURVE] * max(len(self.knots) - 2, 0)])
         root = np.sqrt(cells.n / cells.n.sum())[:, None]
         columns = self._columns(cells.log_odds) * root
-        # rows of zeros: there may be fewer cells than columns
+        # add rows of zeros, because there may be fewer cells than columns
         _, mixing = np.linalg.qr(np.concatenate([columns, np.zeros((columns.shape[1],) * 2)]))
-        useful = np.abs(np.diag(mixing)) > 1e-4  # a column that the ones before it nearly give is none
+        useful = np.abs(np.diag(mixing)) > 1e-4  # drop nearly collinear columns
         useful &= np.logical_and.accumulate(useful)
         self.kinds, size = self.kinds[useful], int(useful.sum())
         self.turn = np.linalg.inv(mixing[:size, :size])

@@ -1,9 +1,9 @@
-"""Learning the smooth start: a random-effects logistic recalibration on a few thousand cells.
+"""Learns the smooth recalibration: a random-effects logistic model, fitted to a few thousand cells.
 
-The log-odds of a score get a correction for everybody, for each group and for each intersection: a
-constant, a slope and a curve. Each attribute set has one variance for each of the three kinds, learned
-from the data by marginal likelihood, so that what the data do not speak for shrinks to no change. A
-test under "the score is perfect" comes first, and decides whether to start at all.
+The model corrects the log-odds of a score for everybody, for each group and for each intersection by a
+constant, a slope and a curve. For each set of attributes, these three have one variance each, estimated by
+marginal likelihood, so that effects without support in the data shrink to zero. Before that, a test of the
+hypothesis that the score is perfect decides whether to recalibrate at all.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNO
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
 from propcal.core.groups.collection import MISSING, Collection, Group
 from propcal.core.logistic import expit
+from propcal.numbers import plural
 
-SIGNIFICANCE = 0.02  # how often a perfect score gets a start
-DRAWS, BLOCK = 2000, 2_000_000  # data sets drawn; numbers drawn at once
-FEWEST_PEOPLE = 50  # in all, and in a group that gets a term of its own
+SIGNIFICANCE = 0.02  # how often a perfect score is recalibrated by chance
+DRAWS, BLOCK = 2000, 2_000_000  # simulated data sets; random numbers drawn at once
+FEWEST_PEOPLE = 50  # in total, and in each group that gets a term of its own
 MOST_TERMS = 120
-COARSE, FINE = 2, 16  # cells per unit of log-odds: for the test, for the fit
-GUESS = 0.0625  # variance of an effect of 0.25 in log-odds, where learning begins
-LARGEST, SMALLEST = 9.0, 1e-5  # a smaller variance is none
-# Half an effect of no change is added to those that a variance is learned from. Chosen by the
-# benchmark: none follows noise where the score is mildly wrong, two shrink what is grossly wrong.
+COARSE, FINE = 2, 16  # cells per unit of log-odds: for the test, and for the fit
+GUESS = 0.0625  # initial variance, that of an effect of 0.25 in log-odds
+LARGEST, SMALLEST = 9.0, 1e-5  # limits of a variance; a smaller one is set to zero
+# When a variance is estimated, half an effect of zero is added to the effects. Chosen by the benchmark:
+# without it, fits of slightly miscalibrated scores follow noise; with two, large errors are shrunk too much.
 PRIOR = 0.5
 MOST_ROUNDS, LAST_ROUNDS = 80, 30
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A smooth start, or why there is none."""
+    """A smooth recalibration, or the reason why there is none."""
 
     start: SmoothStart | None
     p_value: float = float("nan")
@@ -53,13 +54,16 @@ class Learned:
 
 
 def learn_start(atoms: Atoms, collection: Collection, rng: np.random.Generator) -> Learned:
-    """Test whether the score is off, and if so learn how, smoothly."""
+    """Test whether the score is miscalibrated, and if so learn a smooth recalibration."""
     terms, notes = _terms(collection)
     coarse = count_cells(atoms, terms, COARSE)
     people = float(coarse.n.sum())
     if people < FEWEST_PEOPLE:
-        few = f"here are {people:.0f} people with scores between 0 and 1, it takes {FEWEST_PEOPLE}"
-        return Learned(None, notes=(*notes, f"no smooth start: {few}"))
+        few = (
+            f"not recalibrated: this needs at least {FEWEST_PEOPLE} people with scores between 0 and 1, "
+            f"and there are {people:.0f}"
+        )
+        return Learned(None, notes=(*notes, few))
     basis = Basis(coarse)
     p_value = score_test(coarse, basis(coarse.log_odds), _components(terms, basis.kinds), rng)
     if p_value > SIGNIFICANCE:
@@ -68,24 +72,25 @@ def learn_start(atoms: Atoms, collection: Collection, rng: np.random.Generator) 
     basis = Basis(fine)
     effects = fit_effects(fine, basis(fine.log_odds), _components(terms, basis.kinds))
     if effects is None:
-        return Learned(None, p_value, (*notes, "no smooth start: learning it did not settle"))
+        return Learned(None, p_value, (*notes, "not recalibrated: the smooth curve did not converge"))
     start = _tabulated(terms, effects, basis)
     if start is None:
-        return Learned(None, p_value, (*notes, "no smooth start: every effect shrank to nothing"))
+        return Learned(None, p_value, (*notes, "not recalibrated: every effect was shrunk to zero"))
     if not _better(start, terms, fine):
-        return Learned(None, p_value, (*notes, "no smooth start: it would not serve the fitting people"))
+        why = "not recalibrated: the smooth curve did not improve the fit"
+        return Learned(None, p_value, (*notes, why))
     if SLOPE not in basis.kinds:
-        notes = (*notes, "all scores are alike: the smooth start has no slope and no curve")
+        notes = (*notes, "all scores are equal, so each group is recalibrated by a constant shift only")
     elif CURVE not in basis.kinds:
-        notes = (*notes, "there are few different scores: the smooth start has a slope and no curve")
+        notes = (*notes, "there are few distinct scores, so the recalibration is a straight line in log-odds")
     certain = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
     if certain:
-        notes = (*notes, f"the smooth start leaves {certain:,} scores alone that are exactly 0 or 1")
+        notes = (*notes, f"the recalibration leaves {plural(certain, 'score')} of exactly 0 or 1 unchanged")
     return Learned(start, p_value, notes)
 
 
 def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> SmoothStart | None:
-    """What the effects add to the log-odds at the knots; None if nothing at all."""
+    """The shifts in log-odds at the knots; None if all of them are zero."""
     at = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
     most = MOST_SHIFT * SHIFT_UNIT
     shifts = np.clip(np.rint(effects @ basis(at).T * SHIFT_UNIT), -most, most).astype(np.int64)
@@ -94,7 +99,7 @@ def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> S
 
 
 def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> bool:
-    """Whether what will be applied, tabulated and never falling, is likelier than the score as it is."""
+    """Whether the recalibration as applied (tabulated, non-decreasing) fits better than the raw score."""
     kept = [terms.index(group) for group in start.groups]
     values = start.values_inside(cells.members[:, kept].T)
     raw = to_grid(expit(cells.log_odds))
@@ -108,9 +113,9 @@ def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -
 
 
 def _terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, ...]]:
-    """Everybody, and the groups that are large enough to learn from; the largest if they are many.
+    """Everybody, and the groups that are large enough to learn from; only the largest if there are many.
 
-    Groups below gamma are among them: what is learned for a small group is shrunk as its size asks.
+    They include groups below gamma: effects of small groups are shrunk according to their size.
     """
     sizes = [
         size
@@ -119,14 +124,14 @@ def _terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, ...]]:
     ]
     notes: tuple[str, ...] = ()
     if len(sizes) >= MOST_TERMS:
-        notes = (f"the smooth start and its test know the {MOST_TERMS - 1} largest of {len(sizes):,} groups",)
+        notes = (f"the recalibration uses only the {MOST_TERMS - 1} largest of {len(sizes):,} groups",)
         smallest = sorted((size.people for size in sizes), reverse=True)[MOST_TERMS - 2]
         sizes = [size for size in sizes if size.people >= smallest][: MOST_TERMS - 1]
     return (Group(()), *(size.group for size in sizes)), notes
 
 
 def _components(terms: tuple[Group, ...], kinds: IntArray) -> IntArray:
-    """For each effect (terms x columns of the basis) the number of its variance."""
+    """The index of the variance that each effect (terms x columns of the basis) has."""
     sets: dict[tuple[str, ...], int] = {}
     number = [sets.setdefault(tuple(a for a, _ in term.conditions), len(sets)) for term in terms]
     return np.asarray((np.array(number)[:, None] * N_KINDS + kinds).ravel())
@@ -135,11 +140,11 @@ def _components(terms: tuple[Group, ...], kinds: IntArray) -> IntArray:
 def score_test(
     cells: LogOddsCells, columns: FloatArray, component: IntArray, rng: np.random.Generator
 ) -> float:
-    """P-value of "the score is perfect", from outcomes drawn as the score says.
+    """The p-value of the hypothesis that the score is perfect, from outcomes simulated from the score.
 
-    What effects could gain, in log-likelihood, if they were of the guessed size: the constants of each
-    attribute set, all slopes, all curves. Beside them the group that is furthest off on average. The
-    smallest of these p-values is compared with the smallest in each drawn data set.
+    The statistics are the gains in log-likelihood for effects of the initial variance: the constants of
+    each set of attributes, all slopes, and all curves; and also the group with the largest average error.
+    The smallest of their p-values is compared with the smallest in each simulated data set.
     """
     members, risk = cells.members.astype(np.float64), expit(cells.log_odds)
     spread = (cells.n * risk * (1 - risk))[:, None] * columns**2
@@ -149,7 +154,7 @@ def score_test(
     observed = (cells.positives - cells.n * risk)[None]
     found: list[FloatArray] = []
     for drawn in draw_outcomes(whole, risk, n_draws, rng, block=BLOCK // len(cells)):
-        # the data themselves come first, before the first of those drawn
+        # the observed data come first, before the simulated ones
         block = np.concatenate([observed[: not found], drawn * (cells.n / whole) - cells.n * risk])
         slopes = [
             np.add.reduceat(block * column, cells.starts[:-1], axis=1) @ members for column in columns.T
@@ -163,7 +168,7 @@ def score_test(
 
 
 def _statistics(score: FloatArray, information: FloatArray, component: IntArray) -> FloatArray:
-    """The statistics of each drawn data set, of shape (n_statistics, draws)."""
+    """The statistics of each simulated data set, of shape (n_statistics, draws)."""
     gain = score**2 / (information + 1 / GUESS)
     kind = component % N_KINDS
     constant = kind == CONSTANT
@@ -174,15 +179,15 @@ def _statistics(score: FloatArray, information: FloatArray, component: IntArray)
 
 
 def fit_effects(cells: LogOddsCells, columns: FloatArray, component: IntArray) -> FloatArray | None:
-    """Effects of shape (n_terms, n_columns), or None if Newton's method does not settle.
+    """Effects of shape (n_terms, n_columns), or None if Newton's method does not converge.
 
-    Each round is a Newton step at the variances so far, then MacKay's step for the variances. A
-    variance that falls below `SMALLEST` is dropped for good, with its effects. In the last rounds the
-    variances are held.
+    Each round is a Newton step with the current variances, then MacKay's update of the variances. A
+    variance that falls below `SMALLEST` is dropped permanently, with its effects. In the last rounds the
+    variances are held fixed.
     """
     problem = _Problem(cells, columns, len(component))
     variance = np.full(int(component.max()) + 1, GUESS)
-    left = np.arange(len(component))  # effects whose variance is not dropped
+    left = np.arange(len(component))  # effects whose variance has not been dropped
     largest, hold = np.inf, False
     for number in range(MOST_ROUNDS + LAST_ROUNDS):
         hold = hold or number >= MOST_ROUNDS
@@ -190,7 +195,7 @@ def fit_effects(cells: LogOddsCells, columns: FloatArray, component: IntArray) -
         largest, spread = problem.newton(left, penalty)
         if hold and largest < 1e-6:
             break
-        if hold or largest > 0.5:  # too far from where these variances lead to learn others
+        if hold or largest > 0.5:  # the effects must settle before the variances change
             continue
         free = np.bincount(component[left], 1 - spread * penalty, len(variance))
         squares = np.bincount(component[left], problem.effect[left] ** 2, len(variance))
@@ -206,7 +211,7 @@ def fit_effects(cells: LogOddsCells, columns: FloatArray, component: IntArray) -
 
 
 class _Problem:
-    """The log-likelihood of the cells, at the effects so far."""
+    """The log-likelihood of the cells at the current effects."""
 
     def __init__(self, cells: LogOddsCells, columns: FloatArray, n_effects: int) -> None:
         row, term = np.nonzero(cells.members)
@@ -216,13 +221,13 @@ class _Problem:
         self.derivatives = _derivatives(*self.data, self.effect)
 
     def drop(self, effects: BoolArray) -> None:
-        """Set effects to zero for good."""
+        """Set effects to zero permanently."""
         if np.any(self.effect[effects]):
             self.effect[effects] = 0.0
             self.derivatives = _derivatives(*self.data, self.effect)
 
     def newton(self, left: IntArray, penalty: FloatArray) -> tuple[float, FloatArray]:
-        """Step the effects in `left` under a ridge penalty; length of the whole step, posterior variances.
+        """One step of the effects in `left`, with a ridge penalty; its length, and posterior variances.
 
         The step is halved until the penalised likelihood, which is concave, does not fall.
         """
@@ -251,7 +256,7 @@ def _derivatives(
     term: Any,
     effect: Any,
 ) -> tuple[float, Any, Any]:
-    """Log-likelihood, its gradient and its information; each row of cells knows its few terms."""
+    """The log-likelihood, its gradient and its information matrix; each row of cells has only a few terms."""
     n_columns, total = columns.shape[1], 0.0
     gradient = np.zeros(len(effect))
     information = np.zeros((len(effect), len(effect)))

@@ -1,4 +1,4 @@
-"""The state of boosting: everybody's current scores and sums, around the compiled sweep."""
+"""The state of a fit: everybody's current scores and the sums of each category, for the compiled sweep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from propcal.core.groups.collection import Collection, membership
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """When a category is updated: its gap reaches offset + slope * max(rate, rho), and z standard errors.
+    """Update a category if its gap reaches both offset + slope * max(rate, rho) and z standard errors.
 
     `offset` and `rho` are in units of the grid; `z` is 0 without a guard.
     """
@@ -30,7 +30,7 @@ class UpdateRule:
 
     @classmethod
     def of(cls, criterion: Criterion, alpha: float, *, z: float, min_share: float) -> UpdateRule:
-        """The rule of a criterion at a tolerance, in the kernel's numbers."""
+        """The rule for a criterion and a tolerance, in the kernel's units."""
         return cls(
             offset=alpha * criterion.offset * UNIT,
             slope=alpha * criterion.slope,
@@ -41,7 +41,7 @@ class UpdateRule:
 
     @property
     def smallest_cutoff(self) -> float:
-        """The cutoff of a category in which nobody had the outcome, in units."""
+        """The cutoff of a category in which no one had the outcome, in units."""
         return self.offset + self.slope * self.rho
 
 
@@ -57,7 +57,7 @@ class BoostingState:
         self.running = self.whole = running_sums(
             atoms.weight, atoms.outcome_units(), atoms.score, atoms.weight_sq
         )
-        self.size: Any = np.empty(0, dtype=atoms.weight.dtype)  # empty: the sample is all
+        self.size: Any = np.empty(0, dtype=atoms.weight.dtype)  # empty: no resampling
         shape = len(atoms.patterns), len(bins)
         self.heads = np.full(shape, kernel.NONE, dtype=np.int64)
         self.sums = np.zeros((*shape, kernel.N_SUMS), dtype=atoms.weight.dtype)
@@ -66,20 +66,20 @@ class BoostingState:
         )
 
     def resample(self, rng: np.random.Generator) -> None:
-        """Draw the people anew, with replacement; the full data still decide which categories count."""
+        """Draw a bootstrap sample; the full data still decide which categories are large enough."""
         if not len(self.size):
             self.size = self.running[0]
         self.running = running_sums(*bootstrap(self.atoms, rng))
         kernel.fill_sums(self.table, self.heads, self.sums, self.size, self.running)
 
     def category_sums(self) -> Any:
-        """Sums of each category on all the data, of shape (n_groups, n_bins, N_SUMS)."""
+        """The sums of each category in the full data, of shape (n_groups, n_bins, N_SUMS)."""
         if self.running is not self.whole:
             kernel.fill_sums(self.table, self.heads, self.sums, self.size, self.whole)
         return np.add.reduceat(self.sums[self.members], self.group_starts[:-1], axis=0)
 
     def worst(self, rule: UpdateRule) -> int:
-        """Category that exceeds its limit by the largest factor, or -1."""
+        """The category that exceeds its limit by the largest factor, or -1."""
         return int(
             kernel.worst_category(
                 self.group_starts,
@@ -96,7 +96,7 @@ class BoostingState:
         )
 
     def sweep(self, order: IntArray, rule: UpdateRule, eta: float, most: int) -> IntArray:
-        """Visit the categories once and return the updates made: group, bin, shift, people."""
+        """Visit the categories once and return the updates as rows of group, bin, shift and people."""
         self.table, self.count, updates = kernel.sweep(
             order,
             self.group_starts,
@@ -122,23 +122,23 @@ class BoostingState:
 
 
 def running_sums(weight: SumArray, outcome: SumArray, score: IntArray, squares: SumArray) -> Any:
-    """Sums of weight, outcome, score (in units) and squared weight over all atoms before each one."""
+    """Running sums of weight, outcome, score (in units) and squared weight, up to each atom."""
     running = [np.zeros(len(score) + 1, dtype=weight.dtype) for _ in range(3)]
     np.cumsum(weight, out=running[0][1:])
     np.cumsum(outcome, out=running[1][1:])
     np.multiply(weight, score, out=running[2][1:])
-    np.cumsum(running[2], out=running[2])  # in place: this is where a fit needs most memory
+    np.cumsum(running[2], out=running[2])  # in place, because a fit needs the most memory here
     if squares is weight:  # frequencies
         return (*running, running[0])
     return (*running, np.concatenate([np.zeros(1, dtype=weight.dtype), np.cumsum(squares)]))
 
 
 def bootstrap(atoms: Atoms, rng: np.random.Generator) -> tuple[SumArray, SumArray, IntArray, SumArray]:
-    """Weights, outcomes (in units), scores and squared weights of as many people, drawn with replacement.
+    """Weights, outcomes (in units), scores and squared weights of a bootstrap sample of the same size.
 
-    Where outcomes are 0/1 and weights whole, people with and without the outcome are drawn apart,
-    which is the bootstrap of the rows. Otherwise each drawn person has the mean weight and outcome
-    of the atom, which is the same as long as atoms are single people.
+    If outcomes are 0/1 and weights are frequencies, people with and without the outcome are drawn
+    separately, which is equivalent to a bootstrap of the rows. Otherwise each drawn person has the mean
+    weight and outcome of the atom, which is equivalent if every atom is a single person.
     """
     n = atoms.n_people
     if not atoms.soft:

@@ -1,1 +1,1 @@
-"""What a fit gives: a map of scores for each pattern, how it is looked up, explained and summed up."""
+"""The fitted correction: how it maps, looks up and explains scores; its fit summary; sharing it."""

@@ -1,11 +1,10 @@
-"""Composition: what a list of updates amounts to, as straight pieces over the raw score, compiled.
+"""Composes a list of updates into a piecewise-linear function of the raw score (compiled).
 
-An update adds a shift to the scores in one bin and clips. The map is built from the last update to the
-first: in front of what is to come, an update replaces the map over its own bin by the part of the map that
-the shift leads to. Nothing is copied for that. The map over a bin is a balanced tree whose leaves are the
-pieces, and trees share what they have in common, so that an update costs a few dozen nodes however many
-pieces there are. A handful of updates can be chosen to double the pieces each; their number is known before
-they are written down.
+An update adds a shift to the scores in one bin and clips. The map is built from the last update to the first:
+each update replaces the map over its own bin by the part of the later map to which the shift leads. Nothing
+is copied: the map over a bin is a balanced tree whose leaves are the pieces, and trees share common parts, so
+that an update creates a few dozen nodes, however many pieces there are. Updates can be chosen so that each
+doubles the number of pieces; the number is therefore checked before the pieces are written out.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ from propcal.core.bin_search import bin_end, bin_of
 from propcal.core.compiled import compiled
 from propcal.core.grid import UNIT
 
-# A node: LENGTH raw scores, in COUNT pieces, in a tree of HEIGHT. A leaf (height 0) holds its first corrected
-# SCORE and its SLOPE, 0 or 1; any other node its two parts, LEFT and RIGHT, in the same columns. Leaves hold
-# no raw score, so that the part of a map may stand anywhere.
+# A node covers LENGTH raw scores in COUNT pieces and has a HEIGHT. A leaf (height 0) has its first corrected
+# SCORE and its SLOPE, 0 or 1; any other node has its two parts, LEFT and RIGHT, in the same columns. Leaves
+# do not contain raw scores, so that a part of a map can be reused anywhere.
 LENGTH, COUNT, HEIGHT, LEFT, RIGHT, N_COLUMNS = 0, 1, 2, 3, 4, 5
 SCORE, SLOPE = LEFT, RIGHT
 NOTHING = -1
-MOST_HEIGHT = 48  # of a balanced tree with as many leaves as there are scores
+MOST_HEIGHT = 48  # height of a balanced tree with one leaf for each possible score
 
 
 @compiled
 def compose(updates: Any, edges: Any, most: int) -> Any:
     """The map that applies rows (bin, shift) in order, as rows (begin, slope, offset).
 
-    From raw score `begin` on, the corrected score is slope * raw + offset. No rows if there would be more
-    than `most`.
+    From raw score `begin` on, the corrected score is slope * raw + offset. Returns no rows if there would be
+    more than `most`.
     """
     n_bins = len(edges) - 1
-    room = 8 * MOST_HEIGHT * (n_bins + 4)  # nodes that one update may need
+    room = 8 * MOST_HEIGHT * (n_bins + 4)  # the most nodes that one update can need
     tree = np.empty((4 * room, N_COLUMNS), np.int64)
-    top = np.zeros(1, np.int64)  # how many nodes there are
+    top = np.zeros(1, np.int64)  # the number of nodes
     maps = np.empty(n_bins, np.int64)
     for j in range(n_bins):
         maps[j] = _leaf(tree, top, bin_end(j, edges) - edges[j], edges[j], 1)
@@ -75,7 +74,7 @@ def _node(tree: Any, top: Any, left: int, right: int) -> int:
 
 @compiled
 def _balanced(tree: Any, top: Any, left: int, right: int) -> Any:
-    """A node of two parts whose heights differ by two at the most."""
+    """A balanced node from two parts whose heights differ by at most two."""
     if tree[left, HEIGHT] > tree[right, HEIGHT] + 1:
         outer, inner = tree[left, LEFT], tree[left, RIGHT]
         if tree[outer, HEIGHT] >= tree[inner, HEIGHT]:
@@ -93,10 +92,10 @@ def _balanced(tree: Any, top: Any, left: int, right: int) -> Any:
 
 @compiled
 def _joined(tree: Any, top: Any, left: int, right: int) -> Any:
-    """One map after another; either may be nothing."""
+    """Two maps joined into one; either may be empty."""
     if left == NOTHING or right == NOTHING:
         return right if left == NOTHING else left
-    # go down the higher tree to where the other one fits, and come back up balancing
+    # go down the higher tree to where the other one fits, then balance on the way back up
     path, n = np.empty(MOST_HEIGHT + 2, np.int64), 0
     if tree[left, HEIGHT] >= tree[right, HEIGHT]:
         while tree[left, HEIGHT] > tree[right, HEIGHT] + 1:
@@ -119,10 +118,10 @@ def _joined(tree: Any, top: Any, left: int, right: int) -> Any:
 
 @compiled
 def _part(tree: Any, top: Any, k: int, begin: int, end: int) -> Any:
-    """The map from the score at place `begin` to the one before place `end`."""
+    """The part of a map from position `begin` up to, but not including, position `end`."""
     if begin >= end:
         return NOTHING
-    while True:  # go down to where the two ends part
+    while True:  # go down to the node where the two ends separate
         if begin == 0 and end == tree[k, LENGTH]:
             return k
         if tree[k, HEIGHT] == 0:
@@ -140,7 +139,7 @@ def _part(tree: Any, top: Any, k: int, begin: int, end: int) -> Any:
 
 @compiled
 def _first(tree: Any, top: Any, k: int, length: int) -> Any:
-    """The first so many scores of a map."""
+    """The first `length` scores of a map."""
     found = NOTHING
     while length < tree[k, LENGTH] and tree[k, HEIGHT] > 0:
         half = tree[tree[k, LEFT], LENGTH]
@@ -156,7 +155,7 @@ def _first(tree: Any, top: Any, k: int, length: int) -> Any:
 
 @compiled
 def _last(tree: Any, top: Any, k: int, length: int) -> Any:
-    """The last so many scores of a map."""
+    """The last `length` scores of a map."""
     found = NOTHING
     while length < tree[k, LENGTH] and tree[k, HEIGHT] > 0:
         half = tree[tree[k, RIGHT], LENGTH]
@@ -173,7 +172,7 @@ def _last(tree: Any, top: Any, k: int, length: int) -> Any:
 
 @compiled
 def _end_score(tree: Any, k: int, last: bool) -> int:
-    """What a map makes of its first or last score."""
+    """The corrected value of the first or last score of a map."""
     while tree[k, HEIGHT] > 0:
         k = tree[k, RIGHT] if last else tree[k, LEFT]
     score: int = tree[k, SCORE] + (tree[k, SLOPE] * (tree[k, LENGTH] - 1) if last else 0)
@@ -182,7 +181,7 @@ def _end_score(tree: Any, k: int, last: bool) -> int:
 
 @compiled
 def _shifted(tree: Any, top: Any, maps: Any, edges: Any, j: int, shift: int) -> Any:
-    """The map over bin j of: add `shift`, clip, then the maps so far."""
+    """The map over bin j that adds `shift`, clips, and then applies the maps so far."""
     begin, end, found = edges[j] + shift, bin_end(j, edges) + shift, NOTHING
     last = len(maps) - 1
     if begin < 0:  # clipped to 0
@@ -204,12 +203,12 @@ def _shifted(tree: Any, top: Any, maps: Any, edges: Any, j: int, shift: int) -> 
 
 @compiled
 def _collected(tree: Any, top: Any, maps: Any, room: int) -> Any:
-    """A tree with the nodes that the maps still need, and room for more."""
+    """A new tree with only the nodes that the maps still need, and room for more."""
     kept = np.zeros(top[0], np.bool_)
     for j in range(len(maps)):
         kept[maps[j]] = True
     n = 0
-    for k in range(top[0] - 1, -1, -1):  # parts are older than the nodes that they are parts of
+    for k in range(top[0] - 1, -1, -1):  # parts are always older than the nodes that contain them
         if kept[k]:
             n += 1
             if tree[k, HEIGHT] > 0:
@@ -233,7 +232,7 @@ def _collected(tree: Any, top: Any, maps: Any, room: int) -> Any:
 
 @compiled
 def _written(tree: Any, maps: Any, total: int) -> Any:
-    """The pieces of all maps in order, those that go on joined."""
+    """The pieces of all maps in order, merging adjacent pieces on the same line."""
     found, n, begin = np.empty((total, 3), np.int64), 0, 0
     stack = np.empty(MOST_HEIGHT + 2, np.int64)
     for j in range(len(maps)):

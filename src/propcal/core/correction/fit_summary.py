@@ -1,4 +1,4 @@
-"""Fit summary: what a fit can say about each category it looked at, in words and as a table."""
+"""Fit summary: how far each cell (a group within a range of scores) still is off after a fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.bins import Bins
-from propcal.core.grid import FloatArray
+from propcal.core.grid import FloatArray, from_grid
 from propcal.core.groups.collection import Collection
 from propcal.numbers import IN_TEXT, plural
 from propcal.plain_text import plain
@@ -16,41 +16,42 @@ from propcal.plain_text import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-WITHIN_ALPHA, WITHIN_NOISE, OUTSIDE = "within alpha", "within noise", "outside"
+WITHIN_ALPHA, WITHIN_NOISE, OUTSIDE = "within tolerance", "could be chance", "exceeds tolerance"
 MOST_LISTED = 6
 ROUNDING = 2.0**-31  # fitting compares gaps that are rounded to the grid
 
 
 @dataclass(frozen=True, eq=False)
 class FitSummary:
-    """The categories of the fitting people after the correction, and how far each is off.
+    """How far each cell of the fitting data is off after the correction.
 
-    It describes the people that the correction was fitted to; how well it serves others is for an
-    audit of others to say.
+    A cell is a group within a range of scores (a category, in the paper). The summary only describes the
+    people used to fit; audit other people to see how well the correction works for them.
 
     Attributes
     ----------
     collection : Collection
     bins : Bins
-    group, bin : arrays of int64, shape (n_categories,)
-        Of each category that counts, its place in `collection` and in `bins`.
+    group, bin : arrays of int64, shape (n_cells,)
+        The index of each cell's group in `collection` and of its range in `bins`. Cells that are too small
+        to be adjusted are left out.
     people : array of float64
-        How many; under survey weights the effective number.
+        The number of people; with survey weights, the effective number.
     outcome_rate, mean_score, cutoff, standard_error : arrays of float64
-        `cutoff` is the gap that alpha allows.
+        The observed and the predicted rate; the gap that alpha allows; the standard error of the gap.
     z : float
-        A gap of less than z standard errors is taken for noise; 0 without a guard.
+        A gap of less than z standard errors could be chance; 0 without a guard.
     n_people : int
     n_updates : int
-        Of which a smooth start is one.
+        The number of adjustments; a smooth recalibration counts as one.
     smooth : bool
-        Whether there is a smooth start.
+        Whether there is a smooth recalibration.
     why : str
-        Why categories may be outside.
+        Why cells may still exceed the tolerance.
     calm : bool
-        Whether error was looked for beyond single categories and told from noise, and none was found.
+        Whether a test found no miscalibration in the score.
     notes : tuple of str
-        What the fit did otherwise than asked for.
+        Where the fit departed from what was asked for.
     """
 
     collection: Collection
@@ -72,22 +73,22 @@ class FitSummary:
 
     @property
     def gap(self) -> FloatArray:
-        """Outcome rate minus mean score."""
+        """Observed minus predicted rate."""
         return np.asarray(self.outcome_rate - self.mean_score)
 
     @property
     def status(self) -> Any:
-        """Of each category: "within alpha", "within noise" or "outside"."""
+        """The status of each cell: "within tolerance", "could be chance" or "exceeds tolerance"."""
         size = np.abs(self.gap) - ROUNDING
         noise = (self.z > 0) & (size < np.maximum(self.cutoff, self.z * self.standard_error))
         return np.where(size < self.cutoff, WITHIN_ALPHA, np.where(noise, WITHIN_NOISE, OUTSIDE))
 
     def count(self, status: str) -> int:
-        """How many categories have a status."""
+        """The number of cells with a status."""
         return int(np.sum(self.status == status))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each category, those outside first, then those within noise."""
+        """One row for each cell, starting with those that exceed the tolerance."""
         import pandas as pd
 
         status = self.status
@@ -106,56 +107,79 @@ class FitSummary:
             "status": status,
             "why": [reason[s] for s in status],
         }
-        rank = np.array([(OUTSIDE, WITHIN_NOISE, WITHIN_ALPHA).index(s) for s in status], dtype=np.int64)
-        order = np.lexsort((-np.abs(self.gap) / self.cutoff, rank))
-        return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+        return pd.DataFrame(columns).iloc[self._worst_first()].reset_index(drop=True)
+
+    def _worst_first(self) -> Any:
+        """The order of the cells: by status, then by how far each exceeds its tolerance."""
+        ranks = (OUTSIDE, WITHIN_NOISE, WITHIN_ALPHA)
+        rank = np.array([ranks.index(status) for status in self.status], dtype=np.int64)
+        return np.lexsort((-np.abs(self.gap) / self.cutoff, rank))
 
     def sentences(self) -> list[str]:
-        """The certificate in words."""
-        n, noise, outside = len(self.people), self.count(WITHIN_NOISE), self.count(OUTSIDE)
-        told = [self._what_was_done()]
-        if n == 0:
-            told.append("No category is large enough to say anything about.")
-        elif noise == outside == 0:
-            every = "The one category is" if n == 1 else f"All {n:,} categories are"
-            told.append(f"{every} within alpha.")
-        else:
-            why = f" ({self.why})" if outside else ""
-            told.append(
-                f"Of {n:,} categories {n - noise - outside:,} are within alpha, "
-                f"{noise:,} further off but within noise, {outside:,} outside{why}."
-            )
+        """The summary in sentences."""
+        told = [self._what_was_done(), self._how_cells_are()]
         return [*told, *(plain(f"{note[0].upper()}{note[1:]}.") for note in self.notes)]
+
+    def _how_cells_are(self) -> str:
+        """How many cells are within tolerance."""
+        n, noise, outside = len(self.people), self.count(WITHIN_NOISE), self.count(OUTSIDE)
+        if n == 0:
+            return "No cell has enough data to judge."
+        if noise == outside == 0:
+            every = {1: "The only cell is", 2: "Both cells are"}.get(n, f"All {n:,} cells are")
+            return f"{every} within tolerance."
+        why = f" ({self.why})" if outside else ""
+        within = n - noise - outside
+        inside = f"{_number(within)} {'are' if within > 1 else 'is'} within tolerance"
+        if self.z == 0:  # without a guard, nothing is put down to chance
+            return f"Of {plural(n, 'cell')}, {inside} and {_number(outside)} {_exceed(outside)} it{why}."
+        return (
+            f"Of {plural(n, 'cell')}, {inside}, {_number(noise)} {_exceed(noise)} it by no more than chance "
+            f"explains, and {_number(outside)} {_exceed(outside)} it by more{why}."
+        )
 
     def _what_was_done(self) -> str:
         if not self.n_updates:
             return f"No change: {self._why_no_change()}."
-        updates = self.n_updates - self.smooth
-        steps = ["a smooth start"] * self.smooth
-        if updates or not self.smooth:
-            steps.append(plural(updates, "update"))
-        return f"Changed by {' and '.join(steps)}, fitted to {self.n_people:,} people."
+        adjustments = self.n_updates - self.smooth
+        told = "Recalibrated with a smooth curve" if self.smooth else "Corrected"
+        if adjustments:
+            also = " and " if self.smooth else " by "
+            told += f"{also}{plural(adjustments, 'adjustment')} of single cells"
+        return f"{told}, fitted to {self.n_people:,} people."
 
     def _why_no_change(self) -> str:
-        """Not every fit that changes nothing has found that nothing is wrong."""
+        """Why the fit changed nothing; this does not always mean that it found nothing wrong."""
         if self.count(OUTSIDE):
             return self.why
-        if self.calm and len(self.people):
-            return f"the score is calibrated as far as these {self.n_people:,} people can tell"
         if not len(self.people):
-            return "too few people to tell"
+            return "not enough data to judge"
+        if self.calm:
+            return f"no miscalibration found in the {self.n_people:,} people used to fit"
         if self.count(WITHIN_NOISE):
-            limit = f"{self.z:.3g} standard errors"
-            return f"every category is within alpha or {limit}; a smaller error was not sought"
-        return "every category is within alpha; a smaller error was not sought"
+            limit = f"off by less than {self.z:.3g} standard errors"
+            return f"every cell is within tolerance or {limit}; smaller errors were not looked for"
+        return "every cell is within tolerance; smaller errors were not looked for"
 
     def listed(self) -> list[str]:
-        """The worst of the categories that are not within alpha, a line each."""
-        frame = self.to_frame()
-        frame = frame[frame["status"] != WITHIN_ALPHA]
-        lines = [_line(row) for row in frame.head(MOST_LISTED).to_dict("records")]
-        more = len(frame) - len(lines)
+        """The worst of the cells that are not within tolerance, one line each."""
+        off = [int(i) for i in self._worst_first() if self.status[i] != WITHIN_ALPHA]
+        lines = [self._line(i) for i in off[:MOST_LISTED]]
+        more = len(off) - len(lines)
         return [*lines, f"... and {more:,} more; see to_frame()"] if more else lines
+
+    def _line(self, i: int) -> str:
+        """One cell with its numbers."""
+        name = plain(self.collection.kept[self.group[i]].group.name)
+        low, high = from_grid(self.bins.edges[self.bin[i] : self.bin[i] + 2])
+        observed, predicted, error = (
+            IN_TEXT.percent(values[i]) for values in (self.outcome_rate, self.mean_score, self.standard_error)
+        )
+        return (
+            f"{self.status[i]}: {name}, predicted risk {100 * low:.3g}-{100 * high:.3g} %: "
+            f"{IN_TEXT.whole(self.people[i])} people, observed {observed}, predicted {predicted} "
+            f"(standard error {error})"
+        )
 
     def _repr_html_(self) -> str:
         from propcal.output.notebook import certificate_html
@@ -166,12 +190,11 @@ class FitSummary:
         return "\n".join([*self.sentences(), *(f"  {line}" for line in self.listed())])
 
 
-def _line(category: dict[Any, Any]) -> str:
-    """A category with its numbers."""
-    rate, score, error = (
-        IN_TEXT.decimal(category[name], 3) for name in ("outcome_rate", "mean_score", "standard_error")
-    )
-    return (
-        f"{category['status']:<12}  {plain(category['group'])}, scores in {category['bin']}: "
-        f"{IN_TEXT.whole(category['people'])} people, rate {rate}, score {score} +- {error}"
-    )
+def _number(n: int) -> str:
+    """A number of cells in a sentence."""
+    return f"{n:,}" if n else "none"
+
+
+def _exceed(n: int) -> str:
+    """The verb that goes with `_number`."""
+    return "exceed" if n > 1 else "exceeds"

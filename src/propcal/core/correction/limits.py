@@ -1,6 +1,6 @@
-"""Limits: how much memory and time the maps of a correction may take, told before either is spent.
+"""Limits on the memory and time that a correction may take, checked before either is used.
 
-A correction comes in a file, and a file can be written to do harm. What fitting makes stays far below.
+A correction can come from a file, and a file can be malicious. Fitted corrections stay far below the limits.
 """
 
 from __future__ import annotations
@@ -10,53 +10,55 @@ import numpy as np
 from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.errors import InputError
 
-MOST_PIECES = 1 << 22  # of all maps together; 100 MB
-MOST_STEPS = 1 << 26  # of composing all maps; about a minute
-MOST_SMOOTH_VALUES = 1 << 26  # of the smooth start, at all knots of all patterns; 500 MB
-UPDATES_PER_STEP = 64  # looked at in the time of a step
-AT_ONCE = 1 << 20  # steps that loading a file may spend on finding out; about a second
-MOST_TRACED = 1 << 34  # updates times people of an explanation; about half a minute
+MOST_PIECES = 1 << 22  # pieces of all maps together; 100 MB
+MOST_STEPS = 1 << 26  # steps for composing all maps; about a minute
+MOST_SMOOTH_VALUES = 1 << 26  # values of the smooth recalibration, at all knots of all patterns; 500 MB
+UPDATES_PER_STEP = 64  # updates that can be checked in the time of one step
+AT_ONCE = 1 << 20  # steps that loading a file may spend on checks; about a second
+MOST_TRACED = 1 << 34  # updates times people in an explanation; about half a minute
 MOST_TRACED_STEPS = 1 << 24  # steps of an explanation; 500 MB
-NOISE = "Such a correction follows noise: fit it again with a larger alpha"
+NOISE = "Such a correction follows noise; fit it again with a larger alpha"
 
 
 def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> IntArray:
-    """What composing the map of each pattern (a column of `inside`) costs.
+    """The number of steps for composing the map of each pattern (a column of `inside`).
 
-    A step is one bin that one update leads to; a map begins with its bins, and to look for the updates that
-    concern a pattern costs something too.
+    A step is one bin reached by one update. The bins themselves and the search for the updates that apply
+    to a pattern also count.
     """
     begin, end = (np.clip(edges[updates[:, 1] + i] + updates[:, 2], 0, UNIT) for i in (0, 1))
     inner = edges[1:-1]
     reached = np.searchsorted(inner, end) - np.searchsorted(inner, begin, side="right")
     by_group = np.bincount(updates[:, 0], 1 + np.maximum(reached, 0), minlength=len(inside)).astype(np.int64)
     steps = np.full(inside.shape[1], len(inner) + 1 + len(updates) // UPDATES_PER_STEP, dtype=np.int64)
-    for g in np.flatnonzero(by_group):  # no product: it would take eight times the memory of `inside`
+    for g in np.flatnonzero(by_group):  # a matrix product would take eight times the memory of `inside`
         steps += by_group[g] * inside[g]
     return steps
 
 
 def refuse_work(n_updates: int, n_patterns: int, steps: int) -> None:
-    """Refuse to compose maps that would take more than a minute or so."""
+    """Refuse to compose maps that would take more than about a minute."""
     if steps > MOST_STEPS:
         raise InputError(
-            f"the {n_updates:,} updates of this correction would take {steps:,} steps for {n_patterns:,} "
-            f"patterns; at most {MOST_STEPS:,} are taken",
+            f"this correction is too large: its {n_updates:,} adjustments would take {steps:,} steps for "
+            f"{n_patterns:,} patterns, and at most {MOST_STEPS:,} are allowed",
             next_step=NOISE,
         )
 
 
 def refuse_values(n_terms: int, n_patterns: int, n_knots: int) -> None:
-    """Refuse the values of a smooth start that would take too much memory or time."""
+    """Refuse a smooth recalibration that would take too much memory or time."""
     if n_patterns * n_knots > MOST_SMOOTH_VALUES or n_patterns * n_terms > MOST_STEPS:
         raise InputError(
-            f"the smooth start has {n_terms:,} terms for {n_patterns:,} patterns, which are too many",
+            f"this correction is too large: its recalibration has {n_terms:,} terms for {n_patterns:,} "
+            "patterns",
             next_step="Fit it again with fewer groups",
         )
 
 
 def refuse_pieces(n_updates: int) -> None:
-    """Refuse maps of more pieces than there may be."""
+    """Refuse maps with too many pieces."""
     raise InputError(
-        f"the {n_updates:,} updates of this correction make more than {MOST_PIECES:,} pieces", next_step=NOISE
+        f"this correction is too large: its {n_updates:,} adjustments give more than {MOST_PIECES:,} pieces",
+        next_step=NOISE,
     )

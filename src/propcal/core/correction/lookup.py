@@ -1,4 +1,4 @@
-"""Lookup: which map of a correction each pattern has, also one that is unseen, and unknown levels."""
+"""Finds the map for each pattern, including patterns not seen in fitting, and warns of unknown levels."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from propcal.core.correction.maps import PatternMaps
 from propcal.core.grid import IntArray, SumArray
 from propcal.core.patterns import Level, Patterns
 from propcal.errors import Argument, Message, UnknownLevelWarning, UnseenError
+from propcal.numbers import plural
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
 
-MOST_RECENT = 16  # sets of patterns for which maps are kept
+MOST_RECENT = 16  # sets of patterns whose maps are cached
 
 
 class Lookup:
-    """Finds maps of patterns, and keeps the latest.
+    """Finds the maps of patterns, and caches the most recent.
 
-    Rows come in batches, and one batch has much the same patterns as the next.
+    Rows are scored in batches, which usually have the same patterns.
     """
 
     def __init__(self, correction: Correction) -> None:
@@ -31,7 +32,7 @@ class Lookup:
         self._recent: dict[Any, tuple[PatternMaps, IntArray, IntArray]] = {}
 
     def find(self, patterns: Patterns, n_updates: int | None) -> tuple[PatternMaps, IntArray, IntArray]:
-        """Maps, the place of each pattern among them, and among the patterns of fitting (-1: not there)."""
+        """The maps, which of them each pattern has, and its index among fitted patterns (-1 if unseen)."""
         if patterns.levels is not self._correction.patterns.levels:
             return self._find(patterns, n_updates)
         key = (n_updates, patterns.table.tobytes())
@@ -44,22 +45,23 @@ class Lookup:
         return found
 
     def known(self, patterns: Patterns) -> IntArray:
-        """Place of each pattern among those seen in fitting; -1 if it was not."""
+        """The index of each pattern among those seen in fitting; -1 if unseen."""
         rows = zip(*[_keys(patterns, a) for a in range(len(patterns.attributes))])
         keys = rows if patterns.attributes else [()]
         return np.array([self._seen.get(key, -1) for key in keys], dtype=np.int64)
 
     def refuse_unseen(self, people: IntArray, known: IntArray) -> None:
-        """Raise an error if somebody's pattern is not among those of fitting."""
+        """Raise an error if anyone has a pattern that was not seen in fitting."""
         count = int(people[known < 0].sum())
         if count:
             raise UnseenError(
-                f"this correction knows the attributes {list(self._correction.attributes)}; {count:,} rows "
-                "have combinations it never saw",
-                next_step=Argument("unseen", "replay")
-                + " applies the updates of the groups that they do belong to, "
+                f"{plural(count, 'row')} {'has' if count == 1 else 'have'} a combination of "
+                f"{list(self._correction.attributes)} that did not occur in the fitting data",
+                next_step="Set "
+                + Argument("unseen", "replay")
+                + " to apply the adjustments of the groups that they do belong to, or "
                 + Argument("unseen", "keep")
-                + " leaves their scores as they are.",
+                + " to leave their scores unchanged.",
                 between=". ",
             )
 
@@ -76,19 +78,20 @@ class Lookup:
 
 
 def unknown_levels(patterns: Patterns, known: Sequence[tuple[Level, ...]], people: SumArray) -> IntArray:
-    """For each attribute, how many people have a level that is not among the known ones.
+    """For each attribute, the number of people whose level is not among the known ones.
 
-    `people` counts those of each pattern.
+    `people` is the number of people with each pattern.
     """
     counts = []
     for a, (own, levels) in enumerate(zip(patterns.levels, known)):
-        strange = np.array([level not in levels for level in own] + [True])  # the last: in no list at all
+        # the last entry is for levels that are in neither list
+        strange = np.array([level not in levels for level in own] + [True])
         counts.append(int(people[strange[patterns.table[:, a]]].sum()))
     return np.array(counts, dtype=np.int64)
 
 
 def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int) -> None:
-    """Say how many values of each attribute did not occur in fitting; never which."""
+    """Warn how many values of each attribute did not occur in fitting, without showing them."""
     for name, count in zip(attributes, counts):
         if count:
             told = f"{count:,} of {n:,} values did not occur"
@@ -96,9 +99,9 @@ def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int) -> None
                 told = "the value did not occur" if n == 1 else f"none of the {n:,} values occurred"
             warnings.warn(
                 Message(
-                    f"{name!r}: {told} in fitting, so no group of {name!r} applies there",
+                    f"{name!r}: {told} in the fitting data, so no group of {name!r} applies to these rows",
                     argument=name,
-                    next_step="Is it coded differently?" if 1 < count == n else None,
+                    next_step="Is the column coded differently?" if 1 < count == n else None,
                 ),
                 UnknownLevelWarning,
                 stacklevel=4,
@@ -106,6 +109,6 @@ def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int) -> None
 
 
 def _keys(patterns: Patterns, a: int) -> list[Level | int]:
-    """Levels of one attribute; a number stands for a level that is not in the list."""
+    """The level of one attribute in each pattern; -1 stands for a level that is not in the list."""
     levels = patterns.levels[a]
     return [levels[i] if i < len(levels) else -1 for i in patterns.table[:, a]]

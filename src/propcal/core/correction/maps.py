@@ -1,12 +1,10 @@
-"""Maps: what a list of updates amounts to, as a piecewise-linear function of the raw score per pattern.
+"""Piecewise-linear maps from raw to corrected score, one for each pattern, composed from the updates.
 
-An update adds a shift to the scores in one bin and clips. Applied one after another to a raw score, the
-updates of a pattern's groups amount to straight pieces (`propcal.core.correction.composition`). Breakpoints
-lie in score space (an edge minus an offset), not at data points, so that the map is exact for scores never
-seen.
+An update adds a shift to the scores in one bin and clips. Applied in order to a raw score, the updates of a
+pattern's groups give a piecewise-linear function (`propcal.core.correction.composition`). Its breakpoints are
+scores (an edge minus an offset), not data points, so that the map is exact for any score.
 
-Where a smooth start comes before the updates, a raw score first goes through it, then through the
-pieces.
+If there is a smooth recalibration, a raw score first goes through it and then through the pieces.
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 
 @dataclass(frozen=True, eq=False)
 class PatternMaps:
-    """Maps of several patterns, one after another: pieces ``starts[p]:starts[p + 1]`` are p's.
+    """The maps of several patterns: pieces ``starts[p]:starts[p + 1]`` belong to pattern p.
 
-    The piece that begins at score ``begin`` gives ``slope * score + offset`` (slope 0 or 1), in
-    units of the grid, up to where the next one begins. `smooth` has each pattern's scores at the
-    knots of the smooth start, from which the pieces go on; no columns: there is no start.
+    From score ``begin`` up to the beginning of the next piece, a piece gives ``slope * score + offset``
+    (slope 0 or 1), in units of the grid. `smooth` has each pattern's recalibrated scores at the knots, to
+    which the pieces then apply; it has no columns if there is no recalibration.
     """
 
     starts: IntArray
@@ -43,7 +41,7 @@ class PatternMaps:
     def of_updates(
         cls, inside: BoolArray, updates: IntArray, edges: IntArray, smooth: IntArray | None = None
     ) -> PatternMaps:
-        """Maps of the patterns (columns of `inside`), each under the updates of its groups (rows)."""
+        """The maps of the patterns (columns of `inside`), each from the updates of its groups (rows)."""
         steps = int(steps_by_pattern(inside, updates, edges).sum())
         refuse_work(len(updates), inside.shape[1], steps)
         tables, left = [], MOST_PIECES
@@ -58,14 +56,15 @@ class PatternMaps:
         return cls(starts, begin, slope, offset, none if smooth is None else smooth)
 
     def apply(self, score: Any, code: Any) -> Any:
-        """Correct each score by the map of its pattern; a negative code leaves it as it is."""
+        """Correct each score by the map of its pattern; a negative code leaves the score unchanged."""
         at = knots() if self.smooth.shape[1] else np.empty(0, dtype=np.int64)
         return _apply(score, code, self.starts, self.begin, self.slope, self.offset, at, self.smooth)
 
     def pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-        """What start and updates amount to: pattern, raw score (in units) from which on, slope, intercept.
+        """The pieces of recalibration and updates together, as arrays.
 
-        Slope and intercept are those of the straight lines, before rounding to whole units.
+        For each piece: its pattern, its first raw score (in units), slope and intercept. Slope and
+        intercept are those of the lines, before rounding to units.
         """
         owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         if not self.smooth.shape[1]:
@@ -76,11 +75,12 @@ class PatternMaps:
         return owner, begin, slope, intercept
 
     def _composed(self, pattern: int) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Pieces of one pattern's start, cut where it enters another piece of the updates."""
+        """The pieces of one pattern's recalibration, cut where it enters another piece of the updates."""
         at, values = knots(), self.smooth[pattern]
         low, high = self.starts[pattern], self.starts[pattern + 1]
         begin = np.union1d(at[:-1], start_reaches(self.begin[low:high], at, values))
-        line = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)  # 1 ends the last line
+        # a score of 1 belongs to the last line
+        line = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)
         rise = np.diff(values) / np.diff(at)
         value = _apply_start(begin, at, values)
         piece = low + np.searchsorted(self.begin[low:high], value, side="right") - 1
@@ -92,7 +92,7 @@ class PatternMaps:
 
 
 def start_reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray:
-    """The first raw score that the start takes to each target or above it; exact."""
+    """The first raw score that the recalibration takes to each target or above it; exact."""
     k = np.searchsorted(values[1:-1], targets) + 1
     width, rise, missing = at[k] - at[k - 1], values[k] - values[k - 1], targets - values[k - 1]
     steps = -((width - 2 * width * missing) // (2 * np.maximum(rise, 1)))  # rounded up
@@ -100,7 +100,7 @@ def start_reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray
 
 
 def _apply_start(score: IntArray, at: IntArray, values: IntArray) -> IntArray:
-    """What `smooth_value` gives, for one pattern."""
+    """`smooth_value` for the scores of one pattern."""
     k = np.clip(np.searchsorted(at, score), 1, len(at) - 1)
     width, low = at[k] - at[k - 1], values[k - 1]
     return np.asarray(low + (2 * (values[k] - low) * (score - at[k - 1]) + width) // (2 * width))
@@ -110,9 +110,9 @@ def _apply_start(score: IntArray, at: IntArray, values: IntArray) -> IntArray:
 def _apply(
     score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: Any, at: Any, smooth: Any
 ) -> Any:
-    """Look every score up in its pattern's map.
+    """Look up every score in the map of its pattern.
 
-    A score whose place on the grid does not change is returned as it came, to the last bit.
+    A score whose place on the grid does not change is returned unchanged, to the last bit.
     """
     corrected = np.empty(len(score), np.float64)
     for i in range(len(score)):

@@ -1,10 +1,10 @@
-"""Sharing: what of a correction may be handed to another site, decided where its people are counted.
+"""Prepare a correction for sharing with another site: leave out what few people determine, round the rest.
 
-An update's shift is the gap of a category, (outcomes - sum of scores) / people. Written exactly, and with
-scores that are round, it is a fraction whose denominator can be found: the number of people. So a shared
-correction leaves out what fewer than 11 people decided, and rounds every other shift to a step of at least
-1 / people. One outcome more or less does not change such a number by more than its step: it is as likely
-under any other number of people as under the true one.
+The shift of an update is the gap of a category, (outcomes - sum of scores) / people. If the scores are round
+numbers, an exact shift is a fraction whose denominator reveals the number of people. A shared correction
+therefore leaves out shifts that fewer than 11 people determine, and rounds all others to a multiple of at
+least 1 / people. One outcome more or less then changes the shift by no more than the rounding does, so that
+it fits other numbers of people as well as the true one.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _GRID_BITS = UNIT.bit_length() - 1
 
 @dataclass(frozen=True, eq=False)
 class Sharing:
-    """What a shared correction leaves out, and how coarsely it rounds. It holds no counts.
+    """What a shared correction leaves out and how coarsely it rounds the rest. It contains no counts.
 
     Attributes
     ----------
     patterns, groups : arrays of bool
-        Which of them at least 11 people have.
+        Whether each of them has at least 11 people.
     update_bits, start_bits : arrays of int64
-        To how many binary digits the shift of each update, of each term, is rounded; -1: left out.
+        The number of binary digits that are kept of each update's shift, and of each term's shifts in the
+        recalibration; -1 leaves it out.
     """
 
     patterns: BoolArray
@@ -52,7 +53,7 @@ class Sharing:
     def of_fit(
         cls, atoms: Atoms, collection: Collection, start: SmoothStart | None, people: IntArray
     ) -> Sharing:
-        """What the counts of a fit decide; `people` are those of each update's category."""
+        """Decide from the counts of a fit; `people` is the number in each update's category."""
         of_patterns: Any = atoms.pattern_sums(atoms.people)
         of_groups = np.array([size.people for size in collection.kept], dtype=np.int64)
         of_terms = np.empty(0, dtype=np.int64)
@@ -67,7 +68,9 @@ class Sharing:
 
 
 def shared_bits(people: IntArray) -> IntArray:
-    """How many binary digits of a shift are kept, so that its step is at least 1 / people; -1: none at all.
+    """The number of binary digits to keep of a shift, so that it is rounded to at least 1 / people.
+
+    -1 leaves the shift out.
 
     >>> shared_bits(np.array([10, 11, 16, 100, 5000])).tolist()
     [-1, 3, 4, 6, 10]
@@ -77,16 +80,16 @@ def shared_bits(people: IntArray) -> IntArray:
 
 
 def shared(correction: Correction) -> Correction:
-    """The correction as it may be handed on."""
+    """The correction in the form that may be shared."""
     if correction.about.get("shared") is True:
         return correction
     sharing = correction.sharing
     if sharing is None:
         raise InputError(
-            "a correction that was read from a file does not know how many people its numbers come from, so "
-            "it cannot be made ready to share",
+            "share: this correction was read from a file, which does not record how many people each number "
+            "comes from, so it cannot be prepared for sharing",
             argument="share",
-            next_step="fit it again, and save it with share=True (propcal fit --share)",
+            next_step="Fit it again, and save it with share=True (propcal fit --share)",
         )
     groups = tuple(group for group, kept in zip(correction.groups, sharing.groups) if kept)
     start = _rounded_start(correction.start, sharing.start_bits)
@@ -108,21 +111,21 @@ def shared(correction: Correction) -> Correction:
 
 
 def _round(values: IntArray, bits: IntArray, unit_bits: int) -> IntArray:
-    """Whole numbers of 2**-unit_bits, to the nearest of 2**-bits; halves upwards."""
+    """Round integers in units of 2**-unit_bits to multiples of 2**-bits, halves upwards."""
     step = np.int64(1) << (unit_bits - np.maximum(bits, 0))
     return np.asarray((values + step // 2) // step * step)
 
 
 def _rounded_updates(updates: IntArray, sharing: Sharing) -> IntArray:
-    """Those that 11 people or more decided, rounded; a shift that rounds to nothing is no update."""
-    number = np.cumsum(sharing.groups) - 1  # of a group among those that are left
+    """The updates that at least 11 people determine, rounded; those that round to zero are dropped."""
+    number = np.cumsum(sharing.groups) - 1  # index of each group among those that are kept
     shift = _round(updates[:, 2], sharing.update_bits, _GRID_BITS)
     kept = (sharing.update_bits != LEFT_OUT) & (shift != 0)
     return np.stack([number[updates[kept, 0]], updates[kept, 1], shift[kept]], axis=1).reshape(-1, 3)
 
 
 def _rounded_start(start: SmoothStart | None, bits: IntArray) -> SmoothStart | None:
-    """The terms, rounded; every one has 50 people or more, so that none is left out for its size."""
+    """The terms of the recalibration, rounded. Each has at least 50 people, so none is too small to share."""
     if start is None:
         return None
     shifts = _round(start.shifts, bits[:, None], SHIFT_UNIT.bit_length() - 1)
@@ -131,7 +134,7 @@ def _rounded_start(start: SmoothStart | None, bits: IntArray) -> SmoothStart | N
 
 
 def _rounded_bins(bins: Bins) -> Bins:
-    """Edges of quantile bins are the scores of single people: rounded as far as they stay apart."""
+    """Round the edges of quantile bins, which are scores of single people, while they stay distinct."""
     if bins.kind != "quantile":
         return bins
     for bits in range(FINEST_BITS, _GRID_BITS):
@@ -142,10 +145,10 @@ def _rounded_bins(bins: Bins) -> Bins:
 
 
 def _common_patterns(patterns: Patterns, common: BoolArray, groups: tuple[Group, ...]) -> Patterns:
-    """The combinations that 11 people or more have, and what the levels of groups need to be known.
+    """The patterns of at least 11 people, and further rows so that every level used by a group is listed.
 
-    A group may be large and each of its combinations small. Its level is then listed once, in a line that
-    is made of what the file says anyway, whether or not somebody had that combination.
+    A group may be large although each of its patterns is small. Its level is then listed in one added row,
+    built from levels that the file shows anyway, whether or not anyone had that combination.
     """
     rows = [patterns.key(int(p)) for p in np.flatnonzero(common)]
     needed = dict.fromkeys(condition for group in groups for condition in group.conditions)
@@ -162,7 +165,7 @@ def _common_patterns(patterns: Patterns, common: BoolArray, groups: tuple[Group,
 
 
 def _patterns_of_rows(patterns: Patterns, rows: list[tuple[Level, ...]]) -> Patterns:
-    """Patterns with these combinations alone."""
+    """Patterns with only these combinations."""
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(len(patterns.attributes)))
     places = [{level: i for i, level in enumerate(known)} for known in levels]
     codes = [np.array([place[row[a]] for row in rows]) for a, place in enumerate(places)]

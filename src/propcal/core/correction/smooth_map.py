@@ -1,9 +1,9 @@
-"""The smooth start: shifts in log-odds that add up over a person's groups, applied exactly.
+"""Applies the smooth recalibration exactly: shifts in log-odds, added up over a person's groups.
 
-Every term (everybody, a group) has a shift in log-odds at each of a fixed row of knots. The shifts
+Every term (everybody, or a group) has a shift in log-odds at each of a fixed set of knots. The shifts
 of a pattern's terms are added, and a table of the logistic curve turns them into corrected scores at
-the knots; between knots the map is a straight line. Tables, sums and lines are whole numbers, so the
-map is the same on every machine, for patterns that fitting saw and for those it did not.
+the knots; between knots the map is linear. Everything is computed in integers, so that the map is the
+same on every machine, for patterns seen in fitting and for others.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.core.groups.collection import Group, membership
 from propcal.core.patterns import Patterns
 
-SHIFT_UNIT = 1 << 20  # shifts are whole numbers of 2**-20 in log-odds
-KNOTS_PER_UNIT, REACH = 8, 12  # knots at every eighth of log-odds from -12 to 12: a risk of 6 in a million
-TABLE_PER_UNIT, TABLE_REACH = 64, 22  # the logistic curve at every 64th; at -22 it is one unit
+SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds
+KNOTS_PER_UNIT, REACH = 8, 12  # 8 knots per unit of log-odds, from -12 (a risk of 6 in a million) to 12
+TABLE_PER_UNIT, TABLE_REACH = 64, 22  # 64 values of the logistic curve per unit; at -22 it is one grid unit
 MOST_SHIFT = TABLE_REACH - REACH
 N_KNOTS = 2 * KNOTS_PER_UNIT * REACH + 1
 PATTERNS_AT_ONCE = 4096
@@ -33,7 +33,7 @@ NAME = "smooth start"
 
 @cache
 def logistic_table() -> IntArray:
-    """The logistic curve from -22 to 22 in units of the grid, rounded from 40 decimal digits."""
+    """The logistic curve from -22 to 22 in units of the grid, computed with 40 decimal digits."""
     n = TABLE_PER_UNIT * TABLE_REACH
     with localcontext() as context:
         context.prec = 40
@@ -47,7 +47,7 @@ def logistic_table() -> IntArray:
 
 @cache
 def knots() -> IntArray:
-    """Raw scores at which the map is tabulated: 0, the knots proper, 1."""
+    """The raw scores at which the map is tabulated: 0, the knots, and 1."""
     every = TABLE_PER_UNIT // KNOTS_PER_UNIT
     middle, half = TABLE_PER_UNIT * TABLE_REACH, TABLE_PER_UNIT * REACH
     inner = logistic_table()[middle - half : middle + half + 1 : every]
@@ -56,37 +56,37 @@ def knots() -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class SmoothStart:
-    """A smooth recalibration that comes before the updates.
+    """A smooth recalibration, applied before the updates.
 
     Attributes
     ----------
     groups : tuple of Group
         The terms; a group without conditions is everybody.
     shifts : array of int64, shape (n_groups, 193)
-        What each term adds to the log-odds, in units of 2**-20, where the log-odds of the raw score
-        are -12, -11.875, ..., 12.
+        The shift in log-odds of each term, in units of 2**-20, at raw scores with log-odds of -12, -11.875,
+        ..., 12.
     """
 
     groups: tuple[Group, ...]
     shifts: IntArray
 
     def values(self, patterns: Patterns) -> IntArray:
-        """Corrected scores of each pattern at the knots, in units of the grid; never falling.
+        """Corrected scores of each pattern at the knots, in units of the grid; they never decrease.
 
-        0 stays 0 and 1 stays 1. A pattern that no term applies to keeps every score.
+        0 stays 0 and 1 stays 1. The scores of a pattern to which no term applies do not change.
         """
         self.refuse_overgrown(len(patterns))
         return self.values_inside(membership(self.groups, patterns))
 
     def refuse_overgrown(self, n_patterns: int) -> None:
-        """Refuse so many patterns if their values would take too much memory or time."""
+        """Refuse this many patterns if their values would take too much memory or time."""
         refuse_values(len(self.groups), n_patterns, N_KNOTS)
 
     def values_inside(self, inside: BoolArray) -> IntArray:
-        """The same of patterns (columns) to which these terms (rows) apply."""
+        """Like `values`, given which terms (rows) apply to which patterns (columns)."""
         n = inside.shape[1]
         values = np.empty((n, N_KNOTS + 2), dtype=np.int64)
-        for begin in range(0, n, PATTERNS_AT_ONCE):  # what is needed on the way is several times as large
+        for begin in range(0, n, PATTERNS_AT_ONCE):  # intermediate arrays are several times as large
             some = slice(begin, begin + PATTERNS_AT_ONCE)
             values[some] = self._values(inside[:, some].astype(np.int64))
         return values
@@ -103,18 +103,18 @@ class SmoothStart:
         return np.maximum.accumulate(np.concatenate([ends, inner, ends + UNIT], axis=1), axis=1)
 
     def apply(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
-        """Scores (in units) after the start, for people whose pattern is row `code` of `patterns`."""
+        """Recalibrated scores (in units) of people whose pattern is row `code` of `patterns`."""
         return self.apply_to_rows(score, code, self.values(patterns))
 
     @staticmethod
     def apply_to_rows(score: IntArray, row: Any, values: IntArray) -> IntArray:
-        """Scores (in units) under rows of values at the knots."""
+        """Recalibrated scores (in units), given for each person a row of values at the knots."""
         return np.asarray(_apply(score, row, knots(), values))
 
 
 @compiled
 def smooth_value(raw: int, at: Any, values: Any, pattern: int) -> int:
-    """One score after the start: on the straight line between the knots around it, halves upwards."""
+    """One recalibrated score, by linear interpolation between the knots around it; halves round up."""
     k = first_not_below(at, 1, len(at) - 1, raw)
     width = at[k] - at[k - 1]
     low = values[pattern, k - 1]

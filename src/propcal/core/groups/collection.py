@@ -1,4 +1,4 @@
-"""Collection: the groups that count, in the order of C, those left out, and which patterns belong to each."""
+"""Collection: the groups that are large enough to use, those left out, and which patterns each contains."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = "missing value"
-MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, a byte each
+MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, one byte each
 
 
 @dataclass(frozen=True)
 class Group:
-    """People who have every one of these levels; no condition at all is everybody.
+    """The people who have all of these levels; a group without conditions is everybody.
 
     >>> Group((("race", "Asian"), ("gender", "F"))).name
     'race=Asian & gender=F'
@@ -34,7 +34,7 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The group in words."""
+        """The name of the group."""
         if not self.conditions:
             return "everybody"
         return " & ".join(_condition_name(attribute, level) for attribute, level in self.conditions)
@@ -52,7 +52,7 @@ class GroupSize:
 
 @dataclass(frozen=True)
 class Collection:
-    """The collection C that was used, in order, and the groups that were left out of it."""
+    """The collection C: the groups that are used, in order, and the groups that were left out."""
 
     kept: tuple[GroupSize, ...]
     left_out: tuple[GroupSize, ...]
@@ -69,7 +69,7 @@ class Collection:
         return iter(self.kept)
 
     def to_frame(self) -> pd.DataFrame:
-        """List every group, kept or left out, with people, share and the reason."""
+        """List every group with its people and share, whether it was kept, and the reason if not."""
         import pandas as pd
 
         rows = [
@@ -97,11 +97,13 @@ def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
     """Which groups (rows) contain which patterns (columns)."""
     if len(groups) * len(patterns) > MOST_MEMBERSHIPS:
         raise InputError(
-            f"{len(groups):,} groups of {len(patterns):,} combinations of attributes are too many",
-            next_step="Name fewer columns, or cross fewer: " + Argument("intersections", 2),
+            f"{len(groups):,} groups in {len(patterns):,} combinations of attributes are too many",
+            next_step="Use fewer columns, or set "
+            + Argument("intersections", 2)
+            + " for single attributes and pairs only",
         )
     inside = np.ones((len(groups), len(patterns)), dtype=np.bool_)
-    # a dictionary for each attribute: there may be as many groups and levels as a file has lines
+    # dictionaries, because there may be as many groups and levels as a file has lines
     places = [{level: i for i, level in enumerate(levels)} for levels in patterns.levels]
     column = {attribute: a for a, attribute in enumerate(patterns.attributes)}
     codes = np.ascontiguousarray(patterns.table.T)

@@ -1,10 +1,10 @@
-"""Conditions on columns in a small language of their own: ``age >= 75 and insurance = Medicare``.
+"""Parse conditions that users write to define groups, such as ``age >= 75 and insurance = Medicare``.
 
-Read by a parser, never by Python's ``eval``. A test is a column and a value: ``=`` (or ``==``),
-``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in [a, b]``, ``not in [a, b]``, ``is missing``, ``is not
-missing``; a column alone must hold truth values. Tests combine with ``and``, ``or``, ``not`` and
-parentheses. Names with spaces stand in `backquotes`, texts with spaces in quotes. A missing value
-passes no test but ``is missing``.
+A condition compares a column with a value by ``=`` (or ``==``), ``!=``, ``<``, ``<=``, ``>``, ``>=``,
+``in [a, b]``, ``not in [a, b]``, ``is missing`` or ``is not missing``; a column by itself must hold
+truth values. Conditions can be combined with ``and``, ``or``, ``not`` and parentheses. Put column names
+with spaces in `backquotes` and texts with spaces in quotes. A missing value only passes ``is missing``.
+Conditions are never passed to Python's ``eval``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 from propcal.plain_text import plain
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-# Whatever reads a condition goes down into its parts; and engines of databases have limits of their own.
+# Readers of a condition are recursive, and database engines have limits of their own.
 MOST_DEPTH, MOST_TESTS = 50, 1_000
 MOST_SHOWN = 200  # characters of a condition in an error
 _WORDS = ("and", "or", "not", "in", "is", "missing")
@@ -80,7 +80,7 @@ Condition = ColumnTest | Not | Combined
 
 
 def tests_of(condition: Condition) -> Iterator[ColumnTest]:
-    """The single tests that a condition is made of, in order."""
+    """The single comparisons in a condition, in order."""
     if isinstance(condition, ColumnTest):
         yield condition
         return
@@ -89,12 +89,12 @@ def tests_of(condition: Condition) -> Iterator[ColumnTest]:
 
 
 def columns_of(condition: Condition) -> list[str]:
-    """The columns that a condition reads, each once."""
+    """The columns that a condition reads, without duplicates."""
     return list(dict.fromkeys(test.column for test in tests_of(condition)))
 
 
 def parse(text: str) -> Condition:
-    """Read a condition.
+    """Parse a condition.
 
     >>> print(parse("age >= 75 and (insurance = Medicare or insurance = 'Dual eligible')"))
     age >= 75 and (insurance = 'Medicare' or insurance = 'Dual eligible')
@@ -103,12 +103,14 @@ def parse(text: str) -> Condition:
     """
     if not isinstance(text, str):
         raise InputError(
-            f'a condition must be a text such as "age >= 75"; got {type(text).__name__}', argument="where"
+            Argument("where") + f': a condition must be a text such as "age >= 75"; got {type(text).__name__}'
         )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError("a condition holds a text that is no Unicode", argument="where") from None
+        raise InputError(
+            Argument("where") + ": a condition contains invalid Unicode (half of a surrogate pair)"
+        ) from None
     return _Parser(text).read()
 
 
@@ -125,7 +127,7 @@ def _write(value: str) -> str:
 
 
 def _too_much(why: str) -> InputError:
-    return InputError(why, argument="where", next_step="make several named conditions of it")
+    return InputError(Argument("where") + f": {why}", next_step="Split it into several named conditions")
 
 
 class _Parser:
@@ -150,14 +152,14 @@ class _Parser:
         return InputError(
             f"condition {plain(self.text, MOST_SHOWN)!r}: {why}",
             argument="where",
-            next_step="Write it like: age >= 75 and insurance = 'Medicare'",
+            next_step="Example: age >= 75 and insurance = 'Medicare'",
         )
 
     def _peek(self) -> tuple[str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")
 
     def _take(self, *wanted: str) -> bool:
-        """Step over a word or mark if it is next."""
+        """Consume the next token if it is one of these words or marks."""
         kind, value = self._peek()
         if kind in ("word", "mark", "op") and value.lower() in wanted:
             self.at += 1
@@ -171,7 +173,7 @@ class _Parser:
     def read(self) -> Condition:
         condition = self._either()
         if self._peek()[0] != "end":
-            raise self._wrong(f"did not expect {self._peek()[1]!r}")
+            raise self._wrong(f"unexpected {self._peek()[1]!r}")
         return condition
 
     def _either(self) -> Condition:
@@ -189,7 +191,7 @@ class _Parser:
     def _single(self) -> Condition:
         self.depth += 1
         if self.depth > MOST_DEPTH:
-            raise _too_much(f"a condition is nested too deeply: more than {MOST_DEPTH} deep")
+            raise _too_much(f"a condition is nested more than {MOST_DEPTH} levels deep")
         if self._take("not"):
             found: Condition = Not(self._single())
         elif self._take("("):
@@ -207,13 +209,13 @@ class _Parser:
         self.at += 1
         self.n_tests += 1
         if self.n_tests > MOST_TESTS:
-            raise _too_much(f"a condition has more than {MOST_TESTS:,} tests")
+            raise _too_much(f"a condition has more than {MOST_TESTS:,} comparisons")
         kind, op = self._peek()
         if kind == "op":
             self.at += 1
             value = self._literal()
             if op in ("<", "<=", ">", ">=") and not is_numeric(value):
-                raise self._wrong(f"{column!r} is compared by {op} with {value!r}, which is no number")
+                raise self._wrong(f"{op} compares {column!r} with {value!r}, which is not a number")
             return ColumnTest(column, "=" if op == "==" else op, (value,))
         if self._take("is"):
             negated = self._take("not")
@@ -240,7 +242,7 @@ class _Parser:
         if kind not in ("number", "text", "word"):
             raise self._wrong(f"expected a value, found {value!r}")
         if kind == "word" and value.lower() in ("missing", "none", "null", "nan", "na"):
-            raise self._wrong(f"a missing value is asked for by \"is missing\", a text by quotes: '{value}'")
+            raise self._wrong(f"use \"is missing\" for missing values, or quotes for the text '{value}'")
         self.at += 1
         if kind == "word" and value.lower() in ("true", "false"):
             return value.lower()

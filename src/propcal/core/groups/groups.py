@@ -1,4 +1,4 @@
-"""Groups: how a user defines them, by columns, cut points and conditions -> the collection C."""
+"""`Groups`: how users define groups by columns, cut points and conditions; builds the collection C."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ MOST_COMBINATIONS = 5_000
 
 @dataclass(frozen=True)
 class Groups:
-    """How people are divided into groups, in your words.
+    """Defines groups of people by columns, cut points of numeric columns, and named conditions.
 
     Parameters
     ----------
     columns : list of str, optional
-        Columns whose values are groups; None takes every column that is passed.
+        Columns whose values define groups; by default every column that is passed.
     cuts : dict, optional
-        Cut points of numeric columns: ``{"age": [18, 40, 65]}`` makes the four groups under 18, 18
+        Cut points of numeric columns: ``{"age": [18, 40, 65]}`` defines the four groups under 18, 18
         to under 40, 40 to under 65, and 65 or over.
     where : dict, optional
-        Named groups by a condition on columns: ``{"elderly Medicare": "age >= 75 and insurance =
-        Medicare"}``. A mask is a column of truth values: ``{"intensive care": "icu"}``. The language
-        is described in `propcal.core.groups.conditions`.
+        Named groups, each defined by a condition on columns: ``{"elderly Medicare": "age >= 75 and
+        insurance = Medicare"}``. A column of truth values is a condition by itself: ``{"intensive care":
+        "icu"}``. `propcal.core.groups.conditions` describes the syntax.
     intersections : "all", "marginal", int or list of lists, default="all"
-        How many attributes a group may combine: every number of them, one, or up to a depth; or
-        the combinations themselves, such as ``[["race"], ["race", "gender"]]``.
+        How many attributes a group may combine: any number, only one, or up to this many; or a list
+        of the combinations themselves, such as ``[["race"], ["race", "gender"]]``.
     depth : dict, optional
-        Limits for single attributes: ``{"insurance": 1}`` takes insurance alone, never crossed.
+        Limits for single attributes: with ``{"insurance": 1}``, insurance is never combined with others.
     missing : "level", "exclude" or "error", default="level"
-        A missing value is a level of its own; or makes no group (its people remain in the other
-        attributes' groups); or is refused.
+        How to treat missing values: as a group of their own, as no group (these people still belong to
+        groups of other attributes), or as an error.
 
     Examples
     --------
@@ -71,10 +71,12 @@ class Groups:
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
             raise InputError(
-                f"columns must be a list of names; got the text {self.columns!r}", argument="columns"
+                f"columns must be a list of names, not a single text; got {self.columns!r}",
+                argument="columns",
             )
         if self.columns is not None and len(set(self.columns)) < len(self.columns):
-            raise InputError(f"columns names some twice: {list(self.columns)}", argument="columns")
+            twice = next(name for name in self.columns if list(self.columns).count(name) > 1)
+            raise InputError(f"columns: {twice!r} is listed twice", argument="columns")
         if isinstance(self.intersections, str):
             check_choice("intersections", self.intersections, ("all", "marginal"))
         elif isinstance(self.intersections, Sequence):
@@ -83,7 +85,8 @@ class Groups:
             ]
             if not lists or not all(lists):
                 raise InputError(
-                    Argument("intersections") + ': a list must hold lists of attributes, such as [["race"]]'
+                    Argument("intersections")
+                    + ': a list must contain lists of attributes, such as [["race"], ["race", "gender"]]'
                 )
         else:
             check_number("intersections", self.intersections, at_least=1, whole=True)
@@ -91,42 +94,50 @@ class Groups:
             if value is not None and not isinstance(value, Mapping):
                 raise InputError(f"{name} must be a dict; got a {type(value).__name__}", argument=name)
         if self.depth and not isinstance(self.intersections, (str, int, np.integer)):
-            raise InputError("depth and a list of intersections exclude each other", argument="depth")
+            raise InputError(
+                "depth cannot be combined with a list of intersections", argument="depth", next_step="Use one"
+            )
         for attribute, limit in (self.depth or {}).items():
             check_number(Argument("depth") + f" of {attribute!r}", limit, at_least=1, whole=True)
         check_choice("missing", self.missing, ("level", "exclude", "error"))
         self.recipes()  # checks cuts and conditions
 
     def recipes(self) -> dict[str, Recipe]:
-        """How the attributes that are no columns are made."""
+        """How each attribute that is not a column itself is made from columns."""
         made: dict[str, Recipe] = {}
         for column, points in (self.cuts or {}).items():
             made[column] = make_ranges(column, points)
         for name, text in (self.where or {}).items():
             if not isinstance(name, str) or not name.strip():
-                raise InputError(f"a condition must have a name; got {name!r}", argument="where")
+                raise InputError(
+                    Argument("where") + f": every condition needs a name, which must be a text; got {name!r}"
+                )
             if name in made:
-                raise InputError(f"the name {name!r} is used for cuts and for a condition", argument="where")
+                raise InputError(
+                    Argument("where") + f": {name!r} is the name of a condition and of a column with cuts",
+                    next_step="Rename the condition",
+                )
             made[name] = Where(parse(text))
         return made
 
     def attributes(self, passed: Sequence[str]) -> tuple[str, ...]:
-        """The attributes in order: columns (those cut in their place), other cuts, conditions."""
+        """The attributes in order: columns (those with cuts in their place), other cuts, conditions."""
         own = list(passed) if self.columns is None else list(self.columns)
         names = dict.fromkeys([*own, *(self.cuts or {}), *(self.where or {})])
         for name in self.where or {}:
             if name in own:
                 raise InputError(
-                    f"the name {name!r} is used for a column and for a condition", argument="where"
+                    Argument("where") + f": {name!r} is the name of a condition and of a column",
+                    next_step="Rename the condition",
                 )
         return tuple(names)
 
     def combinations(self, attributes: Sequence[str]) -> Iterator[tuple[int, ...]]:
-        """Which attributes are crossed, by their index: by depth, then in the given order."""
+        """The combinations of attributes (as indices) that form groups, by depth, then in the given order."""
         named = () if isinstance(self.intersections, (str, int, np.integer)) else self.intersections
         for name in [*(self.depth or {}), *(name for names in named for name in names)]:
             if name not in attributes:
-                raise InputError(f"there is no attribute {name!r} to cross; there are {list(attributes)}")
+                raise InputError(f"there is no attribute {name!r} to combine; there are {list(attributes)}")
         if named:
             chosen = [tuple(sorted(attributes.index(name) for name in set(names))) for names in named]
             if len(set(chosen)) < len(chosen):
@@ -140,8 +151,10 @@ class Groups:
             most = 1
         if sum(comb(len(attributes), size) for size in range(1, most + 1)) > MOST_COMBINATIONS:
             raise InputError(
-                f"{len(attributes)} attributes can be crossed in more than {MOST_COMBINATIONS:,} ways",
-                next_step=Argument("intersections", 2) + " takes single attributes and pairs",
+                f"{len(attributes)} attributes have more than {MOST_COMBINATIONS:,} combinations",
+                next_step="Use fewer attributes, or set "
+                + Argument("intersections", 2)
+                + " for single attributes and pairs only",
             )
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
@@ -165,9 +178,9 @@ class Groups:
         patterns : Patterns
         people, weight : arrays of shape (n_patterns,)
         gamma : float
-            Smallest share of people that a group may have.
+            The smallest share of people that a group may have.
         or_everybody : bool, default=False
-            If no group is that large, take everybody for the only group; otherwise it is an error.
+            If no group is that large, use a single group of everybody; otherwise raise an error.
         """
         sizes = self.sizes(patterns, people, weight, gamma=gamma)
         kept = tuple(size for size in sizes if not size.left_out)
@@ -176,12 +189,14 @@ class Groups:
         if not kept:
             if all(size.left_out == MISSING for size in sizes):
                 raise InputError(
-                    "no group is left: every value is missing, and " + Argument("missing", "exclude")
+                    "no group is left: every value is missing, and "
+                    + Argument("missing", "exclude")
+                    + " leaves out missing values"
                 )
             largest = max(sizes, key=lambda size: size.share)
             raise InputError(
-                f"all {len(sizes)} groups have a share below gamma={gamma:g}; the largest is "
-                f"{largest.group.name} with {largest.share:.3g}",
+                f"no group is large enough: the largest of {len(sizes)} groups, {largest.group.name}, has a "
+                f"share of {largest.share:.3g}, below gamma={gamma:g}",
                 argument="gamma",
                 next_step="Lower gamma.",
             )
@@ -207,32 +222,34 @@ class Groups:
     def preview(
         self, frame: Any, outcome: Any = None, *, gamma: float = 0.05, sample_weight: Any = None
     ) -> pd.DataFrame:
-        """Every group with its people, share and outcome rate, kept or left out and why.
+        """List every group with its people, share and outcome rate, and why it is left out if it is.
 
         Parameters
         ----------
-        frame : data frame, or whatever `fit` takes as sensitive_features
+        frame : data frame, or anything that `fit` accepts as sensitive_features
         outcome : column name or array-like, optional
-            Without it there are no outcome rates.
+            Needed for outcome rates.
         gamma : float, default=0.05
         sample_weight : array-like, optional
         """
-        from propcal.data.rows_to_atoms import preview  # a door in; core itself knows no frames
+        from propcal.data.rows_to_atoms import preview  # core itself does not handle frames
 
         table: pd.DataFrame = preview(self, frame, outcome, gamma=gamma, sample_weight=sample_weight)
         return table
 
     def refuse_missing(self, patterns: Patterns, people: IntArray) -> None:
-        """Count and refuse missing values where the setting asks for it."""
+        """Refuse missing values if `missing` is "error"; the message counts them."""
         if self.missing != "error":
             return
         for column, (attribute, levels) in enumerate(zip(patterns.attributes, patterns.levels)):
             if None in levels:
                 count = int(people[patterns.table[:, column] == levels.index(None)].sum())
                 raise InputError(
-                    f"attribute {attribute!r} is missing for {count:,} people",
+                    f"attribute {attribute!r} is missing for {count:,} {'person' if count == 1 else 'people'}",
                     argument=attribute,
-                    next_step=Argument("missing", "level") + " makes them a group of their own",
+                    next_step="Find out why, or set "
+                    + Argument("missing", "level")
+                    + " to treat them as a group of their own",
                 )
 
     def _sizes(
@@ -243,7 +260,7 @@ class Groups:
         weight: SumArray,
         gamma: float,
     ) -> Iterator[GroupSize]:
-        """Every level combination of some attributes, sorted, with its size."""
+        """Every combination of levels of some attributes, sorted, with its size."""
         codes = [patterns.table[:, column] for column in columns]
         radix = [len(patterns.levels[column]) for column in columns]
         present, inverse = combinations_present(codes, radix, len(patterns))
@@ -254,7 +271,7 @@ class Groups:
                 (patterns.attributes[c], patterns.levels[c][i]) for c, i in zip(columns, levels)
             )
             if any(level != "true" for a, level in conditions if isinstance(patterns.derived.get(a), Where)):
-                continue  # people for whom a named condition does not hold are no group
+                continue  # people who do not meet a named condition do not form a group
             reason = ""
             if self.missing == "exclude" and any(level is None for _, level in conditions):
                 reason = MISSING
@@ -264,7 +281,7 @@ class Groups:
 
 
 def definition(groups: Any, intersections: Any, missing: str) -> Groups:
-    """One definition of the groups, from `groups` or from the two short arguments, never from both."""
+    """The definition of the groups: from `groups`, or from the other two arguments, but not from both."""
     short = Groups(intersections=intersections, missing=missing)
     if groups is None:
         return short
@@ -272,8 +289,7 @@ def definition(groups: Any, intersections: Any, missing: str) -> Groups:
         raise InputError(Argument("groups") + f" must be a propcal.Groups; got {type(groups).__name__}")
     if short != Groups():
         raise InputError(
-            "intersections and missing are given twice",
-            next_step="say them in Groups(...) alone",
-            between=": ",
+            "intersections or missing is given twice: in Groups(...) and beside it",
+            next_step="Set them only in Groups(...)",
         )
     return groups

@@ -9,7 +9,7 @@ import numpy as np
 
 from propcal.auditing.compare import Comparison
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.core.correction.fit_summary import FitSummary
+from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
 from propcal.numbers import ON_PAGE
 
 FURTHER = 0.01  # in the logarithm of the ratio: less is no matter
@@ -75,6 +75,6 @@ def certificate_view(certificate: FitSummary | None, most: int = 30) -> Certific
     if certificate is None:
         return None
     frame = certificate.to_frame()
-    frame = frame[frame["status"] != "within alpha"]
+    frame = frame[frame["status"] != WITHIN_ALPHA]
     rows = [(r["group"], r["bin"], r["status"]) for r in frame.head(most).to_dict("records")]
     return CertificateView(certificate.sentences(), rows, max(len(frame) - most, 0))

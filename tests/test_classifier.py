@@ -112,7 +112,7 @@ def test_groups_may_be_named_or_passed(visits, base, fitted):
         fitted.predict_proba(visits, sensitive_features=visits[GROUPS])
     with pytest.raises(InputError, match="sensitive_features is given twice"):
         clone(fitted).fit(visits, visits.admitted, sensitive_features=visits[GROUPS])
-    with pytest.raises(InputError, match="pass sensitive_features"):
+    with pytest.raises(InputError, match="sensitive_features is needed"):
         passed.predict_proba(visits[NUMBERS])
 
 

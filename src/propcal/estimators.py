@@ -149,19 +149,27 @@ class Boost(BaseEstimator):
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
         if not result.converged:
-            warnings.warn(
-                Message(
-                    f"{type(self).__name__} did not converge: it stopped after "
-                    f"{plural(self.n_updates_, 'adjustment')} ("
-                    + Argument("max_updates")
-                    + f"={self.max_updates:,}), and some cells still exceed the tolerance",
-                    argument="max_updates",
-                    next_step="Increase " + Argument("max_updates") + " or alpha, or set eta closer to 1",
-                ),
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warnings.warn(self._not_converged(), ConvergenceWarning, stacklevel=3)
         return self
+
+    def _not_converged(self) -> Message:
+        """Why some cells still exceed the tolerance, and what to do about it."""
+        adjustments = plural(self.n_updates_, "adjustment")
+        stopped = f"{type(self).__name__} did not converge: it stopped after {adjustments}"
+        if self.n_updates_ < self.max_updates:
+            return Message(
+                f"{stopped} because further ones would round to zero, and some cells still exceed the "
+                "tolerance",
+                argument="eta",
+                next_step="Set eta closer to 1",
+            )
+        return Message(
+            f"{stopped} ("
+            + Argument("max_updates")
+            + f"={self.max_updates:,}), and some cells still exceed the tolerance",
+            argument="max_updates",
+            next_step="Increase " + Argument("max_updates") + " or alpha, or set eta closer to 1",
+        )
 
     @property
     def certificate_(self) -> FitSummary:

@@ -372,7 +372,7 @@ def test_a_canary_in_an_unrelated_column_an_id_or_an_index_never_shows(cohort):
         ({"score": None}, "score is missing"),
         ({"score": [0.1, 0.2]}, "same number of rows"),
         ({"cluster": [1, 2]}, "same number of rows"),
-        ({"cluster": [1, None, 2]}, "1 of 3 ids are missing"),
+        ({"cluster": [1, None, 2]}, "the patient ID is missing in 1 of 3 rows"),
         ({"sample_weight": [1, -1, 1]}, "negative"),
         ({"alpha": 0}, "alpha"),
         ({"rho": 2}, "rho"),

@@ -205,8 +205,14 @@ def test_depth_limits_and_chosen_intersections():
         ({"intersections": []}, "intersections"),
         ({"intersections": ["race"]}, "intersections"),
         ({"depth": {"race": 0}}, "depth of 'race'"),
-        ({"cuts": {"age": [5]}, "where": {"age": "age > 5"}}, "'age' is the name of a condition and of a column with cuts"),
-        ({"columns": ["age"], "where": {"age": "age > 5"}}, "'age' is the name of a condition and of a column"),
+        (
+            {"cuts": {"age": [5]}, "where": {"age": "age > 5"}},
+            "'age' is the name of a condition and of a column with cuts",
+        ),
+        (
+            {"columns": ["age"], "where": {"age": "age > 5"}},
+            "'age' is the name of a condition and of a column",
+        ),
     ],
 )
 def test_what_makes_no_groups_is_told(wrong, message):

@@ -159,12 +159,12 @@ def test_lists_and_records_are_no_columns_of_people(tmp_path, kind, role):
     ):
         if role == "g" and not isinstance(groups, str) and groups.where["w"] == "g is missing":
             continue
-        with pytest.raises(InputError, match="hold"):
+        with pytest.raises(InputError, match=r"hold|contain|numeric"):
             Atoms.from_files(tmp_path / "x.parquet", **NAMED, groups=groups)
-        with pytest.raises(InputError, match="hold"):
+        with pytest.raises(InputError, match=r"hold|contain|numeric"):
             Atoms.from_frame(nested, **NAMED, groups=groups)
     if role != "y":
-        with pytest.raises(InputError, match="hold"):
+        with pytest.raises(InputError, match=r"hold|contain|numeric"):
             model.apply("s", nested)
 
 
@@ -177,11 +177,11 @@ def test_texts_that_are_no_unicode_are_refused():
             lambda rows=rows: PMCBoost().fit(rows["s"], rows["y"], sensitive_features=list(rows["g"])),
             lambda rows=rows: PMCBoost().fit(rows["s"], rows["y"], sensitive_features={"g": rows["g"]}),
         ):
-            with pytest.raises(InputError, match="no Unicode"):
+            with pytest.raises(InputError, match="invalid Unicode"):
                 call()
-    with pytest.raises(InputError, match="no Unicode"):
+    with pytest.raises(InputError, match="invalid Unicode"):
         PMCBoost().fit([0.1, 0.2], [0, 1], sensitive_features={"\ud800": ["a", "b"]})
-    with pytest.raises(InputError, match="no Unicode"):
+    with pytest.raises(InputError, match="invalid Unicode"):
         Groups(where={"x": "a = '\ud800'"})
 
 

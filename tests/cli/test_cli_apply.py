@@ -104,7 +104,7 @@ def test_a_column_coded_in_another_way_is_told_once(files, model, run, capfd, mo
     with pytest.raises(SystemExit):
         main(["apply", "model.json", "new.csv", "--score", "risk", "-o", "out.csv"])
     err = capfd.readouterr().err
-    assert err.count("'gender': none of the 3,000 values occurred in fitting") == 1
+    assert err.count("'gender': none of the 3,000 values occurred in the fitting data") == 1
     files.sort_values("gender").to_csv("sorted.csv", index=False)
     run("apply", "model.json", "sorted.csv", "--score", "risk", "-o", "out.csv", "--force")
 
@@ -228,4 +228,4 @@ def test_what_is_no_correction_is_told_in_one_line(files, run):
 def test_atoms_are_no_people(files, model, run):
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race"]).save("past.atoms")
     error = run("apply", "model.json", "past.atoms", "--score", "risk", "-o", "o.csv", code=2)
-    assert "holds atoms, not people" in error
+    assert "is a file of atoms, not of people" in error

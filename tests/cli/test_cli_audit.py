@@ -197,7 +197,7 @@ def test_groups_coded_in_another_way_than_in_fitting_are_noticed(files, run):
     files.assign(gender=files.gender.map({"F": 2, "M": 1})).to_csv("recoded.csv", index=False)
     arguments = ("audit", "recoded.csv", *COLUMNS[:4], "--groups", "race", "--draws", "100")
     _, err = run(*arguments, "--correction", "model.json")
-    assert "'gender': none of the 3,000 values occurred in fitting" in err
+    assert "'gender': none of the 3,000 values occurred in the fitting data" in err
 
 
 def test_the_correction_of_atoms_is_audited(files, calls, run):
@@ -279,7 +279,7 @@ def test_a_threshold_that_makes_no_sense_is_told_before_the_work(files, calls, r
         (("--groups", "race,gendre"), "Did you mean 'gender'?"),
         (("--groups", "id"), "'id' has 3,000 different values"),
         (("--config", "no.toml"), "there is no file no.toml"),
-        (("--weight", "race"), "column 'race' must hold numbers"),
+        (("--weight", "race"), "column 'race' must be numeric"),
     ],
 )
 def test_wrong_use_ends_with_2_and_one_line(files, calls, run, arguments, message):

@@ -78,7 +78,7 @@ def test_a_fit_that_stops_early_says_so_in_a_line(files, run, capfd):
     with pytest.raises(SystemExit):
         main(["fit", "past.csv", *COLUMNS, "--paper", "--max-updates", "1", "-o", "model.json"])
     err = capfd.readouterr().err
-    assert err.startswith("propcal: note: PMCBoost stopped after 1 updates")
+    assert err.startswith("propcal: note: PMCBoost did not converge: it stopped after 1 adjustment")
     assert ".py" not in err
 
 
@@ -121,5 +121,5 @@ def test_wrong_use_is_told_in_one_line(files, run, arguments, message):
 def test_atoms_files_bring_their_own_columns(files, run):
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race"]).save("past.atoms")
     error = run("fit", "past.atoms", *COLUMNS, "-o", "m.json", code=2)
-    assert "holds atoms" in error
+    assert "is a file of atoms" in error
     assert "leave out --score, --outcome, --groups" in error

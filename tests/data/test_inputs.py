@@ -54,7 +54,7 @@ def put(values, what, places=3):
             r"score .* 3 of 200 values are missing \(NaN\)",
         ),
         (lambda d: {"score": put(d["score"], np.inf)}, r"score .* 3 of 200 values are infinite"),
-        (lambda d: {"score": d["score"].astype(str)}, r"score must hold numbers"),
+        (lambda d: {"score": d["score"].astype(str)}, r"score must be numeric"),
         (
             lambda d: {"score": d["score"].reshape(100, 2)},
             r"score must be one-dimensional; its shape is \(100, 2\)",
@@ -62,12 +62,12 @@ def put(values, what, places=3):
         (lambda d: {"score": 0.5}, r"score must be an array"),
         (lambda d: {"y": d["y"] + 1}, r"y must be 0 or 1 .* values lie outside. Recode"),
         (lambda d: {"y": put(d["y"], np.nan)}, r"y must be 0 or 1; 3 of 200 values are missing"),
-        (lambda d: {"y": np.where(d["y"] == 1, "yes", "no")}, r"y must hold numbers"),
+        (lambda d: {"y": np.where(d["y"] == 1, "yes", "no")}, r"y must be numeric"),
         (
             lambda d: {"y": np.zeros(200)},
-            r"none of the 200 people had it; both classes must occur",
+            r"none of the 200 people had the outcome; both classes must occur",
         ),
-        (lambda d: {"y": np.ones(200)}, r"all of the 200 people had it"),
+        (lambda d: {"y": np.ones(200)}, r"all of the 200 people had the outcome"),
         (lambda d: {"y": d["y"][:150]}, r"same number of rows: score has 200, y has 150"),
         (
             lambda d: {"g": d["g"][:150]},
@@ -167,7 +167,7 @@ def test_losses_check_their_arguments(data):
 
 
 def test_all_groups_below_gamma_is_told(data):
-    with pytest.raises(InputError, match=r"all 2 groups have a share below gamma=0\.9"):
+    with pytest.raises(InputError, match=r"the largest of 2 groups, .* below gamma=0\.9"):
         PMCBoost(gamma=0.9).fit(data["score"], data["y"], sensitive_features=data["g"])
 
 
@@ -277,7 +277,7 @@ def test_pandas_intervals_are_levels_by_what_they_cover(data):
         model.predict(data["score"], sensitive_features=ints),
     )
     left = pd.DataFrame({"age": pd.cut(age, [0, 40, 65, 100], right=False)})
-    with pytest.warns(UserWarning, match="'age': none of the 200 values occurred in fitting"):
+    with pytest.warns(UserWarning, match="'age': none of the 200 values occurred in the fitting data"):
         model.predict(data["score"], sensitive_features=left)
 
 
@@ -331,18 +331,18 @@ def test_messages_do_not_show_arrays_in_the_wrong_place(data):
         PMCBoost(alpha=data["score"]).fit(data["score"], data["y"])
     with pytest.raises(InputError, match="max_updates"):
         PMCBoost(max_updates=0.1).fit(data["score"], data["y"])
-    with pytest.raises(InputError, match="fit_atoms takes Atoms"):
+    with pytest.raises(InputError, match="atoms must be Atoms"):
         PMCBoost().fit_atoms(data["score"])
     with pytest.raises(InputError, match="one-dimensional"):
         fit(data, score=[[0.1], [0.2, 0.3]])
-    with pytest.raises(InputError, match="several columns of one name"):
+    with pytest.raises(InputError, match="several columns with the same name"):
         fit(data, g={1: data["g"], "1": data["g"]})
 
 
 def test_far_too_many_intersections_are_refused_with_advice(data):
     frame = pd.DataFrame({f"a{i}": data["g"] for i in range(20)})
     with pytest.raises(
-        InputError, match="20 attributes can be crossed in more than 5,000 ways; intersections=2"
+        InputError, match=r"20 attributes have more than 5,000 combinations.* intersections=2"
     ):
         fit(data, g=frame)
     many = pd.DataFrame({f"a{i}": data["g"] for i in range(1100)})
@@ -362,7 +362,9 @@ def test_a_generator_is_a_random_state(data):
 def test_steps_too_small_to_move_anything_do_not_converge(data):
     from sklearn.exceptions import ConvergenceWarning
 
-    with pytest.warns(ConvergenceWarning, match="after 0 updates"):
+    with pytest.warns(
+        ConvergenceWarning, match="after 0 adjustments because further ones would round to zero"
+    ):
         model = PMCBoost.paper(alpha=0.05, eta=1e-12).fit(
             data["score"], data["y"] * 0 + (data["score"] > 0.9)
         )

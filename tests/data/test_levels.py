@@ -205,7 +205,9 @@ def test_one_odd_cell_changes_nobody_else(tmp_path):
 
 
 def test_unknown_levels_are_counted_from_the_first_row_on(correction):
-    with pytest.warns(UnknownLevelWarning, match="'race': the value did not occur in fitting") as told:
+    with pytest.warns(
+        UnknownLevelWarning, match="'race': the value did not occur in the fitting data"
+    ) as told:
         correction.apply([0.3], {"race": ["Martian"], "flag": ["x"]})
     assert not any("Martian" in str(warning.message) for warning in told)
 

@@ -219,7 +219,7 @@ def test_files(correction, people, run, mode, source, target, monkeypatch):
     assert "100 rows" in out
     said = "they are kept as they are" if mode == "keep" else "their corrected score is missing"
     assert f"propcal: note: column 'risk': 14 of 100 values are missing or no probabilities; {said}\n" in err
-    assert "'race': 25 of 100 values did not occur in fitting" in err
+    assert "'race': 25 of 100 values did not occur in the fitting data" in err
     if target == "out.parquet":
         found = as_numbers(pq.read_table(target)["corrected"].to_pylist())
     else:
@@ -285,7 +285,7 @@ def test_parts_without_rows_are_fine_in_any_place(correction, people, run, outpu
         part.to_csv(f"lake/{name}.csv", index=False)
     out, err = run("lake/*.csv", "-o", output)
     assert f"{len(good)} rows" in out
-    assert "'race': 21 of 86 values did not occur in fitting" in err
+    assert "'race': 21 of 86 values did not occur in the fitting data" in err
     if output == "out/":
         parts = [pa_csv.read_csv(f"out/{name}.csv").to_pandas() for name in "abcd"]
         assert [len(part) for part in parts] == [0, 20, 0, len(good) - 20]

@@ -182,7 +182,7 @@ def test_the_index_of_pandas_stays(fitted, people):
 
 
 def test_eager_frames_say_if_a_column_is_coded_in_another_way(fitted, people):
-    with pytest.warns(UserWarning, match="'gender': none of the .* values occurred in fitting"):
+    with pytest.warns(UserWarning, match="'gender': none of the .* values occurred in the fitting data"):
         fitted.apply("risk", people.assign(gender="x"))
     fitted.apply("risk", given("lazy", people.assign(gender="x"))).collect()  # a part may well have none
 

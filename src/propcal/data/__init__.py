@@ -1,1 +1,1 @@
-"""Ways in: frames, arrays and files -> checked columns and atoms."""
+"""Reads and checks data: turns frames, arrays and files into columns and atoms. Also simulated cohorts."""

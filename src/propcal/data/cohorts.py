@@ -1,4 +1,4 @@
-"""Generated people. No row here describes anybody; the shape is that of the paper's Table 1."""
+"""Simulated emergency-department visits for examples, modelled on the paper's Table 1; no real patients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE_1: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 }
 N_VISITS = sum(visits for cell in TABLE_1.values() for visits, _ in cell)
 
-# Share of visits insured by Medicaid below the age of 65, by group; invented, ordered as is usual.
+# Share of visits under the age of 65 insured by Medicaid, by group; invented, in a realistic order.
 MEDICAID = {
     "American Indian/Alaska Native": 0.35,
     "Asian": 0.2,
@@ -33,7 +33,8 @@ MEDICAID = {
     "Unknown/Unable to Obtain": 0.25,
     "White": 0.15,
 }
-# How steeply true risk rises with illness; differs by group, so that one score for all is wrong.
+# How steeply the true risk rises with illness. It differs by group, so that one score for all is
+# miscalibrated.
 STEEPNESS = {
     "American Indian/Alaska Native": 1.1,
     "Asian": 1.4,
@@ -43,7 +44,7 @@ STEEPNESS = {
     "Unknown/Unable to Obtain": 0.7,
     "White": 1.3,
 }
-# What a triage nurse would believe, as in the paper's preprocessing; a draw beyond it is taken as its end.
+# Plausible ranges of vital signs, as in the paper's preprocessing; simulated values are clipped to them.
 PLAUSIBLE = {
     "temperature": (95.0, 105.0),
     "heartrate": (30.0, 300.0),
@@ -69,8 +70,8 @@ COMPLAINTS = {
     "cough": -0.3,
     "alcohol": -1.0,
 }
-# What may stand beside the main complaint in the text, from mild to grave. It has no effect of its own
-# on the risk: it tells of illness, as the vital signs do.
+# A second complaint that the text may add to the main one, from mild to severe. It has no effect of its own
+# on the risk; like the vital signs, it only reflects illness.
 SECOND_COMPLAINTS = {
     "abdominal pain": ("constipation", "diarrhea", "nausea", "vomiting", "fever"),
     "chest pain": ("cough", "palpitations", "dizziness", "shortness of breath", "syncope"),
@@ -88,8 +89,8 @@ SECOND_COMPLAINTS = {
     "cough": ("sore throat", "congestion", "fever", "chest pain", "shortness of breath"),
     "alcohol": ("anxiety", "laceration", "fall", "head injury", "altered mental status"),
 }
-# Of adults about 18, 40, 60 and 90 years old, how many are of each marital status; invented, in plausible
-# order. Between these ages the shares change in straight lines.
+# Shares of marital status among adults aged 18, 40, 60 and 90; invented, in a plausible order. Shares at
+# other ages are interpolated.
 MARITAL_AGES = (18, 40, 60, 90)
 MARITAL_STATUS = {
     "SINGLE": (0.97, 0.45, 0.25, 0.12),
@@ -102,9 +103,9 @@ MARITAL_STATUS = {
 def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     """Generate emergency-department visits with a known true risk of admission.
 
-    Group and gender occur as often as in the paper's Table 1, and their mean true risk is the
-    published admission rate. Everything else is invented: the columns are those of the paper's
-    Table 2, their dependence on each other and their missing values are made up to be plausible.
+    Ethnoracial group and gender have the frequencies of the paper's Table 1, and their mean true risk
+    is the published admission rate. Everything else is invented: the columns are those of the paper's
+    Table 2, with plausible associations and missing values.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a visit: race, gender, age, insurance, vital signs, chief complaint and the like (some
+        One row per visit: race, gender, age, insurance, vital signs, chief complaint and so on (some
         missing), the outcome `admitted` and its `true_risk`.
 
     Examples
@@ -138,7 +139,7 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     risk = _true_risk(race, cell, cells, illness, visits)
     admitted = (rng.random(n) < risk).astype(np.int64)
     visits = _some_missing(rng, visits)
-    extra = np.random.default_rng([seed, 1])  # of its own: what it draws changes neither risk nor outcome
+    extra = np.random.default_rng([seed, 1])  # a separate generator, which affects neither risk nor outcome
     visits["chief_complaint"] = _with_second(extra, visits["chief_complaint"], illness, visits["age"])
     visits.update(_some_unrecorded(extra, race, visits))
     columns: dict[str, Any] = {"race": race, "gender": gender, **visits}
@@ -146,7 +147,7 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
 
 
 def _shares(n: int, counts: list[int]) -> IntArray:
-    """N divided in proportion to counts, by largest remainder."""
+    """Divide n in proportion to the counts, by the largest-remainder method."""
     exact = np.array(counts) * (n / sum(counts))
     whole = np.floor(exact).astype(np.int64)
     whole[np.argsort(whole - exact, kind="stable")[: n - int(whole.sum())]] += 1
@@ -174,7 +175,7 @@ def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
 
 
 def _marital_status(rng: np.random.Generator, age: IntArray) -> Any:
-    """Drawn by age: the young are single, the old married or widowed."""
+    """Draw marital status by age."""
     shares = [np.interp(age, MARITAL_AGES, by_age) for by_age in MARITAL_STATUS.values()]
     place = (rng.random(len(age)) >= np.cumsum(shares[:-1], axis=0)).sum(axis=0)
     return np.array(list(MARITAL_STATUS), dtype=object)[place]
@@ -205,7 +206,7 @@ def _true_risk(
     illness: FloatArray,
     visits: dict[str, Any],
 ) -> FloatArray:
-    """Risk from illness, age, history and complaint; each cell's mean is the published rate."""
+    """The risk by illness, age, history and complaint; its mean in each cell is the published rate."""
     steepness = np.array(list(STEEPNESS.values()))[_index(race, STEEPNESS)]
     complaint = np.array(list(COMPLAINTS.values()))[_index(visits["chief_complaint"], COMPLAINTS)]
     log_odds = (
@@ -223,7 +224,7 @@ def _true_risk(
 
 
 def _intercept(log_odds: FloatArray, rate: float) -> float:
-    """What to add so that the mean risk is the given rate, by bisection."""
+    """The intercept at which the mean risk is the given rate, found by bisection."""
     low, high = -20.0, 20.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -245,7 +246,7 @@ def _index(values: Any, table: dict[str, float]) -> IntArray:
 
 
 def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str, Any]:
-    """Vital signs and triage are missing now and then, together for some visits."""
+    """Make some vital signs and triage values missing; in some visits all of them."""
     n = len(visits["age"])
     never_measured = rng.random(n) < 0.04
     result = dict(visits)
@@ -256,7 +257,10 @@ def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str,
 
 
 def _with_second(rng: np.random.Generator, main: Any, illness: FloatArray, age: IntArray) -> Any:
-    """Texts such as "chest pain, cough": the old and the ill name a second complaint, the ill a graver."""
+    """Texts such as "chest pain, cough": a second complaint is likelier for older and sicker patients.
+
+    It is also more severe for sicker patients.
+    """
     n = len(main)
     names_two = rng.random(n) < _expit(-0.9 + 0.4 * illness + 0.01 * (age - 50))
     seconds = np.array([SECOND_COMPLAINTS[name] for name in COMPLAINTS], dtype=object)
@@ -267,7 +271,7 @@ def _with_second(rng: np.random.Generator, main: Any, illness: FloatArray, age: 
 
 
 def _some_unrecorded(rng: np.random.Generator, race: Any, visits: dict[str, Any]) -> dict[str, Any]:
-    """Marital status and language are not recorded now and then, more often where race is not either."""
+    """Make some marital status and language values missing, more often where race is unknown too."""
     unknown = race == "Unknown/Unable to Obtain"
     result = {}
     for name, usual, then in (("marital_status", 0.03, 0.25), ("language", 0.005, 0.04)):

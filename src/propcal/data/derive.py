@@ -1,4 +1,4 @@
-"""Attributes from columns: as they are, cut into ranges, or by a condition."""
+"""Computes attributes from columns of data: the values themselves, ranges of numbers, or a condition."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from propcal.data.levels import (
 )
 from propcal.errors import Column, InputError
 
-Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
-RECODE = "An outcome is recoded by (y == 'its label'), a score by astype(float)"
+Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed types
+RECODE = "Recode an outcome with (y == 'its label'), or convert a score with astype(float)"
 COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
 def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) -> list[str]:
-    """The columns that are read as numbers: cut or compared by size, and no levels themselves."""
+    """The columns that must be numeric, because they are cut or compared by size and are not attributes."""
     found: list[str] = []
     for recipe in recipes.values():
         if isinstance(recipe, Ranges):
@@ -44,9 +44,9 @@ def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) ->
 def fitting_values(
     name: str, recipe: Recipe | None, columns: Columns, counted: BoolArray | None, *, seen: str = ""
 ) -> tuple[list[Any], Any]:
-    """As `attribute_values`, of the rows that count; refuses dates, identifiers and measurements.
+    """Like `attribute_values` for the rows in `counted`; refuses dates, identifiers and measurements.
 
-    `seen` says of which rows this is all, for the error.
+    `seen` describes the rows in the error, if they are only some of all rows.
     """
     if recipe is None:
         refuse_dates(name, temporal=_temporal(columns[name]))
@@ -63,13 +63,13 @@ def fitting_values(
 
 
 def refuse_records(column: Any) -> None:
-    """Lists and records are no values of one person."""
+    """Refuse columns of lists or records."""
     if not isinstance(column, np.ndarray) and is_record(column.type):
         raise InputError(RECORDS, argument="sensitive_features")
 
 
 def is_record(kind: Any) -> bool:
-    """Whether an Arrow type holds lists or records, also as a dictionary."""
+    """Whether an Arrow type contains lists or records, including dictionary-encoded ones."""
     return bool(pa.types.is_nested(kind.value_type if pa.types.is_dictionary(kind) else kind))
 
 
@@ -78,7 +78,7 @@ def _temporal(column: Any) -> bool:
 
 
 def _refuse_no_truths(recipe: Where, columns: Columns, title: str) -> None:
-    """A column that stands alone in a condition must hold truth values."""
+    """Refuse a column used by itself as a condition, unless it has only truth values."""
     for test in tests_of(recipe.condition):
         if test.op != "holds":
             continue
@@ -87,12 +87,14 @@ def _refuse_no_truths(recipe: Where, columns: Columns, title: str) -> None:
         if not keys <= {*TRUTHS, None}:
             name = Column(test.column, f"condition {title!r}: column {test.column!r}")
             raise InputError(
-                f"{name} alone must hold truth values", argument=name, next_step="compare it with something"
+                f"{name} is used by itself but does not contain only true and false",
+                argument=name,
+                next_step="Compare it with a value, such as column = 1",
             )
 
 
 def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tuple[list[Any], Any]:
-    """The different values of an attribute, and for each row which it has (-1: missing)."""
+    """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
     if recipe is None:
         refuse_records(columns[name])
         return distinct(columns[name])
@@ -105,9 +107,9 @@ def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tupl
 
 
 def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
-    """A column of any kind of number as float64; missing values become NaN."""
+    """A column of any numeric type as float64; missing values become NaN."""
     if isinstance(column, np.ndarray):
-        raise InputError(f"{name} must hold numbers; it holds values of several kinds", argument=name)
+        raise InputError(f"{name} must contain only numbers; it has values of several types", argument=name)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -118,18 +120,18 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
     elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
         what = "text" if "string" in str(kind) else str(kind)
         raise InputError(
-            f"{name} must hold numbers; all {len(column):,} values are {what}.",
+            f"{name} must be numeric; all {len(column):,} values are {what}.",
             argument=name,
             next_step=hint,
             between=" ",
         )
-    if pa.types.is_decimal(kind):  # by their text: a cast depends on the digits that others of the batch have
+    if pa.types.is_decimal(kind):  # via text, because a direct cast depends on the other values in the batch
         column = column.cast(pa.string())
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
-    """Who meets a condition. A missing value passes no test but "is missing"."""
+    """Which rows meet a condition. A missing value only passes the test "is missing"."""
     if isinstance(condition, ColumnTest):
         return _test(
             condition, columns, Column(condition.column, f"condition {title!r}: column {condition.column!r}")
@@ -159,12 +161,12 @@ def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
         passes = [key is None for key in keys]
     else:
         passes = [key in wanted for key in keys]
-    lookup = np.array([*passes, test.op == "missing"])  # code -1, a missing value, finds the last entry
+    lookup = np.array([*passes, test.op == "missing"])  # code -1 (missing) looks up the last entry
     return np.asarray(lookup[codes])
 
 
 def wanted_keys(test: ColumnTest) -> set[str]:
-    """The levels that pass a test for equality: its values as texts, as numbers, and 1 and 0 as truth values.
+    """The levels that pass a test for equality: its values as text and numbers; 1 and 0 are truth values too.
 
     >>> sorted(wanted_keys(ColumnTest("flag", "in", ("1.0", "02139", "1e3"))))
     ['02139', '1', '1000', '1e3', 'true']

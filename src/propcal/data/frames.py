@@ -1,4 +1,4 @@
-"""Frames, series and arrays in memory -> columns; frames of engines have a folder of their own."""
+"""Reads frames, series and arrays in memory as columns (for frames of DuckDB, Spark or Dask see engines/)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from propcal.data.levels import level_key
 from propcal.errors import InputError
 from propcal.plain_text import plain
 
-MOST_NAMES = 30  # as many columns as an error lists
+MOST_NAMES = 30  # the most columns that an error lists
 
 
 def is_engine_frame(frame: Any) -> bool:
-    """Whether a frame is of an engine that keeps its rows to itself: DuckDB, Spark, Dask, lazy polars."""
+    """Whether a frame belongs to an engine that processes rows itself: DuckDB, Spark, Dask, lazy polars."""
     return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
 
 
 def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
-    """Every wanted column must be there; if one is not, say which comes close."""
+    """Refuse missing columns; the error suggests a similar name."""
     for name in wanted:
         if name not in columns:
             near = get_close_matches(str(name), columns, n=1)
@@ -55,7 +55,7 @@ def numbers(values: Any, name: str) -> FloatArray:
     if values.dtype.kind not in "fiub":
         what = "text" if values.dtype.kind in "UST" else str(values.dtype)
         raise InputError(
-            f"{name} must hold numbers; all {len(values):,} values are {what}",
+            f"{name} must be numeric; all {len(values):,} values are {what}",
             argument=name,
             next_step=RECODE,
         )
@@ -63,7 +63,7 @@ def numbers(values: Any, name: str) -> FloatArray:
 
 
 def _objects(values: Any, name: str) -> Any:
-    """Python numbers in an object array."""
+    """Python numbers from an object array."""
     if values.ndim != 1:
         raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}", argument=name)
     try:
@@ -72,7 +72,7 @@ def _objects(values: Any, name: str) -> Any:
         raise _no_unicode(name) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise InputError(
-            f"{name} must hold numbers; it holds values of several kinds", argument=name
+            f"{name} must contain only numbers; it has values of several types", argument=name
         ) from None
 
 
@@ -107,9 +107,9 @@ def _array(values: Any, name: str) -> Any:
 
 
 def _arrow(series: Any) -> Any:
-    """A narwhals series as a pyarrow array; as Python objects where its values are of mixed kinds."""
+    """A narwhals series as a pyarrow array, or as Python objects if its values have mixed types."""
     native = series.to_native()
-    values = getattr(getattr(native, "dtype", None), "categories", native)  # of pandas: maybe objects
+    values = getattr(getattr(native, "dtype", None), "categories", native)  # pandas categories may be objects
     if str(getattr(values, "dtype", "")) == "object" and not _one_kind(values):
         return _mixed(series.to_numpy())
     try:
@@ -125,7 +125,7 @@ def _arrow(series: Any) -> Any:
 
 
 def _one_kind(values: Any) -> bool:
-    """Whether Python objects are all of one type, apart from missing ones: Arrow would make them so."""
+    """Whether Python objects all have one type, apart from missing ones (Arrow would convert mixed types)."""
     kinds = {*map(type, values)} - {type(None)}
     if len(kinds) > 1 and float in kinds:
         kinds -= {float} if all(v != v for v in values if isinstance(v, float)) else set()
@@ -133,16 +133,16 @@ def _one_kind(values: Any) -> bool:
 
 
 def _no_unicode(name: Any) -> InputError:
-    """Half of a pair of surrogates, as reading with the wrong encoding can leave behind."""
+    """The error for half a surrogate pair, which can result from reading with the wrong encoding."""
     return InputError(
-        f"{plain(name)} holds a text that is no Unicode",
+        f"{plain(name)} contains invalid Unicode",
         argument=str(name),
-        next_step="read it again in its own encoding",
+        next_step="Read the data again with the correct encoding",
     )
 
 
 def _mixed(values: Any) -> Any:
-    """Objects of several kinds, with every kind of missing value as None."""
+    """Objects of several types, with every kind of missing value as None."""
     try:
         "".join(value for value in values if isinstance(value, str)).encode()
     except UnicodeEncodeError:
@@ -153,9 +153,9 @@ def _mixed(values: Any) -> Any:
 
 
 def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = None) -> Columns:
-    """The attributes of each person by name, from a frame, series, mapping or array; None: none.
+    """The attributes of each person by name, from a frame, series, mapping or array; None has none.
 
-    With `wanted`, those columns alone; the columns of an array have no names and are taken by position.
+    With `wanted`, only those columns; the columns of an array have no names and are used by position.
     """
     if sensitive_features is None:
         return {}
@@ -163,9 +163,9 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
         chosen = {str(name): column for name, column in sensitive_features.items()}
         if len(chosen) < len(sensitive_features):
             raise InputError(
-                "sensitive_features has several columns of one name",
+                "sensitive_features has several columns with the same name",
                 argument="sensitive_features",
-                next_step="rename them",
+                next_step="Rename them",
             )
         if wanted is not None:
             require(list(chosen), wanted)
@@ -179,7 +179,7 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
     names = [f"sensitive_feature_{i}" for i in range(len(unnamed))] if wanted is None else wanted
     if len(names) != len(unnamed):
         raise InputError(
-            f"sensitive_features must have {len(names)} columns, {list(names)}; got {len(unnamed)}",
+            f"sensitive_features must have the {len(names)} columns {list(names)}; got {len(unnamed)}",
             argument="sensitive_features",
         )
     return dict(zip(names, unnamed))
@@ -197,7 +197,7 @@ def _array_columns(table: Any) -> list[Any]:
 
 
 def _attribute(values: Any) -> Any:
-    """One attribute as a pyarrow array or as objects of mixed kinds."""
+    """One attribute as a pyarrow array, or as objects of mixed types."""
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if isinstance(values, (list, tuple, np.ndarray)):
@@ -217,21 +217,22 @@ def _attribute(values: Any) -> Any:
 
 
 def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) -> Columns:
-    """The columns of a data frame or a series, or the wanted ones alone; their names must differ."""
+    """The columns of a data frame or series, or only the wanted ones; their names must be distinct."""
     labels = [str(label) for label in getattr(frame, "column_names", getattr(frame, "columns", []))]
     twice = sorted({label for label in labels if labels.count(label) > 1})
     if twice:
-        raise InputError(f"{name} has several columns named {twice}", argument=name, next_step="rename them")
+        raise InputError(f"{name} has several columns named {twice}", argument=name, next_step="Rename them")
     if hasattr(frame, "set_axis") and labels and any(not isinstance(label, str) for label in frame.columns):
-        frame = frame.set_axis(labels, axis=1)  # pandas: columns may be called by numbers, or anything
+        frame = frame.set_axis(labels, axis=1)  # pandas allows numbers and other objects as column names
     try:
         native = nw.from_native(frame, eager_only=True, allow_series=True)
     except TypeError:
         raise InputError(
             f"{name} must be a data frame (pandas, polars, pyarrow), a series, a mapping or an array; "
-            f"got {type(frame).__name__}. Atoms are also made of a DuckDB relation, a Spark or Dask frame, "
-            "and of files: Atoms.from_files",
+            f"got {type(frame).__name__}",
             argument=name,
+            next_step="For a DuckDB relation, a Spark or a Dask frame use Atoms.from_frame, and for files "
+            "Atoms.from_files",
         ) from None
     if isinstance(native, nw.Series):
         only = list(wanted) if wanted is not None and len(wanted) == 1 and not native.name else None
@@ -242,26 +243,26 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
 
 
 def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
-    """The named columns of a feature matrix; numbers count the columns of one without names."""
+    """The named columns of a feature matrix; columns of a matrix without names are given by number."""
     if not (isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "toarray")):
         labels = [str(label) for label in getattr(X, "column_names", getattr(X, "columns", []))]
         by_place = all(isinstance(name, (int, np.integer)) and str(name) not in labels for name in names)
         if by_place and any(not 0 <= name < len(labels) for name in names):
             raise InputError(
-                f"sensitive_features is {list(names)}; X has {len(labels)} columns",
+                f"sensitive_features is {list(names)}, but X has {len(labels)} columns",
                 argument="sensitive_features",
             )
         return frame_columns(X, "X", [labels[name] if by_place else str(name) for name in names])
     matrix: Any = X if hasattr(X, "toarray") else np.asarray(X)
     if not all(isinstance(name, (int, np.integer)) for name in names):
         raise InputError(
-            f"X has no column names, and sensitive_features is {list(names)}",
+            f"sensitive_features is {list(names)}, but X has no column names",
             argument="sensitive_features",
-            next_step="pass X as a data frame",
+            next_step="Pass X as a data frame, or give column numbers",
         )
     if any(not 0 <= name < matrix.shape[1] for name in names):
         raise InputError(
-            f"sensitive_features is {list(names)}; X has {matrix.shape[1]} columns",
+            f"sensitive_features is {list(names)}, but X has {matrix.shape[1]} columns",
             argument="sensitive_features",
         )
     dense = (matrix[:, [i]].toarray()[:, 0] if hasattr(X, "toarray") else matrix[:, i] for i in names)

@@ -1,4 +1,4 @@
-"""Repeat visits: rows of one person share a cluster, a hash of the id that adds up like any attribute."""
+"""Repeat visits: hashes patient IDs into clusters, so that intervals allow for several rows per person."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ CLUSTERS: tuple[Level, ...] = tuple(f"{cluster:03d}" for cluster in range(N_CLUS
 
 
 def cluster_codes(ids: Any) -> Any:
-    """Cluster of each row: a hash of the id, the same everywhere, so that all rows of a person share one.
+    """The cluster of each row: a hash of the patient ID that is the same in every file and on every machine.
 
-    What happens within a person stays within a cluster, and clusters are as good as independent: their
-    spread is what an interval needs. A cluster says next to nothing about an id.
+    All rows of a person are in the same cluster, and clusters are practically independent, so that intervals
+    can be computed from the variation between clusters. A cluster reveals almost nothing about an ID.
     """
     values, codes = distinct(ids)
     hashed = np.array([_cluster(level_key(value)) for value in values], dtype=np.int64)
     absent = int(np.count_nonzero(codes < 0)) + int(np.count_nonzero(hashed[codes[codes >= 0]] < 0))
     if absent:
         raise InputError(
-            Argument("cluster") + f": {absent:,} of {len(codes):,} ids are missing",
-            next_step="give each such row an id of its own",
+            Argument("cluster") + f": the patient ID is missing in {absent:,} of {len(codes):,} rows",
+            next_step="Find out whose rows they are, or give each of them an ID of its own",
         )
     return hashed[codes].astype(np.int32)
 
@@ -39,10 +39,10 @@ def _cluster(key: Level) -> int:
 
 
 def refuse_cluster_name(attributes: Collection[str]) -> None:
-    """No attribute of people may be called as their cluster is."""
+    """Refuse an attribute with the name that is reserved for clusters."""
     if CLUSTER in attributes:
         raise InputError(
-            f"an attribute cannot be called {CLUSTER!r}: propcal uses that name",
+            f"an attribute cannot be named {CLUSTER!r}, because propcal uses that name itself",
             argument=CLUSTER,
-            next_step="rename it",
+            next_step="Rename it",
         )

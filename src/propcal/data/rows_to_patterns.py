@@ -1,4 +1,4 @@
-"""People to be scored: rows -> their patterns, in terms of the levels that a correction knows."""
+"""Checks rows to be scored, and finds their patterns among the levels that a correction knows."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from propcal.errors import InputError
 def scoring_rows(
     score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
 ) -> tuple[FloatArray, Patterns, Any]:
-    """Check rows to be scored; their patterns in terms of the known levels, and each row's pattern.
+    """Check rows to be scored; return scores, patterns in terms of known levels, and each row's pattern.
 
-    No rows at all are fine. Unless `invalid` is "error", scores may be missing or no probabilities.
+    There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1].
     """
     values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
     counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
@@ -33,14 +33,14 @@ def scoring_rows(
 def rows_to_score(
     score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
 ) -> tuple[FloatArray, Patterns, Any]:
-    """As `scoring_rows`, and silent."""
+    """Like `scoring_rows`, but without warnings."""
     check_choice("invalid", invalid, INVALID)
     values = numbers(score, name)
     columns: Columns = {}
     if known.attributes:
         if sensitive_features is None:
             raise InputError(
-                f"pass sensitive_features: this correction reads {list(known.reads)}",
+                f"sensitive_features is needed: this correction reads {list(known.reads)}",
                 argument="sensitive_features",
             )
         columns = attribute_columns(sensitive_features, known.reads)

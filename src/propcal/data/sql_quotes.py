@@ -1,4 +1,4 @@
-"""Texts and names as SQL writes them: in marks that are doubled where they stand inside."""
+"""Quote texts and names for SQL, doubling quotation marks inside them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def doubled(mark: str) -> Callable[[str], str]:
-    """Quote by a mark; a bracket is closed by its other half.
+    """A function that quotes texts with this mark; an opening bracket is closed by its counterpart.
 
     >>> doubled("[")("a]b")
     '[a]]b]'

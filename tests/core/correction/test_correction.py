@@ -216,7 +216,7 @@ def test_columns_are_found_by_name_in_any_order_and_kind(fitted, cohort):
     with pytest.raises(InputError, match="no column 'race'"):
         fitted.predict(cohort.score, sensitive_features=cohort[["gender"]])
     with pytest.raises(
-        InputError, match=r"pass sensitive_features: this correction reads \['race', 'gender'\]"
+        InputError, match=r"sensitive_features is needed: this correction reads \['race', 'gender'\]"
     ):
         fitted.predict(cohort.score)
 

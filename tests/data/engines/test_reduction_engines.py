@@ -100,7 +100,7 @@ BAD = {
     "a negative weight": ("w", [1.0, -1.0, 0.0, 1.0], "1 of 4 values are negative"),
     "weights of 0": ("w", [0.0, 0.0, 0.0, 0.0], "all 4 weights are 0"),
     "a huge weight": ("w", [1e16, 1.0, 1.0, 1.0], "cannot be added up"),
-    "text": ("score", ["a", "b", "c", "d"], "column 'score' must hold numbers; all .*values are text"),
+    "text": ("score", ["a", "b", "c", "d"], "column 'score' must be numeric; all .*values are text"),
     "dates": ("g", pd.date_range("2020", periods=4).tolist(), "'g' holds dates or times"),
     "fractions": ("g", [0.5, 1.0, 2.0, 3.0], "holds 4 different numbers, not all of them whole"),
 }
@@ -132,15 +132,15 @@ def test_all_troubles_of_a_pass_are_told_at_once(engine):
         Atoms.from_frame(frame, score="s", outcome="y", groups="g")
     assert str(error.value) == (
         "column 's' must hold probabilities in [0, 1]; 2 of 8 values are missing (NaN). Drop those rows or "
-        "fill them in; also, in other rows, column 's': 3 values lie outside [0, 1]; column 'y': 1 value is "
-        "missing, 1 lies outside [0, 1]"
+        "fill them in; also, in other rows, column 's': 3 values are outside [0, 1]; column 'y': 1 value is "
+        "missing, 1 is outside [0, 1]"
     )
 
 
 def test_a_hint_with_a_full_stop_is_followed_by_a_new_sentence():
     table = pa.table({"s": [50.0, 99.0, 0.5], "y": [1, 0, 2], "g": ["a", "b", "a"]})
     with pytest.raises(
-        InputError, match=r"Divide by 100\. Also, in other rows, column 'y': 1 value lies out"
+        InputError, match=r"Divide by 100\. Also, in other rows, column 'y': 1 value is outside"
     ):
         Atoms.from_frame(pl.from_arrow(table).lazy(), score="s", outcome="y", groups="g")
 
@@ -180,7 +180,7 @@ def test_an_empty_frame_and_a_missing_column_are_told():
         Atoms.from_frame(frame.filter(pl.col("s") > 1), score="s", outcome="y", groups="g")
     with pytest.raises(InputError, match=r"Atoms.from_files"):
         Atoms.from_frame(frame, score="s", outcome="y", cluster="g")
-    with pytest.raises(InputError, match="alone must hold truth values"):
+    with pytest.raises(InputError, match="is used by itself but does not contain only true and false"):
         Atoms.from_frame(frame, score="s", outcome="y", groups=Groups(columns=[], where={"x": "g"}))
 
 

@@ -105,7 +105,7 @@ def test_names_in_which_engines_see_signs_are_only_names():
             assert_same(
                 Atoms.from_files(name, **roles, groups=group), Atoms.from_frame(frame, **roles, groups=group)
             )
-        with pytest.raises(InputError, match="cannot tell the columns 'Age' and 'age' apart"):
+        with pytest.raises(InputError, match="'Age' and 'age' differ only in case"):
             Atoms.from_files(name, **roles, groups=["Age", "age"])
 
 
@@ -148,8 +148,8 @@ TROUBLE = {
     "nothing matches": ("*.parquet", lambda: None, r"no file matches \*.parquet"),
     "no file": ("a.csv", lambda: None, "there is no file a.csv"),
     "a folder": (".", lambda: None, "is a folder"),
-    "a bucket": ("s3://lake/a.parquet", lambda: None, r"no file of this machine; .*Atoms.from_frame\(duckdb"),
-    "nothing named": ([], lambda: None, "name at least one file"),
+    "a bucket": ("s3://lake/a.parquet", lambda: None, r"is not a local file\. .*Atoms.from_frame\(duckdb"),
+    "nothing named": ([], lambda: None, "at least one file is needed"),
     "twice": (["a.parquet", "./a.parquet"], lambda: parquet("a.parquet"), "named twice"),
     "no Parquet": (
         "*",
@@ -161,17 +161,17 @@ TROUBLE = {
     "mixed": (
         "*",
         lambda: (parquet("a.parquet"), Path("b.csv").write_text("score,y,g\n1,1,a\n")),
-        "b.csv is text",
+        "b.csv is a text file",
     ),
     "other type": (
         "*",
         lambda: (parquet("a.parquet"), parquet("b.parquet", g=[1, 2])),
-        "column 'g' changes its type: it holds text in a.parquet and numbers in b.parquet",
+        "column 'g' has different types: text in a.parquet, numbers in b.parquet",
     ),
     "other columns": (
         "*",
         lambda: (parquet("a.parquet"), pq.write_table(pa.table({"score": [1.0], "y": [1]}), "b.parquet")),
-        "b.parquet has no column 'g', which a.parquet has",
+        "b.parquet has no column 'g', but a.parquet has one",
     ),
     "other names in text": (
         "*",
@@ -240,7 +240,7 @@ def test_what_does_not_fit_together_is_told_by_file_and_column(trouble, tmp_path
 
 def test_atoms_are_no_people(expected):
     expected.save("a.atoms")
-    with pytest.raises(InputError, match=r"a.atoms holds atoms, not people"):
+    with pytest.raises(InputError, match=r"a.atoms is a file of atoms, not of people"):
         Atoms.from_files("a.atoms", **COLUMNS)
 
 
@@ -284,7 +284,7 @@ def test_out_of_memory_fewer_threads_then_a_resolution_that_would_fit(cohort, ex
     limit = [1, 20]
     # 8 patterns in 200 MB: 200e6 / (8 * 100 bytes) is about 2**18
     with pytest.raises(
-        InputError, match=r"do not fit into 0.2 GB.*8 x 2\*\*17 would: resolution=2\*\*-17"
+        InputError, match=r"does not fit into 0.2 GB.* Round the scores with resolution=2\*\*-17"
     ) as error:
         Atoms.from_files("a.parquet", **COLUMNS, threads=2, memory_limit="200MB")
     assert error.value.__cause__ is None
@@ -324,7 +324,7 @@ def test_a_full_temporary_folder_is_not_taken_for_a_lack_of_memory(monkeypatch, 
         main(["atoms", "a.parquet", *roles, "--memory", "12MB", "-o", "a.atoms"])
     told = capsys.readouterr().err
     assert f"the temporary folder {tempfile.gettempdir()} is full" in told
-    assert "Set TMPDIR to a folder on a larger disk, raise --memory, or take a coarser" in told
+    assert "Set TMPDIR to a folder on a larger disk, increase --memory, or use a coarser" in told
     assert "--resolution 2^-16" in told
     assert not Path("a.atoms").exists()
 

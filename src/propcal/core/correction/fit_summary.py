@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.bins import Bins
-from propcal.core.grid import FloatArray, from_grid
+from propcal.core.grid import FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import Collection
 from propcal.numbers import IN_TEXT, plural
 from propcal.plain_text import plain
@@ -107,13 +107,14 @@ class FitSummary:
             "status": status,
             "why": [reason[s] for s in status],
         }
-        return pd.DataFrame(columns).iloc[self._worst_first()].reset_index(drop=True)
+        order = self._worst_first()
+        return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
-    def _worst_first(self) -> Any:
+    def _worst_first(self) -> IntArray:
         """The order of the cells: by status, then by how far each exceeds its tolerance."""
         ranks = (OUTSIDE, WITHIN_NOISE, WITHIN_ALPHA)
         rank = np.array([ranks.index(status) for status in self.status], dtype=np.int64)
-        return np.lexsort((-np.abs(self.gap) / self.cutoff, rank))
+        return np.asarray(np.lexsort((-np.abs(self.gap) / self.cutoff, rank)))
 
     def sentences(self) -> list[str]:
         """The summary in sentences."""

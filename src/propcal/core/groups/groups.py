@@ -244,8 +244,9 @@ class Groups:
         for column, (attribute, levels) in enumerate(zip(patterns.attributes, patterns.levels)):
             if None in levels:
                 count = int(people[patterns.table[:, column] == levels.index(None)].sum())
+                who = "1 person" if count == 1 else f"{count:,} people"
                 raise InputError(
-                    f"attribute {attribute!r} is missing for {count:,} {'person' if count == 1 else 'people'}",
+                    f"attribute {attribute!r} is missing for {who}",
                     argument=attribute,
                     next_step="Find out why, or set "
                     + Argument("missing", "level")

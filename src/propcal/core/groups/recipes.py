@@ -84,7 +84,7 @@ def refuse_no_unicode(name: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise InputError(f"the name {name!r} is not valid Unicode", next_step="Rename it") from None
+        raise InputError(f"the name {name!r} contains invalid Unicode", next_step="Rename it") from None
 
 
 def recipe_from_json(content: Any) -> Recipe:

@@ -1,1 +1,1 @@
-"""Frames of engines (DuckDB, Spark, Dask, lazy polars): reduced and scored where they are."""
+"""Frames of DuckDB, Spark, Dask and lazy polars: reduced to atoms by their own engine."""

@@ -1,9 +1,9 @@
-"""Expressions: what an engine computes for each row, written once in narwhals for all of them.
+"""The expressions that an engine computes for each row, written once in narwhals for all engines.
 
-They are made of what behaves alike everywhere. Engines disagree on NaN (DuckDB, Spark and polars sort it
-above every number, pandas takes it for missing), on rounding of halves, on casts of what is out of range
-and on ``if`` with an unknown condition. So every test asks for missing values first, halves are rounded by
-``floor(x + 0.5)``, and nothing is cast before it is known to be in range.
+They only use operations that behave the same everywhere. Engines disagree on NaN (DuckDB, Spark and polars
+sort it above every number, pandas treats it as missing), on rounding halves, on casts of values out of range
+and on ``if`` with an unknown condition. Therefore every test checks for missing values first, halves are
+rounded by ``floor(x + 0.5)``, and no value is cast before it is known to be in range.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ Expr = Any
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a column holds text."""
+    """Whether a column has a text type."""
     return kind in (nw.String, nw.Categorical, nw.Enum)
 
 
 def refuse_no_number(kind: Any, name: str, hint: str | None = None) -> None:
-    """A column that is compared, cut or added up must hold numbers or truth values."""
+    """Refuse a column that must be numeric (or truth values) but is not."""
     if not (kind.is_numeric() or kind == nw.Boolean):
         what = "text" if is_text(kind) else str(kind)
         raise InputError(
-            f"{name} must hold numbers; all values are {what}.", argument=name, next_step=hint, between=" "
+            f"{name} must be numeric; all values are {what}.", argument=name, next_step=hint, between=" "
         )
 
 
 def number(column: str, kind: Any) -> Expr:
-    """A column as float64; a truth value is 0 or 1."""
+    """A column as float64; truth values become 0 or 1."""
     value = nw.col(column)
-    if kind == nw.Decimal:  # by its text, which every engine reads alike
+    if kind == nw.Decimal:  # via text, which all engines read the same way
         value = value.cast(nw.String)
     return value if kind == nw.Float64 else value.cast(nw.Float64)
 
 
 def absent(value: Expr) -> Expr:
-    """Whether a float64 is missing: null, or NaN."""
+    """Whether a float64 is missing: null or NaN."""
     return value.is_null() | value.is_nan()
 
 
 def either(condition: Expr, then: Expr | float, otherwise: Expr | float) -> Expr:
-    """One value or the other; the condition must be known."""
+    """One value or the other; the condition must not be null."""
     first = nw.lit(then) if isinstance(then, (int, float)) else then
     return (
         nw.when(condition)
@@ -74,7 +74,7 @@ def first_of(cases: Sequence[tuple[Expr, float]], otherwise: float) -> Expr:
 
 
 def key(bits: int, *, weighted: bool) -> Expr:
-    """The score ``s`` on the grid, as float64, if ``s``, ``y`` (and ``w``) are in order; else the trouble."""
+    """The score ``s`` on the grid, as float64, if ``s``, ``y`` (and ``w``) are valid; else the `Trouble`."""
     s, y, w = nw.col("s"), nw.col("y"), nw.col("w")
     troubles = [
         (absent(s), Trouble.SCORE_MISSING),
@@ -102,17 +102,17 @@ def key(bits: int, *, weighted: bool) -> Expr:
 
 
 def inside(value: Expr) -> Expr:
-    """Whether a number is there and from 0 to 1; NaN is not, wherever an engine sorts it."""
+    """Whether a number is present and between 0 and 1; false for NaN in every engine."""
     return ~value.is_null() & (value >= 0) & (value <= 1)
 
 
 def counts(weight: Expr) -> Expr:
-    """Whether a weight is there, above 0 and small enough to be added up."""
+    """Whether a weight is present, above 0 and small enough to be added up."""
     return ~weight.is_null() & (weight > 0) & (weight <= LARGEST_WEIGHT)
 
 
 def outcome_units(unit: int) -> Expr:
-    """The outcome ``y`` in parts of 1 / unit as a whole number; 0 where it is in no order."""
+    """The outcome ``y`` as an integer in units of 1 / unit; 0 if it is invalid."""
     y = nw.col("y")
     units = y if unit == 1 else (y * float(unit) + 0.5).floor()
     return either(inside(y), units, 0.0).cast(nw.Int64)
@@ -125,14 +125,14 @@ def soft() -> Expr:
 
 
 def weight_products(unit: int) -> dict[str, Expr]:
-    """What is added up of a weight ``w``, given the outcome in units, ``outcome``."""
+    """The products with a weight ``w`` that are summed, given the outcome in units, ``outcome``."""
     w = either(counts(nw.col("w")), nw.col("w"), 0.0)
-    y = nw.col("outcome") * (1.0 / unit)  # a power of two: exact
+    y = nw.col("outcome") * (1.0 / unit)  # exact, because unit is a power of two
     return {"w": w, "ww": w * w, "wy": w * y, "wwy": w * w * y, "parts": either(w == w.floor(), 0.0, 1.0)}
 
 
 def range_code(recipe: Ranges, kind: Any) -> Expr:
-    """Which range a number is in, counted from 0; -1 if it is missing."""
+    """The range that a number is in, counted from 0; -1 if it is missing."""
     refuse_no_number(kind, Column(recipe.column, f"cuts: column {recipe.column!r}"))
     value = number(recipe.column, kind)
     present = ~absent(value)
@@ -150,8 +150,8 @@ class Conditions:
     kinds : dict
         The type of each column.
     only_truths : callable
-        Says of a column of text whether nothing but "true" and "false" stands in it: then it may stand
-        alone. The data decide; few conditions ask.
+        Whether a text column contains only "true" and "false", so that it can be a condition by itself. This
+        reads the data, so it is only called when needed.
     """
 
     def __init__(self, kinds: Mapping[str, Any], only_truths: Callable[[str], bool]) -> None:
@@ -159,7 +159,7 @@ class Conditions:
         self.only_truths = only_truths
 
     def expression(self, condition: Condition, title: str) -> Expr:
-        """Whom a condition holds for; never unknown. A missing value passes no test but "is missing"."""
+        """Which rows meet a condition; never null. A missing value only passes the test "is missing"."""
         if isinstance(condition, ColumnTest):
             return self._test(
                 condition, Column(condition.column, f"condition {title!r}: column {condition.column!r}")
@@ -195,7 +195,7 @@ class Conditions:
         return absent(number(column, kind)) if kind.is_float() else nw.col(column).is_null()
 
     def _found(self, test: ColumnTest, kind: Any, name: str) -> Expr:
-        """Whether a value is one of those asked for; for a missing value, anything."""
+        """Whether a value is one of those wanted; undefined for missing values."""
         column = nw.col(test.column)
         wanted = {"true"} if test.op == "holds" else wanted_keys(test)
         if kind == nw.Boolean:
@@ -205,11 +205,15 @@ class Conditions:
             value = number(test.column, kind) if kind == nw.Decimal else column
             return _any([value == one for one in _numbers(kind, wanted)], column)
         if kind == nw.Binary:
-            raise InputError(f"{name} holds bytes", argument=name, next_step="make a column of text from it")
+            raise InputError(
+                f"{name} contains bytes, not text", argument=name, next_step="Convert it to a text column"
+            )
         text = column if kind == nw.String else column.cast(nw.String)
         if test.op == "holds" and not (is_text(kind) and self.only_truths(test.column)):
             raise InputError(
-                f"{name} alone must hold truth values", argument=name, next_step="compare it with something"
+                f"{name} is used by itself but does not contain only true and false",
+                argument=name,
+                next_step="Compare it with a value, such as column = 1",
             )
         spelled = sorted(key for key in wanted if key in TRUTHS or DECIMAL.fullmatch(key))
         plain = sorted(wanted.difference(spelled))
@@ -218,18 +222,18 @@ class Conditions:
 
 
 def _any(parts: Sequence[Expr], column: Expr) -> Expr:
-    """Whether one of some expressions holds; of none, never."""
+    """Whether any of the expressions holds; false if there are none."""
     return _joined(parts, or_) if parts else column.is_null() & ~column.is_null()
 
 
 def _joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr]) -> Expr:
-    """Several expressions as one, joined two by two: engines refuse one that is nested too deeply."""
+    """Join several expressions in pairs, because engines refuse expressions that are nested too deeply."""
     half = len(parts) // 2
     return join(_joined(parts[:half], join), _joined(parts[half:], join)) if half else parts[0]
 
 
 def spellings(keys: Iterable[str]) -> str:
-    """Every way to spell some levels that are truth values or numbers, as a regular expression."""
+    """A regular expression for every spelling of some levels that are truth values or numbers."""
     return f"^ *(?:{'|'.join(map(_spelling, keys))}) *$"
 
 
@@ -241,7 +245,7 @@ def _spelling(key: str) -> str:
 
 
 def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:
-    """Levels asked for that a column of this type of number can hold."""
+    """The wanted levels that a column of this numeric type can contain."""
     endless = {"inf": inf, "-inf": -inf}
     exact = [
         endless[value] if value in endless else int(value) if value.lstrip("-").isdigit() else float(value)
@@ -251,11 +255,11 @@ def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:
     if kind.is_integer():
         whole = [int(value) for value in exact if isfinite(value) and value == int(value)]
         return [value for value in whole if -(1 << 63) <= value < 1 << 63]
-    if kind == nw.Float32:  # 0.1 means the number of that precision
+    if kind == nw.Float32:  # 0.1 means the nearest number of this precision
         return [float(np.float32(value)) for value in exact]
     return [float(value) for value in exact if float(value) == value]
 
 
 def outcome_unit(kind: Any) -> int:
-    """Outcomes that are whole by their type are added up as they are, others in units of the grid."""
+    """The unit of outcomes: 1 for integer and truth-value columns, the unit of the grid for others."""
     return 1 if kind.is_integer() or kind == nw.Boolean else UNIT

@@ -1,13 +1,12 @@
-"""Frames of engines: DuckDB relations, Spark, Dask, lazy polars. The rows stay where they are.
+"""Reduces a DuckDB, Spark, Dask or lazy polars frame to atoms by one aggregation in its own engine.
 
-An engine does one aggregation, over the score on the grid and the attributes, and hands back a table of
-totals (`propcal.data.engines.totals`): as many rows as there are atoms. Levels are the only thing that is
-decided here in Python, on the different values alone.
+The engine groups by the score (on the grid) and the attributes, and returns a table of totals
+(`propcal.data.engines.totals`) with one row per atom. Only the levels are determined in Python, from the
+distinct values; the rows never leave the engine.
 
-There are two ways from a frame to atoms. Frames in memory go through numpy (`propcal.data.rows_to_atoms`):
-they share that way with plain arrays, and a sort of packed numbers is several times faster than a general
-aggregation. Everything else goes this way. Both check the same, say the same and give the same atoms, which
-the tests compare atom by atom on every engine.
+Frames in memory take another path, through numpy (`propcal.data.rows_to_atoms`), which they share with plain
+arrays: sorting packed integers is several times faster than a general aggregation. Both paths make the same
+checks, give the same errors and produce the same atoms; the tests compare them on every engine.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ def atoms_of_engine(frame: Any, columns: NamedColumns) -> Atoms:
 
 
 def totals(frame: Any, named: NamedColumns) -> tuple[Any, Shape]:
-    """Let the engine add up: a table of totals, and what its columns mean."""
+    """Run the aggregation: a table of totals, and a description of its columns."""
     query, unit = totals_query(frame, named)
     return collected(query), Shape(named, unit)
 
 
 def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
-    """The one aggregation as a frame of the engine, not yet run; and the unit of its outcomes."""
+    """The aggregation as a lazy frame of the engine, not yet run, and the unit of its outcomes."""
     check_choice("weight_kind", named.weight_kind, ("auto", "frequency", "survey"))
     bits, attributes, roles, weighted = named.bits, named.attributes, named.roles, named.weight is not None
     lazy = nw.from_native(frame).lazy()
@@ -56,7 +55,7 @@ def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
     unit = ex.outcome_unit(kinds[named.outcome])
     columns = dict(zip(("s", "y", "w"), (ex.number(name, kinds[name]) for name in roles)))
     columns |= _attributes(lazy, kinds, attributes)
-    # in steps: not every engine groups by an expression, or adds one up
+    # in separate steps, because not every engine can group by or sum an expression
     rows = lazy.select(**columns)
     sums = {"outcome": ex.outcome_units(unit)} | ({} if unit == 1 else {"soft": ex.soft()})
     rows = rows.with_columns(key=ex.key(bits, weighted=weighted).cast(nw.Int64), **sums)
@@ -71,7 +70,7 @@ def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
 def _attributes(
     frame: Any, kinds: Mapping[str, Any], attributes: Mapping[str, Recipe | str]
 ) -> dict[str, Any]:
-    """The attributes a0, a1, ... as the engine computes them: as they are, as ranges, or by a condition."""
+    """Expressions for the attributes a0, a1, ...: values of a column, ranges, or conditions."""
     refuse_cluster_name(attributes)
     conditions = ex.Conditions(kinds, lambda column: _only_truths(frame, column))
     found = {}
@@ -87,18 +86,18 @@ def _attributes(
 
 
 def _level(name: str, kind: Any) -> Any:
-    """An attribute as the engine groups by it."""
+    """The expression by which the engine groups an attribute."""
     refuse_dates(name, temporal=kind.is_temporal())
     if kind.is_nested():
         raise InputError(RECORDS, argument="sensitive_features")
     value = nw.col(name)
-    if kind.is_float():  # some engines keep NaN apart from missing, and -0.0 from 0.0; Dask loses its way
+    if kind.is_float():  # some engines separate NaN from missing and -0.0 from 0.0; Dask fails
         return nw.when(~value.is_nan()).then(nw.when(value != 0).then(value).otherwise(nw.lit(0.0)))
     return value if kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Binary) else value.cast(nw.String)
 
 
 def _only_truths(frame: Any, column: str) -> bool:
-    """Whether a column of text holds nothing but "true" and "false", in any spelling."""
+    """Whether a text column contains only "true" and "false", in any spelling."""
     text = nw.col(column).cast(nw.String)
     other = frame.select(text.alias("text")).filter(
         ~nw.col("text").is_null() & ~nw.col("text").str.contains(ex.spellings(TRUTHS))
@@ -107,14 +106,14 @@ def _only_truths(frame: Any, column: str) -> bool:
 
 
 def collected(query: Any) -> Any:
-    """Run a query whose result is small; a pyarrow table."""
+    """Run a query with a small result, and return it as a pyarrow table."""
     with _troubles():
         return query.collect("pyarrow").to_native()
 
 
 @contextmanager
 def _troubles() -> Iterator[None]:
-    """Errors of engines that a user can mend in our words; others stay as they are."""
+    """Replace engine errors that users can fix by clear messages; pass all others on."""
     try:
         yield
     except Exception as error:
@@ -122,13 +121,13 @@ def _troubles() -> Iterator[None]:
         if "duckdb" in type(error).__module__ and "closed" in text.lower():
             raise InputError(
                 "the connection of this DuckDB relation is closed",
-                next_step="keep it open until the atoms are made",
+                next_step="Keep it open until the atoms have been made",
             ) from error
         if "maxResultSize" in text:
             raise InputError(
-                "there are more atoms than Spark hands back (spark.driver.maxResultSize)",
-                next_step="round the scores, "
+                "the table of atoms exceeds Spark's limit for results (spark.driver.maxResultSize)",
+                next_step="Round the scores with "
                 + Argument("resolution", "2**-16")
-                + ", name fewer groups, or raise that setting",
+                + ", use fewer groups, or increase that limit",
             ) from error
         raise

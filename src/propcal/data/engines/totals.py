@@ -1,15 +1,15 @@
-"""Totals: what an engine hands back after its one aggregation, checked and made into atoms.
+"""Checks the table of totals that an engine's aggregation returns, and turns it into atoms.
 
 A table of totals has a row for each key and combination of attribute values, not for each person:
 
-- ``key``: the score on the grid, or a `Trouble` below 0 for rows that cannot be part of an atom;
-- ``rows``, ``outcome`` (sum of the outcomes in parts of 1 / `Shape.unit`), ``soft`` (how many outcomes lay
+- ``key``: the score on the grid, or a negative `Trouble` for rows that cannot be used;
+- ``rows``, ``outcome`` (sum of the outcomes in units of 1 / `Shape.unit`), ``soft`` (the number of outcomes
   strictly between 0 and 1);
-- with weights ``w``, ``ww``, ``wy``, ``wwy`` and ``parts`` (how many weights were not whole);
-- ``a0``, ``a1``, ...: the attributes, as they are, as the number of a range, or as a truth value.
+- with weights ``w``, ``ww``, ``wy``, ``wwy`` and ``parts`` (the number of weights that are not whole);
+- ``a0``, ``a1``, ...: the attributes, as values, as the number of a range, or as a truth value.
 
-Levels, missing values, limits and messages are those of rows in memory: the same functions make them.
-What else was counted in the same pass is told after the message.
+Levels, missing values, limits and messages come from the same functions as for rows in memory. A message also
+lists the other problems that were counted in the same pass.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from propcal.errors import InputError
 
 
 class Trouble(IntEnum):
-    """Keys that are no scores, most urgent first: of a row with several troubles the first one counts."""
+    """Keys of rows that cannot be used; a row with several problems gets the first of them."""
 
     WEIGHT_ZERO = -1
     WEIGHT_MISSING = -2
@@ -51,7 +51,7 @@ class Trouble(IntEnum):
     OUTCOME_OUTSIDE = -14
 
 
-# where the hints of an error change: a score of about this size was seen
+# the hint in an error depends on the scores; each count stands for scores of about this size
 SEEN = {
     Trouble.SCORE_FAR_BELOW: -1.0,
     Trouble.SCORE_BELOW: -0.001,
@@ -63,22 +63,22 @@ SEEN = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What the columns of a table of totals mean."""
+    """How to read the columns of a table of totals."""
 
     columns: NamedColumns
-    unit: int  # outcomes are summed in parts of 1 / unit
+    unit: int  # outcomes are summed in units of 1 / unit
 
     @property
     def weighted(self) -> bool:
-        """Whether people have weights."""
+        """Whether there are weights."""
         return self.columns.weight is not None
 
 
 def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
-    """Check a table of totals (pyarrow) and make atoms of it."""
+    """Check a table of totals (pyarrow) and turn it into atoms."""
     key, rows = _whole(table, "key"), _whole(table, "rows")
     _refuse_troubles(key, rows, shape)
-    if key.min() < 0:  # weights of 0 are all that remains
+    if key.min() < 0:  # only weights of 0 are left
         table = table.filter(key >= 0)
         key, rows = _whole(table, "key"), _whole(table, "rows")
     attributes, bits = shape.columns.attributes, shape.columns.bits
@@ -102,7 +102,7 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
 
 
 def _whole(table: Any, name: str) -> Any:
-    """A column of whole numbers; engines have them in many types."""
+    """A column of integers, which engines return in various types."""
     import pyarrow as pa
 
     return np.asarray(table[name].cast(pa.int64()).to_numpy())
@@ -115,8 +115,8 @@ def _real(table: Any, name: str) -> Any:
 
 
 def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]:
-    """The different values of an attribute, and for each row of the table which it has (-1: missing)."""
-    if isinstance(made, str):  # what a correction reads beside makes no groups: any value will do
+    """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
+    if isinstance(made, str):  # attributes that only a correction reads may have any values
         return (
             distinct(column) if name.startswith(BESIDE) else fitting_values(name, None, {name: column}, None)
         )
@@ -127,7 +127,7 @@ def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]
 
 
 def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
-    """Tell what is wrong as it is told of rows in memory: weights first, then scores, then outcomes."""
+    """Refuse invalid rows as for rows in memory: first weights, then scores, then outcomes."""
     if not len(key):
         name = shape.columns.titles[0]
         raise InputError(f"{name} is empty: there are no rows", argument=name)
@@ -146,7 +146,7 @@ def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
 
 
 def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
-    """Refuse the most urgent trouble, with a hint."""
+    """Refuse the most urgent problem, with a hint."""
     score, outcome, weight = shape.columns.titles
     refuse_weights(
         {
@@ -173,9 +173,9 @@ def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
 
 
 def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
-    """The troubles that were counted beside the first, so that a file is mended once.
+    """The other problems that were counted, so that all of them can be fixed at once.
 
-    A row counts for its most urgent trouble only: these are troubles of other rows than the first.
+    Each row counts only for its most urgent problem, so these concern other rows than the first problem.
     """
     score, outcome, weight = shape.columns.titles
     counted = [
@@ -185,9 +185,9 @@ def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
         (weight, of[Trouble.WEIGHT_TOO_LARGE], "is too large", "are too large"),
         (score, of[Trouble.SCORE_MISSING], "is missing", "are missing"),
         (score, of[Trouble.SCORE_INFINITE], "is infinite", "are infinite"),
-        (score, sum(of[trouble] for trouble in SEEN), "lies outside [0, 1]", "lie outside [0, 1]"),
+        (score, sum(of[trouble] for trouble in SEEN), "is outside [0, 1]", "are outside [0, 1]"),
         (outcome, of[Trouble.OUTCOME_MISSING], "is missing", "are missing"),
-        (outcome, of[Trouble.OUTCOME_OUTSIDE], "lies outside [0, 1]", "lie outside [0, 1]"),
+        (outcome, of[Trouble.OUTCOME_OUTSIDE], "is outside [0, 1]", "are outside [0, 1]"),
     ]
     told: dict[str, list[str]] = {}
     for name, count, one, many in [row for row in counted if row[1]][1:]:
@@ -200,7 +200,7 @@ def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
 
 
 def _sums(table: Any, rows: Any, shape: Shape) -> dict[str, Any]:
-    """The sums of atoms, as in memory."""
+    """The sums of atoms, the same as for rows in memory."""
     hard = int(_whole(table, "soft").sum()) == 0 if "soft" in table.column_names else True
     if not shape.weighted:
         refuse_too_many(float(rows.sum()))

@@ -1,4 +1,4 @@
-"""DuckDB, the engine that files go through: connections within a limit of memory, and what they are doing."""
+"""Opens DuckDB connections with a memory limit and temporary folder, and reports the progress of queries."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from propcal.plain_text import shown
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
-SMALLEST = 64 << 20  # with less DuckDB cannot even begin
-LARGEST = 1 << 60  # DuckDB reads no more; no machine has it
+SMALLEST = 64 << 20  # DuckDB cannot start with less
+LARGEST = 1 << 60  # DuckDB accepts no more, and no machine has it
 
 
 def connect(**config: Any) -> Any:
-    """A database in memory that fetches nothing from anywhere, and prints nothing."""
+    """An in-memory database that downloads nothing and prints nothing."""
     alone = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     engine = duckdb.connect(":memory:", config={**alone, **config})
-    engine.execute("SET enable_progress_bar = false")  # it would go to standard output
+    engine.execute("SET enable_progress_bar = false")  # it would be printed to standard output
     return engine
 
 
 def memory_bytes(limit: str | int | None) -> int | None:
-    """Read a limit of memory such as "4GB".
+    """Read a memory limit such as "4GB".
 
     >>> memory_bytes("1.5 GB"), memory_bytes("512MiB")
     (1500000000, 536870912)
@@ -45,7 +45,9 @@ def memory_bytes(limit: str | int | None) -> int | None:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     unit = found[2].upper() if found else ""
     if isinstance(limit, bool) or found is None or unit not in UNITS:
-        raise InputError(Argument("memory_limit") + f" must be like 4GB or 500MB; got {shown(limit)}")
+        raise InputError(
+            Argument("memory_limit") + f" must be a size such as 4GB or 500MB; got {shown(limit)}"
+        )
     size = float(found[1]) * UNITS[unit]
     if size < SMALLEST:
         raise InputError(
@@ -56,18 +58,18 @@ def memory_bytes(limit: str | int | None) -> int | None:
 
 @contextmanager
 def limited(memory: int | None, threads: int | None) -> Iterator[Any]:
-    """A connection that keeps to a limit of memory and threads.
+    """A connection with a limit on memory and threads.
 
-    What does not fit is put aside in a folder of its own, which is gone afterwards whatever happens.
+    Data that do not fit into memory are written to a temporary folder, which is always removed at the end.
     """
     config: dict[str, Any] = {} if memory is None else {"memory_limit": f"{memory}B"}
     if threads is not None:
         config["threads"] = threads
-    # its name is known before it is made, so that no signal can come in between and leave it behind
+    # the name is chosen before the folder is made, so that a signal in between cannot leave it behind
     aside = Path(tempfile.gettempdir()) / f"propcal-{uuid4().hex}"
     try:
         aside.mkdir(mode=0o700)
-        # rows may come in any order: atoms are sorted afterwards
+        # the order of rows does not matter, because atoms are sorted afterwards
         engine = connect(temp_directory=str(aside), preserve_insertion_order=False, **config)
         try:
             yield engine
@@ -78,14 +80,14 @@ def limited(memory: int | None, threads: int | None) -> Iterator[Any]:
 
 
 def setting(engine: Any, name: str) -> Any:
-    """What a connection keeps to, such as "threads" or "memory_limit"."""
+    """A setting of a connection, such as "threads" or "memory_limit"."""
     return engine.sql(f"SELECT current_setting({quoted(name)})").fetchall()[0][0]
 
 
 def fewer_threads(engine: Any, run: Callable[[], T]) -> T:
-    """Run a query; if memory does not suffice, again with half the threads, and so on down to one.
+    """Run a query; if memory is short, try again with half the threads, down to one.
 
-    Each thread fills a table of its own, so that fewer need less.
+    Each thread fills its own table, so that fewer threads need less memory.
     """
     while True:
         threads = int(setting(engine, "threads"))
@@ -98,26 +100,26 @@ def fewer_threads(engine: Any, run: Callable[[], T]) -> T:
 
 
 def disk_full(error: Exception) -> bool:
-    """Whether it is the disk that does not suffice; DuckDB calls that out of memory as well."""
+    """Whether the disk is full, which DuckDB also reports as out of memory."""
     text = str(error).lower()
     return "no space left" in text or "max_temp_directory_size" in text or "failed to offload" in text
 
 
 def no_room() -> InputError:
-    """What to do about a disk that is full."""
+    """The error for a full disk."""
     return InputError(
-        f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for what does not fit "
-        "into memory",
-        next_step="Set TMPDIR to a folder on a larger disk, raise "
+        f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for data that do not "
+        "fit into memory",
+        next_step="Set TMPDIR to a folder on a larger disk, increase "
         + Argument("memory_limit")
-        + ", or take a coarser resolution, such as "
+        + ", or use a coarser resolution, such as "
         + Argument("resolution", "2**-16"),
     )
 
 
 @contextmanager
 def watched(engine: Any, advance: Callable[[float], None] | None) -> Iterator[None]:
-    """Call `advance` with the percentage done, several times a second, while queries run."""
+    """Call `advance` with the percentage completed, several times a second, while queries run."""
     if advance is None:
         yield
         return
@@ -135,4 +137,4 @@ def watched(engine: Any, advance: Callable[[float], None] | None) -> Iterator[No
     finally:
         done.set()
         watcher.join()
-    advance(100.0)  # a query may be over before the first look
+    advance(100.0)  # a query may end before the first check

@@ -1,4 +1,4 @@
-"""Several files of people: found by their names, opened, and of one kind."""
+"""Finds files by path or pattern, opens them, and checks that they have the same columns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Files = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 def find_files(files: Files) -> list[Path]:
-    """The files that paths and patterns such as ``visits/*.parquet`` name, each once."""
+    """The files that match paths and patterns such as ``visits/*.parquet``, without duplicates."""
     patterns = [files] if isinstance(files, (str, PathLike)) else list(files)
     if not patterns:
-        raise InputError("files: name at least one file", argument="files")
+        raise InputError("files: at least one file is needed", argument="files")
     found: list[Path] = []
     for pattern in (fspath(pattern) for pattern in patterns):
         if not glob.has_magic(pattern) or Path(pattern).exists():
@@ -32,24 +32,22 @@ def find_files(files: Files) -> list[Path]:
     for path in found:
         if "://" in fspath(path) or ":/" in fspath(path)[1:]:
             raise InputError(
-                f"{path} is no file of this machine",
+                f"{path} is not a local file",
                 argument="files",
-                next_step="read it with DuckDB and pass the relation: Atoms.from_frame(duckdb.sql(...), ...)",
+                next_step="Read it with DuckDB and pass the relation: Atoms.from_frame(duckdb.sql(...), ...)",
             )
         if seen.setdefault(path.resolve(), path) is not path:
-            raise InputError(
-                f"{path} is named twice; each of its people would be there twice", argument="files"
-            )
+            raise InputError(f"{path} is named twice, so its people would be counted twice", argument="files")
     return found
 
 
 def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: str) -> list[PeopleFile]:
-    """Open files of people; atoms are refused with some advice."""
+    """Open files with one row per person; files of atoms are refused with this advice."""
     sources = []
     for path in paths:
         people = open_file(path, missing=missing)
         if isinstance(people, Atoms):
-            raise InputError(f"{path} holds atoms, not people", next_step=advice)
+            raise InputError(f"{path} is a file of atoms, not of people", next_step=advice)
         sources.append(people)
     return sources
 
@@ -57,7 +55,7 @@ def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: s
 def check_same_columns(
     sources: Sequence[PeopleFile], *, as_text: bool, only: Sequence[str] | None = None
 ) -> None:
-    """Refuse files whose columns are not those of the first one: all of them in order, or those in `only`."""
+    """Refuse files whose columns differ from the first file's (all of them in order, or those in `only`)."""
     if len(sources) < 2:
         return
     first = sources[0]
@@ -67,15 +65,15 @@ def check_same_columns(
         found = {field.name: field.type for field in other.schema(as_text=as_text)}
         for name, kind in types.items():
             if name not in found:
-                raise InputError(f"{other.path} has no column {name!r}, which {first.path} has")
+                raise InputError(f"{other.path} has no column {name!r}, but {first.path} has one")
             if found[name] != kind:
                 raise InputError(
-                    f"column {name!r} is {found[name]} in {other.path} and {kind} in {first.path}",
+                    f"column {name!r} is {found[name]} in {other.path} but {kind} in {first.path}",
                     argument=name,
-                    next_step="write all files with the same types",
+                    next_step="Write all files with the same types",
                 )
         if only is None and other.names != first.names:
             more = [name for name in other.names if name not in types]
             if more:
-                raise InputError(f"{other.path} has a column {more[0]!r}, which {first.path} has not")
-            raise InputError(f"{other.path} has its columns in another order than {first.path}")
+                raise InputError(f"{other.path} has a column {more[0]!r}, but {first.path} does not")
+            raise InputError(f"{other.path} has its columns in a different order from {first.path}")

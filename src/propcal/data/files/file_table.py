@@ -1,9 +1,9 @@
-"""Many files, Parquet or text: together one table of DuckDB, in which only totals leave the files.
+"""Combines many Parquet or text files into one DuckDB table, from which only totals are read.
 
-Parquet keeps its types; files may order their columns differently and write numbers in other widths, but a
-column must be of one kind in all. Text is typed by all values of all files: one ``02139`` makes a column of
-codes everywhere. Columns are addressed by their place, so that DuckDB, which does not tell ``Age`` from
-``age``, cannot mix them up.
+Parquet files keep their types. They may have their columns in a different order and use numeric types of
+other widths, but a column must have the same kind of values in all files. The type of a text column is
+determined from all values in all files: a single ``02139`` makes it a column of codes everywhere. Columns are
+addressed by position, because DuckDB does not distinguish ``Age`` from ``age``.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from propcal.errors import FileFormatError, InputError
 
 
 class Source(Protocol):
-    """Files that are one table."""
+    """Several files that form one table."""
 
     paths: list[Path]
     names: list[str]
 
     def query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
-        """The wanted columns, called w0, w1, ..., as SQL; those named in `numeric` must hold numbers."""
+        """SQL for the wanted columns, named w0, w1, ...; those in `numeric` must be numeric."""
 
     def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
-        """What went wrong while the files were read, without a word of what stands in them."""
+        """Why the files could not be read, without showing any of their content."""
 
 
 def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = ()) -> Source:
-    """Recognise files by their content: all Parquet, or all text."""
-    opened = open_people(paths, missing=missing, advice="load it, or add it up with propcal merge")
+    """Open files, which must be either all Parquet or all text; the content decides."""
+    opened = open_people(paths, missing=missing, advice="Load it, or merge it with propcal merge")
     first = opened[0]
     for file in opened[1:]:
         if type(file) is not type(first):
             kinds = ["Parquet" if isinstance(f, ParquetFile) else "text" for f in (first, file)]
             raise InputError(
-                f"{paths[0]} is {kinds[0]} and {file.path} is {kinds[1]}", next_step="name files of one kind"
+                f"{paths[0]} is a {kinds[0]} file, but {file.path} is a {kinds[1]} file",
+                next_step="Use files of the same format",
             )
     if isinstance(first, ParquetFile):
         return ParquetFiles([file for file in opened if isinstance(file, ParquetFile)])
@@ -53,7 +54,7 @@ def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = (
 
 
 class ParquetFiles:
-    """Parquet files of people."""
+    """Parquet files with one row per person."""
 
     def __init__(self, files: Sequence[ParquetFile]) -> None:
         self.paths = [file.path for file in files]
@@ -61,7 +62,7 @@ class ParquetFiles:
         self.names = list(self.schemas[0].names)
 
     def query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:  # noqa: ARG002
-        """The wanted columns as SQL: files of the same columns and types are read together."""
+        """SQL for the wanted columns; files with the same columns and types are read together."""
         alike: dict[tuple[Any, ...], list[Path]] = {}
         for path, schema in zip(self.paths, self.schemas):
             _check_names(self.paths[0], path, schema.names, wanted)
@@ -86,14 +87,13 @@ class ParquetFiles:
                     break
                 if "nothing" not in kinds and kinds[0] != kinds[1]:
                     raise InputError(
-                        f"column {name!r} changes its type: it holds {kinds[0]} in {other} and {kinds[1]} in "
-                        f"{path}",
+                        f"column {name!r} has different types: {kinds[0]} in {other}, {kinds[1]} in {path}",
                         argument=name,
-                        next_step="write both alike",
+                        next_step="Write both files with the same type",
                     )
 
     def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
-        """Find the damaged file by reading each to its end."""
+        """Find the damaged file by reading each one to its end."""
         for path in self.paths:
             try:
                 for _ in ParquetFile(path).batches(list(wanted)):
@@ -103,7 +103,7 @@ class ParquetFiles:
         return FileFormatError(
             f"DuckDB could not read {self.paths[0]}{' or another file' * (len(self.paths) > 1)} "
             f"({type(error).__name__})",
-            next_step="write it again, with another program if need be",
+            next_step="Write the file again, if necessary with another program",
         )
 
 
@@ -111,21 +111,23 @@ def _refuse_records(path: Path, schema: Any, wanted: Sequence[str]) -> None:
     for name in wanted:
         if is_record(schema.field(name).type):
             raise InputError(
-                f"column {name!r} of {path} holds lists or records; it must hold one value for each person",
+                f"column {name!r} of {path} contains lists or records; it must have one value per person",
                 argument=name,
             )
 
 
 def _check_names(first: Path, path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
-    """Every wanted column must be there; of further files say which of them has it not."""
+    """Refuse missing columns; the error names the file if it is not the first."""
     lacking = [name for name in wanted if name not in names]
     if lacking and path != first:
-        raise InputError(f"{path} has no column {lacking[0]!r}, which {first} has; files must have the same")
+        raise InputError(
+            f"{path} has no column {lacking[0]!r}, but {first} has one; all files must have the same columns"
+        )
     check_names(path, names, wanted)
 
 
 def kind_of(arrow_type: Any) -> str:
-    """What a column holds, as far as files must agree on it."""
+    """The kind of values in a column, on which all files must agree."""
     kind = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
     if pa.types.is_null(kind):
         return "nothing"
@@ -139,7 +141,7 @@ def kind_of(arrow_type: Any) -> str:
 
 
 class TextFiles(TextFile):
-    """Text files of people, typed by what stands in all of them."""
+    """Text files with one row per person; column types are determined from all files."""
 
     def __init__(self, files: Sequence[TextFile], engine: Any) -> None:
         self.files = list(files)
@@ -151,7 +153,7 @@ class TextFiles(TextFile):
         self._wanted: list[str] = []
 
     def query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
-        """The wanted columns as SQL."""
+        """SQL for the wanted columns."""
         for file in self.files:
             _check_names(self.path, file.path, file.names, wanted)
             file.refuse_truncated()
@@ -159,7 +161,7 @@ class TextFiles(TextFile):
         return self.typed_query(wanted, numeric=numeric)
 
     def source(self, *, null: bool) -> str:
-        """All files as DuckDB reads them, the wanted columns alone."""
+        """SQL that reads the wanted columns of all files."""
         parts = []
         for file in self.files:
             places = [f"c{file.names.index(name)} AS w{i}" for i, name in enumerate(self._wanted)]
@@ -168,11 +170,11 @@ class TextFiles(TextFile):
         return f"({' UNION ALL '.join(parts)}) AS t({columns})"
 
     def count(self) -> int:
-        """Rows are counted with everything else."""
+        """Unknown: rows are counted by the query itself."""
         return -1
 
     def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:  # noqa: ARG002
-        """Find the damaged file by reading each to its end."""
+        """Find the damaged file by reading each one to its end."""
         for file in self.files:
             try:
                 file.count()
@@ -192,18 +194,17 @@ class TextFiles(TextFile):
 
 
 def relation(engine: Any, source: Source, wanted: Sequence[str], *, numeric: Sequence[str]) -> Any:
-    """The wanted columns of the files as a relation of DuckDB."""
+    """The wanted columns of the files as a DuckDB relation."""
     alike: dict[str, str] = {}
     for name in wanted:
         if not name:
-            raise InputError("a column without a name cannot be used", next_step="name it", between=": ")
+            raise InputError("a column without a name cannot be used", next_step="Give it a name")
         other = alike.setdefault(name.casefold(), name)
         if other != name:
             raise InputError(
-                f"DuckDB cannot tell the columns {other!r} and {name!r} apart",
+                f"the columns {other!r} and {name!r} differ only in case, which DuckDB ignores",
                 argument=name,
-                next_step="rename one",
-                between=": ",
+                next_step="Rename one of them",
             )
     columns = ", ".join(f"w{k} AS {named(name)}" for k, name in enumerate(wanted))
     return engine.sql(f"SELECT {columns} FROM ({source.query(wanted, numeric=numeric)})")

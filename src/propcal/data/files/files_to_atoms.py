@@ -1,4 +1,4 @@
-"""Atoms from files of any size: through DuckDB, in one aggregation, within a limit of memory."""
+"""Reduces files of any size to atoms by one DuckDB aggregation, within a memory limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from propcal.interrupts import check as check_stop
 
 FIRST_ROWS = 20_000
 BATCH_ROWS = 1 << 20
-ATOM_BYTES = 100  # what DuckDB needs for a total while it adds up and puts the rest aside; measured: 80
+ATOM_BYTES = 100  # memory that DuckDB needs per atom while it aggregates and spills to disk (measured: 80)
 
 
 def atoms_from_files(
@@ -45,7 +45,7 @@ def atoms_from_files(
     progress: Callable[[float], None] | None = None,
     correction: Any = None,
 ) -> Atoms:
-    """Reduce the named columns of files to atoms, with what a correction reads beside the groups."""
+    """Reduce the named columns of files to atoms, including attributes that only a correction reads."""
     bits, memory = columns.bits, memory_bytes(memory_limit)
     if correction is not None:
         columns = replace(columns, beside=correction.beside(columns.attributes))
@@ -64,24 +64,24 @@ def atoms_from_files(
             if columns.cluster is None:
                 found, shape = fewer_threads(engine, lambda: totals(rows, columns))
             else:
-                whole = coarsest()  # what is wrong with the rows is told of all of them
+                whole = coarsest()  # so that errors count the problems in all rows
                 if columns.weight is not None:
                     columns = replace(columns, weight_kind="frequency" if whole.frequencies else "survey")
                 return _with_clusters(rows, columns)
         except duckdb.OutOfMemoryException as error:
             if disk_full(error):
                 raise no_room() from None
-            found = None  # told below, without the trace of the engine
+            found = None  # the error is raised below, without the engine's traceback
         except duckdb.Error as error:
             raise _trouble(error, source, columns.wanted) from None
         if found is None:
             raise _would_fit(engine, lambda: len(coarsest().patterns), bits)
-    # only now, when DuckDB has given its memory back: with that the peak is a third lower
+    # after DuckDB has freed its memory, which lowers the peak by a third
     return atoms_of_totals(found, shape)
 
 
 def _relation(engine: Any, source: Source, columns: NamedColumns) -> Any:
-    """The wanted columns as a relation; those that are compared or added up must hold numbers."""
+    """The wanted columns as a relation; those that are compared or summed must be numeric."""
     attributes = columns.attributes
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
     made_numbers = [name for name in numeric_columns(recipes, [*attributes]) if name not in _plain(columns)]
@@ -94,7 +94,7 @@ def _plain(columns: NamedColumns) -> list[str]:
 
 
 def _refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
-    """Identifiers and measurements show in the first rows: refuse them before a table of all is made."""
+    """Refuse identifiers and measurements by the first rows, before all rows are aggregated."""
     own = [name for name in columns.words.attributes([]) if name in _plain(columns)]
     if not own:
         return
@@ -104,10 +104,9 @@ def _refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
 
 
 def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
-    """In batches: ids are hashed by Python, and the atoms of batches add up.
+    """Atoms in batches, because the patient IDs are hashed in Python; the atoms of batches are then added.
 
-    Atoms of equal size are added first, so that each is added up a few times and not as often as there
-    are batches.
+    Atoms of similar size are added first, so that each atom is added only a few times, not once per batch.
     """
     sums: list[Atoms] = []
     for batch in rows.to_arrow_reader(BATCH_ROWS):
@@ -129,22 +128,22 @@ def _trouble(error: Exception, source: Source, columns: Sequence[str]) -> Except
 
 
 def _would_fit(engine: Any, patterns: Callable[[], int], bits: int) -> InputError:
-    """Which resolution the memory would do for."""
+    """The error if memory is not enough, with a resolution for which it would be."""
     memory = memory_bytes(setting(engine, "memory_limit")) or 0
-    told = f"the totals do not fit into {memory / 1e9:.2g} GB of memory"
-    more = "raise " + Argument("memory_limit")
+    told = f"the table of atoms does not fit into {memory / 1e9:.2g} GB of memory"
+    more = "increase " + Argument("memory_limit")
     try:
         n_patterns = patterns()
     except duckdb.Error:
-        return InputError(told, next_step="name fewer groups, or " + more)
+        return InputError(told, next_step="Use fewer groups, or " + more)
     fits = int(np.clip(log2(max(memory / (ATOM_BYTES * n_patterns), 1.0)), 0, bits - 1))
     if fits < 4:
         many = f"{told}: there are {n_patterns:,} combinations of groups"
-        return InputError(many, next_step="name fewer, or " + more)
+        return InputError(many, next_step="Use fewer groups, or " + more)
     return InputError(
         f"{told}, even with one thread",
-        next_step=f"About {n_patterns:,} x 2**{fits} would: "
+        next_step="Round the scores with "
         + Argument("resolution", f"2**-{fits}")
-        + " rounds scores to that, and the audit says how little it can change; or "
+        + " (the audit reports how little this can change the results), or "
         + more,
     )

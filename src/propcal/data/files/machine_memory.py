@@ -1,4 +1,4 @@
-"""The memory of this machine, or as much of it as a container or a limit of the process leaves."""
+"""The memory of this machine, or the limit set by a container or for the process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-UNKNOWN = 8 << 30  # taken where the system does not tell
+UNKNOWN = 8 << 30  # assumed if the system does not report it
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def machine_memory() -> int:
-    """Bytes of memory that there are, used or not."""
+    """The total memory in bytes, used or not."""
     found = [UNKNOWN]
     with suppress(AttributeError, OSError, ValueError):  # Windows has no sysconf
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]

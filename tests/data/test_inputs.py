@@ -100,6 +100,14 @@ def put(values, what, places=3):
             lambda d: {"g": pd.DataFrame({"when": pd.date_range("2020", periods=200)})},
             r"'when' holds dates or times",
         ),
+        (
+            lambda d: {"g": pd.DataFrame({"stay": pd.Categorical(pd.to_timedelta(np.arange(200) % 3, "D"))})},
+            r"'stay' holds dates or times",
+        ),
+        (
+            lambda d: {"score": pd.to_timedelta(np.arange(200) % 2, "D").to_numpy()},
+            r"score must be numeric; all 200 values are dates or times",
+        ),
         (lambda d: {"g": np.zeros((200, 2, 2))}, r"one or two dimensions; it has 3"),
         (lambda d: {"g": 5}, r"sensitive_features must be a data frame"),
     ],

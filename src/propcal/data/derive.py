@@ -14,6 +14,7 @@ from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
 from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.data.levels import (
+    DATES,
     MAX_NUMERIC_LEVELS,
     RECORDS,
     TRUTHS,
@@ -69,12 +70,17 @@ def refuse_records(column: Any) -> None:
 
 
 def is_record(kind: Any) -> bool:
-    """Whether an Arrow type contains lists or records, including dictionary-encoded ones."""
-    return bool(pa.types.is_nested(kind.value_type if pa.types.is_dictionary(kind) else kind))
+    """Whether an Arrow type holds lists or records, also as a dictionary."""
+    return bool(pa.types.is_nested(_held(kind)))
+
+
+def _held(kind: Any) -> Any:
+    """The type of the values, also of a dictionary's."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _temporal(column: Any) -> bool:
-    return not isinstance(column, np.ndarray) and bool(pa.types.is_temporal(column.type))
+    return not isinstance(column, np.ndarray) and bool(pa.types.is_temporal(_held(column.type)))
 
 
 def _refuse_no_truths(recipe: Where, columns: Columns, title: str) -> None:
@@ -118,7 +124,7 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        what = "text" if "string" in str(kind) else str(kind)
+        what = "text" if "string" in str(kind) else DATES if pa.types.is_temporal(kind) else str(kind)
         raise InputError(
             f"{name} must be numeric; all {len(column):,} values are {what}.",
             argument=name,

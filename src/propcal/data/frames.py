@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from propcal.core.grid import FloatArray
 from propcal.data.derive import RECODE, Columns, floats
-from propcal.data.levels import level_key
+from propcal.data.levels import DATES, level_key
 from propcal.errors import InputError
 from propcal.plain_text import plain
 
@@ -53,7 +53,8 @@ def numbers(values: Any, name: str) -> FloatArray:
     if values.ndim != 1:
         raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}", argument=name)
     if values.dtype.kind not in "fiub":
-        what = "text" if values.dtype.kind in "UST" else str(values.dtype)
+        kind = values.dtype.kind
+        what = "text" if kind in "UST" else DATES if kind in "mM" else str(values.dtype)
         raise InputError(
             f"{name} must be numeric; all {len(values):,} values are {what}",
             argument=name,

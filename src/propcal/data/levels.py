@@ -23,6 +23,7 @@ import pyarrow as pa
 from propcal.core.patterns import Level, sort_levels
 from propcal.errors import Argument, InputError
 
+DATES = "dates or times"
 RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
 TRUTHS = ("true", "false")
 DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
@@ -144,7 +145,7 @@ def refuse_dates(name: str, *, temporal: bool) -> None:
     """Dates and times are no groups."""
     if temporal:
         raise InputError(
-            f"attribute {name!r} holds dates or times",
+            f"attribute {name!r} holds {DATES}",
             argument=name,
             next_step="make a column of periods from it, such as the year",
         )

@@ -22,7 +22,7 @@ from propcal.core.groups.recipes import Ranges
 from propcal.data.checks import LARGEST_WEIGHT
 from propcal.data.derive import wanted_keys
 from propcal.data.engines.totals import Trouble
-from propcal.data.levels import DECIMAL, TRUTHS, refuse_dates
+from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates
 from propcal.errors import Column, InputError
 
 Expr = Any
@@ -36,7 +36,7 @@ def is_text(kind: Any) -> bool:
 def refuse_no_number(kind: Any, name: str, hint: str | None = None) -> None:
     """Refuse a column that must be numeric (or truth values) but is not."""
     if not (kind.is_numeric() or kind == nw.Boolean):
-        what = "text" if is_text(kind) else str(kind)
+        what = "text" if is_text(kind) else DATES if kind.is_temporal() else str(kind)
         raise InputError(
             f"{name} must be numeric; all values are {what}.", argument=name, next_step=hint, between=" "
         )

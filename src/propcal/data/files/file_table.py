@@ -71,11 +71,12 @@ class ParquetFiles:
             key = tuple(schema.names), tuple(str(schema.field(name).type) for name in wanted)
             alike.setdefault(key, []).append(path)
         parts = []
-        for (names, _), paths in alike.items():
+        for (names, types), paths in alike.items():
             listed = ", ".join(quoted(glob.escape(str(path))) for path in paths)
             places = ", ".join(f"c{i}" for i in range(len(names)))
-            chosen = ", ".join(f"c{names.index(name)} AS w{k}" for k, name in enumerate(wanted))
-            source = f"read_parquet([{listed}], hive_partitioning=false) AS t({places})"
+            read = [_read(f"c{names.index(name)}", kind) for name, kind in zip(wanted, types)]
+            chosen = ", ".join(f"{column} AS w{k}" for k, column in enumerate(read))
+            source = f"read_parquet([{listed}], hive_partitioning=false, can_have_nan=true) AS t({places})"
             parts.append(f"SELECT {chosen or '1'} FROM {source}")
         return " UNION ALL ".join(parts)
 
@@ -105,6 +106,14 @@ class ParquetFiles:
             f"({type(error).__name__})",
             next_step="Write the file again, if necessary with another program",
         )
+
+
+def _read(place: str, kind: str) -> str:
+    """A column as it is, but a duration as an interval: DuckDB would take it for a whole number.
+
+    The unit does not matter, for an interval is neither a group nor a number; it may only be missing.
+    """
+    return f"to_microseconds({place})" if "duration[" in kind else place
 
 
 def _refuse_records(path: Path, schema: Any, wanted: Sequence[str]) -> None:

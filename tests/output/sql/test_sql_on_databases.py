@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from databases import DuckDb, Postgres, Spark, Sqlite
@@ -114,6 +115,42 @@ def test_a_score_that_is_no_probability_gives_null_and_never_a_risk(db):
         wanted = plain.apply(np.array(raw[len(bad) :]), rest, unseen=unseen)
         assert found[: len(bad)] == [None] * len(bad)
         assert bits(found[len(bad) :]) == bits(wanted)
+
+
+class DuckDbOnParquet(DuckDb):
+    """Tables that are views of a Parquet file, whose statistics leave out NaN."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = folder
+
+    def load(self, table, rows):
+        pq.write_table(rows, self.folder / f"{table}.parquet")
+        self.connection.from_parquet(f"{self.folder}/{table}.parquet").create_view(table)
+
+    def drop(self, table):
+        kind = "VIEW" if table == "people" else "TABLE"
+        self.connection.execute(f'DROP {kind} IF EXISTS "{table}"')
+
+
+@pytest.mark.parametrize("form", ["lookup", "case"])
+def test_nan_in_parquet_is_missing_as_it_is_elsewhere(tmp_path, form):
+    groups = Groups(columns=["ward"], cuts={"age": [30]}, where={"old": "age >= 50"})
+    correction = fitted(groups, PMCBoost.paper, alpha=0.1)
+    table = pa.table(
+        {
+            "id": list(range(12)),
+            "risk": [0.2, float("nan"), 0.4, 0.6] * 3,
+            "age": [float("nan")] * 6 + [20.0, 40.0, 60.0] * 2,
+            "ward": [1.0, float("nan"), 2.0, float("nan")] * 3,
+        }
+    )
+    export = correction.to_sql("duckdb", score="risk", form=form)
+    _, found = score_in(DuckDbOnParquet(tmp_path), export, table)
+    good = [i for i in range(12) if i % 4 != 1]
+    assert [found[i] for i in range(12) if i % 4 == 1] == [None] * 3
+    rows = table.take(good)
+    assert bits(found[i] for i in good) == bits(correction.apply(rows["risk"], rows))
 
 
 def test_a_level_is_found_in_a_column_of_any_kind(db):

@@ -27,6 +27,7 @@ from propcal.data.frames import require
 from propcal.data.levels import RECORDS, TRUTHS, refuse_dates
 from propcal.data.named_columns import NamedColumns
 from propcal.data.repeat_visits import refuse_cluster_name
+from propcal.data.sql_quotes import named as named_in_sql
 from propcal.errors import Argument, InputError
 
 
@@ -48,6 +49,7 @@ def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
     lazy = nw.from_native(frame).lazy()
     with _troubles():
         kinds = dict(lazy.collect_schema())
+        lazy = _seeing_nan(lazy, kinds)
     read = [[made] if isinstance(made, str) else made.columns for made in attributes.values()]
     require(list(kinds), [*roles, *(name for names in read for name in names)])
     for name, title in zip(roles, named.titles):
@@ -65,6 +67,19 @@ def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
     query = rows.select(*keys, *added).group_by(*keys)
     totals = query.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in added))
     return totals.with_columns(*(nw.col(name).cast(nw.Int64) for name in ("rows", "outcome"))), unit
+
+
+def _seeing_nan(frame: Any, kinds: Mapping[str, Any]) -> Any:
+    """A frame in which NaN is found.
+
+    The statistics of Parquet leave NaN out, and DuckDB infers from them that there is none. Of what TRY
+    gives it infers nothing.
+    """
+    real = [named_in_sql(name) for name, kind in kinds.items() if kind.is_float()]
+    if not real or not frame.implementation.is_duckdb():
+        return frame
+    tried = ", ".join(f"TRY({name}) AS {name}" for name in real)
+    return nw.from_native(frame.to_native().project(f"* REPLACE ({tried})"))
 
 
 def _attributes(

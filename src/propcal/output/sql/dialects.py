@@ -132,6 +132,8 @@ DIALECTS = {
         quoted,
         named,
         divide="{n} // {d}",
+        # TRY: of a column of Parquet, DuckDB infers from statistics without NaN that there is none
+        number="CAST(TRY({c}) AS DOUBLE)",
         exact_text='({x}) COLLATE "binary"',
         is_fraction=f"({_FLOATS})",
     ),

@@ -9,8 +9,8 @@ would not be surprising make the interval.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import beta
 
+from propcal.auditing.distributions import beta_quantile
 from propcal.core.grid import FloatArray
 
 CONFIDENCE = 0.95
@@ -54,8 +54,8 @@ def exact_interval(rate: FloatArray, n: FloatArray, error: float) -> tuple[Float
     positives = rate * n
     negatives = n - positives
     with np.errstate(invalid="ignore"):
-        low = beta.ppf(error / 2, positives, negatives + 1)
-        high = beta.ppf(1 - error / 2, positives + 1, negatives)
+        low = beta_quantile(error / 2, positives, negatives + 1)
+        high = beta_quantile(1 - error / 2, positives + 1, negatives)
     low, high = np.where(positives <= 0, 0.0, low), np.where(negatives <= 0, 1.0, high)
     return np.where(np.isnan(rate), np.nan, low), np.where(np.isnan(rate), np.nan, high)
 

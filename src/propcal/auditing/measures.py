@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
 
+from propcal.auditing.distributions import most_of_none
 from propcal.auditing.intervals import CONFIDENCE
 from propcal.auditing.sample import Sample
 from propcal.core.grid import FloatArray
@@ -32,7 +32,7 @@ def observed_expected(sample: Sample) -> Estimate:
     ratio = sample.observed / sample.expected
     if ratio <= 0:  # nobody: the exact limit of a count of 0, in people of typical weight
         typical = float(sample.weight_sq.sum()) / sample.total
-        most = chi2.ppf((1 + CONFIDENCE) / 2, 2) / 2 * typical / sample.expected
+        most = most_of_none((1 + CONFIDENCE) / 2) * typical / sample.expected
         return Estimate(0.0, 0.0, float(most))
     scaled = ratio * sample.score / sample.expected
     error = sample.error(1 / sample.expected - scaled, -scaled)

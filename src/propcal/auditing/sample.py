@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm, t
 
+from propcal.auditing.distributions import normal_quantile, t_quantile
 from propcal.auditing.intervals import CONFIDENCE
 from propcal.core.atoms import Atoms
 from propcal.core.caches import WithoutCaches
@@ -160,7 +160,9 @@ class Sample(WithoutCaches):
         if self.soft:
             return float("nan")
         tail = (1 + CONFIDENCE) / 2
-        return float(norm.ppf(tail) if self.cluster is None else t.ppf(tail, max(self.n_clusters - 1, 1)))
+        if self.cluster is None:
+            return normal_quantile(tail)
+        return t_quantile(tail, max(self.n_clusters - 1, 1))
 
 
 def atom_clusters(atoms: Atoms) -> IntArray | None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from propcal.auditing.chance import Chance
 from propcal.auditing.debiased import Debiased
+from propcal.auditing.distributions import normal_quantile
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, SLOPE, CalibrationTest
@@ -47,7 +47,7 @@ def categories_frame(
     eligible = table.eligible[g, j]
     limits = Limits.of(table, noise)
     low, high = limits.low[g, j] - score, limits.high[g, j] - score
-    wilson = wilson_interval(rate, noise.effective[g, j], float(norm.ppf((1 + CONFIDENCE) / 2)))
+    wilson = wilson_interval(rate, noise.effective[g, j], normal_quantile((1 + CONFIDENCE) / 2))
     reason = np.select(
         [people < min_people, table.share[g, j] < min_share],
         [f"fewer than {min_people} people", f"share below {min_share:.2g} of all"],
@@ -85,7 +85,7 @@ def _finding(eligible: Any, low: Any, high: Any) -> Any:
 
 def detectable(n_tests: int) -> float:
     """Standard errors by which a truth must be off to be found with a chance of 80 %, among so many tests."""
-    return float(norm.ppf(1 - SIGNIFICANCE / (2 * max(n_tests, 1))) + norm.ppf(POWER))
+    return normal_quantile(1 - SIGNIFICANCE / (2 * max(n_tests, 1))) + normal_quantile(POWER)
 
 
 def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:

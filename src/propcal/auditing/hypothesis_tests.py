@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm, t
 
 from propcal.auditing.chance import Chance, ScoreCells
+from propcal.auditing.distributions import normal_density, normal_tail, t_tail
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.categories import Categories
 from propcal.core.grid import BoolArray, FloatArray
@@ -110,8 +110,8 @@ def _saddlepoint_tail(
     distance = np.sqrt(max(2 * (tilt * observed - float(np.sum(n * grown))), 0.0))
     curvature = tilt * np.sqrt(float(np.sum(n * typical**2 * share * (1 - share))))
     if distance < 1e-6 or not np.isfinite(curvature) or curvature == 0:
-        return float(norm.sf(z))
-    return float(norm.sf(distance) + norm.pdf(distance) * (1 / curvature - 1 / distance))
+        return normal_tail(z)
+    return float(normal_tail(distance) + normal_density(distance) * (1 / curvature - 1 / distance))
 
 
 def clustered_p_value(sample: Sample) -> tuple[float, float]:
@@ -120,7 +120,7 @@ def clustered_p_value(sample: Sample) -> tuple[float, float]:
         return float("nan"), float("nan")
     error = sample.error(1 - sample.score, -sample.score)
     z = (sample.observed - sample.expected) / error if error > 0 else 0.0
-    return float(z), float(2 * t.sf(abs(z), sample.n_clusters - 1))
+    return float(z), 2 * t_tail(abs(z), sample.n_clusters - 1)
 
 
 def slope_test(sample: Sample, intercept: float) -> tuple[float, float]:

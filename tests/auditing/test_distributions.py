@@ -40,7 +40,7 @@ def test_an_audit_imports_none_of_the_slow_libraries_that_it_does_not_need():
         "import sys, numpy as np, propcal\n"
         "rng = np.random.default_rng(0)\n"
         "score = rng.random(500)\n"
-        "print(propcal.audit(score, rng.random(500) < score, sensitive_features=['a', 'b'] * 250))\n"
+        "print(propcal.audit(rng.random(500) < score, score, sensitive_features=['a', 'b'] * 250))\n"
         "print([name for name in ('scipy.stats', 'sklearn', 'duckdb') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -14,6 +14,7 @@ from propcal.auditing.distributions import beta_quantile
 from propcal.core.grid import FloatArray
 
 CONFIDENCE = 0.95
+TAIL = (1 - CONFIDENCE) / 2
 POINTS, REACH = 17, 4  # truths tried, and how many times the noise they reach around the error found
 
 
@@ -36,11 +37,17 @@ def accepted(path: FloatArray, values: FloatArray, drawn: FloatArray, observed: 
         Distances that each truth shows under noise.
     observed : float
     """
-    tail = (1 - CONFIDENCE) / 2
-    rises = np.maximum.accumulate(np.mean(drawn >= observed, axis=1))
-    falls = np.minimum.accumulate(np.mean(drawn <= observed, axis=1))
-    low = np.interp(np.interp(tail, rises, path), path, values)
-    high = np.interp(np.interp(-tail, -falls, path), path, values)
+    rises, falls = np.mean(drawn >= observed, axis=1), np.mean(drawn <= observed, axis=1)
+    return accepted_range(path, values, rises, falls)
+
+
+def accepted_range(
+    path: FloatArray, values: FloatArray, at_least: FloatArray, at_most: FloatArray
+) -> tuple[float, float]:
+    """The same from the shares of draws that are at least, and at most, as large as the observed distance."""
+    rises, falls = np.maximum.accumulate(at_least), np.minimum.accumulate(at_most)
+    low = np.interp(np.interp(TAIL, rises, path), path, values)
+    high = np.interp(np.interp(-TAIL, -falls, path), path, values)
     return float(low), float(high)
 
 

@@ -145,12 +145,17 @@ def group_finding(profile: Profile, test: CalibrationTest | None, *, tested: boo
 
 def stacked(profiles: Sequence[Profile], part: str) -> pd.DataFrame:
     """The curve, thresholds or bars of all groups under one another."""
-    frames = []
+    owners, found = [], []
     for profile in profiles:
         columns = getattr(profile, part)
         if part == "curve":
             names = ("score", "outcome_rate", "low", "high")
             columns = {} if columns is None else dict(zip(names, columns.T))
         if columns:
-            frames.append(pd.DataFrame({"group": profile.size.group.name, **columns}))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({"group": []})
+            owners.append(profile.size.group.name)
+            found.append(columns)
+    if not found:
+        return pd.DataFrame({"group": []})
+    lengths = [len(next(iter(columns.values()))) for columns in found]
+    together = {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
+    return pd.DataFrame({"group": np.repeat(np.array(owners, dtype=object), lengths), **together})

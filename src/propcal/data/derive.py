@@ -38,8 +38,13 @@ def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) ->
         if isinstance(recipe, Ranges):
             found.append(recipe.column)
         else:
-            found += [test.column for test in tests_of(recipe.condition) if test.op in COMPARE]
+            found += numeric_tests(recipe)
     return [c for c in dict.fromkeys(found) if c not in attributes or c in recipes]
+
+
+def numeric_tests(recipe: Where) -> list[str]:
+    """The columns that a condition compares by size."""
+    return [test.column for test in tests_of(recipe.condition) if test.op in COMPARE]
 
 
 def fitting_values(

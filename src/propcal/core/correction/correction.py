@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
@@ -278,15 +278,69 @@ class Correction(WithoutCaches):
                 score[valid], code[valid], patterns, n_updates=n_updates, unseen=unseen
             )
             return corrected
+        people = np.bincount(code, minlength=len(patterns))
+        maps, place = self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen)
+        return np.asarray(maps.apply(score, place[code]))
+
+    def maps_of(
+        self,
+        patterns: Patterns,
+        people: Any = None,
+        *,
+        n_updates: int | None = None,
+        unseen: str | None = None,
+    ) -> tuple[PatternMaps, IntArray]:
+        """Maps of any patterns, and the place of each among them; -1: its scores stay as they are.
+
+        `people` counts those of each pattern (one each by default), for the error about unseen ones.
+        """
         policy = self.unseen if unseen is None else unseen
         check_choice("unseen", policy, ("replay", "keep", "error"))
         maps, place, known = self._lookup.find(patterns, n_updates)
         if np.any(known < 0):
             if policy == "error":
-                self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
+                counted = np.ones(len(patterns), dtype=np.int64) if people is None else people
+                self._lookup.refuse_unseen(counted, known)
             if policy == "keep":
                 place = np.where(known < 0, -1, place)
-        return np.asarray(maps.apply(score, place[code]))
+        return maps, place
+
+    @cached_property
+    def _one_person(self) -> Callable[[Any, dict[str, Any], str], float]:
+        from propcal.data.one_person import OnePerson
+
+        return OnePerson(self)
+
+    def score_one(self, score: float, /, *, invalid: str = "error", **columns: Any) -> float:
+        """Correct the score of one person: for services, some hundred times as fast as `apply` on one row.
+
+        Parameters
+        ----------
+        score : float
+            Raw score in [0, 1].
+        invalid : "error", "null" or "keep", default="error"
+            What to do about a score that is missing or no probability: refuse it, return NaN, or return
+            it as it is.
+        **columns
+            The value of every column in `reads`, and no others; None if it is missing. For a
+            name with spaces: ``**{"marital status": "single"}``.
+
+        Returns
+        -------
+        float
+            What `apply` gives for this person, to the last bit. Values that did not occur in fitting are
+            warned of in the same way.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from propcal import PMCBoost
+        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+        >>> round(c.score_one(0.25, race="B"), 6)
+        0.55
+        """
+        return self._one_person(score, columns, invalid)
 
     def fitted_to(self, atoms: Atoms) -> bool:
         """Whether these are the very people, with their raw scores, that the correction was fitted to.

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from propcal.auditing.chance import ScoreCells
+from propcal.auditing.distributions import normal_quantile
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, SLOPE, CalibrationTest
 from propcal.auditing.profile import Profile
 from propcal.auditing.sample import NEAREST, Sample
@@ -57,7 +57,7 @@ def distinct_groups(
         )
         for profile, members in zip(chosen, inside)
     ]
-    limit = float(ndtri(1 - SIGNIFICANCE / (2 * len(tests))))
+    limit = normal_quantile(1 - SIGNIFICANCE / (2 * len(tests)))
     named = _named(wrong, change[0] + change[1] * x, cells.weight, limit)
     return {chosen[i].size.group.name: rank for rank, i in enumerate(named, start=1)}
 

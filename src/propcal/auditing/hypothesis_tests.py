@@ -141,12 +141,12 @@ def slope_test(sample: Sample, intercept: float) -> tuple[float, float]:
     if sample.cluster is None:
         error = float(np.sqrt(np.sum(sample.weight_sq * spread * distance**2)))
         z = total / error if error > 0 else 0.0
-        return z, float(2 * norm.sf(abs(z)))
+        return z, 2 * normal_tail(abs(z))
     if sample.n_clusters < FEWEST_CLUSTERS:
         return float("nan"), float("nan")
     error = sample.error(one, zero)
     z = total / error if error > 0 else 0.0
-    return z, float(2 * t.sf(abs(z), sample.n_clusters - 1))
+    return z, 2 * t_tail(abs(z), sample.n_clusters - 1)
 
 
 def category_p_value(table: Categories, noise: Chance) -> tuple[float, float]:

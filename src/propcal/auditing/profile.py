@@ -86,9 +86,8 @@ class Profile:
 def audited_groups(atoms: Atoms, words: Groups) -> list[GroupSize]:
     """Everybody, and every group there is; groups that a missing value rules out say so."""
     everybody = GroupSize(EVERYBODY, atoms.n_people, 1.0)
-    found = words.sizes(
-        atoms.patterns, atoms.pattern_sums(atoms.people), atoms.pattern_sums(atoms.weight), gamma=0.0
-    )
+    people: Any = atoms.pattern_sums(atoms.people)
+    found = words.sizes(atoms.patterns, people, atoms.pattern_sums(atoms.weight), gamma=0.0)
     return [everybody, *(size for size in found if size.group != EVERYBODY)]
 
 

@@ -14,6 +14,7 @@ from matplotlib.text import Text
 from propcal import audit, compare, displays
 from propcal.auditing.dc_by_bin import dc_by_bin
 from propcal.errors import InputError
+from propcal.numbers import risk_range
 from propcal.output.plots.axes import labels, letters, short
 from propcal.output.plots.by_name import AUDIT_KINDS
 
@@ -112,9 +113,9 @@ def test_pictures_go_on_given_axes(found, kind):
 
 def test_calibration_shows_the_curves_and_the_categories(found):
     ax = found.plot("calibration", ["race=White", "gender=F"])
-    for name in ("race=White", "gender=F"):
+    for name, label in (("race=White", "White"), ("gender=F", "F")):
         curve = found.curves[found.curves.group == name]
-        (line,) = lines(ax, name)
+        (line,) = lines(ax, label)
         assert np.array_equal(line.get_xydata(), curve[["score", "outcome_rate"]])
     points = np.concatenate([line.get_xydata() for line in lines(ax, "_points")])
     rows = found.categories.query("eligible and group in ['race=White', 'gender=F']")
@@ -137,6 +138,7 @@ def test_the_forest_shows_observed_over_expected(found):
     rows = found.groups.set_index("group")
     shown = [label.get_text() for label in ax.get_yticklabels()]
     assert shown[0] == "All people"
+    rows = found.groups.set_index("label", drop=False)
     ratios = rows.observed_expected[shown[1:]]
     assert ratios.is_monotonic_increasing
     assert set(shown) == set(rows.label[rows.kept])
@@ -225,7 +227,7 @@ def test_before_and_after_are_both_in_the_picture(cohort):
     ax = drawn(c.plot(width=3.5))
     points = [line.get_xydata()[0, 0] for line in lines(ax, "_ratio")]
     assert points == [
-        a.groups.set_index("group").observed_expected[label.get_text()]
+        a.groups.set_index("label").observed_expected[label.get_text()]
         for a in c.audits.values()
         for label in ax.get_yticklabels()
     ]

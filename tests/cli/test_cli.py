@@ -6,11 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from propcal import Correction, PMCBoost, __version__
+from propcal import Atoms, Correction, PMCBoost, __version__
 from propcal.cli import app, main
 
 
@@ -167,3 +168,44 @@ def test_wrong_use_ends_with_2_and_one_line(shown, tmp_path):
     assert "Traceback" not in error
     assert shown("demo", "--people", "3")[0] == 2
     assert shown("dance")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ("--groups", "race", "--groups", "gender"),
+        ("--groups", "race, gender"),
+        ("--groups", " race ,gender,"),
+    ],
+)
+def test_groups_may_be_repeated_and_spaced(files, run, groups):
+    run("atoms", "past.csv", "--score", "risk", "--outcome", "y", *groups, "-o", "past.atoms")
+    assert Atoms.load("past.atoms").patterns.attributes == ("race", "gender")
+
+
+def test_a_group_that_is_listed_twice_is_refused(files, run):
+    groups = ("--groups", "race,gender", "--groups", "race")
+    error = run("atoms", "past.csv", "--score", "risk", "--outcome", "y", *groups, "-o", "a.atoms", code=2)
+    assert error == "propcal: --groups: 'race' is listed twice\n"
+
+
+def test_an_unknown_option_names_the_nearest(run):
+    assert run("audit", "a.csv", "--group", "race", code=2) == (
+        "propcal: No such option --group. Did you mean --groups?\n"
+    )
+    assert run("audit", "a.csv", "--xyzzy", code=2) == "propcal: No such option --xyzzy.\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "kind", "ending"),
+    [
+        ("--html", "out.pdf", "an HTML page", ".html"),
+        ("--md", "out.html", "Markdown", ".md"),
+        ("-o", "out.csv", "JSON", ".json"),
+    ],
+)
+def test_a_file_must_be_named_for_what_it_holds(files, run, option, name, kind, ending):
+    error = run("audit", "past.csv", "--score", "risk", "--outcome", "y", option, name, code=2)
+    assert f"writes {kind}, so the name must end in {ending}" in error
+    assert error.count("\n") == 1
+    assert not Path(name).exists()

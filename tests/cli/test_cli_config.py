@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from propcal import Correction
+from propcal import Atoms, Correction
 
 COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
 
@@ -41,3 +41,19 @@ def test_a_config_that_is_wrong_is_told(files, run, content, message):
     assert message in error
     assert error.count("\n") == 1
     assert not Path("model.json").exists()
+
+
+@pytest.mark.parametrize("groups", ['["race", "gender"]', '"race, gender"', '["gender", "race"]'])
+def test_a_file_lists_groups_in_any_way(files, run, groups):
+    Path("propcal.toml").write_text(f'score = "risk"\noutcome = "y"\ngroups = {groups}\n')
+    run("atoms", "past.csv", "--config", "propcal.toml", "-o", "past.atoms")
+    assert sorted(Atoms.load("past.atoms").patterns.attributes) == ["gender", "race"]
+
+
+def test_a_name_with_a_comma_is_one_name_in_a_list(files, run):
+    files.rename(columns={"race": "race, self-reported"}).to_csv("comma.csv", index=False)
+    Path("propcal.toml").write_text(
+        'score = "risk"\noutcome = "y"\ngroups = ["race, self-reported", "gender"]\n'
+    )
+    run("atoms", "comma.csv", "--config", "propcal.toml", "-o", "comma.atoms")
+    assert Atoms.load("comma.atoms").patterns.attributes == ("race, self-reported", "gender")

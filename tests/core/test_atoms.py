@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from propcal import Atoms
+from propcal import Atoms, Groups
 from propcal.core.grid import UNIT
 from propcal.errors import FileFormatError, InputError
 
@@ -262,3 +262,15 @@ def test_an_attribute_called_score_is_not_overwritten():
 def test_arguments_of_the_wrong_kind_are_told(cohort, wrong):
     with pytest.raises(InputError, match=next(iter(wrong))):
         Atoms.from_frame(cohort, **{"score": "score", "outcome": "y", **wrong})
+
+
+def test_attributes_are_added_up_by_name_not_by_place(cohort):
+    half = len(cohort) // 2
+    columns = {"score": "score", "outcome": "y"}
+    words = Groups(columns=["race", "gender"], cuts={"score": [0.3]})
+    turned = Groups(columns=["gender", "race"], cuts={"score": [0.3]})
+    one = Atoms.from_frame(cohort[:half], groups=words, **columns)
+    other = Atoms.from_frame(cohort[half:], groups=turned, **columns)
+    whole = Atoms.from_frame(cohort, groups=words, **columns)
+    assert (one + other).fingerprint() == whole.fingerprint()
+    assert (other + one).patterns.attributes == ("gender", "race", "score")

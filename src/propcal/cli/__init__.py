@@ -104,7 +104,7 @@ def _run(arguments: list[str]) -> int:
     try:
         code = _call(arguments)
     except typer.TyperException as error:  # an option that is wrong or missing
-        trouble = error.format_message()
+        trouble = _usage_trouble(error)
     except PropcalError as error:
         trouble = error.render(as_flag)
     except BrokenPipeError:  # whoever reads our output has enough of it
@@ -131,6 +131,15 @@ def _run(arguments: list[str]) -> int:
         return code
     _tell(" ".join(plain(word, LONGEST_WORD) for word in trouble.split()))
     return 2
+
+
+def _usage_trouble(error: typer.TyperException) -> str:
+    """A wrong option; an unknown one with the nearest of those that exist."""
+    unknown = getattr(error, "option_name", None)
+    if not hasattr(error, "possibilities") or unknown is None:
+        return error.format_message()
+    nearest = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
+    return f"No such option {unknown}.{nearest}"
 
 
 def _system_trouble(error: OSError) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from propcal import Correction
 
 
+KINDS = {"--html": "an HTML page", "--md": "Markdown", "--output": "JSON"}
 SHARED = ("alpha", "gamma", "rho", "n_bins", "binning", "intersections", "missing", "weight_kind")
 
 
@@ -152,6 +153,7 @@ def audit(
         weight_kind=weight_kind,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
+    _check_endings(output, html, markdown)
     _check_targets([output, html, markdown], force, [*find_files(files), correction, config])
     model = _load(correction)
     grid = o.resolution(resolution)
@@ -183,6 +185,21 @@ def audit(
         if model is None and result.verdict.conclusion == MISCALIBRATED:
             typer.echo(f"To correct it:\n  {plain(_then(files, columns, said))}")
     _end(limits, result, shown)
+
+
+def _check_endings(output: Path | None, html: Path | None, markdown: Path | None) -> None:
+    """Whether each file is named for what it will hold."""
+    for option, path, endings in (
+        ("--html", html, (".html", ".htm")),
+        ("--md", markdown, (".md", ".markdown")),
+        ("--output", output, (".json",)),
+    ):
+        if path is not None and path.suffix and path.suffix.lower() not in endings:
+            raise InputError(
+                f"{option} {path}: {option} writes {KINDS[option]}, so the name must end in {endings[0]}",
+                argument=option,
+                next_step="Print the page from a browser to get a PDF" if path.suffix == ".pdf" else None,
+            )
 
 
 def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | None]) -> None:

@@ -12,6 +12,8 @@ import typer
 
 from propcal.errors import FileFormatError, InputError
 
+COLUMNS = "COLUMNS"  # the metavar of options that list columns with commas between them
+
 
 def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Make the content of the file the defaults of this command."""
@@ -82,7 +84,10 @@ def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
     if isinstance(value, dict):
         value = [f"{name}={_joined(part)}" for name, part in value.items()]
     if parameter.multiple:
-        return [str(part) for part in value] if isinstance(value, list) else [str(value)]
+        parts = value if isinstance(value, list) else [value]
+        if isinstance(value, list) and parameter.metavar == COLUMNS:  # each entry is one whole name
+            return [_joined(parts)]
+        return [str(part) for part in parts]
     if getattr(parameter, "is_flag", False) and not isinstance(value, bool):
         raise InputError(f"{path}: {key!r} must be true or false", argument=key)
     if isinstance(value, bool) and not getattr(parameter, "is_flag", False):

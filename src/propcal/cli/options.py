@@ -78,12 +78,12 @@ Na = Annotated[
     ),
 ]
 Groups = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--groups",
         metavar="COLUMNS",
         rich_help_panel=_GROUPS,
-        help="Columns that define groups: race,gender.",
+        help="Columns that define the groups: race,gender. May be repeated.",
     ),
 ]
 Cut = Annotated[
@@ -185,19 +185,21 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def names(text: str | None) -> list[str]:
-    """The columns of ``race,gender``; a name with a comma stands in quotes.
+def names(texts: Sequence[str] | None, option: str = "--groups") -> list[str]:
+    """The columns of ``race,gender``, of all repetitions together; a name with a comma is quoted.
 
-    >>> names('race,"height, cm"')
-    ['race', 'height, cm']
+    >>> names(["race, gender", '"height, cm"'])
+    ['race', 'gender', 'height, cm']
     """
-    if text is None:
-        return []
     try:
-        found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    except csv.Error:  # a line end, or a name of more than 131,072 letters
-        raise InputError("--groups: write it like race,gender", argument="--groups") from None
-    return [name for name in found if name]
+        rows = list(csv.reader(texts or [], skipinitialspace=True))
+    except csv.Error:  # a line break, or a name longer than csv accepts
+        raise InputError(f"{option}: write it like race,gender", argument=option) from None
+    found = [name.strip() for row in rows for name in row if name.strip()]
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{option}: {twice!r} is listed twice", argument=option)
+    return found
 
 
 def cuts(texts: Sequence[str] | None) -> dict[str, list[float]]:

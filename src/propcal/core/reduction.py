@@ -146,10 +146,15 @@ def _sorted(keys: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def merge(a: Atoms, b: Atoms) -> Atoms:
-    """Atoms of both sets of people together; the attributes must be the same.
+    """Atoms of both sets of people together; the attributes must be the same, in any order.
 
-    If their scores have different resolutions, the finer scores are rounded to the coarser grid.
+    Attributes keep the order of the first part. If their scores have different resolutions, the finer scores
+    are rounded to the coarser grid.
     """
+    if a.patterns.attributes != b.patterns.attributes and {*a.patterns.attributes} == {
+        *b.patterns.attributes
+    }:
+        b = _chosen(b, list(a.patterns.attributes))
     mine, theirs = a.patterns, b.patterns
     if not mine.same_attributes(theirs):
         raise InputError(f"these atoms cannot be added: {_difference(mine, theirs)}")
@@ -183,7 +188,7 @@ def _difference(one: Patterns, other: Patterns) -> str:
         made = [p.derived[name].to_json() if name in p.derived else "a column" for p in (one, other)]
         if made[0] != made[1]:
             return f"the attribute {name!r} is defined differently in them, as {made[0]} and as {made[1]}"
-    return f"their attributes are in a different order, {list(one.attributes)} and {list(other.attributes)}"
+    raise AssertionError("attributes of the same names and recipes are the same")
 
 
 def rescored(atoms: Atoms, score: IntArray) -> Atoms:
@@ -195,8 +200,13 @@ def without_clusters(atoms: Atoms) -> Atoms:
     """The same people without the hashed patient IDs; the same atoms if there are none."""
     if CLUSTER not in atoms.patterns.attributes:
         return atoms
-    fewer, code = _fewer(atoms, [name for name in atoms.patterns.attributes if name != CLUSTER])
-    return atoms_of_sums(fewer, code, atoms.score, _sums(atoms), **_about(atoms))
+    return _chosen(atoms, [name for name in atoms.patterns.attributes if name != CLUSTER])
+
+
+def _chosen(atoms: Atoms, names: list[str]) -> Atoms:
+    """The same people by some of their attributes, in the given order."""
+    patterns, code = _fewer(atoms, names)
+    return atoms_of_sums(patterns, code, atoms.score, _sums(atoms), **_about(atoms))
 
 
 def numbered(atoms: Atoms) -> Atoms:

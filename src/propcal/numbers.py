@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,6 +172,22 @@ def listed(parts: list[str], last: str = "and") -> str:
     if any("," in part for part in parts):
         return f"{'; '.join(parts[:-1])}; {last} {parts[-1]}"
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+def adding_up(values: Sequence[float], total: int) -> list[int]:
+    """Values as whole numbers that add up to `total`, the rounded sum: largest remainders are rounded up.
+
+    >>> adding_up([1.4, 2.4, -0.4], 3), adding_up([0.3, 0.3, 0.4], 1), adding_up([], 0)
+    ([1, 2, 0], [0, 0, 1], [])
+    """
+    whole = [math.floor(value) for value in values]
+    order = sorted(range(len(whole)), key=lambda i: whole[i] - values[i])
+    left = total - sum(whole)
+    for i in order[: max(left, 0)]:
+        whole[i] += 1
+    if whole and left < 0:  # the two ends of the sum, halves both, were rounded apart
+        whole[max(range(len(whole)), key=lambda i: abs(values[i]))] += left
+    return whole
 
 
 def noun(n: int, word: str) -> str:

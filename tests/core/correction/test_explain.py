@@ -1,13 +1,19 @@
 """Why a score moved: steps, sentences, pictures, notebook cards."""
 
+import re
+from decimal import Decimal
+
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 import oracle
-from propcal import PMCBoost
+from propcal import Correction, PMCBoost
+from propcal.core.bins import uniform
+from propcal.core.correction.smooth_map import N_KNOTS, SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT, to_grid
-from propcal.core.groups.collection import pattern_name
+from propcal.core.groups.collection import Group, pattern_name
+from propcal.core.patterns import Patterns
 from propcal.errors import InputError, UnseenError
 
 mpl.use("Agg")
@@ -57,52 +63,196 @@ def test_each_step_is_an_update_of_a_group_that_the_person_is_in(explanation, fi
         assert explanation.steps[explanation.steps[:, 0] == person].tolist() == steps
 
 
-def test_a_smooth_start_is_the_first_step_of_those_it_moves(cohort):
+@pytest.fixture(scope="module")
+def smooth(cohort):
+    """A smooth start and updates."""
     frame = cohort[["race", "gender"]]
-    model = PMCBoost(guard=None).fit(cohort.score, cohort.y, sensitive_features=frame)
-    told = model.correction_.explain(cohort.score, frame)
-    assert np.array_equal(told.corrected, model.predict(cohort.score, sensitive_features=frame))
+    return PMCBoost(guard=None).fit(cohort.score, cohort.y, sensitive_features=frame).correction_
+
+
+def test_the_smooth_start_is_told_group_by_group_before_the_updates(smooth, cohort):
+    frame = cohort[["race", "gender"]]
+    told = smooth.explain(cohort.score, frame)
+    assert np.array_equal(told.corrected, smooth.apply(cohort.score, frame))
     steps = told.to_frame()
-    first = steps.groupby("person").first()
-    started = model.predict(cohort.score, sensitive_features=frame, n_updates=1)
+    start = steps[steps["update"] == 1]
+    started = smooth.apply(cohort.score, frame, n_updates=1)
     moved = np.flatnonzero(started != cohort.score)
     assert len(moved) > 2900
-    assert set(first.loc[moved, "group"]) == {"smooth start"}
-    assert first.loc[moved, "score_after"].to_numpy() == pytest.approx(started[moved], abs=1e-12)
-    assert steps.groupby("person")["shift"].sum().loc[moved].to_numpy() == pytest.approx(
-        (told.corrected - cohort.score.to_numpy())[moved], abs=1e-9
-    )
-    person = int(moved[np.argmax(np.abs(started - cohort.score)[moved])])
-    assert "by the smooth start, because" in told.sentence(person)
-    assert told.plot(person) is not None
+    assert start.groupby("person")["score_after"].last().loc[moved].tolist() == started[moved].tolist()
+    assert set(start["bin"]) == {"all scores"}
+    assert set(start["group"]) <= {group.name for group in smooth.start.groups}
+    assert start["group"].nunique() > 4
+    breadth = start["group"].str.count("&")  # broad groups come first
+    assert breadth.groupby(start["person"]).apply(lambda b: b.is_monotonic_increasing).all()
+    assert steps["update"].max() > 1
+    assert told.plot(int(moved[0])) is not None
     kept = PMCBoost(unseen="keep").fit(cohort.score, cohort.y, sensitive_features=frame)
     new = kept.correction_.explain([0.3], {"race": ["Martian"], "gender": ["F"]})
     assert new.corrected.tolist() == [0.3]
 
 
-def test_sentences_name_the_group_and_the_shift():
-    group = np.array(["a"] * 100 + ["b"] * 100)
-    y = np.r_[np.ones(20), np.zeros(80), np.ones(40), np.zeros(60)]
-    model = PMCBoost.paper(alpha=0.05).fit(np.full(200, 0.3), y, sensitive_features={"ward": group})
-    told = model.correction_.explain([0.3, 0.3, 0.9], {"ward": ["a", "b", "a"]})
-    assert told.sentences() == [
-        "The score of 0.300 becomes 0.200. It is lowered by 0.100 because people in the group ward=a with "
-        "scores in [0.3, 0.4) had the outcome less often than scored.",
-        "The score of 0.300 becomes 0.400. It is raised by 0.100 because people in the group ward=b with "
-        "scores in [0.3, 0.4) had the outcome more often than scored.",
-        "The score of 0.900 stays as it is: no update applies to it.",
+def test_the_changes_add_up_exactly(smooth, cohort):
+    told = smooth.explain(cohort.score, cohort[["race", "gender"]])
+    units = to_grid(told.corrected) - to_grid(told.score)
+    for kind, column in (("steps", "shift"), ("groups", "change")):
+        frame = told.to_frame(kind)
+        changes = np.zeros(len(told), dtype=np.int64)
+        np.add.at(changes, frame["person"], (frame[column] * UNIT).astype(np.int64))
+        assert np.array_equal(changes, units)
+    largest_first = told.to_frame("groups").assign(size=lambda f: -f["change"].abs())
+    assert largest_first.groupby("person")["size"].apply(lambda s: s.is_monotonic_increasing).all()
+    assert told.changes_of(7) == [
+        (row.group, row.change) for row in told.to_frame("groups").query("person == 7").itertuples()
     ]
-    assert repr(told).startswith("0: The score of 0.300 becomes 0.200.")
+
+
+def test_printed_numbers_add_up_as_they_are_printed(smooth, explanation, cohort):
+    told = smooth.explain(cohort.score, cohort[["race", "gender"]])
+    many = 0
+    for sentence in [*told.sentences(), *explanation.sentences()]:
+        before, after = (
+            Decimal(x) for x in re.match(r"([\d.]+) (?:becomes|stays) ([\d.]+):", sentence).groups()
+        )
+        parts = [Decimal(x) for x in re.findall(r"[+-]0\.\d{3}", sentence)]
+        assert sum(parts) == after - before, sentence
+        assert "0.000 because" not in sentence
+        many += len(parts) > 2
+    assert many > 1000
+
+
+def parts_of(shifts, score):
+    """Parts of one person who is in all of the terms, and what the start makes of the score."""
+    groups = tuple(Group((("g", "x"),) * bool(t)) for t in range(len(shifts)))
+    start = SmoothStart(groups, np.array(shifts, dtype=np.int64))
+    patterns = Patterns(("g",), (("x",),), np.zeros((1, 1), dtype=np.int64))
+    raw = to_grid(np.atleast_1d(score))
+    code = np.zeros(len(raw), dtype=np.int64)
+    return start.parts(raw, code, patterns), start.apply(raw, code, patterns) - raw
+
+
+def constant(log_odds):
+    return np.full(N_KNOTS, round(log_odds * SHIFT_UNIT))
+
+
+SCORES = np.concatenate([[0, 1, 1e-9, 1 - 1e-9, 0.5], np.random.default_rng(0).random(500)])
+
+
+def test_groups_with_the_same_shift_have_the_same_part_in_any_order():
+    parts, total = parts_of([constant(0.4), constant(-0.2), constant(0.4)], SCORES)
+    assert np.array_equal(parts.sum(axis=1), total)
+    assert np.abs(parts[:, 0] - parts[:, 2]).max() <= 1
+    assert np.abs(parts[:, 0] + 2 * parts[:, 1]).max() <= 3
+
+
+def test_a_part_is_the_shift_times_the_mean_slope_of_the_curve():
+    shifts = np.array([0.7, -0.3, 0.15])
+    parts, _ = parts_of([constant(shift) for shift in shifts], SCORES)
+    x = np.log(SCORES[4:] / (1 - SCORES[4:]))
+    expected = (1 / (1 + np.exp(-x - shifts.sum())) - SCORES[4:])[:, None] * shifts / shifts.sum()
+    assert parts[4:, :3] / UNIT == pytest.approx(expected, abs=1e-3)  # lines between knots
+    assert parts[:2].tolist() == [[0] * 4] * 2
+
+
+@pytest.mark.parametrize("rest", [0.0, 1e-6, 0.01])
+def test_groups_that_cancel_each_other_have_opposite_parts(rest):
+    parts, total = parts_of([constant(1.0), constant(rest - 1.0)], SCORES)
+    assert np.array_equal(parts.sum(axis=1), total)
+    slope = SCORES * (1 - SCORES)
+    assert parts[:, 0] / UNIT == pytest.approx(slope, abs=0.004)
+    assert parts[:, 1] / UNIT == pytest.approx((rest - 1) * slope, abs=0.004)
+
+
+def test_shifts_beyond_the_table_and_curves_that_would_fall_add_up_too():
+    falling = np.linspace(24, -24, N_KNOTS) * SHIFT_UNIT
+    for shifts in ([constant(8), constant(7)], [constant(-30), constant(1)], [falling, constant(0.1)]):
+        parts, total = parts_of(shifts, SCORES)
+        assert np.array_equal(parts.sum(axis=1), total)
+    assert np.abs(parts[:, -1]).max() > 0.01 * UNIT  # the last one was kept from falling
+    assert np.abs(parts_of([constant(8)], SCORES)[0][:, -1]).max() == 0
+
+
+def hand_made(start=None, updates=(), **options):
+    """Two wards, two bins, and what the test wants to see told."""
+    groups = (Group(()), Group((("ward", "a"),)), Group((("ward", "b"),)))
+    patterns = Patterns(("ward",), (("a", "b"),), np.array([[0], [1]]))
+    table = np.array([(g, j, round(shift * UNIT)) for g, j, shift in updates], dtype=np.int64).reshape(-1, 3)
+    return Correction(patterns, groups, uniform(2), table, start=start, **options)
+
+
+WITH = "with such scores had the outcome"
+
+
+def test_sentences_name_groups_and_changes_largest_first():
+    correction = hand_made(updates=[(0, 0, 0.019), (1, 0, 0.05), (1, 0, -0.009), (2, 1, -0.4), (2, 0, -0.2)])
+    told = correction.explain([0.168, 0.1, 0.9, 0.55], {"ward": ["a", "b", "a", "b"]}, unit="patients")
+    assert told.sentences() == [
+        f"0.168 becomes 0.228: +0.041 because patients (ward=a) {WITH} more often than predicted; "
+        "beyond that, +0.019 because all patients had it more often.",
+        f"0.100 becomes 0.000: -0.119 because patients (ward=b) {WITH} less often than predicted; "
+        "beyond that, +0.019 because all patients had it more often. A risk cannot be below 0.",
+        "0.900 stays: no adjustment applies to such a score.",
+        f"0.550 becomes 0.000: -0.550 because patients (ward=b) {WITH} less often than predicted. "
+        "A risk cannot be below 0.",
+    ]
+    assert repr(told).startswith("0: 0.168 becomes 0.228: +0.041 because patients (ward=a)")
+    assert told.to_frame("groups")["change"].round(3).tolist()[:2] == [0.041, 0.019]
     with pytest.raises(InputError, match="person"):
-        told.sentence(3)
+        told.sentence(4)
+    with pytest.raises(InputError, match="kind"):
+        told.to_frame("parts")
 
 
-def test_long_stories_are_summed_up(explanation):
-    counts = np.bincount(explanation.steps[:, 0], minlength=3000)
-    longest = int(counts.argmax())
-    assert counts[longest] > 5
-    sentence = explanation.sentence(longest)
-    assert f"{counts[longest] - 4} smaller change" in sentence
+def test_a_smooth_start_and_updates_of_one_group_are_one_change():
+    start = SmoothStart(
+        (Group((("ward", "a"),)), Group(())), np.array([constant(0.5), constant(-0.1)], dtype=np.int64)
+    )
+    told = hand_made(start, [(1, 0, 0.02)]).explain([0.2], {"ward": ["a"]})
+    steps = told.to_frame()
+    assert steps["group"].tolist() == ["everybody", "ward=a", "ward=a"]
+    assert steps["update"].tolist() == [1, 1, 2]
+    changes = dict(told.changes_of(0))
+    assert changes["ward=a"] == steps["shift"][1] + steps["shift"][2]
+    assert told.sentence().startswith("0.200 becomes 0.2")
+    assert "; beyond that, -0.018 because all people had it less often." in told.sentence()
+
+
+def test_changes_that_cancel_and_changes_too_small_to_print():
+    told = hand_made(updates=[(0, 0, 0.004), (1, 0, -0.004), (2, 0, -0.0039)]).explain(
+        [0.2, 0.2], {"ward": ["a", "b"]}
+    )
+    assert told.sentences() == [
+        f"0.200 stays 0.200: +0.004 because all people {WITH} more often than predicted; "
+        "beyond that, -0.004 because people (ward=a) had it less often.",
+        f"0.200 stays 0.200: +0.004 because all people {WITH} more often than predicted; "
+        "beyond that, -0.004 because people (ward=b) had it less often.",
+    ]
+    small = hand_made(updates=[(0, 0, 0.0004)]).explain([0.2], {"ward": ["a"]})
+    assert small.sentence() == "0.200 stays 0.200: the adjustments come to less than 0.001."
+    falling = SmoothStart((Group(()),), (np.linspace(24, -24, N_KNOTS) * SHIFT_UNIT).astype(np.int64)[None])
+    told = hand_made(falling).explain([0.7], {"ward": ["a"]})
+    assert re.search(r"[+-]0\.\d+ to keep higher scores higher", told.sentence())
+    assert "order of scores" in told.to_frame()["group"].tolist()
+
+
+def test_long_stories_are_summed_up():
+    levels = [f"level {i}" for i in range(8)]
+    groups = tuple(Group(((f"a{i}", levels[i]),)) for i in range(8))
+    patterns = Patterns(
+        tuple(f"a{i}" for i in range(8)), tuple((x,) for x in levels), np.zeros((1, 8), dtype=np.int64)
+    )
+    updates = np.array([(g, 0, round((0.001 + 0.001 * g) * UNIT)) for g in range(8)], dtype=np.int64)
+    told = Correction(patterns, groups, uniform(2), updates).explain(
+        [0.2], {f"a{i}": [levels[i]] for i in range(8)}
+    )
+    sentence = told.sentence()
+    assert sentence.startswith("0.200 becomes 0.236: +0.008 because people (a7=level 7) with such scores had")
+    assert sentence.endswith(
+        "+0.005 because people (a4=level 4) had it more often, +0.010 from 4 smaller adjustments."
+    )
+
+
+def test_only_a_few_sentences_are_shown_at_once(explanation):
     assert len(repr(explanation).splitlines()) == 6
 
 
@@ -110,6 +260,10 @@ def test_policies_for_unseen_people(fitted, cohort):
     frame = {"race": ["Martian"], "gender": ["F"]}
     replayed = fitted.correction_.explain([0.3], frame)
     assert replayed.corrected == fitted.correction_.apply([0.3], frame)
+    assert replayed.sentence().endswith(
+        "This combination of attributes was not seen in fitting; only groups that it belongs to apply."
+    )
+    assert "race" not in replayed.sentence().split(":")[1]
     for policy in ("keep", "error"):
         other = PMCBoost.paper(alpha=0.02, unseen=policy).fit(
             cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]]
@@ -117,7 +271,7 @@ def test_policies_for_unseen_people(fitted, cohort):
         if policy == "keep":
             told = other.correction_.explain([0.3], frame)
             assert len(told.steps) == 0
-            assert told.sentence().endswith("This combination of attributes was not seen in fitting.")
+            assert told.sentence() == "0.300 stays: this combination of attributes was not seen in fitting."
         else:
             with pytest.raises(UnseenError):
                 other.correction_.explain([0.3], frame)

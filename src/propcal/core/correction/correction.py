@@ -13,7 +13,7 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.caches import WithoutCaches
-from propcal.core.correction.explain import Explanation, trace
+from propcal.core.correction.explain import Explanation, Reason, begin, trace
 from propcal.core.correction.limits import AT_ONCE, refuse_work, steps_by_pattern
 from propcal.core.correction.lookup import Lookup, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
@@ -382,8 +382,31 @@ class Correction(WithoutCaches):
         mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
         return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
 
-    def explain(self, score: Any, sensitive_features: Any = None) -> Explanation:
-        """Say which updates move these people's scores, in order; parameters as for `apply`."""
+    def explain(self, score: Any, sensitive_features: Any = None, *, unit: str = "people") -> Explanation:
+        """Say which groups move these people's scores, and by how much.
+
+        Parameters
+        ----------
+        score, sensitive_features
+            As for `apply`.
+        unit : str, default="people"
+            What sentences call people, in the plural, such as "patients".
+
+        Returns
+        -------
+        Explanation
+            `sentence` has it in words, `to_frame` in exact numbers, `plot` as a picture.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from propcal import PMCBoost
+        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
+        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
+        >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
+        0.250 becomes 0.550: +0.300 because patients (race=B) with such scores had the outcome more often than
+        predicted.
+        """
         from propcal.data.rows_to_patterns import scoring_rows
 
         values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
@@ -393,21 +416,24 @@ class Correction(WithoutCaches):
             self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
         elif self.unseen == "keep":
             inside &= known >= 0
-        started = None
+        begun, code = None, code.astype(np.int64)
         if self.start is not None:
-            raw = to_grid(values)
-            started = self.start.apply(raw, code.astype(np.int64), patterns)
-            if self.unseen == "keep":
-                started = np.where((known < 0)[code], raw, started)
-        corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, started)
-        told = self.update_list()
-        return Explanation(
-            values,
-            corrected,
-            steps,
-            groups=tuple(u.group for u in told),
-            bins=tuple(u.bin for u in told),
-            unseen=(known < 0)[code],
+            kept = (known < 0)[code] if self.unseen == "keep" else np.zeros(len(code), dtype=np.bool_)
+            begun = begin(self.start, to_grid(values), code, patterns, kept)
+        corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, begun)
+        return Explanation(values, corrected, steps, self._reasons(), (known < 0)[code], unit)
+
+    def _reasons(self) -> tuple[Reason, ...]:
+        """What can move a score: the terms of the smooth start, what keeps it from falling, the updates."""
+        smooth = () if self.start is None else (*self.start.groups, None)
+        labels = [self.bins.label(j) for j in range(len(self.bins))]
+        first = 1 if self.start is None else 2
+        return (
+            *(Reason(1, group) for group in smooth),
+            *(
+                Reason(first + i, self.groups[g], labels[j])
+                for i, (g, j) in enumerate(self.updates[:, :2].tolist())
+            ),
         )
 
     def plot(self, patterns: Any = None, *, ax: Any = None) -> Any:

@@ -1,64 +1,125 @@
-"""Explanation: which updates moved a person's score, in order, in words and numbers."""
+"""Explanation: which groups moved a person's score, and by how much, in words and numbers that add up."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.bin_search import bin_of
 from propcal.core.compiled import compiled
 from propcal.core.correction.limits import MOST_TRACED, MOST_TRACED_STEPS
-from propcal.core.correction.smooth_map import NAME as START
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, check_number, from_grid, to_grid
+from propcal.core.grid import (
+    UNIT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_number,
+    from_grid,
+    to_grid,
+)
+from propcal.core.groups.collection import Group
 from propcal.errors import InputError
-from propcal.numbers import IN_TEXT, noun
+from propcal.numbers import IN_TEXT, adding_up, plural
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PERSON, UPDATE, BEFORE, AFTER, N_COLUMNS = 0, 1, 2, 3, 4
+    from propcal.core.correction.smooth_map import SmoothStart
+    from propcal.core.patterns import Patterns
+
+PERSON, REASON, BEFORE, AFTER, N_COLUMNS = 0, 1, 2, 3, 4
 MOST_IN_A_SENTENCE = 4
+PEOPLE_AT_ONCE = 4096
+DIGITS = 3
+ALL_SCORES = "all scores"
+KEPT_IN_ORDER = "order of scores"
+
+
+class Reason(NamedTuple):
+    """What can move a score: a group, by the smooth curve (at all scores) or by an update (in a bin).
+
+    Without a group, it is what keeps the smooth curve from falling. `update` counts from 1; the whole
+    smooth curve is the first update.
+    """
+
+    update: int
+    group: Group | None
+    bin: str = ALL_SCORES
+
+
+def _label(group: Group) -> str:
+    """How explanations call a group: the one place that decides it."""
+    return group.name
+
+
+def _people(group: Group, unit: str) -> str:
+    """The people of a group in a sentence."""
+    return f"{unit} ({plain(_label(group))})" if group.conditions else f"all {unit}"
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """Why the scores of some people moved.
 
+    Every change has a reason, a group, and the changes of a person add up to the whole change exactly. The
+    smooth curve adds the shifts of a person's groups in log-odds; each group's part of the change
+    is its shift times the mean slope of the logistic curve on the way (`SmoothStart.parts`). An update
+    moves the score by its shift, as far as 0 or 1.
+
     Attributes
     ----------
     score, corrected : arrays of shape (n_people,)
     steps : array of int64, shape (n_steps, 4)
-        Person, index of the update, and the score before and after it in units of 2**-32.
-    groups, bins : for each update of the correction its group and its bin in words; a smooth start
-        is the first update
+        Person, index of the reason, and the score before and after it in units of 2**-32. The smooth curve
+        has a step for each group, from the broadest to the narrowest; they happen at once, so that what lies
+        between them is a running total, not a score.
+    reasons : tuple of Reason
     unseen : array of bool, shape (n_people,)
         Whose combination of attributes was not seen in fitting.
+    unit : str
+        What sentences call people.
     """
 
     score: FloatArray
     corrected: FloatArray
     steps: IntArray
-    groups: tuple[str, ...]
-    bins: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     unseen: BoolArray
+    unit: str = "people"
 
     def __len__(self) -> int:
         return len(self.score)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row for each step of each person, in order."""
+    def to_frame(self, kind: str = "steps") -> pd.DataFrame:
+        """The changes as a table, with exact values.
+
+        Parameters
+        ----------
+        kind : "steps" or "groups"
+            "steps": one row for each step of each person, in order. "groups": one row for each group that
+            moved a person's score, its steps added up, the largest change first.
+        """
         import pandas as pd
 
-        update = self.steps[:, UPDATE]
+        check_choice("kind", kind, ("steps", "groups"))
+        if kind == "groups":
+            rows = [(i, _name(g), units / UNIT) for i in range(len(self)) for g, units in self._changes(i)]
+            return pd.DataFrame(rows, columns=["person", "group", "change"])
+        reason = self.steps[:, REASON]
         before, after = from_grid(self.steps[:, BEFORE]), from_grid(self.steps[:, AFTER])
+        update = np.array([r.update for r in self.reasons], dtype=np.int64)[reason]
+        name = np.array([_name(r.group) for r in self.reasons], dtype=object)[reason]
+        bins = np.array([r.bin for r in self.reasons], dtype=object)[reason]
         columns: dict[str, Any] = {
             "person": self.steps[:, PERSON],
-            "update": update + 1,
-            "group": np.array(self.groups, dtype=object)[update],
-            "bin": np.array(self.bins, dtype=object)[update],
+            "update": update,
+            "group": name,
+            "bin": bins,
             "score_before": before,
             "shift": after - before,
             "score_after": after,
@@ -67,29 +128,43 @@ class Explanation:
 
     def steps_of(self, person: int) -> list[tuple[str, str, float]]:
         """Group, bin and shift of each step of one person."""
-        check_number("person", person, at_least=0, at_most=len(self) - 1, whole=True)
-        low, high = np.searchsorted(self.steps[:, PERSON], [person, person + 1])
-        rows = self.steps[low:high]
+        rows = self._rows(person)
         shifts = from_grid(rows[:, AFTER] - rows[:, BEFORE])
-        return [(plain(self.groups[u]), self.bins[u], float(s)) for u, s in zip(rows[:, UPDATE], shifts)]
+        reasons = [self.reasons[r] for r in rows[:, REASON]]
+        return [(plain(_name(r.group)), r.bin, float(shift)) for r, shift in zip(reasons, shifts)]
+
+    def changes_of(self, person: int) -> list[tuple[str, float]]:
+        """Each group that moved one person's score, and by how much in all; the largest change first."""
+        return [(plain(_name(group)), units / UNIT) for group, units in self._changes(person)]
 
     def sentence(self, person: int = 0) -> str:
-        """What happened to one person's score, for a reader who does not know the algorithm."""
-        steps = self.steps_of(person)
-        raw, corrected = (IN_TEXT.decimal(score[person], 3) for score in (self.score, self.corrected))
-        new = " This combination of attributes was not seen in fitting." if self.unseen[person] else ""
-        if not steps:
-            return f"The score of {raw} stays as it is: no update applies to it.{new}"
-        told = sorted(range(len(steps)), key=lambda i: -abs(steps[i][2]))[:MOST_IN_A_SENTENCE]
-        parts = [_reason(*steps[i]) for i in sorted(told)]
-        rest = sum(step[2] for i, step in enumerate(steps) if i not in told)
-        story = "; then ".join(parts)
-        if len(steps) > len(told):
-            many = len(steps) - len(told)
-            story += (
-                f"; {many} smaller {noun(many, 'change')} between them made {IN_TEXT.decimal(rest, 3, '+')}"
-            )
-        return f"The score of {raw} becomes {corrected}. It is {story}.{new}"
+        """What happened to one person's score, for a reader who does not know the algorithm.
+
+        The numbers are rounded so that they add up as they are printed.
+        """
+        changes = self._changes(person)
+        before, after = (IN_TEXT.decimal(score[person], DIGITS) for score in (self.score, self.corrected))
+        first = f"{before} becomes {after}" if before != after else f"{before} stays {after}"
+        new = "this combination of attributes was not seen in fitting"
+        if not changes:
+            why = new if self.unseen[person] else "no adjustment applies to such a score"
+            return f"{before} stays: {why}."
+        told, rest = changes[:MOST_IN_A_SENTENCE], changes[MOST_IN_A_SENTENCE:]
+        moved = [units for _, units in told] + [sum(units for _, units in rest)]
+        scale = 10**DIGITS
+        total = round(float(after) * scale) - round(float(before) * scale)
+        printed = adding_up([units / UNIT * scale for units in moved], total)
+        story = _story([(group, n) for (group, _), n in zip(told, printed) if n], self.unit)
+        if printed[-1]:
+            story.append(f"{_signed(printed[-1])} from {plural(len(rest), 'smaller adjustment')}")
+        if not story:
+            return f"{first}: the adjustments come to less than {10**-DIGITS}."
+        text = f"{first}: {story[0]}" + (f"; beyond that, {', '.join(story[1:])}" if story[1:] else "") + "."
+        if self.corrected[person] in (0, 1):
+            text += f" A risk cannot be {'below 0' if self.corrected[person] == 0 else 'above 1'}."
+        if self.unseen[person]:
+            text += f" T{new[1:]}; only groups that it belongs to apply."
+        return text
 
     def sentences(self) -> list[str]:
         """The sentence of each person."""
@@ -101,6 +176,18 @@ class Explanation:
 
         return plot_explanation(self, person, ax=ax)
 
+    def _rows(self, person: int) -> IntArray:
+        check_number("person", person, at_least=0, at_most=len(self) - 1, whole=True)
+        low, high = np.searchsorted(self.steps[:, PERSON], [person, person + 1])
+        return self.steps[low:high]
+
+    def _changes(self, person: int) -> list[tuple[Group | None, int]]:
+        """Groups and what they changed in units, the largest first."""
+        changes: Counter[Group | None] = Counter()
+        for _, reason, before, after in self._rows(person).tolist():
+            changes[self.reasons[reason].group] += after - before
+        return sorted(((g, n) for g, n in changes.items() if n), key=lambda change: -abs(change[1]))
+
     def _repr_html_(self) -> str:
         from propcal.output.notebook import explanation_html
 
@@ -108,52 +195,84 @@ class Explanation:
 
     def __repr__(self) -> str:
         shown = [f"{person}: {self.sentence(person)}" for person in range(min(len(self), 5))]
-        more = [f"... and {len(self) - 5:,} more people; see to_frame()"] if len(self) > 5 else []
+        more = [f"... and {len(self) - 5:,} more {self.unit}; see to_frame()"] if len(self) > 5 else []
         return "\n".join(shown + more)
 
 
-def _reason(group: str, label: str, shift: float) -> str:
-    direction, rate = ("raised", "more") if shift > 0 else ("lowered", "less")
-    by = IN_TEXT.decimal(abs(shift), 3)
-    if group == START:
-        return (
-            f"{direction} by {by} by the smooth start, because people with such scores in this "
-            f"person's groups, large and small, had the outcome {rate} often than scored"
-        )
-    return (
-        f"{direction} by {by} because people in the group {group} with scores in {label} had "
-        f"the outcome {rate} often than scored"
-    )
+def _name(group: Group | None) -> str:
+    return KEPT_IN_ORDER if group is None else _label(group)
+
+
+def _signed(thousandths: int) -> str:
+    return IN_TEXT.decimal(thousandths / 10**DIGITS, DIGITS, "+")
+
+
+def _story(changes: list[tuple[Group | None, int]], unit: str) -> list[str]:
+    """The changes (in thousandths) with their reasons; the first is told in full."""
+    story: list[str] = []
+    full = True
+    for group, n in changes:
+        if group is None:
+            story.append(f"{_signed(n)} to keep higher scores higher")
+            continue
+        often = "more often" if n > 0 else "less often"
+        had = f"with such scores had the outcome {often} than predicted" if full else f"had it {often}"
+        story.append(f"{_signed(n)} because {_people(group, unit)} {had}")
+        full = False
+    return story
 
 
 def trace(
-    score: FloatArray,
-    code: Any,
-    inside: BoolArray,
-    updates: IntArray,
-    edges: IntArray,
-    started: IntArray | None = None,
+    score: FloatArray, code: Any, inside: BoolArray, updates: IntArray, edges: IntArray, begun: Begun | None
 ) -> tuple[FloatArray, IntArray]:
     """Corrected scores, and every step on the way, by replaying the updates person by person.
 
-    `started` holds the scores after the smooth start, where there is one; it is update 0 then, and
-    the others count from 1.
+    `begun` has what the smooth start did, if there is one; the reasons of updates count from behind its own.
     """
     raw = to_grid(score)
-    _refuse_if(len(score) * len(updates) > MOST_TRACED, len(score), len(updates))
-    before = raw if started is None else started
+    refuse_if(len(score) * len(updates) > MOST_TRACED, len(score), len(updates))
+    before = raw if begun is None else begun.score
     final, steps = _trace(before, code.astype(np.int64), inside, updates, edges, MOST_TRACED_STEPS)
-    _refuse_if(len(steps) > MOST_TRACED_STEPS, len(score), len(updates))
-    if started is not None:
-        steps[:, UPDATE] += 1
-        moved = np.flatnonzero(started != raw)
-        own = np.stack([moved, np.zeros_like(moved), raw[moved], started[moved]], axis=1)
-        steps = np.concatenate([own, steps])
+    refuse_if(len(steps) > MOST_TRACED_STEPS, len(score), len(updates))
+    if begun is not None:
+        steps[:, REASON] += begun.n_reasons
+        steps = np.concatenate([begun.steps, steps])
         steps = steps[np.argsort(steps[:, PERSON], kind="stable")]
     return np.where(final == raw, score, from_grid(final)), steps
 
 
-def _refuse_if(too_much: bool, n_people: int, n_updates: int) -> None:
+class Begun(NamedTuple):
+    """What the smooth start did: scores after it, its steps (in units), and how many reasons it has."""
+
+    score: IntArray
+    steps: IntArray
+    n_reasons: int
+
+
+def begin(start: SmoothStart, raw: IntArray, code: IntArray, patterns: Patterns, kept: BoolArray) -> Begun:
+    """Steps of the smooth start for all people but those `kept` as they are.
+
+    Its reasons are its terms, and then what keeps it from falling.
+    """
+    n_terms = len(start.groups)
+    order = [*sorted(range(n_terms), key=lambda t: len(start.groups[t].conditions)), n_terms]
+    refuse_if(len(raw) * len(order) > MOST_TRACED, len(raw), len(order))
+    score, found, n = raw.copy(), [np.empty((0, N_COLUMNS), dtype=np.int64)], 0
+    for low in range(0, len(raw), PEOPLE_AT_ONCE):
+        some = slice(low, low + PEOPLE_AT_ONCE)
+        parts = start.parts(raw[some], code[some], patterns)[:, order]
+        parts[kept[some]] = 0
+        after = raw[some, None] + np.cumsum(parts, axis=1)
+        score[some] = after[:, -1]
+        person, place = np.nonzero(parts)
+        steps = (person + low, np.array(order)[place], (after - parts)[person, place], after[person, place])
+        found.append(np.stack(steps, axis=1))
+        n += len(person)
+        refuse_if(n > MOST_TRACED_STEPS, len(raw), len(order))
+    return Begun(score, np.concatenate(found), len(order))
+
+
+def refuse_if(too_much: bool, n_people: int, n_updates: int) -> None:
     if too_much:
         raise InputError(
             f"{n_people:,} people and {n_updates:,} updates are too many to explain at once",
@@ -185,7 +304,7 @@ def _trace(raw: Any, code: Any, inside: Any, updates: Any, edges: Any, most: int
                     for column in range(N_COLUMNS):
                         larger[i, column] = steps[i, column]
                 steps = larger
-            steps[n, PERSON], steps[n, UPDATE], steps[n, BEFORE], steps[n, AFTER] = person, u, value, after
+            steps[n, PERSON], steps[n, REASON], steps[n, BEFORE], steps[n, AFTER] = person, u, value, after
             n += 1
             value = after
             j = bin_of(value, edges)

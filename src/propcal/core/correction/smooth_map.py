@@ -18,13 +18,14 @@ import numpy as np
 from propcal.core.bin_search import first_not_below
 from propcal.core.compiled import compiled
 from propcal.core.correction.limits import refuse_values
-from propcal.core.grid import UNIT, BoolArray, IntArray
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
 from propcal.core.groups.collection import Group, membership
 from propcal.core.patterns import Patterns
 
 SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds
 KNOTS_PER_UNIT, REACH = 8, 12  # 8 knots per unit of log-odds, from -12 (a risk of 6 in a million) to 12
 TABLE_PER_UNIT, TABLE_REACH = 64, 22  # 64 values of the logistic curve per unit; at -22 it is one grid unit
+TABLE_STEP = SHIFT_UNIT // TABLE_PER_UNIT
 MOST_SHIFT = TABLE_REACH - REACH
 N_KNOTS = 2 * KNOTS_PER_UNIT * REACH + 1
 PATTERNS_AT_ONCE = 4096
@@ -92,15 +93,53 @@ class SmoothStart:
         return values
 
     def _values(self, inside: IntArray) -> IntArray:
-        shift = np.clip(inside.T @ self.shifts, -MOST_SHIFT * SHIFT_UNIT, MOST_SHIFT * SHIFT_UNIT)
+        return np.maximum.accumulate(self._unordered(inside.T @ self.shifts), axis=1)
+
+    @staticmethod
+    def _unordered(shift: IntArray) -> IntArray:
+        """Scores at the knots for sums of shifts, before they are kept from falling."""
+        shift = np.clip(shift, -MOST_SHIFT * SHIFT_UNIT, MOST_SHIFT * SHIFT_UNIT)
         place = (np.arange(N_KNOTS) - N_KNOTS // 2) * (SHIFT_UNIT // KNOTS_PER_UNIT) + shift
-        cell, part = np.divmod(place + TABLE_REACH * SHIFT_UNIT, SHIFT_UNIT // TABLE_PER_UNIT)
+        cell, part = np.divmod(place + TABLE_REACH * SHIFT_UNIT, TABLE_STEP)
         table = logistic_table()
         low, high = table[cell], table[np.minimum(cell + 1, len(table) - 1)]
-        step = SHIFT_UNIT // TABLE_PER_UNIT
-        inner = low + ((high - low) * part + step // 2) // step
+        inner = low + ((high - low) * part + TABLE_STEP // 2) // TABLE_STEP
         ends = np.zeros((len(inner), 1), dtype=np.int64)
-        return np.maximum.accumulate(np.concatenate([ends, inner, ends + UNIT], axis=1), axis=1)
+        return np.concatenate([ends, inner, ends + UNIT], axis=1)
+
+    def parts(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
+        """By how many units each term moves each score, of shape (n_people, n_terms + 1).
+
+        Terms add up in log-odds. In probability, a term's part is its shift times the mean slope of the
+        logistic curve on the way from the score to where all terms together lead. So terms with the same
+        shift have the same part, in whatever order they are listed; terms that cancel each other have
+        opposite parts; and the parts of a person add up to what `apply` does, exactly, because the last
+        fractions of a unit go to the parts with the largest remainders. The last column is what keeps
+        higher scores from falling below lower ones, which no term can answer for; it is nearly always 0.
+        """
+        inside = membership(self.groups, patterns)
+        total = inside.astype(np.int64).T @ self.shifts
+        free = self._unordered(total)
+        slope, at = self._mean_slope(total, free), knots()
+        shifts = np.pad(self.shifts, ((0, 0), (1, 1)))  # scores of 0 and 1 do not move
+        k = np.clip(np.searchsorted(at, score), 1, len(at) - 1)
+        near = (score - at[k - 1]) / (at[k] - at[k - 1])
+        exact = (1 - near) * slope[code, k - 1] * shifts[:, k - 1] + near * slope[code, k] * shifts[:, k]
+        unordered = self.apply_to_rows(score, code, free)
+        found = _whole((exact * inside[:, code]).T, inside[:, code].T, unordered - score)
+        ordered = self.apply_to_rows(score, code, np.maximum.accumulate(free, axis=1))
+        return np.column_stack([found, ordered - unordered])
+
+    @staticmethod
+    def _mean_slope(total: IntArray, free: IntArray) -> FloatArray:
+        """Units of score for each unit of shift, on average over the way that the sums of shifts lead."""
+        table, at = logistic_table(), knots()[1:-1]
+        here = np.searchsorted(table, at)  # knots are among the places of the table
+        after, before = (table[here + 1] - at) / TABLE_STEP, (at - table[here - 1]) / TABLE_STEP
+        short = np.where(total < 0, before, after)  # within one step of the table it is straight
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.where(np.abs(total) < TABLE_STEP, short, (free[:, 1:-1] - at) / total)
+        return np.pad(slope, ((0, 0), (1, 1)))
 
     def apply(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
         """Recalibrated scores (in units) of people whose pattern is row `code` of `patterns`."""
@@ -110,6 +149,21 @@ class SmoothStart:
     def apply_to_rows(score: IntArray, row: Any, values: IntArray) -> IntArray:
         """Recalibrated scores (in units), given for each person a row of values at the knots."""
         return np.asarray(_apply(score, row, knots(), values))
+
+
+def _whole(parts: FloatArray, inside: BoolArray, total: IntArray) -> IntArray:
+    """Parts (a row for each person) as whole numbers with the given totals, by the largest remainders."""
+    if not parts.shape[1]:
+        return parts.astype(np.int64)
+    whole = np.floor(parts).astype(np.int64)
+    left = total - whole.sum(axis=1)
+    remainder = np.where(inside, parts - whole, -1.0)
+    rank = np.argsort(np.argsort(-remainder, axis=1, kind="stable"), axis=1)
+    whole += inside & (rank < left[:, None])
+    # rounding in floating point may leave a unit or two
+    largest = np.argmax(np.abs(parts), axis=1)
+    whole[np.arange(len(parts)), largest] += total - whole.sum(axis=1)
+    return whole
 
 
 @compiled

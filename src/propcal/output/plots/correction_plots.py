@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.explain import Explanation
+from propcal.core.correction.explain import ALL_SCORES, Explanation
 from propcal.core.grid import UNIT, from_grid
 from propcal.core.groups.collection import pattern_name
 from propcal.errors import InputError
@@ -76,7 +76,7 @@ def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = Non
     ax = axes(ax, 6.4, 1.1 + 0.42 * (len(steps) + 2))
     labels = [
         "raw score",
-        *(f"{short(group)}\nscores in {label}" for group, label, _ in steps),
+        *(f"{short(group)}\n{_where(label)}" for group, label, _ in steps),
         "corrected score",
     ]
     raw, corrected = float(explanation.score[person]), float(explanation.corrected[person])
@@ -97,3 +97,7 @@ def plot_explanation(explanation: Explanation, person: int = 0, *, ax: Any = Non
     ax.set_xlabel("risk score")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _where(label: str) -> str:
+    return label if label == ALL_SCORES else f"scores in {label}"

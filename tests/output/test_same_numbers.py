@@ -109,7 +109,7 @@ def test_a_group_has_the_same_numbers_everywhere(seed):
         "markdown": table_of(plain_cells(markdown_cells(a.to_markdown(suppress=0))), columns),
     }
     kept = a.groups[a.groups["kept"].astype(bool)]
-    assert len(kept) > 2
+    assert len(kept)
     for _, row in kept.iterrows():
         expected = written(row)
         for place, table in places.items():

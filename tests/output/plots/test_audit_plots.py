@@ -194,8 +194,8 @@ def test_dc_by_bin_is_the_dc_loss_bin_by_bin(found):
     assert [label.get_text() for label in ax.get_yticklabels()] == told.bin.tolist()
     for row, line in zip(told.itertuples(), lines(ax, "_range")):
         assert np.ptp(np.log(line.get_xdata())) == pytest.approx(row.dc)
-        assert short(row.highest) in texts(ax)
-        assert short(row.lowest) in texts(ax)
+        assert short(found.labels[row.highest]) in texts(ax)
+        assert short(found.labels[row.lowest]) in texts(ax)
 
 
 def test_bins_too_narrow_for_different_labels_stay_apart():
@@ -330,12 +330,12 @@ def test_too_few_people_are_hatched_and_explained():
     group = np.array(["a"] * 500 + ["b"] * 20)
     a = people(group)
     for kind in ("forest", "heatmap"):
-        ax = drawn(a.plot(kind))
+        ax = drawn(a.plot(kind, ["_a$=a", "_a$=b"]))
         assert any(patch.get_hatch() for patch in [*ax.patches, *ax.collections])
-        assert any(text.startswith("not enough data") for text in texts(ax))
+        assert any("not enough data" in text for text in texts(ax))
     ax = drawn(a.plot("calibration", ["_a$=a", "_a$=b"]))
     assert "b: not enough data" in texts(ax)
-    assert "1 of 2 groups: the others do not have enough data" in texts(a.plot("distribution"))
+    assert len(a.plot("distribution").patches) == 2  # everybody and the larger group
 
 
 def test_wrong_names_are_answered_with_the_right_ones(found):

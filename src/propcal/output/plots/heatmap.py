@@ -40,7 +40,8 @@ NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and
 def plot_heatmap(a: Audit, groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
     """The gap of every cell; coloured where it is more than chance explains, hatched without enough data."""
     wrong = a.categories.loc[a.categories["finding"].isin([TOO_HIGH, TOO_LOW]), "group"]
-    chosen = rows_of(a, groups, MOST_ROWS, wrong=wrong, everybody=False)
+    with_cells = replace(a, groups=a.groups[a.groups["group"].isin(a.categories["group"])])
+    chosen = rows_of(a if groups is not None else with_cells, groups, MOST_ROWS, wrong=wrong, everybody=False)
     gap, finding, eligible = _cells(a, chosen)
     if not eligible.any():
         return say(axes(ax, width, 1.5), "No cell has enough data to judge.")

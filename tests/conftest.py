@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from databases import db  # noqa: F401
 from sessions import dask_client, postgres, spark  # noqa: F401
 
 # what a test needs, by the name of the fixture it asks for, and the mark of all such tests

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
+import pytest
 
 POSTGRES_TYPES = {"double": "double precision", "float": "real", "int64": "bigint", "bool": "boolean"}
 
@@ -82,3 +83,13 @@ class Spark(DuckDb):
 
     def rows(self, query):
         return [tuple(row) for row in self.connection.sql(query).collect()]
+
+
+@pytest.fixture(params=["duckdb", "sqlite", "postgres", "spark"])
+def db(request):
+    """Each database in turn."""
+    if request.param == "postgres":
+        return Postgres(request.getfixturevalue("postgres"))
+    if request.param == "spark":
+        return Spark(request.getfixturevalue("spark"))
+    return {"duckdb": DuckDb, "sqlite": Sqlite}[request.param]()

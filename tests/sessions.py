@@ -95,9 +95,9 @@ def postgres():
         options = f"-k {folder} -c listen_addresses= -c fsync=off -c jit=off"
         run("pg_ctl", "-D", data, "-l", f"{folder}/log", "-o", options, "-w", "start")
         try:
-            with psycopg.connect(
-                host=folder, user="propcal", dbname="postgres", autocommit=True
-            ) as connection:
+            # without prepared plans, which do not outlast that a table is made again with other types
+            settings = {"autocommit": True, "prepare_threshold": None}
+            with psycopg.connect(host=folder, user="propcal", dbname="postgres", **settings) as connection:
                 yield connection
         finally:
             run("pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")

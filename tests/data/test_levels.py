@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from propcal import Atoms, Correction, PMCBoost
 from propcal.data.levels import level_key
 from propcal.errors import InputError, UnknownLevelWarning
+from sql_corrections import score_in
 
 SAME = [
     ["1", 1, 1.0, "1.0", "1.00", "1.", " 1 ", Decimal("1.000"), np.int8(1), np.float32(1), b"1.0"],
@@ -43,6 +44,10 @@ TEXTS = [
     "A ",
     " A",
     "Ⅷ",
+    "\u00a01",
+    "1\u2003",
+    "\u00a0true",
+    "1\t",
     "١",
 ]
 
@@ -74,10 +79,11 @@ def correction():
     """A correction that knows some levels of one attribute and a condition on another."""
     rng = np.random.default_rng(5)
     n = 4000
-    race = rng.choice(np.array(["1", "true", "0", "-2.5", "007", "Asian", "1e5", None], dtype=object), n)
+    levels = ["1", "true", "0", "-2.5", "0.1", "007", "Asian", "1e5", None]
+    race = rng.choice(np.array(levels, dtype=object), n)
     score = rng.random(n)
     keys = sorted(set(race[race != None]))  # noqa: E711
-    risk = np.clip(score * (0.4 + 0.2 * np.array([keys.index(r) if r else 7 for r in race]) / 2), 0, 1)
+    risk = np.clip(score * (0.4 + 0.2 * np.array([keys.index(r) if r else 8 for r in race]) / 2), 0, 1)
     frame = pd.DataFrame({"race": race, "flag": race})
     model = PMCBoost.paper(alpha=0.05, groups=_groups())
     return model.fit(score, rng.random(n) < risk, sensitive_features=frame).correction_
@@ -165,6 +171,82 @@ def _by_sql(connection, query, texts):
     return [row[-1] for row in sorted(connection.execute(query).fetchall())]
 
 
+NAN, ENDLESS = float("nan"), float("inf")
+COLUMNS = {
+    "text": (
+        pa.string(),
+        ["1.0", " 1", "TRUE", "-0", "-2.50", "0.1", "007", "1e5", "1E5", "Asian", "asian ", "\u00a01", None],
+    ),
+    "double": (pa.float64(), [1.0, 0.0, -0.0, -2.5, 0.1, 7.0, 1e5, 1e22, 5e-324, ENDLESS, NAN, None]),
+    "single": (pa.float32(), [1.0, -0.0, -2.5, np.float32(0.1), 1e5, 16777216.0, ENDLESS, NAN, None]),
+    "whole": (pa.int64(), [1, 0, -2, 7, 10**5, 2**63 - 1, None]),
+    "decimal": (pa.decimal128(12, 3), [*map(Decimal, ("1.000", "0", "-2.5", "0.1", "7")), None]),
+    "truth": (pa.bool_(), [True, False, None]),
+}
+
+
+def people_of(kind, cells):
+    """People who are all scored 0.3, with two columns of one kind."""
+    column = pa.array(cells, COLUMNS[kind][0], from_pandas=False)
+    score = np.full(len(cells), 0.3)
+    return pa.table({"id": np.arange(len(cells)), "risk": score, "race": column, "flag": column})
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_cell_means_the_same_in_a_column_of_any_kind(correction, kind, data, tmp_path):
+    cells = data.draw(st.lists(st.sampled_from(COLUMNS[kind][1]), min_size=2, max_size=12))
+    table = people_of(kind, cells)
+    without_nan = [cell if cell == cell else None for cell in cells]  # it would be written as a text
+    relation = duckdb.from_arrow(table)
+    found = {
+        "pyarrow": correction.apply("risk", table)["corrected"].to_pylist(),
+        "pandas": correction.apply("risk", table.to_pandas())["corrected"].tolist(),
+        "polars": correction.apply("risk", pl.from_arrow(table))["corrected"].to_list(),
+        "lazy": correction.apply("risk", pl.from_arrow(table).lazy()).collect()["corrected"].to_list(),
+        "duckdb": [row[-1] for row in correction.apply("risk", relation).fetchall()],
+        "csv": _by_file(correction, people_of(kind, without_nan), tmp_path / "people.csv"),
+        "parquet": _by_file(correction, table, tmp_path / "people.parquet"),
+    }
+    alone = patterns(correction, cells)
+    for route, scores in found.items():
+        assert scores == alone, route
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_cell_means_the_same_in_every_database(correction, db, kind, data):
+    if (db.name, kind) == ("sqlite", "single"):
+        pytest.skip("SQLite keeps no numbers of single precision")
+    cells = data.draw(st.permutations(COLUMNS[kind][1]))
+    # SQLite keeps truth values as 1 and 0, so it must be told
+    types = {"race": "boolean", "flag": "boolean"} if (db.name, kind) == ("sqlite", "truth") else None
+    export = correction.to_sql(db.name, score="risk", types=types)
+    assert score_in(db, export, people_of(kind, cells))[1] == patterns(correction, cells)
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
+@pytest.mark.parametrize("kind", COLUMNS)
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_cell_means_the_same_on_spark(correction, spark, kind, data):
+    cells = data.draw(st.permutations(COLUMNS[kind][1]))
+    scored = correction.apply("risk", spark.createDataFrame(people_of(kind, cells)))
+    assert [row["corrected"] for row in sorted(scored.collect())] == patterns(correction, cells)
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_cell_means_the_same_on_dask(correction, dask_client, kind, data):
+    dask_frames = pytest.importorskip("dask.dataframe")
+    cells = data.draw(st.permutations(COLUMNS[kind][1]))
+    frame = dask_frames.from_pandas(people_of(kind, cells).to_pandas(), npartitions=2)
+    assert correction.apply("risk", frame)["corrected"].compute().tolist() == patterns(correction, cells)
+
+
 def _by_file(correction, table, path):
     import pyarrow.csv
     import pyarrow.parquet
@@ -202,6 +284,16 @@ def test_one_odd_cell_changes_nobody_else(tmp_path):
     both = Atoms.from_files([tmp_path / "clean.csv", tmp_path / "mixed.csv"], **names)
     assert (parts[0] + parts[1]).fingerprint() == both.fingerprint()
     assert both.patterns.levels == (("Unknown", "false", "true"),)
+
+
+def test_a_blank_that_is_no_space_is_part_of_a_text_in_a_csv_too(tmp_path):
+    """As it is beside other texts, so that it does not depend on the other rows."""
+    rows = [("\u00a01", 0), ("2", 1), ("1", 1), (" 2 ", 0)]
+    lines = [f"{i / 8},{y},{cell}" for i, (cell, y) in enumerate(rows)]
+    for name, more in (("clean.csv", []), ("mixed.csv", ["0.75,1,x"])):
+        (tmp_path / name).write_text("\n".join(["s,y,g", *lines, *more]), encoding="utf-8")
+        atoms = Atoms.from_files(tmp_path / name, score="s", outcome="y", groups=["g"])
+        assert {*atoms.patterns.levels[0]} == {"1", "2", "\u00a01", *(["x"] if more else [])}
 
 
 def test_unknown_levels_are_counted_from_the_first_row_on(correction):

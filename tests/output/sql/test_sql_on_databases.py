@@ -8,21 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from databases import DuckDb, Postgres, Spark, Sqlite
+from databases import DuckDb, Sqlite
 from propcal import Groups, PMCBoost
 from propcal.core.grid import UNIT
 from propcal.output.sql.dialects import DIALECTS
 from propcal.output.sql.map_lines import Lines
 from sql_corrections import HOSTILE, bits, combinations, each_with_every, fitted, hostile, score_in, texts
-
-
-@pytest.fixture(params=["duckdb", "sqlite", "postgres", "spark"])
-def db(request):
-    if request.param == "postgres":
-        return Postgres(request.getfixturevalue("postgres"))
-    if request.param == "spark":
-        return Spark(request.getfixturevalue("spark"))
-    return {"duckdb": DuckDb, "sqlite": Sqlite}[request.param]()
 
 
 @pytest.fixture(params=[DuckDb, Sqlite], ids=["duckdb", "sqlite"])

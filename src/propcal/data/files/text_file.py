@@ -331,4 +331,5 @@ def _counted(column: str, name: str) -> str:
         return f"count({column})"
     if name == "number":  # also NaN and infinity, which are told later as such
         return f"count(TRY_CAST(trim({column}) AS DOUBLE))"
-    return f"count(*) FILTER (regexp_full_match(trim({column}), {quoted(PATTERNS[name])}))"
+    # other blanks than ' ' are part of a text
+    return f"count(*) FILTER (regexp_full_match(trim({column}, ' '), {quoted(PATTERNS[name])}))"

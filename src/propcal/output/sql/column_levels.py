@@ -99,7 +99,7 @@ class Reader:
         compared = dict.fromkeys(t for t in self._compared(column) if t is not None)
         truths = [t for t in compared if t in TRUTHS]
         numbers = [t for t in compared if DECIMAL.fullmatch(t)]
-        bare, arms = f"TRIM({text})", ""
+        bare, arms = d.bare.format(x=text), ""
         if truths:
             word = f"LOWER({bare})"
             arms += f" WHEN {word} IN ({', '.join(map(d.text, truths))}) THEN {word}"

@@ -75,6 +75,7 @@ class Dialect:
     no_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a value that is not a number is missing
     number: str = "CAST({c} AS DOUBLE)"
     fraction: str = "CAST(CAST({c} AS VARCHAR) AS DOUBLE)"  # by its text: branches must fit any column
+    bare: str = "TRIM({x})"  # a text without spaces around it; other blanks stay
     no_zeros: str = "RTRIM(RTRIM({x}, '0'), '.')"  # a text without zeros at its end, and then without a point
     truth: str = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
     exact_text: str = "{x}"  # compared by code points, whatever the collation of the column
@@ -134,6 +135,7 @@ DIALECTS = {
         divide="{n} // {d}",
         # TRY: of a column of Parquet, DuckDB infers from statistics without NaN that there is none
         number="CAST(TRY({c}) AS DOUBLE)",
+        bare="TRIM({x}, ' ')",
         exact_text='({x}) COLLATE "binary"',
         is_fraction=f"({_FLOATS})",
     ),

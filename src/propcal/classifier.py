@@ -187,9 +187,12 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         probability = self.predict_proba(X, sensitive_features=sensitive_features)
         return self.classes_[np.argmax(probability, axis=1)]
 
-    def explain(self, X: Any, *, sensitive_features: Any = None, unit: str = "people") -> Any:
+    def explain(
+        self, X: Any, *, sensitive_features: Any = None, unit: str = "people", labels: Any = None
+    ) -> Any:
         """Explain how people's scores were changed; see `Correction.explain`."""
-        return self.correction_.explain(self.raw_score(X), self._features(X, sensitive_features), unit=unit)
+        features = self._features(X, sensitive_features)
+        return self.correction_.explain(self.raw_score(X), features, unit=unit, labels=labels)
 
     def _outcome(self, y: Any) -> tuple[Any, Any]:
         """The labels as 0 and 1, and as a flat array."""

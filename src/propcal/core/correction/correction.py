@@ -22,6 +22,7 @@ from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups.collection import Group, membership, pattern_name
+from propcal.core.groups.labels import Labels, group_labels
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import BESIDE, Patterns, patterns_of
 from propcal.errors import InputError
@@ -382,7 +383,14 @@ class Correction(WithoutCaches):
         mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
         return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
 
-    def explain(self, score: Any, sensitive_features: Any = None, *, unit: str = "people") -> Explanation:
+    def explain(
+        self,
+        score: Any,
+        sensitive_features: Any = None,
+        *,
+        unit: str = "people",
+        labels: Labels | None = None,
+    ) -> Explanation:
         """Say which groups move these people's scores, and by how much.
 
         Parameters
@@ -391,6 +399,8 @@ class Correction(WithoutCaches):
             As for `apply`.
         unit : str, default="people"
             What sentences call people, in the plural, such as "patients".
+        labels : dict, optional
+            What to call levels: ``{"sex": {"F": "women", "M": "men"}}``.
 
         Returns
         -------
@@ -404,7 +414,7 @@ class Correction(WithoutCaches):
         >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
         >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
-        0.250 becomes 0.550: +0.300 because patients (race=B) with such scores had the outcome more often than
+        0.250 becomes 0.550: +0.300 because B patients with such scores had the outcome more often than
         predicted.
         """
         from propcal.data.rows_to_patterns import scoring_rows
@@ -421,7 +431,12 @@ class Correction(WithoutCaches):
             kept = (known < 0)[code] if self.unseen == "keep" else np.zeros(len(code), dtype=np.bool_)
             begun = begin(self.start, to_grid(values), code, patterns, kept)
         corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, begun)
-        return Explanation(values, corrected, steps, self._reasons(), (known < 0)[code], unit)
+        reasons, unit = self._reasons(), plain(unit)
+        groups = list(dict.fromkeys(reason.group for reason in reasons if reason.group is not None))
+        named = group_labels(groups, self.patterns, labels, everyone=f"All {unit}")
+        return Explanation(
+            values, corrected, steps, reasons, (known < 0)[code], dict(zip(groups, named)), unit
+        )
 
     def _reasons(self) -> tuple[Reason, ...]:
         """What can move a score: the terms of the smooth start, what keeps it from falling, the updates."""

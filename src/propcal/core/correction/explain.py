@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +25,6 @@ from propcal.core.grid import (
 from propcal.core.groups.collection import Group
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, adding_up, plural
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,14 +52,12 @@ class Reason(NamedTuple):
     bin: str = ALL_SCORES
 
 
-def _label(group: Group) -> str:
-    """How explanations call a group: the one place that decides it."""
-    return group.name
-
-
-def _people(group: Group, unit: str) -> str:
-    """The people of a group in a sentence."""
-    return f"{unit} ({plain(_label(group))})" if group.conditions else f"all {unit}"
+def _people(group: Group, label: str, unit: str) -> str:
+    """The people of a group in a sentence: "White patients", "patients (White, F)", "all patients"."""
+    if not group.conditions:
+        return f"all {unit}"
+    alone = len(group.conditions) == 1 and group.conditions[0][1] == label
+    return f"{label} {unit}" if alone else f"{unit} ({label})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +79,10 @@ class Explanation:
     reasons : tuple of Reason
     unseen : array of bool, shape (n_people,)
         Whose combination of attributes was not seen in fitting.
+    labels : dict
+        What sentences and pictures call each group.
     unit : str
-        What sentences call people.
+        What they call people.
     """
 
     score: FloatArray
@@ -90,6 +90,7 @@ class Explanation:
     steps: IntArray
     reasons: tuple[Reason, ...]
     unseen: BoolArray
+    labels: Mapping[Group, str]
     unit: str = "people"
 
     def __len__(self) -> int:
@@ -127,15 +128,15 @@ class Explanation:
         return pd.DataFrame(columns)
 
     def steps_of(self, person: int) -> list[tuple[str, str, float]]:
-        """Group, bin and shift of each step of one person."""
+        """Group (as people call it), bin and shift of each step of one person."""
         rows = self._rows(person)
         shifts = from_grid(rows[:, AFTER] - rows[:, BEFORE])
         reasons = [self.reasons[r] for r in rows[:, REASON]]
-        return [(plain(_name(r.group)), r.bin, float(shift)) for r, shift in zip(reasons, shifts)]
+        return [(self._label(r.group), r.bin, float(shift)) for r, shift in zip(reasons, shifts)]
 
     def changes_of(self, person: int) -> list[tuple[str, float]]:
         """Each group that moved one person's score, and by how much in all; the largest change first."""
-        return [(plain(_name(group)), units / UNIT) for group, units in self._changes(person)]
+        return [(self._label(group), units / UNIT) for group, units in self._changes(person)]
 
     def sentence(self, person: int = 0) -> str:
         """What happened to one person's score, for a reader who does not know the algorithm.
@@ -154,7 +155,7 @@ class Explanation:
         scale = 10**DIGITS
         total = round(float(after) * scale) - round(float(before) * scale)
         printed = adding_up([units / UNIT * scale for units in moved], total)
-        story = _story([(group, n) for (group, _), n in zip(told, printed) if n], self.unit)
+        story = self._story([(group, n) for (group, _), n in zip(told, printed) if n])
         if printed[-1]:
             story.append(f"{_signed(printed[-1])} from {plural(len(rest), 'smaller adjustment')}")
         if not story:
@@ -188,6 +189,26 @@ class Explanation:
             changes[self.reasons[reason].group] += after - before
         return sorted(((g, n) for g, n in changes.items() if n), key=lambda change: -abs(change[1]))
 
+    def _label(self, group: Group | None) -> str:
+        return KEPT_IN_ORDER if group is None else self.labels[group]
+
+    def _story(self, changes: list[tuple[Group | None, int]]) -> list[str]:
+        """The changes (in thousandths) with their reasons; the first is told in full."""
+        story: list[str] = []
+        full = True
+        for group, n in changes:
+            if group is None:
+                story.append(f"{_signed(n)} to keep higher scores higher")
+                continue
+            who, often = (
+                _people(group, self.labels[group], self.unit),
+                "more often" if n > 0 else "less often",
+            )
+            had = f"with such scores had the outcome {often} than predicted" if full else f"had it {often}"
+            story.append(f"{_signed(n)} because {who} {had}")
+            full = False
+        return story
+
     def _repr_html_(self) -> str:
         from propcal.output.notebook import explanation_html
 
@@ -200,26 +221,11 @@ class Explanation:
 
 
 def _name(group: Group | None) -> str:
-    return KEPT_IN_ORDER if group is None else _label(group)
+    return KEPT_IN_ORDER if group is None else group.name
 
 
 def _signed(thousandths: int) -> str:
     return IN_TEXT.decimal(thousandths / 10**DIGITS, DIGITS, "+")
-
-
-def _story(changes: list[tuple[Group | None, int]], unit: str) -> list[str]:
-    """The changes (in thousandths) with their reasons; the first is told in full."""
-    story: list[str] = []
-    full = True
-    for group, n in changes:
-        if group is None:
-            story.append(f"{_signed(n)} to keep higher scores higher")
-            continue
-        often = "more often" if n > 0 else "less often"
-        had = f"with such scores had the outcome {often} than predicted" if full else f"had it {often}"
-        story.append(f"{_signed(n)} because {_people(group, unit)} {had}")
-        full = False
-    return story
 
 
 def trace(

@@ -80,9 +80,9 @@ def test_groups_in_words_are_applied_to_files(files, run):
         ({"risk": 45.0}, (), "3,000 of 3,000 values lie outside. Percentages?"),
         ({"risk": None}, (), "3,000 of 3,000 values are missing"),
         ({"risk": "45%"}, (), "3,000 end with a percent sign"),
-        ({"corrected": 1}, (), "has a column 'corrected' already; name another with --column"),
+        ({"corrected": 1}, (), "already has a column 'corrected'. Choose another name with --column"),
         ({}, ("--unseen", "ignore"), "--unseen must be one of 'replay', 'keep', 'error'"),
-        ({"race": "other"}, ("--unseen", "error"), "rows have combinations it never saw"),
+        ({"race": "other"}, ("--unseen", "error"), "rows have a combination of .* that did not occur"),
     ],
 )
 def test_apply_tells_what_is_wrong_and_writes_nothing(
@@ -112,7 +112,7 @@ def test_a_column_coded_in_another_way_is_told_once(files, model, run, capfd, mo
 def test_what_cannot_be_written_is_told_before_the_work(files, model, run):
     Path("out.csv").write_text("old")
     for output, message in (
-        ("out.csv", "propcal: out.csv exists; --force replaces it"),
+        ("out.csv", "propcal: out.csv already exists. Use --force to replace it"),
         ("no/out.csv", "there is no folder"),
         ("no/folder/", "there is no folder no"),
         ("out.xlsx", "must end in .csv, .csv.gz, .csv.zst, .tsv or .parquet"),
@@ -120,7 +120,7 @@ def test_what_cannot_be_written_is_told_before_the_work(files, model, run):
     ):
         error = run("apply", "model.json", "missing.csv", "--score", "risk", "-o", output, code=2)
         assert message in error
-    assert "model.json exists" in run("fit", "missing.csv", *COLUMNS, "-o", "model.json", code=2)
+    assert "model.json already exists" in run("fit", "missing.csv", *COLUMNS, "-o", "model.json", code=2)
     assert Path("out.csv").read_text() == "old"
 
 

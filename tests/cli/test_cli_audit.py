@@ -137,7 +137,7 @@ def test_json_is_written_whole_and_not_over_an_old_file(files, calls, run):
     assert json.loads(first)["verdict"]["conclusion"] == "miscalibrated"
     calls.clear()
     _, err = run("audit", "missing.csv", *COLUMNS, "-o", "audit.json", code=2)
-    assert err == "propcal: audit.json exists; --force replaces it\n"
+    assert err == "propcal: audit.json already exists. Use --force to replace it\n"
     assert not calls
     run("audit", "visits.csv", *COLUMNS, "-o", "audit.json", "--force")
 
@@ -293,14 +293,14 @@ def test_a_file_that_is_read_is_never_written(files, run):
     before = Path("visits.csv").read_bytes()
     for command in ("audit", "fit"):
         _, err = run(command, "visits.csv", *COLUMNS, "-o", "visits.csv", "--force", code=2)
-        assert err == "propcal: visits.csv is what is read; name another file to write\n"
+        assert err == "propcal: visits.csv is also an input file. Choose another name for the output\n"
     assert Path("visits.csv").read_bytes() == before
 
 
 def test_what_is_no_file_is_not_replaced(files, run):
     os.mkfifo("pipe")
     _, err = run("audit", "visits.csv", *COLUMNS, "-o", "pipe", "--force", code=2)
-    assert "it is no ordinary file" in err
+    assert "it is not a regular file" in err
     assert Path("pipe").is_fifo()
 
 

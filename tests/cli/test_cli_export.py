@@ -72,7 +72,10 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
         ),
         *("--column", "c", "--unseen", "keep", "--type", "race=text", "--rename", "race=R=1"),
     )
-    assert (code, err) == (2, "propcal: --rename names 'race=R'; this correction reads ['race', 'gender']\n")
+    assert (code, err) == (
+        2,
+        "propcal: --rename names 'race=R', but this correction only reads ['race', 'gender']\n",
+    )
     code, out, err = run(
         *(
             "export",
@@ -98,7 +101,7 @@ def test_without_a_file_it_prints_and_every_option_is_passed_on(run, model):
     [
         (["--dialect", "oracle"], "dialect must be one of 'duckdb'"),
         (["--type", "race"], "--type 'race': write it like icu=boolean"),
-        (["-o", "model.json", "--force"], "model.json is what is read"),
+        (["-o", "model.json", "--force"], "model.json is also an input file"),
         (["-o", "no/such/folder.sql"], "no folder"),
     ],
 )
@@ -129,9 +132,11 @@ def test_what_is_no_correction_is_told_by_what_it_is(run, model, cohort):
     for ending, kind in {**kinds, ".atoms": "an atoms file"}.items():
         code, _, err = run("export", f"people{ending}", "--score", "risk")
         assert (code, err.count("\n")) == (2, 1)
-        assert f"people{ending} is not a correction file but {kind}; propcal fit makes a correction" in err
+        assert (
+            f"people{ending} is not a correction file but {kind}. Make a correction with propcal fit" in err
+        )
     Path("people.atoms").write_bytes(Path("people.atoms").read_bytes()[:1000])
-    assert "a Parquet file that is cut off" in run("export", "people.atoms", "--score", "risk")[2]
+    assert "a truncated Parquet file" in run("export", "people.atoms", "--score", "risk")[2]
 
 
 def test_a_file_is_not_overwritten_unasked(run, model):

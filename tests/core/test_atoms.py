@@ -157,7 +157,7 @@ def test_files_that_are_no_atoms_are_refused(tmp_path, cohort):
     make(cohort).save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FileFormatError, match="no complete Parquet"):
+    with pytest.raises(FileFormatError, match="not a complete Parquet"):
         Atoms.load(path)
     pq.write_table(pa.table({"a": [1]}), path)
     with pytest.raises(FileFormatError, match="not an atoms file"):
@@ -171,7 +171,7 @@ def test_files_that_are_no_atoms_are_refused(tmp_path, cohort):
     [
         ("score", -1, "out of range"),
         ("people", 0, "out of range"),
-        ("positives", 10**6, "disagree"),
+        ("positives", 10**6, "inconsistent"),
         ("weight", -1, "weight"),
     ],
 )
@@ -196,7 +196,7 @@ def test_unsorted_or_newer_atoms_are_refused(tmp_path, cohort):
         Atoms.load(path)
     header = json.dumps({"format": "propcal-atoms", "version": 99})
     pq.write_table(table.replace_schema_metadata({"propcal": header}), path)
-    with pytest.raises(FileFormatError, match=r"version 99.*upgrade"):
+    with pytest.raises(FileFormatError, match=r"version 99.*Upgrade"):
         Atoms.load(path)
 
 

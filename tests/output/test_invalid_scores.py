@@ -186,7 +186,7 @@ def test_sql_does_the_same(correction, people, db, form, mode, unseen):
 def test_sql_cannot_refuse(correction):
     with pytest.raises(InputError, match="a query cannot refuse a row"):
         correction.to_sql(score="risk", invalid="error")
-    assert "stay as they are" in str(correction.to_sql(score="risk", invalid="keep"))
+    assert "are returned unchanged" in str(correction.to_sql(score="risk", invalid="keep"))
 
 
 @pytest.fixture
@@ -217,8 +217,8 @@ def test_files(correction, people, run, mode, source, target, monkeypatch):
     assert not Path(target).exists()
     out, err = run(source, "-o", target, "--invalid", mode)
     assert "100 rows" in out
-    said = "they are kept as they are" if mode == "keep" else "their corrected score is missing"
-    assert f"propcal: note: column 'risk': 14 of 100 values are missing or no probabilities; {said}\n" in err
+    said = "they are returned unchanged" if mode == "keep" else "their corrected score is missing"
+    assert f"propcal: note: column 'risk': 14 of 100 values are missing or outside [0, 1]; {said}\n" in err
     assert "'race': 25 of 100 values did not occur in the fitting data" in err
     if target == "out.parquet":
         found = as_numbers(pq.read_table(target)["corrected"].to_pylist())

@@ -125,7 +125,7 @@ def test_policies_and_the_first_updates_are_honoured_on_frames(fitted, people, k
     for options in ({"unseen": "keep"}, {"n_updates": 3}, {"n_updates": 0}):
         rows = collected(kind, fitted.apply("risk", given(kind, people), **options))
         assert np.array_equal(rows["corrected"].to_numpy(), fitted.apply(people.risk, people, **options))
-    with pytest.raises(Exception, match="rows have combinations it never saw") as error:
+    with pytest.raises(Exception, match=r"rows have a combination of .* that did not occur") as error:
         collected(kind, fitted.apply("risk", given(kind, people), unseen="error"))
     assert isinstance(error.value, UnseenError) is (kind != "duckdb")
 
@@ -154,7 +154,7 @@ def test_wrong_names_are_told_at_once(fitted, people, kind):
     frame = given(kind, people)
     with pytest.raises(InputError, match=r"no column 'rsk'.* Did you mean 'risk'"):
         fitted.apply("rsk", frame)
-    with pytest.raises(InputError, match="has a column 'id' already"):
+    with pytest.raises(InputError, match="already has a column 'id'"):
         fitted.apply("risk", frame, column="id")
     with pytest.raises(InputError, match="unseen must be one of"):
         fitted.apply("risk", frame, unseen="guess")
@@ -164,7 +164,9 @@ def test_wrong_names_are_told_at_once(fitted, people, kind):
 
 @pytest.mark.parametrize("other", [None, [1, 2], np.zeros(3), {"risk": [0.5]}, "risk"])
 def test_a_name_needs_a_frame(fitted, other):
-    with pytest.raises(InputError, match="'risk' names a column, so a frame must follow: of pandas"):
+    with pytest.raises(
+        InputError, match="'risk' names a column, so the second argument must be a frame of pandas"
+    ):
         fitted.apply("risk", other)
 
 
@@ -207,7 +209,7 @@ def test_a_duckdb_relation_stays_with_its_connection_and_can_be_run_again(fitted
         joined = scored.join(connection.table("names"), "id").order("id").project("corrected")
         assert [row[0] for row in joined.fetchall()] == expected
     assert connection.sql("SELECT count(*) FROM scored WHERE id < 5").fetchall() == [(5,)]
-    with pytest.raises(InputError, match="has a column 'ID' already"):
+    with pytest.raises(InputError, match="already has a column 'ID'"):
         fitted.apply("risk", relation, column="ID")
 
 
@@ -298,7 +300,7 @@ class TestSpark:
             scored.collect()
         with pytest.raises(InputError, match="no column 'rsk'"):
             fitted.apply("rsk", people)
-        with pytest.raises(InputError, match="has a column 'RISK' already"):
+        with pytest.raises(InputError, match="already has a column 'RISK'"):
             fitted.apply("risk", people, column="RISK")
         assert fitted.apply("risk", people.limit(0)).count() == 0
 

@@ -338,8 +338,8 @@ def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_o
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--mimic", "mimic", "-o", "mine.csv"], "mine.csv exists; --force replaces it"),
-        (["--mimic", "mimic", "-o", "mimic/ed/triage.csv.gz", "--force"], "is what is read"),
+        (["--mimic", "mimic", "-o", "mine.csv"], "mine.csv already exists. Use --force to replace it"),
+        (["--mimic", "mimic", "-o", "mimic/ed/triage.csv.gz", "--force"], "is also an input file"),
         (["--mimic", "mimic", "-o", "cohort.xls"], "must end in .csv"),
         (["--mimic", "mimic", "--rule", "dirty", "-o", "new.csv"], "--rule must be one of"),
         (["--mimic", "elsewhere", "-o", "new.csv"], "elsewhere does not exist"),

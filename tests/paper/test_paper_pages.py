@@ -222,7 +222,7 @@ def test_tables_are_printed_and_written_once(partial, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
-    assert "exists; --force replaces it" in capsys.readouterr().err
+    assert "already exists. Use --force to replace it" in capsys.readouterr().err
 
 
 def test_the_page_and_figures_come_from_the_store_alone(tmp_path):
@@ -244,7 +244,7 @@ def test_the_page_and_figures_come_from_the_store_alone(tmp_path):
         assert 0 < (page.parent / name).stat().st_size < 300_000
     again = CliRunner().invoke(app, ["paper", "reproduction", str(store), "-o", str(page)])
     assert isinstance(again.exception, InputError)
-    assert "exists; --force replaces it" in str(again.exception)
+    assert "already exists. Use --force to replace it" in str(again.exception)
 
 
 def test_figures_write_a_picture_and_its_numbers(tmp_path):

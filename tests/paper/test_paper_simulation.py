@@ -110,7 +110,7 @@ def test_the_command_replaces_nothing_unasked(capfd, tmp_path):
     arguments = ["paper", "simulation", "--data-sets", "5", "-o", "out"]
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
-    assert "simulation_claim.csv exists; --force replaces it" in capfd.readouterr().err
+    assert "simulation_claim.csv already exists. Use --force to replace it" in capfd.readouterr().err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["simulation_claim.csv"]
     with pytest.raises(SystemExit, match="0"):
         main([*arguments, "--force"])

@@ -1,1 +1,1 @@
-"""Ways out: files, SQL, JSON, the report, pictures, and text for terminals and notebooks."""
+"""Writes results: files, SQL, JSON, the report, plots, and text for terminals and notebooks."""

@@ -1,4 +1,4 @@
-"""What a correction makes of each score, for the patterns that it changes most: drawn in two places."""
+"""Finds the patterns that a correction changes most, and their curves, for two plots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PatternCurve:
 
 
 def most_changed(correction: Correction, most: int) -> list[PatternCurve]:
-    """The curves that are furthest from no change, the furthest first."""
+    """The curves that differ most from no change, the largest difference first."""
     found: dict[bytes, PatternCurve] = {}
     for pattern in range(len(correction.patterns)):
         curve = correction.maps.apply(SCORES, np.full(len(SCORES), pattern))

@@ -1,7 +1,7 @@
-"""Frames of any engine with their corrected scores: the same kind of frame with one more column.
+"""Adds a column of corrected scores to a frame of any engine, and returns the same kind of frame.
 
-Every engine hands its rows over in Arrow or pandas batches, which the scorer corrects. Engines are told
-apart by the type of their frames; none is imported that is not in use.
+Every engine provides its rows as Arrow or pandas batches, which the scorer corrects. The engine is recognised
+by the type of the frame, so that only an engine in use is imported.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def scored_frame(
 ) -> Any:
     """The same kind of frame with the corrected scores as its last column."""
     if not isinstance(column, str) or not column:
-        raise InputError("column must be the name of the new column, a text", argument="column")
+        raise InputError("column must be a text, the name of the new column", argument="column")
     if unseen is not None:
         check_choice("unseen", unseen, ("replay", "keep", "error"))
     check_choice("invalid", invalid, INVALID)
@@ -46,12 +46,12 @@ def scored_frame(
     require(names, scorer.wanted)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"the frame has several columns named {twice}", next_step="rename them")
+        raise InputError(f"the frame has several columns named {twice}", next_step="Rename them")
     if column in names or (any_case and column.lower() in [name.lower() for name in names]):
         raise InputError(
-            f"the frame has a column {column!r} already",
+            f"the frame already has a column {column!r}",
             argument="column",
-            next_step="name another with column=...",
+            next_step="Choose another name with column=...",
         )
     return with_scores(frame, scorer)
 
@@ -60,13 +60,13 @@ WithScores = Callable[[Any, Scorer], Any]
 
 
 def _engine(frame: Any, score: str) -> tuple[WithScores, list[str], bool]:
-    """How a frame of this kind gets a column, its names, and whether capitals do not tell names apart."""
+    """How to add a column to a frame of this kind, its column names, and whether it ignores case in names."""
     kinds = {f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(frame).__mro__}
     found = [engine for kind, engine in _ENGINES.items() if kind in kinds]
     if not found or "pyspark.pandas" in type(frame).__module__:
         raise InputError(
-            f"{score!r} names a column, so a frame must follow: of pandas, polars, pyarrow, DuckDB "
-            f"(a relation), Dask or PySpark (not its pandas API); got {type(frame).__name__}",
+            f"{score!r} names a column, so the second argument must be a frame of pandas, polars, pyarrow, "
+            f"DuckDB (a relation), Dask or PySpark (not its pandas API); got {type(frame).__name__}",
             next_step="To correct an array, pass the scores themselves",
         )
     with_scores, names, any_case = found[0]
@@ -102,7 +102,7 @@ def _reader(frame: Any, scorer: Scorer) -> Any:
 
 
 def _lazy_polars(frame: Any, scorer: Scorer) -> Any:
-    """As an expression of single rows: polars streams it, and may leave out columns or filter first."""
+    """Add the column as an expression of single rows, so that polars can stream and filter first."""
     import polars as pl
 
     def correct(rows: Any) -> Any:
@@ -115,16 +115,16 @@ def _lazy_polars(frame: Any, scorer: Scorer) -> Any:
 
 
 def _duckdb(frame: Any, scorer: Scorer) -> Any:
-    """As a function of the relation's own connection, under a name that tells what it computes.
+    """Add the column through a function on the relation's own connection, named after what it computes.
 
-    The relation stays one of that connection, to be joined and run again. Only the connection can take
-    a function, and DuckDB has no public way from a relation to it.
+    The result is a relation of the same connection, which can be joined and run again. A function has to be
+    registered with the connection, and DuckDB has no public way to get it from a relation.
     """
     connection = getattr(frame, "_con", None)
     if connection is None:
         raise InputError(
-            "this version of DuckDB does not tell the connection of a relation",
-            next_step="pass relation.to_arrow_reader() instead",
+            "this version of DuckDB does not give access to the connection of a relation",
+            next_step="Pass relation.to_arrow_reader() instead",
         )
     types = dict(zip(frame.columns, frame.types))
     wanted = scorer.wanted
@@ -152,7 +152,7 @@ def _duckdb(frame: Any, scorer: Scorer) -> Any:
 
 
 def _dask(frame: Any, scorer: Scorer) -> Any:
-    """As a series beside the others, so that Dask still reads only the columns that are wanted."""
+    """Add the column as a separate series, so that Dask still reads only the columns it needs."""
     labels = {str(label): label for label in frame.columns}
     scorer = replace(scorer, source=scorer.correction.to_json())
     part = frame[[labels[name] for name in scorer.wanted]]
@@ -166,7 +166,7 @@ def _spark(frame: Any, scorer: Scorer) -> Any:
     text = scorer.correction.to_json()
     try:
         source = frame.sparkSession.sparkContext.broadcast(text)
-    except Exception:  # Spark Connect and shared clusters have none: the text goes with the function
+    except Exception:  # Spark Connect and shared clusters have no broadcast, so the function carries the text
         source = text
     field = StructField(scorer.column, DoubleType(), scorer.invalid != "error")
     schema = StructType([*frame.schema.fields, field])

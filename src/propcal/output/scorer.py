@@ -1,7 +1,7 @@
-"""The scorer: batches of columns -> their corrected scores, for frames and for files.
+"""Computes corrected scores for batches of columns, for frames and for files.
 
-Each batch goes through the one kernel of `Correction.apply_to_patterns`. Scoring a row needs no other row,
-so that the batches may be cut anywhere.
+Each batch is scored by `Correction.apply_to_patterns`. Scoring a row needs no other row, so that the data can
+be divided into batches anywhere.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def _loaded(text: str) -> Correction:
 
 @dataclass(frozen=True)
 class Scorer:
-    """What is to be done with a batch.
+    """How to score a batch.
 
-    `source` is the correction. For a travel to other processes it is its text, or what has the text as
-    its `value` (Spark's broadcast): nothing compiled is sent, and no code but the name of this class.
+    `source` is the correction. When sent to other processes, it is the correction's text or an object with
+    the text as its `value` (a Spark broadcast), so that no compiled code is sent.
     """
 
     source: Any
@@ -49,32 +49,32 @@ class Scorer:
 
     @property
     def correction(self) -> Correction:
-        """The correction, read from its text once in each process."""
+        """The correction, read from its text once per process."""
         if isinstance(self.source, Correction):
             return self.source
         return _loaded(self.source if isinstance(self.source, str) else self.source.value)
 
     @property
     def wanted(self) -> list[str]:
-        """The columns that are read, the score first."""
+        """The columns to read, beginning with the score."""
         return list(dict.fromkeys([self.score, *self.correction.reads]))
 
     @property
     def numeric(self) -> list[str]:
-        """Those of them that must hold numbers."""
+        """The columns that must be numeric."""
         known = self.correction.patterns
         return [self.score, *numeric_columns(known.derived, known.attributes)]
 
     def correct(self, columns: Any, tally: Tally | None = None) -> FloatArray:
-        """Corrected scores of a batch of columns, a mapping or a table; a batch without rows has none.
+        """The corrected scores of a batch of columns (a mapping or a table); the batch may be empty.
 
-        Without a tally the batch is one part of a frame, whose bad scores are refused at once. A tally
-        counts them; after the first nothing is corrected, if they are to be refused.
+        Without a tally, the batch is one part of a frame, and invalid scores are refused at once. A tally
+        counts them instead; if they are to be refused, nothing is corrected after the first.
         """
         return self._corrected(self._checked(columns, tally))
 
     def correct_all(self, columns: Any) -> FloatArray:
-        """Corrected scores of all rows at once, with a warning where levels did not occur in fitting."""
+        """The corrected scores of all rows at once, with a warning if levels did not occur in fitting."""
         tally = Tally(self)
         rows = self._checked(columns, tally)
         tally.tell()
@@ -103,15 +103,15 @@ class Scorer:
         )
 
     def arrow(self, corrected: FloatArray) -> Any:
-        """Corrected scores as Arrow has them; there, what is missing is null and not NaN."""
+        """The corrected scores as an Arrow array, in which missing values are null, not NaN."""
         return pa.array(corrected, from_pandas=self.invalid != "error")
 
     def frame(self, frame: Any) -> FloatArray:
-        """Corrected scores of a part of a frame in memory."""
+        """The corrected scores of a part of a frame in memory."""
         return self.correct(frame_columns(frame, "frame", self.wanted))
 
     def series(self, part: Any) -> Any:
-        """The same as a pandas series with the part's index."""
+        """The corrected scores of a part as a pandas series with the same index."""
         import pandas as pd
 
         return pd.Series(self.frame(part), index=part.index, name=self.column)
@@ -131,12 +131,12 @@ class Scorer:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema(batch.schema))
 
     def schema(self, schema: Any) -> Any:
-        """Names and types with those of one more column."""
+        """The schema with one more column."""
         return schema.append(pa.field(self.column, pa.float64()))
 
 
 class Tally:
-    """What is wrong with the rows of many batches, to be told once and in all."""
+    """Counts problems in the rows of many batches, so that they can be reported once."""
 
     def __init__(self, scorer: Scorer) -> None:
         self._name, self._known = Column(scorer.score), scorer.correction.patterns
@@ -145,16 +145,16 @@ class Tally:
 
     @property
     def n(self) -> int:
-        """How many rows there were."""
+        """The number of rows."""
         return self._scores.n
 
     @property
     def invalid(self) -> int:
-        """How many scores were missing or no probability."""
+        """The number of scores that are missing or outside [0, 1]."""
         return self._scores.invalid
 
     def add_scores(self, scores: FloatArray) -> bool:
-        """Count a batch; returns whether all scores so far are probabilities."""
+        """Count a batch; returns whether all scores so far are in [0, 1]."""
         return self._scores.add(scores)
 
     def add_levels(self, patterns: Patterns, code: Any) -> None:
@@ -163,7 +163,7 @@ class Tally:
         self._unknown += unknown_levels(patterns, self._known.levels, people)
 
     def tell(self) -> None:
-        """Refuse bad scores, if that is to be done; warn of levels that did not occur in fitting."""
+        """Refuse invalid scores if asked to, and warn of levels that did not occur in fitting."""
         if self.n:
             if self._refused:
                 self._scores.check(self._name)

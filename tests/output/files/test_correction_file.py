@@ -115,7 +115,7 @@ def test_a_truncated_file_is_refused(path):
     text = path.read_text()
     for cut in (0, 1, len(text) // 2, len(text) - 3):
         path.write_text(text[:cut])
-        with pytest.raises(FileFormatError, match="no complete JSON"):
+        with pytest.raises(FileFormatError, match="not complete JSON"):
             Correction.load(path)
 
 
@@ -137,7 +137,9 @@ def test_other_files_are_refused(path):
 def test_a_newer_version_is_refused_with_advice(path):
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "version": 4}))
-    with pytest.raises(FileFormatError, match="version 4, this propcal reads up to 3; upgrade"):
+    with pytest.raises(
+        FileFormatError, match=r"version 4, but this propcal reads only up to version 3\. Upgrade"
+    ):
         Correction.load(path)
 
 

@@ -93,7 +93,7 @@ def test_attributes_that_are_lists_or_numbers_are_refused(survey):
     table = pq.read_table(survey)
     for values in ([["a"]] * len(table), [{"a": 1}] * len(table), [1] * len(table), [b"\xff"] * len(table)):
         pq.write_table(table.set_column(0, "attribute:g", pa.array(values)), survey)
-        with pytest.raises(FileFormatError, match="an attribute holds no texts"):
+        with pytest.raises(FileFormatError, match="an attribute is not text"):
             Atoms.load(survey)
 
 
@@ -108,7 +108,7 @@ def test_more_people_than_can_be_counted_are_refused(survey):
 def test_rows_are_counted_before_they_are_read(survey, monkeypatch):
     monkeypatch.setattr(atoms_file, "machine_memory", lambda: 2000)
     monkeypatch.setattr(atoms_file, "_read", lambda *_: pytest.fail("a row was read"))
-    with pytest.raises(FileFormatError, match=r"has 2\d rows, which take 0.0 GB of memory; this machine"):
+    with pytest.raises(FileFormatError, match=r"has 2\d rows, which need 0.0 GB of memory; this machine"):
         Atoms.load(survey)
 
 
@@ -129,7 +129,7 @@ def test_a_small_file_of_very_many_rows_is_refused(tmp_path, monkeypatch):
     assert path.stat().st_size < 200_000
     monkeypatch.setattr(atoms_file, "machine_memory", lambda: 400 << 20)
     before = pa.total_allocated_bytes()
-    with pytest.raises(FileFormatError, match=r"has 3,000,000 rows, which take 0.4 GB of memory") as refused:
+    with pytest.raises(FileFormatError, match=r"has 3,000,000 rows, which need 0.4 GB of memory") as refused:
         Atoms.load(path)
     assert "resolution=2**-16" in str(refused.value)
     assert pa.total_allocated_bytes() - before < 1 << 20

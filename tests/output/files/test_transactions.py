@@ -103,7 +103,7 @@ def test_a_rename_that_fails_midway_says_which_files_were_replaced(folder, monke
     monkeypatch.setattr(Path, "replace", refuse_b)
     with pytest.raises(InputError) as told:
         write_all("abc")
-    replaced, before = re.search(r"Replaced: (.*)\. As before: (.*)\.", str(told.value)).groups()
+    replaced, before = re.search(r"Replaced: (.*)\. Unchanged: (.*)\.", str(told.value)).groups()
     assert [Path(p).name for p in replaced.split(", ")] == ["a"]
     assert [Path(p).name for p in before.split(", ")] == ["b", "c"]
     assert texts() == OLD | {"a": "new a"}
@@ -119,7 +119,7 @@ def test_a_target_that_appears_meanwhile_is_kept_and_nothing_else_is_written(tmp
                 out.file(name).write_text(f"new {name}")
             Path("b").write_text("somebody else's")
 
-    with pytest.raises(InputError, match="b exists: it was created while this command ran"):
+    with pytest.raises(InputError, match="b was created by another program while this command ran"):
         too_late()
     assert texts() == {"b": "somebody else's"}
     write_all("abc", force=True)
@@ -135,7 +135,7 @@ def test_a_file_system_without_links_claims_by_exclusive_creation(tmp_path, monk
     monkeypatch.setattr(os, "link", no_links)
     write_all("ab", force=False)
     assert texts() == {"a": "new a", "b": "new b"}
-    with pytest.raises(InputError, match="a exists"):
+    with pytest.raises(InputError, match="a was created by another program"):
         write_all("ca", force=False)
     assert texts() == {"a": "new a", "b": "new b"}
 
@@ -186,7 +186,7 @@ def test_what_is_read_is_never_written_even_with_force(folder, way):
     Path("h").hardlink_to("a")
     Path("d").symlink_to(".")
     path = spelled.get(way) or {"symlink": "s", "hard link": "h"}[way]
-    with pytest.raises(InputError, match="is what is read"):
+    with pytest.raises(InputError, match="is also an input file"):
         check_target(path, force=True, reads=["c", "a"])
 
 
@@ -244,11 +244,11 @@ def test_no_command_writes_over_what_it_reads(files, run):
     ]
     for command in commands:
         code, err = run(*command, "--force")
-        assert (code, "is what is read" in err) == (2, True), (command, err)
+        assert (code, "is also an input file" in err) == (2, True), (command, err)
     # the model is no table, so that it must be named as one to be refused as what is read
     Path("model.csv").symlink_to("model.json")
     code, err = run(*apply, "past.csv", "-o", "model.csv", "--force")
-    assert (code, "is what is read" in err) == (2, True), err
+    assert (code, "is also an input file" in err) == (2, True), err
     Path("model.csv").unlink()
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
@@ -354,7 +354,7 @@ def test_of_two_fits_to_one_new_file_exactly_one_succeeds(files):
         found = [(process.communicate(timeout=60), process.returncode) for process in (one, other)]
     assert sorted(code for _, code in found) == [0, 2]
     ((_, err),) = [texts for texts, code in found if code == 2]
-    assert "new.json exists: it was created while this command ran" in err
+    assert "new.json was created by another program while this command ran" in err
     assert err.count("\n") == 1
     assert not list(Path().glob(".propcal-*"))
 

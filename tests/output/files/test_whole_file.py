@@ -100,7 +100,7 @@ def test_a_folder_that_takes_no_file_is_told_by_the_name_that_was_given(tmp_path
         raise PermissionError(13, "Permission denied", ".propcal-x.part")
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(PermissionError, match="no file can be made in") as told:
+    with pytest.raises(PermissionError, match="cannot create a file in") as told:
         save(tmp_path / "m.json")
     assert "m.json" in str(told.value)
     assert ".part" not in str(told.value)

@@ -270,7 +270,7 @@ def test_a_file_that_exists_is_refused_before_the_work(flag, capfd):
     with pytest.raises(SystemExit) as end:
         main(["audit", "missing.csv", flag, "old"])
     assert end.value.code == 2
-    assert capfd.readouterr().err == "propcal: old exists; --force replaces it\n"
+    assert capfd.readouterr().err == "propcal: old already exists. Use --force to replace it\n"
     assert Path("old").read_text() == "mine"
 
 

@@ -1,4 +1,4 @@
-"""The file of atoms: Parquet, marked as personal data, written whole or not at all."""
+"""Reads and writes files of atoms (Parquet, marked as personal data)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from propcal.output.files.whole_file import write_whole
 from propcal.plain_text import plain
 
 ATOMS_VERSION = 1
-ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # of memory for a row at the peak of reading; measured: 95 and 10
-MEMORY_SHARE = 0.8  # of the machine's, which reading may take
+ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # peak memory per row, and per attribute (measured: 95 and 10)
+MEMORY_SHARE = 0.8  # the share of the machine's memory that reading may use
 NUMBERS = ("int64", "double")
 
 
 def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
-    """Write atoms as Parquet: a column for each attribute, then score (in units) and sums."""
+    """Write atoms as Parquet: one column for each attribute, then the score (in units) and the sums."""
     index = atoms.pattern_index()
     columns: list[Any] = []
     for a, levels in enumerate(atoms.patterns.levels):
@@ -57,8 +57,8 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
 
 
 def load_atoms(path: str | PathLike[str]) -> Atoms:
-    """Read atoms, refusing whatever is not exactly what `save_atoms` writes."""
-    with open(path, "rb"):  # a missing or unreadable file is told as such
+    """Read atoms; refuse anything that `save_atoms` would not write."""
+    with open(path, "rb"):  # raises the usual error if the file is missing or unreadable
         pass
     file = _opened(path)
     header = atoms_header(file.schema_arrow)
@@ -70,8 +70,9 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
         )
     if type(header.get("version")) is not int or header["version"] > ATOMS_VERSION:
         raise FileFormatError(
-            f"{path} has version {plain(header.get('version'), 9)}, this propcal reads up to {ATOMS_VERSION}",
-            next_step="upgrade propcal",
+            f"{path} has version {plain(header.get('version'), 9)}, but this propcal reads only up to "
+            f"version {ATOMS_VERSION}",
+            next_step="Upgrade propcal",
         )
     try:
         _check_columns(file.schema_arrow)
@@ -84,22 +85,22 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the atoms again") from None
     except (pa.ArrowException, OSError, ValueError) as error:  # also a text that is not UTF-8
         raise FileFormatError(f"{path} is damaged: it cannot be read to its end") from error
-    return relevelled(atoms, text_key)  # older files keep TRUE and 1.0 as they stood in the data
+    return relevelled(atoms, text_key)  # older files contain TRUE and 1.0 as in the data
 
 
 class _TooLargeError(FileFormatError):
-    """The file may be fine; this machine cannot hold it."""
+    """The file may be valid, but this machine has too little memory for it."""
 
 
 def _opened(path: str | PathLike[str]) -> Any:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileFormatError(f"{path} is not an atoms file: it is no complete Parquet file") from error
+        raise FileFormatError(f"{path} is not an atoms file: it is not a complete Parquet file") from error
 
 
 def _read(path: str | PathLike[str], file: Any) -> Any:
-    """All rows; texts as dictionaries, however the file keeps them: a long one is not repeated."""
+    """All rows, with texts as dictionaries, so that long texts are not repeated in memory."""
     texts = [name for name in file.schema_arrow.names if name.startswith(ATTRIBUTE)]
     table = pq.ParquetFile(path, read_dictionary=texts).read()
     check_dictionaries(table)
@@ -107,34 +108,34 @@ def _read(path: str | PathLike[str], file: Any) -> Any:
 
 
 def _check_columns(schema: Any) -> None:
-    """Names and types, before a row is read."""
+    """Check names and types of the columns before reading any row."""
     attributes = [name for name in schema.names if name.startswith(ATTRIBUTE)]
     need(schema.names == [*attributes, "score", *SUMS], "its columns are not those of atoms")
-    need(len({*attributes}) == len(attributes), "an attribute stands twice")
+    need(len({*attributes}) == len(attributes), "an attribute occurs twice")
     kinds = [field.type for field in schema]
     texts = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds[: len(attributes)]]
-    need(all(str(kind) in ("string", "large_string") for kind in texts), "an attribute holds no texts")
+    need(all(str(kind) in ("string", "large_string") for kind in texts), "an attribute is not text")
     score, people, weight, weight_sq, positives, positives_sq = map(str, kinds[len(attributes) :])
     need(score == people == "int64", "scores and people must be whole numbers")
     need(
         weight in NUMBERS and weight_sq == weight and positives in NUMBERS and positives_sq == positives,
-        "its sums are no numbers",
+        "its sums are not numbers",
     )
-    need(weight == "int64" or positives == "double", "its sums disagree in their kind")
+    need(weight == "int64" or positives == "double", "its sums have inconsistent types")
 
 
 def _refuse_too_large(path: str | PathLike[str], file: Any) -> None:
-    """What the file declares must fit into memory: a small file can hold very many rows."""
+    """Refuse a file whose rows would not fit into memory; a small file can contain very many rows."""
     about = file.metadata
     need(about.num_rows > 0, "it has no rows")
     parts = [about.row_group(i) for i in range(about.num_row_groups)]
-    need(sum(part.num_rows for part in parts) == about.num_rows, "its parts have other rows than it declares")
+    need(sum(part.num_rows for part in parts) == about.num_rows, "its parts have the wrong number of rows")
     per_row = ROW_BYTES + ATTRIBUTE_BYTES * (len(file.schema_arrow.names) - len(SUMS) - 1)
     needed = max(about.num_rows * per_row, sum(part.total_byte_size for part in parts))
     memory = machine_memory()
     if needed > MEMORY_SHARE * memory:
         raise _TooLargeError(
-            f"{path} has {about.num_rows:,} rows, which take {needed / 1e9:,.1f} GB of memory; "
+            f"{path} has {about.num_rows:,} rows, which need {needed / 1e9:,.1f} GB of memory; "
             f"this machine has {memory / 1e9:,.1f} GB",
             next_step="Make the atoms again with "
             + Argument("resolution", "2**-16")

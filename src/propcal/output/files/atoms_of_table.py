@@ -1,4 +1,4 @@
-"""Atoms from the table of a file: sums that no people can have are refused."""
+"""Rebuilds atoms from the table in a file, and refuses sums that are impossible for any people."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from propcal.output.files.correction_file import derived as read_derived
 from propcal.output.files.correction_file import need
 
 ATTRIBUTE = "attribute:"
-ROUNDING = 1e-6  # by which sums of billions of weights may be off
-SMALLEST = 1e-300  # squares of very small weights are 0
+ROUNDING = 1e-6  # relative rounding error allowed in sums of billions of weights
+SMALLEST = 1e-300  # squares of very small weights underflow to 0
 
 
 def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
-    """Rebuild atoms from the table of a file; rows must be sorted and sums possible."""
+    """Rebuild atoms from the table in a file; its rows must be sorted and its sums possible."""
     bits, rows = header.get("resolution_bits", 32), header.get("weighted_rows", 0)
     need(type(bits) is int and 1 <= bits <= 32, "resolution_bits must be from 1 to 32")
     need(type(rows) is int and 0 <= rows <= MAX_PEOPLE, "weighted_rows must be a whole number")
@@ -37,41 +37,41 @@ def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
     key = code.astype(np.int64) * (2 * UNIT) + score
     need(bool(np.all(np.diff(key) > 0)), "rows are not sorted by pattern and score")
     starts = np.searchsorted(code, np.arange(len(patterns) + 1))
-    need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than its resolution")
+    need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than the stated resolution")
     return Atoms(patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows)
 
 
 def _levels(column: Any) -> tuple[tuple[Level, ...], Any]:
-    """Sorted levels of an attribute, which are texts as they stand, and the level of each row."""
+    """The sorted levels of an attribute, and the level of each row."""
     whole = column.unify_dictionaries().combine_chunks()
     parts = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
     texts: list[Level] = parts[0].dictionary.to_pylist() if parts else []
-    need(None not in texts and len({*texts}) == len(texts), "a level stands twice")
+    need(None not in texts and len({*texts}) == len(texts), "a level occurs twice")
     indices = np.concatenate(
         [part.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False) for part in parts]
     )
     levels = sort_levels([*texts, None] if np.any(indices < 0) else texts)
     places = {level: i for i, level in enumerate(levels)}
-    found = [places[text] for text in texts] + [places.get(None, -1)]  # the index -1 finds the last entry
+    found = [places[text] for text in texts] + [places.get(None, -1)]  # index -1 looks up the last entry
     return levels, np.array(found, dtype=np.int32)[indices]
 
 
 def _check_sums(
     score: Any, people: Any, weight: Any, weight_sq: Any, positives: Any, positives_sq: Any
 ) -> None:
-    """Sums that some people can have."""
+    """Refuse sums that are impossible for any people."""
     need(bool(score.min() >= 0 and score.max() <= UNIT), "a score is out of range")
     total = float(np.sum(people, dtype=np.float64))
     need(bool(people.min() >= 1) and total <= MAX_PEOPLE, "a count of people is out of range")
     sums = (weight, weight_sq, positives, positives_sq)
-    need(all(bool(np.all(np.isfinite(column))) for column in sums), "a sum is no number")
+    need(all(bool(np.all(np.isfinite(column))) for column in sums), "a sum is not a number")
     need(bool(weight.min() > 0), "a weight is out of range")
     need(all(bool(column.min() >= 0) for column in sums), "a sum is negative")
     frequencies = weight.dtype.kind == "i"
     if frequencies:
         same = np.array_equal(people, weight) and np.array_equal(people, weight_sq)
-        need(same and np.array_equal(positives, positives_sq), "its weights disagree")
-    # sums of whole numbers are exact
+        need(same and np.array_equal(positives, positives_sq), "its weights are inconsistent")
+    # sums of integers are exact
     room = 0.0 if positives.dtype.kind == "i" else 1e-9 if frequencies else ROUNDING
     need(bool(np.all(positives - weight <= room * weight)), "positives exceed people")
     if not frequencies:
@@ -81,7 +81,7 @@ def _check_sums(
 def _check_squares(
     people: Any, weight: FloatArray, weight_sq: FloatArray, positives: FloatArray, positives_sq: FloatArray
 ) -> None:
-    """Sums of weights and of their squares that the same people can have."""
+    """Refuse sums of weights and of squared weights that the same people cannot have."""
     need(bool(np.all(weight <= people * LARGEST_WEIGHT * (1 + ROUNDING))), "a weight is too large")
     need(_at_most(weight_sq, weight * weight), "squares of weights are too large")
     need(_at_most(weight * weight, people * weight_sq), "squares of weights are too small")

@@ -1,4 +1,4 @@
-"""The file of a correction: versioned JSON, of which everything is checked; no pickle."""
+"""Reads and writes correction files: versioned JSON that is checked completely, never pickle."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from propcal.output.files.whole_file import write_whole
 from propcal.plain_text import plain
 
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 3
-MOST_DEPTH = 10  # of what "about" may hold beside what propcal reads in it
+MOST_DEPTH = 10  # how deeply "about" may be nested
 
 
 def correction_to_json(correction: Correction) -> str:
-    """The file's text: one line for each group, pattern and update."""
+    """The text of the file: one line for each group, pattern and update."""
     patterns = correction.patterns
     content: dict[str, Any] = {
         "format": CORRECTION_FORMAT,
@@ -60,7 +60,7 @@ def correction_to_json(correction: Correction) -> str:
 
 
 def _start_rows(start: SmoothStart | None) -> list[list[Any]]:
-    """Each term of a smooth start: its group, and its shifts at the knots."""
+    """Each term of the smooth recalibration: its group, and its shifts at the knots."""
     if start is None:
         return []
     groups = [[list(condition) for condition in group.conditions] for group in start.groups]
@@ -78,12 +78,12 @@ def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
 
 
 def load_correction(path: str | PathLike[str]) -> Correction:
-    """Read a correction, refusing whatever is not exactly one."""
+    """Read a correction; refuse anything that is not a valid correction file."""
     content = Path(path).read_bytes()
     other = _other_kind(path, content[:4096])
     if other:
         raise FileFormatError(
-            f"{path} is not a correction file but {other}", next_step="propcal fit makes a correction"
+            f"{path} is not a correction file but {other}", next_step="Make a correction with propcal fit"
         )
     try:
         text = content.decode("utf-8-sig")
@@ -93,13 +93,13 @@ def load_correction(path: str | PathLike[str]) -> Correction:
 
 
 def _other_kind(path: str | PathLike[str], start: bytes) -> str:
-    """What a file is by its first bytes, if it is another that propcal knows; else nothing."""
+    """What kind of file it is by its first bytes, if propcal recognises it; otherwise an empty text."""
     if start.startswith(b"PAR1"):
-        from propcal.data.files.formats import is_atoms_file  # pyarrow, which a correction does not need
+        from propcal.data.files.formats import is_atoms_file  # imports pyarrow, which corrections do not need
 
         with suppress(FileFormatError):
             return "an atoms file" if is_atoms_file(path) else "a Parquet table"
-        return "a Parquet file that is cut off"
+        return "a truncated Parquet file"
     if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
         return "a compressed file"
     line = start.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
@@ -108,26 +108,27 @@ def _other_kind(path: str | PathLike[str], start: bytes) -> str:
 
 
 def _no_json(path: str | PathLike[str]) -> str:
-    return f"{path} is not a correction file: it is no complete JSON text. Is it cut off?"
+    return f"{path} is not a correction file: it is not complete JSON. Is it truncated?"
 
 
 def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> Correction:
-    """The correction of a file's text; errors name its `path`."""
+    """The correction in the text of a file; errors name its `path`."""
     try:
         content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(_no_json(path)) from error
     if "\\u" in text and not _is_unicode(content):
-        raise FileFormatError(f"{path} is not a correction file: it has texts that are no Unicode")
+        raise FileFormatError(f"{path} is not a correction file: it contains invalid Unicode")
     if not isinstance(content, dict) or content.get("format") != CORRECTION_FORMAT:
         raise FileFormatError(f'{path} is not a correction file: its "format" is not "{CORRECTION_FORMAT}"')
     version = content.get("version")
     if type(version) is not int or version < 1:
-        raise FileFormatError(f'{path}: "version" must be a whole number from 1')
+        raise FileFormatError(f'{path}: "version" must be a whole number of at least 1')
     if version > CORRECTION_VERSION:
         raise FileFormatError(
-            f"{path} has version {plain(version, 9)}, this propcal reads up to {CORRECTION_VERSION}",
-            next_step="upgrade propcal",
+            f"{path} has version {plain(version, 9)}, but this propcal reads only up to "
+            f"version {CORRECTION_VERSION}",
+            next_step="Upgrade propcal",
         )
     try:
         correction = _correction(as_present(content, version))
@@ -141,7 +142,7 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
 
 
 def _is_unicode(content: Any) -> bool:
-    """Whether no text has half of a pair of surrogates, which JSON can write and nothing else."""
+    """Whether no text contains half of a surrogate pair, which only JSON can represent."""
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):
@@ -151,12 +152,12 @@ def _is_unicode(content: Any) -> bool:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("an entry stands twice")
+        raise ValueError("an entry occurs twice")
     return dict(pairs)
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def need(condition: bool, text: str) -> None:
@@ -181,7 +182,7 @@ def _rows(content: dict[str, Any], key: str, width: int | None) -> list[list[Any
 
 
 def _check_about(about: Any) -> None:
-    """Method and parameters, which are for people to read and for reports to repeat."""
+    """Check method and parameters, which are shown in reports."""
     need(isinstance(about, dict) and isinstance(about.get("method", ""), str), '"about" must name a method')
     need(_depth_within(about, MOST_DEPTH), '"about" is nested too deeply')
     for key in ("alpha", "gamma", "rho", "eta"):
@@ -224,20 +225,20 @@ def _correction(content: dict[str, Any]) -> Correction:
     attributes = content["attributes"]
     need(
         isinstance(attributes, list) and all(isinstance(a, str) for a in attributes),
-        '"attributes" must be texts',
+        '"attributes" must be a list of texts',
     )
-    need(len(set(attributes)) == len(attributes), '"attributes" must differ')
+    need(len(set(attributes)) == len(attributes), '"attributes" must be distinct')
     bins = _bins(content["bins"])
     names = {*attributes}
     groups = tuple(_group(row, names) for row in _rows(content, "groups", None))
-    need(len(groups) > 0 and _differ(groups), '"groups" must be some, all different')
+    need(len(groups) > 0 and _differ(groups), '"groups" must be a list of distinct groups, at least one')
     updates = _rows(content, "updates", 3)
     need(
         all(
             _whole(g, 0, len(groups) - 1) and _whole(b, 0, len(bins) - 1) and _whole(s, -2 * UNIT, 2 * UNIT)
             for g, b, s in updates
         ),
-        '"updates" must hold whole numbers: a group, a bin, and a shift between -2**33 and 2**33',
+        '"updates" must be lists of three whole numbers: a group, a bin, and a shift from -2**33 to 2**33',
     )
     patterns = _patterns(
         attributes, _rows(content, "patterns", len(attributes)), derived(content["derived"], attributes)
@@ -247,7 +248,7 @@ def _correction(content: dict[str, Any]) -> Correction:
     known = (*groups, *(start.groups if start else ()))
     need(
         all(level in levels[name] for group in known for name, level in group.conditions),
-        "a group has a level that no pattern has",
+        "a group has a level that does not occur in any pattern",
     )
     return Correction(
         patterns=patterns,
@@ -268,11 +269,11 @@ def _start(rows: list[list[Any]], attributes: set[str]) -> SmoothStart | None:
         'each of "start" must be a group and a list of shifts',
     )
     groups = tuple(_group(group, attributes) for group, _ in rows)
-    need(_differ(groups), 'the groups of "start" must differ')
+    need(_differ(groups), 'the groups of "start" must be distinct')
     most = MOST_SHIFT * SHIFT_UNIT
     need(
         all(len(shifts) == N_KNOTS and all(_whole(s, -most, most) for s in shifts) for _, shifts in rows),
-        f'the shifts of "start" must be {N_KNOTS} whole numbers of at most {most:,}',
+        f'the shifts of "start" must be {N_KNOTS} whole numbers from -{most:,} to {most:,}',
     )
     return SmoothStart(groups, np.array([shifts for _, shifts in rows], dtype=np.int64))
 
@@ -280,7 +281,7 @@ def _start(rows: list[list[Any]], attributes: set[str]) -> SmoothStart | None:
 def _bins(content: Any) -> Bins:
     need(
         isinstance(content, dict) and set(content) == {"kind", "divisor", "edges"},
-        '"bins" must have kind, divisor, edges',
+        '"bins" must have kind, divisor and edges',
     )
     edges = content["edges"]
     need(
@@ -294,7 +295,7 @@ def _bins(content: Any) -> Bins:
     )
     need(len(edges) <= MOST_BINS + 2, f"there are more than {MOST_BINS:,} bins")
     need(edges[0] == 0 and edges[-1] == UNIT, "edges must run from 0 to 2**32")
-    need(all(a < b for a, b in itertools.pairwise(edges)), "edges must ascend")
+    need(all(a < b for a, b in itertools.pairwise(edges)), "edges must be increasing")
     return Bins(np.array(edges, dtype=np.int64), content["kind"], content["divisor"])
 
 
@@ -316,7 +317,7 @@ def _group(row: list[Any], attributes: set[str]) -> Group:
 
 
 def _differ(groups: tuple[Group, ...]) -> bool:
-    """Whether no group stands twice, also not with its conditions in another order."""
+    """Whether all groups are distinct, ignoring the order of their conditions."""
     return len({frozenset(group.conditions) for group in groups}) == len(groups)
 
 
@@ -325,7 +326,7 @@ def recipes(patterns: Patterns) -> dict[str, Any]:
 
 
 def derived(content: Any, attributes: list[str]) -> dict[str, Recipe]:
-    need(isinstance(content, dict) and set(content) <= set(attributes), '"derived" must be of attributes')
+    need(isinstance(content, dict) and set(content) <= set(attributes), '"derived" must define attributes')
     try:
         return {name: recipe_from_json(recipe) for name, recipe in content.items()}
     except InputError as error:
@@ -333,10 +334,10 @@ def derived(content: Any, attributes: list[str]) -> dict[str, Recipe]:
 
 
 def _patterns(attributes: list[str], rows: list[list[Any]], derived: dict[str, Recipe]) -> Patterns:
-    need(all(_level(value) for row in rows for value in row), "a pattern has a level that is no text")
+    need(all(_level(value) for row in rows for value in row), "a pattern has a level that is not text")
     need(
         len(rows) > 0 and len({tuple(row) for row in rows}) == len(rows),
-        '"patterns" must be some, all different',
+        '"patterns" must be a list of distinct patterns, at least one',
     )
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(len(attributes)))
     places = [{level: i for i, level in enumerate(known)} for known in levels]

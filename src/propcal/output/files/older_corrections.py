@@ -1,4 +1,4 @@
-"""Older versions of the correction's file: their content as the present version would say it."""
+"""Converts the content of older correction files to the current version."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from propcal.errors import FileFormatError
 
 
 def as_present(content: dict[str, Any], version: int) -> dict[str, Any]:
-    """The content of a file of any version that propcal has written, in the form of the newest."""
+    """The content of a file of any version, in the form of the newest version."""
     if version == 1:
         content = _from_version_1(content)
     return _from_version_2(content) if version <= 2 else content
 
 
 def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 had no smooth start."""
+    """Version 1 had no smooth recalibration."""
     if "start" in content:
         raise FileFormatError('version 1 has no "start"')
     return {**content, "start": []}
 
 
 def _from_version_2(content: dict[str, Any]) -> dict[str, Any]:
-    """Up to version 2 a text was a level as it stood: "TRUE" was not "true", and "1.0" was not "1".
+    """Up to version 2 the level was the text itself: "TRUE" differed from "true", and "1.0" from "1".
 
-    What is malformed is left as it is; whoever reads the content on says so.
+    Malformed content is left as it is; it is refused later.
     """
     patterns = _each(content.get("patterns"), lambda row: _each(row, _level))
     if _some_alike(patterns) and not _some_alike(content.get("patterns")):
         raise FileFormatError(
-            "it has levels that are one by now, such as TRUE and true; fit the correction again"
+            "it distinguishes levels that are now the same, such as TRUE and true; fit the correction again"
         )
     changed = {
         "patterns": patterns,
@@ -50,7 +50,7 @@ def _level(value: Any) -> Any:
 
 
 def _group(group: Any) -> Any:
-    """Pairs of an attribute and its level."""
+    """A group as pairs of an attribute and its level."""
     return _each(group, lambda pair: [*pair[:1], *map(_level, pair[1:])] if isinstance(pair, list) else pair)
 
 

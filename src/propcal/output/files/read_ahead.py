@@ -1,4 +1,4 @@
-"""Reading ahead and writing behind, each in a thread of its own: files wait for no arithmetic."""
+"""Reads and writes files in threads of their own, so that they do not wait for computation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from queue import Empty, Full, Queue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-DEPTH = 2  # items that wait on either side; memory holds so many batches more
-_PATIENCE = 0.1  # seconds after which a thread looks whether it is still wanted
+DEPTH = 2  # items waiting on either side, each of which is one more batch in memory
+_PATIENCE = 0.1  # seconds after which a thread checks whether it should stop
 _END = object()
 
 
 @contextmanager
 def ahead(source: Iterator[T]) -> Iterator[Iterator[T]]:
-    """What `source` gives, in order, made a few items before it is asked for.
+    """The items of `source` in order, produced a few items ahead of their use.
 
-    An error of the source is raised where its item would have come.
+    An error in the source is raised at the position of its item.
     """
     line: Queue[Any] = Queue(DEPTH)
     unwanted = threading.Event()
@@ -38,7 +38,7 @@ def ahead(source: Iterator[T]) -> Iterator[Iterator[T]]:
                 if unwanted.is_set():
                     return
             put((_END, None))
-        except BaseException as error:  # told where the item is asked for
+        except BaseException as error:  # raised where the item is used
             put((_END, error))
 
     def items() -> Iterator[T]:
@@ -61,10 +61,10 @@ def ahead(source: Iterator[T]) -> Iterator[Iterator[T]]:
 
 @contextmanager
 def behind(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
-    """A function that hands an item on to be written, in order; all are written when the block ends.
+    """A function that queues items to be written in order; all are written by the end of the block.
 
-    After an error of `write` nothing more is written, and the next call or the end of the block
-    raises it. If the block itself fails, what still waits is dropped.
+    After an error in `write`, nothing more is written, and the next call or the end of the block raises
+    it. If the block itself fails, items that are still waiting are dropped.
     """
     line: Queue[Any] = Queue(DEPTH)
     unwanted = threading.Event()
@@ -80,7 +80,7 @@ def behind(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
                 return
             try:
                 write(item)
-            except BaseException as error:  # told in the thread that gave the item
+            except BaseException as error:  # raised in the thread that queued the item
                 failed.append(error)
                 return
 

@@ -1,4 +1,4 @@
-"""Files with their corrected scores: read, corrected and written in batches, all at the same time."""
+"""Adds a column of corrected scores to files: reads, corrects and writes batches at the same time."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Batches = Iterator[tuple[Any, Any]]
 
 
 class ScoredFiles:
-    """Writes files of people again with one more column, and counts over all of them."""
+    """Copies files of people with one more column, and counts problems over all of them."""
 
     def __init__(self, scorer: Scorer, advance: Callable[[int], None] | None = None) -> None:
         self._scorer, self._advance = scorer, advance
         self._tally = Tally(scorer)
 
     def write(self, sources: Sequence[PeopleFile], path: str | PathLike[str], out: Outputs) -> None:
-        """Correct the rows of some files, one after another, into one of a transaction."""
+        """Correct the rows of several files, one after another, into one file of a transaction."""
         as_text = writes_text(path)
-        filled = [people for people in sources if people.count()]  # a lake has parts without rows
-        typed = (filled or list(sources))[0]  # a text file without rows does not know its types
+        filled = [people for people in sources if people.count()]  # data lakes contain files without rows
+        typed = (filled or list(sources))[0]  # a text file without rows has no column types
         schema = self._scorer.schema(typed.schema(as_text=as_text))
         batches = chain.from_iterable(self._batches(people, as_text=as_text) for people in filled)
-        first = list(islice(batches, 1))  # what is wrong with a file is told before anything is written
+        first = list(islice(batches, 1))  # raises errors in a file before anything is written
         part = out.file(path)
         with (
             table_writer(part, path, schema, delimiter=sources[0].delimiter) as table,
@@ -46,14 +46,14 @@ class ScoredFiles:
                 self._correct(rows, columns, write)
 
     def check(self, people: PeopleFile) -> None:
-        """Whether a file has what is read and lacks what is written."""
+        """Check that a file has the columns to read, and not yet the one to write."""
         column = self._scorer.column
         check_names(people.path, people.names, self._scorer.wanted)
         if column in people.names:
             raise InputError(
-                f"{people.path} has a column {column!r} already",
+                f"{people.path} already has a column {column!r}",
                 argument="column",
-                next_step="name another with --column",
+                next_step="Choose another name with --column",
             )
 
     def _batches(self, people: PeopleFile, *, as_text: bool) -> Batches:
@@ -67,15 +67,15 @@ class ScoredFiles:
             self._advance(len(rows))
 
     def finish(self) -> int:
-        """Tell what is wrong with the rows, in all; their number."""
+        """Report problems in all rows together; returns the number of rows."""
         self._tally.tell()
         if self._tally.invalid:
             kept = self._scorer.invalid == "keep"
             warnings.warn(
                 Message(
                     f"{Column(self._scorer.score)}: {self._tally.invalid:,} of {self._tally.n:,} values are "
-                    "missing or no probabilities; "
-                    + ("they are kept as they are" if kept else "their corrected score is missing"),
+                    "missing or outside [0, 1]; "
+                    + ("they are returned unchanged" if kept else "their corrected score is missing"),
                     argument=self._scorer.score,
                 ),
                 UserWarning,
@@ -95,10 +95,10 @@ def score_file(
     invalid: str = "error",
     advance: Callable[[int], None] | None = None,
 ) -> int:
-    """Write the file of people with one more column, the corrected score; returns the number of rows.
+    """Copy a file of people with one more column, the corrected score; returns the number of rows.
 
-    The scores are those of ``correction.apply`` on all rows at once. Memory holds a few batches, and
-    `path` changes only when everything is written. `advance` is told the rows of each batch.
+    The scores equal those of ``correction.apply`` on all rows at once. Only a few batches are in memory, and
+    `path` changes only when everything has been written. `advance` is called with the rows of each batch.
     """
     return score_files(
         correction,
@@ -121,7 +121,7 @@ def score_files(
     invalid: str = "error",
     advance: Callable[[int], None] | None = None,
 ) -> int:
-    """Write several files, each from the rows of some others; all of them appear, or none does."""
+    """Write several files, each from the rows of some input files; either all of them appear or none."""
     scored = ScoredFiles(Scorer(correction, score, column, unseen=unseen, invalid=invalid), advance)
     for people in chain.from_iterable(sources for sources, _ in jobs):
         scored.check(people)

@@ -1,4 +1,4 @@
-"""Tables written as they stream by: CSV (plain, gzip, zstd) or Parquet, by the ending of the name."""
+"""Writes tables in batches as CSV (plain, gzip, zstd) or Parquet, depending on the file name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARQUET = (".parquet", ".pq")
 
 
 def writes_text(path: str | PathLike[str]) -> bool:
-    """Whether a name asks for CSV; refuses endings that ask for nothing known."""
+    """Whether a file name ends like CSV (not Parquet); refuses unknown endings."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in PARQUET:
         return False
@@ -34,7 +34,7 @@ def writes_text(path: str | PathLike[str]) -> bool:
 
 
 class Writer(Protocol):
-    """Takes record batches of one schema."""
+    """Accepts record batches with one schema."""
 
     def write(self, batch: Any) -> None:
         """Append the rows of a record batch."""
@@ -44,7 +44,7 @@ class Writer(Protocol):
 def table_writer(
     part: Path, path: str | PathLike[str], schema: Any, *, delimiter: str = ","
 ) -> Iterator[Writer]:
-    """Write batches to `part`, in the way that the name `path` asks for."""
+    """Write batches to `part`, in the format that the name `path` indicates."""
     if not writes_text(path):
         with _Rows(part, schema) as rows:
             yield rows
@@ -62,17 +62,17 @@ def _refuse_nested(schema: Any) -> None:
     for field in schema:
         if pa.types.is_nested(field.type) or "binary" in str(field.type):
             raise InputError(
-                f"column {field.name!r} holds {field.type}, which CSV cannot hold",
+                f"column {field.name!r} has the type {field.type}, which CSV does not support",
                 argument=field.name,
-                next_step="name a .parquet file",
+                next_step="Write a .parquet file instead",
             )
 
 
 class _Rows:
-    """Parquet of the types of `schema`, a row group for each batch.
+    """Parquet with the types of `schema`, one row group for each batch.
 
-    Texts that come as dictionaries are written as they come, which is several times as fast as looking
-    every row up; readers find the types of `schema` all the same, as Arrow notes them in the file.
+    Dictionary-encoded texts are written as they are, which is several times faster than decoding every
+    row; readers still see the types of `schema`, which Arrow stores in the file.
     """
 
     def __init__(self, path: Path, schema: Any) -> None:
@@ -83,7 +83,7 @@ class _Rows:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self._writer is None and error is None:  # no rows are a table as well
+        if self._writer is None and error is None:  # write a valid file even without rows
             self._open(self._schema, self._schema.empty_table())
         if self._writer is not None:
             self._writer.close()
@@ -100,7 +100,7 @@ class _Rows:
             self._path,
             schema.remove_metadata(),
             compression="zstd",
-            # a dictionary of scores that are all different costs more than the rest of the writing
+            # a dictionary of distinct scores would take longer than all other writing
             use_dictionary=True if nested else repeated,
             store_schema=False,
         )
@@ -109,7 +109,7 @@ class _Rows:
 
 
 def _in_form(batch: Any, schema: Any) -> Any:
-    """A batch of another file, with its texts as dictionaries where those of the first file were."""
+    """A batch of another file, dictionary-encoded in the same columns as the first file."""
     columns = []
     for column, field in zip(batch.columns, schema):
         if column.type != field.type:
@@ -120,7 +120,7 @@ def _in_form(batch: Any, schema: Any) -> Any:
 
 
 def _repeats(column: Any) -> bool:
-    """Whether values come again and again, judged by the first of them."""
+    """Whether values are often repeated, judged by the first rows."""
     if pa.types.is_dictionary(column.type):
         return True
     first = column.slice(0, SAMPLE_ROWS)
@@ -135,7 +135,7 @@ def _text(text: str) -> Any:
 
 
 class _Lines:
-    """CSV with quotes only where they are needed, and numbers in as many digits as tell them apart.
+    """CSV with quotes only where needed, and numbers with as many digits as distinguish them.
 
     Arrow's own writer puts every text in quotes.
     """
@@ -150,7 +150,7 @@ class _Lines:
 
     def write(self, batch: Any) -> None:
         columns = [self._texts(column) for column in batch.columns]
-        if len(columns) == 1:  # an empty line would be no row
+        if len(columns) == 1:  # an empty line would not be read as a row
             columns = [pc.if_else(pc.equal(columns[0], self._nothing), _text('""'), columns[0])]
         lines = pc.binary_join_element_wise(*columns, self._delimiter)
         self._stream.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())

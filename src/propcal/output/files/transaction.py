@@ -1,8 +1,8 @@
-"""The files of a command as one transaction: all are written first, then all are put in place.
+"""Writes all output files of a command as one transaction, so that either all of them appear or none.
 
-A file is written under a name of its own beside its target. When everything is written, signals are held and
-every file takes its place. So a command that is stopped has replaced all of its files or none, and can say
-which.
+Each file is first written under a temporary name beside its target. When all are complete, signals are held
+back while the files are moved into place. A command that is interrupted has therefore replaced all of its
+files or none, and can report which.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from propcal.errors import InputError
 from propcal.interrupts import check as check_stop
 from propcal.interrupts import settling
 
-# what a file system says that knows no links (FAT, some network drives); any other trouble is told as it is
+# errors of file systems without links (FAT, some network drives); any other error is passed on
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
-_written: list[Path] = []  # by the command that is running
+_written: list[Path] = []  # by the current command
 
 
 def written() -> tuple[Path, ...]:
@@ -32,34 +32,34 @@ def written() -> tuple[Path, ...]:
 
 
 def forget_written() -> None:
-    """A new command: nothing is written yet."""
+    """Forget written files before a new command."""
     _written.clear()
 
 
 class Outputs:
-    """Files that appear together, or not at all.
+    """Files that appear together or not at all.
 
-    With `force` they replace what is there. Otherwise a target that was made in the meantime, by another
-    command or a person, stays as it is and none of the files appears.
+    With `force` they replace existing files. Otherwise, if a target was created in the meantime, it is left
+    alone and none of the files appears.
     """
 
     def __init__(self, *, force: bool) -> None:
         self._force = force
         self._parts: dict[Path, Path] = {}  # by target
-        self._names: dict[Path, Path] = {}  # as they were given, by target
+        self._names: dict[Path, Path] = {}  # paths as given by the user, by target
 
     def file(self, path: str | PathLike[str]) -> Path:
-        """An empty file beside `path`, to be filled; it takes its place at the end of the transaction."""
-        target = Path(os.path.realpath(path))  # through a link, not over it
+        """An empty file beside `path`, to be filled; it is moved to `path` at the end of the transaction."""
+        target = Path(os.path.realpath(path))  # follow a link instead of replacing it
         if target in self._parts:
-            raise InputError(f"{path} would be written twice", next_step="name different files")
+            raise InputError(f"{path} would be written twice", next_step="Choose different files")
         _refuse_no_file(target)
         self._parts[target] = _new_part(target)
         self._names[target] = Path(path)
         return self._parts[target]
 
     def drop(self, part: Path) -> None:
-        """Take a file out again, because writing it failed."""
+        """Remove a file from the transaction because writing it failed."""
         for target, other in [*self._parts.items()]:
             if other == part:
                 del self._parts[target], self._names[target]
@@ -67,7 +67,7 @@ class Outputs:
             part.unlink()
 
     def settle(self) -> None:
-        """Put every file in place; a stop that is asked for meanwhile comes afterwards."""
+        """Move every file into place; a signal in the meantime takes effect afterwards."""
         for target, part in self._parts.items():
             _complete(part, target)
         with settling():
@@ -80,18 +80,18 @@ class Outputs:
         check_stop()
 
     def name(self, error: OSError) -> None:
-        """Give an error of writing, which often knows no file, the name of the file that was written last."""
+        """Add the name of the last written file to an error, which often does not have one."""
         if error.filename is None and error.errno is not None and self._names:
             error.filename = str([*self._names.values()][-1])
 
     def discard(self) -> None:
-        """Remove whatever has not taken its place."""
+        """Remove all files that have not been moved into place."""
         for part in self._parts.values():
             with suppress(OSError):
                 part.unlink()
 
     def _replace_all(self) -> None:
-        """Put files in the places of others; if one cannot be, say exactly what has become of each."""
+        """Replace existing files; if one cannot be replaced, the error lists what happened to each."""
         done: list[Path] = []
         for target, part in self._parts.items():
             try:
@@ -104,7 +104,7 @@ class Outputs:
             done.append(target)
 
     def _claim_all(self) -> None:
-        """Put files where none are; if one is there by now, those already put are taken back."""
+        """Move files to new names; if one exists by now, those already moved are removed again."""
         done: list[Path] = []
         try:
             for target, part in self._parts.items():
@@ -116,14 +116,14 @@ class Outputs:
                 _take_back(self._parts[other], other)
             if isinstance(error, FileExistsError):
                 raise InputError(
-                    f"{self._names[target]} exists: it was created while this command ran. Nothing was "
-                    "written",
-                    next_step="--force replaces it",
+                    f"{self._names[target]} was created by another program while this command ran. Nothing "
+                    "was written",
+                    next_step="Use --force to replace it",
                 ) from None
             raise OSError(error.errno, error.strerror, str(self._names[target])) from error
         for part in self._parts.values():
             with suppress(OSError):
-                part.unlink()  # its second name, if it has one
+                part.unlink()  # remove its second name, if it has one
 
 
 _open: ContextVar[Outputs | None] = ContextVar("open_outputs", default=None)
@@ -131,9 +131,9 @@ _open: ContextVar[Outputs | None] = ContextVar("open_outputs", default=None)
 
 @contextmanager
 def outputs(*, force: bool = True) -> Iterator[Outputs]:
-    """Files that are written in this block and appear together at its end; inside another block, at its end.
+    """Files written in this block appear together at its end, or at the end of an enclosing block.
 
-    Everything that writes a file of propcal joins the block that it is called in.
+    Every function of propcal that writes a file joins the block in which it is called.
     """
     outer = _open.get()
     if outer is not None:
@@ -158,31 +158,31 @@ def _refuse_no_file(target: Path) -> None:
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
     if target.exists() and not target.is_file():
-        raise InputError(f"cannot write {target}: it is no ordinary file")
+        raise InputError(f"cannot write {target}: it is not a regular file")
 
 
 def _new_part(target: Path) -> Path:
-    """A new file beside a target, as readable as any new file; private if it replaces one that may be."""
+    """A new file beside a target with the usual permissions; private if it replaces an existing file."""
     part = target.parent / f".propcal-{token_hex(8)}.part"
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0)
     try:
-        os.close(os.open(part, flags, 0o600 if target.exists() else 0o666))  # less what the umask takes
-    except OSError as error:  # about the file that was named, not about one that nobody knows
-        told = f"{error.strerror}; no file can be made in {target.parent}"
+        os.close(os.open(part, flags, 0o600 if target.exists() else 0o666))  # minus the umask
+    except OSError as error:  # name the user's file, not the temporary one
+        told = f"{error.strerror}; cannot create a file in {target.parent}"
         raise OSError(error.errno, told, str(target)) from error
     return part
 
 
 def _complete(part: Path, target: Path) -> None:
-    """Finish a written file: the rights of the one it replaces, and its content on the disk."""
+    """Finish a file: copy the permissions of the one it replaces, and flush it to disk."""
     with suppress(FileNotFoundError):
         part.chmod(target.stat().st_mode & 0o777)
     with open(part, "rb") as file:
-        os.fsync(file.fileno())  # a power cut must not leave an empty file in the old one's place
+        os.fsync(file.fileno())  # a power cut must not leave an empty file in place of the old one
 
 
 def _claim(part: Path, target: Path) -> None:
-    """Give a file the name of its target, unless another has it; that is one step of the file system."""
+    """Rename a file to its target in one atomic step, unless the target exists."""
     try:
         os.link(part, target)
     except FileExistsError:
@@ -190,7 +190,7 @@ def _claim(part: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        # without links: an empty file claims the name, and is then replaced by ours
+        # without links: reserve the name with an empty file, then replace it
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         try:
             part.replace(target)
@@ -200,17 +200,17 @@ def _claim(part: Path, target: Path) -> None:
 
 
 def _take_back(part: Path, target: Path) -> None:
-    """Remove a file that was just put in place, if it is still ours."""
+    """Remove a file that was just moved into place, if it is still ours."""
     with suppress(OSError):
         if not part.exists() or part.samefile(target):
             target.unlink()
 
 
 def _half_done(error: OSError, done: list[Path], left: list[Path]) -> InputError:
-    """What is true when some files were replaced and the next could not be."""
+    """The error if some files were replaced and the next one could not be."""
     return InputError(
-        f"{left[0]}: {error.strerror or error}. Replaced: {_listed(done)}. As before: {_listed(left)}",
-        next_step="Mend that, and run the command again",
+        f"{left[0]}: {error.strerror or error}. Replaced: {_listed(done)}. Unchanged: {_listed(left)}",
+        next_step="Fix the problem and run the command again",
     )
 
 

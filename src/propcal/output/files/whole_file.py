@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and whether one may be written."""
+"""Writes a file completely or not at all, and checks beforehand whether it may be written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from propcal.output.files.transaction import outputs
 
 @contextmanager
 def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
-    """A new file beside `path` that takes its place when it is complete: all of it or nothing.
+    """A new file beside `path` that replaces it when complete.
 
-    Where a transaction is open (`propcal.output.files.transaction.outputs`), it appears with the others.
+    In a transaction (`propcal.output.files.transaction.outputs`), it appears together with the other files.
     """
     with outputs() as out:
         part = out.file(path)
@@ -28,7 +28,7 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
 
 
 def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> None:
-    """Let `write` fill a new file, then put it in place."""
+    """Let `write` fill a new file, then move it into place."""
     with whole_file(path) as part:
         write(part)
 
@@ -36,19 +36,21 @@ def write_whole(path: str | PathLike[str], write: Callable[[Path], None]) -> Non
 def check_target(
     path: str | PathLike[str], *, force: bool, reads: Sequence[str | PathLike[str] | None] = ()
 ) -> None:
-    """Whether a file may be written, asked before the work begins; never over one that is read."""
+    """Refuse a file that cannot be written, before the work begins; never overwrite an input file."""
     target = Path(os.path.realpath(path))
     if target.exists() and not (target.is_file() or target.is_dir()):
-        raise InputError(f"cannot write {path}: it is no ordinary file")
+        raise InputError(f"cannot write {path}: it is not a regular file")
     for source in reads:
         if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
             same = "" if Path(source) == Path(path) else f" (it is the same file as {source})"
-            raise InputError(f"{path} is what is read{same}", next_step="name another file to write")
+            raise InputError(
+                f"{path} is also an input file{same}", next_step="Choose another name for the output"
+            )
     if target.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder", next_step="name a file in it")
+        raise InputError(f"cannot write {path}: it is a folder", next_step="Name a file in it")
     if not target.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {target.parent}")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"cannot write {path}: the folder {target.parent} is not writable")
     if target.exists() and not force:
-        raise InputError(f"{path} exists", next_step="--force replaces it")
+        raise InputError(f"{path} already exists", next_step="Use --force to replace it")

@@ -1,1 +1,1 @@
-"""A correction as SQL."""
+"""Exports a correction as SQL, so that a database can correct scores itself."""

@@ -1,7 +1,7 @@
-"""A correction as one expression: trees of CASE over the pattern and the score.
+"""Writes a correction as one SQL expression: nested CASE expressions over the pattern and the score.
 
-Databases limit how deep expressions nest (SQL Server: ten levels of CASE) and are slow where a list
-of WHEN is long. So a list is cut into parts of at most `FAN` and each part again, as often as needed.
+Databases limit the depth of nested expressions (SQL Server: ten levels of CASE) and are slow with long lists
+of WHEN. A list is therefore divided into parts of at most `FAN`, and each part again as often as needed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ FAN = 16
 
 
 def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, column: str, kept: Kept) -> str:
-    """The corrected score, from the column of the score and the number of the pattern.
+    """SQL for the corrected score, given the column of the score and SQL for the number of the pattern.
 
-    The tree gives the corrected score in units of 2**-32; where nothing changes that is the score times
-    2**32, which keeps all its bits and gives them back when divided. `patterns` are the numbers of the
-    patterns that own the lines; `kept` says for which other scores there is a result.
+    The tree gives the corrected score in units of 2**-32. If nothing changes, that is the score times
+    2**32, which loses no bits when divided again. `patterns` are the numbers of the patterns to which the
+    lines belong; `kept` says for which other scores there is a result.
     """
     score = d.number.format(c=column)
-    scaled = f"CAST({column} AS {d.double}) * {TWO_32}"  # a number, where the score is from 0 to 1
+    scaled = f"CAST({column} AS {d.double}) * {TWO_32}"  # the score is from 0 to 1 here
     rounded = f"{scaled} + 0.5"
     starts = np.searchsorted(lines.owner, np.arange(len(patterns) + 1))
     maps = [
@@ -62,7 +62,7 @@ def _line(d: Dialect, lines: Lines, i: int, scaled: str, rounded: str) -> str:
 
 
 def _tree(x: str, begins: Sequence[int], values: Sequence[str]) -> str:
-    """The value of the last beginning that x has reached; rounded down or not, x has reached the same."""
+    """The value for the last beginning that x has reached; rounding x down would not change it."""
     if len(values) == 1:
         return values[0]
     parts = _parts(len(values), FAN)
@@ -72,7 +72,7 @@ def _tree(x: str, begins: Sequence[int], values: Sequence[str]) -> str:
 
 
 def _choice(x: str, numbers: Sequence[int], values: Sequence[str], other: str) -> str:
-    """The value that belongs to the number x."""
+    """The value for the number x."""
     if len(values) <= FAN:
         arms = "".join(f"\nWHEN {number} THEN {value}" for number, value in zip(numbers, values))
         return f"CASE {x}{arms}\nELSE {other} END"
@@ -86,6 +86,6 @@ def _choice(x: str, numbers: Sequence[int], values: Sequence[str], other: str) -
 
 
 def _parts(n: int, most: int) -> list[tuple[int, int]]:
-    """Cut n things into at most so many parts of nearly the same size."""
+    """Divide n items into at most `most` parts of nearly equal size."""
     cuts = [n * i // min(n, most) for i in range(min(n, most) + 1)]
     return list(pairwise(cuts))

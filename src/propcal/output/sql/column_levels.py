@@ -1,8 +1,8 @@
-"""Columns of a database -> levels -> the number of a pattern, as SQL that agrees with `level_key`.
+"""SQL that computes the levels of columns and the number of a person's pattern; agrees with `level_key`.
 
-A level is a canonical text, and 1, 1.0 and true are spelled differently by each database. So a column
-becomes its canonical text first, by its kind; what is compared with levels and in conditions is that
-text. A missing value, NULL or a number that is NaN, has none.
+A level is a canonical text, but databases write 1, 1.0 and true in different ways. A column is therefore
+first converted to its canonical text, depending on its kind, and that text is compared with levels and in
+conditions. A missing value (NULL, or a number that is NaN) has no text.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ OTHER_NUMBER = "a number that is no level"
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the columns of one table.
+    """Writes SQL that reads the columns of one table.
 
-    `alias` stands before every column, `names` says what columns are called in the database, `kinds`
-    what they hold.
+    `alias` is the prefix of every column, `names` has the names of columns in the database, and `kinds` the
+    kind of values in them.
     """
 
     dialect: Dialect
@@ -43,17 +43,18 @@ class Reader:
             for column in given:
                 if column not in self.patterns.reads:
                     raise InputError(
-                        option + f" names {column!r}; this correction reads {list(self.patterns.reads)}"
+                        option
+                        + f" names {column!r}, but this correction only reads {list(self.patterns.reads)}"
                     )
         for column, kind in self.kinds.items():
             check_choice(Argument("types") + f": the type of {column!r}", kind, KINDS)
 
     def column(self, column: str) -> str:
-        """A column, quoted."""
+        """A quoted column."""
         return self.alias + self.dialect.identifier(self.names.get(column, column))
 
     def kind(self, column: str) -> str:
-        """What a column holds: as given, else "auto", to be asked of the database, else by its levels."""
+        """The kind of values in a column: as given, or "auto" if the database can tell, or by its levels."""
         if column in self.kinds:
             return self.kinds[column]
         texts = {text for text in self._compared(column, as_written=True) if text is not None}
@@ -70,7 +71,7 @@ class Reader:
                 yield from (test for test in tests_of(recipe.condition) if test.column == column)
 
     def _compared(self, column: str, *, as_written: bool = False) -> list[Level]:
-        """Every text that a column is compared with."""
+        """Every text with which a column is compared."""
         found: list[Level] = []
         if column in self.patterns.attributes and column not in self.patterns.derived:
             found += self.patterns.levels[self.patterns.attributes.index(column)]
@@ -94,7 +95,7 @@ class Reader:
         return d.exact_text.format(x=plain)
 
     def _text_key(self, column: str, text: str) -> str:
-        """A text, or the truth value or number that it spells if something is compared with that one."""
+        """A text, or the truth value or number that it spells if it is compared with such a level."""
         d = self.dialect
         compared = dict.fromkeys(t for t in self._compared(column) if t is not None)
         truths = [t for t in compared if t in TRUTHS]
@@ -104,7 +105,7 @@ class Reader:
             word = f"LOWER({bare})"
             arms += f" WHEN {word} IN ({', '.join(map(d.text, truths))}) THEN {word}"
         if numbers:
-            # without the zeros at its end; what has two points is no number
+            # remove trailing zeros; a text with two points is not a number
             short = d.no_zeros.format(x=bare)
             one = f"CASE WHEN {bare} LIKE '%.%' AND {bare} NOT LIKE '%.%.%' THEN {short} ELSE {bare} END"
             arms += f" WHEN ({one}) IN ({', '.join(map(d.text, numbers))}) THEN ({one})"
@@ -113,7 +114,7 @@ class Reader:
         return f"CASE{arms} ELSE {text} END" if arms else text
 
     def _number_key(self, column: str, x: str) -> str:
-        """Whole numbers without a point; of others only those that something is compared with."""
+        """Whole numbers without a point, and those fractions with which the column is compared."""
         d = self.dialect
         fractions = dict.fromkeys(t for t in self._compared(column) if t is not None and _is_fraction(t))
         arms = "".join(f" WHEN {x} = {d.literal(float(t))} THEN {d.text(t)}" for t in fractions)
@@ -131,12 +132,12 @@ class Reader:
         return self.dialect.no_nan.format(x=self.dialect.number.format(c=self.column(column)))
 
     def pattern(self) -> str:
-        """The number of a person's pattern: the places of the levels, as digits."""
+        """The number of a person's pattern, whose digits are the positions of the levels."""
         patterns = self.patterns
         sizes = [len(levels) + 1 for levels in patterns.levels]
         if prod(sizes) >= 1 << 62:
-            raise InputError(f"{len(sizes)} attributes have more combinations of levels than SQL can number")
-        wide = prod(sizes) >= 1 << 31  # more than plain whole numbers hold
+            raise InputError(f"{len(sizes)} attributes have too many combinations of levels for SQL")
+        wide = prod(sizes) >= 1 << 31  # too many for 32-bit integers
         terms = []
         for a in range(len(sizes)):
             factor = prod(sizes[a + 1 :])
@@ -149,7 +150,7 @@ class Reader:
         return " + ".join(terms)
 
     def _place(self, a: int) -> str:
-        """The place of a person's level of one attribute; one more than there are for any other."""
+        """The position of a person's level of one attribute; unknown levels have the next position."""
         name, levels = self.patterns.attributes[a], self.patterns.levels[a]
         recipe = self.patterns.derived.get(name)
         place: dict[Level, int] = {level: i for i, level in enumerate(levels)}
@@ -169,7 +170,7 @@ class Reader:
         return f"CASE {key} {arms} ELSE {rest} END" if arms else rest
 
     def _condition(self, condition: Condition) -> str:
-        """Who meets a condition: true or false, never unknown, so that NOT means the others."""
+        """SQL for a condition that is true or false, never NULL, so that NOT selects everyone else."""
         if isinstance(condition, ColumnTest):
             return self._test(condition)
         if isinstance(condition, Not):
@@ -193,5 +194,5 @@ class Reader:
 
 
 def _is_fraction(text: str) -> bool:
-    """Whether a text is how a number that is not whole is spelled as a level."""
+    """Whether a text is the level of a number that is not whole."""
     return DECIMAL.fullmatch(text) is not None and "." in text

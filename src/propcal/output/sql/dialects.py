@@ -1,7 +1,7 @@
-"""What differs between databases: quoting, types, whole-number division, collations, kinds of columns.
+"""The differences between databases: quoting, types, integer division, collations, kinds of columns.
 
-DuckDB, SQLite, PostgreSQL and Spark are run in the tests. The text for SQL Server, Snowflake and
-BigQuery goes through sqlglot, which reads it in that dialect and writes it anew; it was not run.
+The tests run the SQL for DuckDB, SQLite, PostgreSQL and Spark. The SQL for SQL Server, Snowflake and BigQuery
+is parsed and rewritten by sqlglot in that dialect, but has not been run.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ TWO_32 = 1 << 32
 
 
 def _backslashes(*, newline: bool) -> Callable[[str], str]:
-    """Single quotes where a backslash begins an escape; `newline`: a line break must be one, too."""
+    """Single quotes in dialects with backslash escapes; with `newline`, line breaks are escaped as well."""
     breaks = {"\n": "\\n", "\r": "\\r"} if newline else {}
     table = str.maketrans({"\\": "\\\\", "'": "\\'", **breaks})
     return lambda text: f"'{text.translate(table)}'"
 
 
 def _postgres_text(text: str) -> str:
-    """E'...' means the same whether or not the server takes backslashes in plain quotes for escapes."""
+    """Quote as E'...', which does not depend on the server's setting for backslashes."""
     plain = quoted(text)
     return "E" + plain.replace("\\", "\\\\") if "\\" in text else plain
 
 
 def _spark_text(text: str) -> str:
-    """A dollar sign by its number: Spark replaces ${...} even within quotes."""
+    """Write a dollar sign by its code, because Spark replaces ${...} even within quotes."""
     return _backslashes(newline=True)(text).replace("$", "\\u0024")
 
 
 def _tsql_text(text: str) -> str:
-    """A backslash at the end of a line would join it with the next one, so the text is broken there."""
+    """Break the text after a backslash at the end of a line, which would join it with the next line."""
     whole = "N" + quoted(text)
     for end in ("\r\n", "\n"):
         whole = whole.replace("\\" + end, "\\' + N'" + end)
@@ -49,18 +49,16 @@ def _bigquery_name(text: str) -> str:
 
 def _spark_name(text: str) -> str:
     if "${" in text:
-        raise InputError(
-            f"the name {text!r} cannot be written for Spark, which replaces ${{...}} in any text"
-        )
+        raise InputError(f"the name {text!r} cannot be used with Spark, which replaces ${{...}} in any text")
     return doubled("`")(text)
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one database writes what a correction needs; {c} is a column, {x} an expression.
+    """How one database writes the SQL that a correction needs; {c} is a column, {x} an expression.
 
-    `is_fraction` asks the database what kind of column it is, while it runs; without it the kinds are
-    taken from the levels, or given.
+    `is_fraction` is SQL that asks the database for the type of a column; without it, the kinds of columns
+    are given by the user or inferred from the levels.
     """
 
     title: str
@@ -69,31 +67,31 @@ class Dialect:
     double: str = "DOUBLE"
     whole: str = "BIGINT"
     string: str = "VARCHAR"
-    divide: str = "{n} / {d}"  # whole numbers of 0 or more, rounded down
+    divide: str = "{n} / {d}"  # of integers that are not negative, rounded down
     floor: str = "CAST(FLOOR({x}) AS BIGINT)"
     is_whole: str = "{x} = FLOOR({x})"
-    no_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # a value that is not a number is missing
+    no_nan: str = "NULLIF({x}, CAST('NaN' AS DOUBLE))"  # NaN is missing
     number: str = "CAST({c} AS DOUBLE)"
-    fraction: str = "CAST(CAST({c} AS VARCHAR) AS DOUBLE)"  # by its text: branches must fit any column
+    fraction: str = "CAST(CAST({c} AS VARCHAR) AS DOUBLE)"  # via text: every branch must accept any column
     bare: str = "TRIM({x})"  # a text without spaces around it; other blanks stay
-    no_zeros: str = "RTRIM(RTRIM({x}, '0'), '.')"  # a text without zeros at its end, and then without a point
+    no_zeros: str = "RTRIM(RTRIM({x}, '0'), '.')"  # a text without trailing zeros and a trailing point
     truth: str = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
-    exact_text: str = "{x}"  # compared by code points, whatever the collation of the column
-    suffix: str = ""  # what exact_text adds
+    exact_text: str = "{x}"  # compared by code points, regardless of the column's collation
+    suffix: str = ""  # appended by exact_text
     is_fraction: str = ""
     has_truths: bool = True
     indexed: bool = False
     temporary_view: bool = False
-    searches: bool = False  # a subquery that searches the index, instead of a join
+    searches: bool = False  # use a subquery that searches the index instead of a join
     executed: bool = True
     rows_at_once: int = 500
     glot: str = ""
 
     def literal(self, value: float) -> str:
-        """A number that is read as this very double.
+        """SQL for a number that is read as exactly this double.
 
-        Decimal fractions are not trusted to every reader: the double is a whole number divided by a
-        power of two, and both can be written exactly.
+        Not every database reads decimal fractions exactly, so the double is written as an integer divided by
+        a power of two.
         """
         over, below = value.as_integer_ratio()
         if abs(over) <= 1 << 53 and below == 1:
@@ -103,7 +101,7 @@ class Dialect:
         return f"CAST('{value!r}' AS {self.double})"
 
     def key(self, text: str) -> str:
-        """A level, as `exact_text` is compared with it."""
+        """SQL for a level, to be compared with `exact_text`."""
         return self.text(checked(text, "a level") + self.suffix)
 
     def identifier(self, text: str) -> str:
@@ -112,15 +110,17 @@ class Dialect:
 
 
 def checked(text: str, what: str) -> str:
-    """Refuse what no database can hold."""
+    """Refuse texts that databases cannot store."""
     if not isinstance(text, str) or (what == "a name" and not text):
         raise InputError(f"SQL: {what} must be a text that is not empty; got {text!r}")
     if "\0" in text:
-        raise InputError(f"SQL: {what} holds a NUL character, which databases do not take: {text[:40]!r}")
+        raise InputError(
+            f"SQL: {what} contains a NUL character, which databases do not accept: {text[:40]!r}"
+        )
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"SQL: {what} is no valid Unicode text: {text[:40]!r}") from None
+        raise InputError(f"SQL: {what} contains invalid Unicode: {text[:40]!r}") from None
     return text
 
 
@@ -142,14 +142,15 @@ DIALECTS = {
     "sqlite": Dialect(
         "SQLite",
         quoted,
-        doubled("`"),  # a name in double quotes that is no column would be taken for a text
+        doubled("`"),  # in double quotes, an unknown name would be read as a text
         double="REAL",
         whole="INTEGER",
         string="TEXT",
-        floor="CAST({x} AS INTEGER)",  # builds without floor() exist; 0 or more is cut off the same
+        floor="CAST({x} AS INTEGER)",  # some builds lack floor(); same from 0 up
         is_whole="{x} = CAST({x} AS INTEGER)",
-        no_nan="{x}",  # SQLite has none
-        number="CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS REAL) END",  # a text would be 0
+        no_nan="{x}",  # SQLite has no NaN
+        # a cast would turn a text into 0
+        number="CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS REAL) END",
         fraction="{c}",
         truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST({c} AS TEXT) END",
         exact_text="({x}) COLLATE BINARY",
@@ -179,7 +180,7 @@ DIALECTS = {
         string="STRING",
         divide="{n} DIV {d}",
         no_zeros="TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {x}))",
-        is_whole="{x} % 1 = 0",  # FLOOR gives a whole number here, and refuses large ones
+        is_whole="{x} % 1 = 0",  # FLOOR returns an integer here, and fails for large numbers
         fraction="CAST(CAST({c} AS STRING) AS DOUBLE)",
         is_fraction=f"({_FLOATS.lower().replace('typeof({c}) in', 'typeof({c}) IN')})",
         temporary_view=True,
@@ -190,12 +191,12 @@ DIALECTS = {
         doubled("["),
         double="FLOAT",
         string="NVARCHAR(MAX)",
-        # a literal above 2**31 is a decimal number here, and decimals divide with a fraction
+        # a literal above 2**31 is a decimal here, and dividing decimals gives fractions
         divide="CAST({n} AS BIGINT) / CAST({d} AS BIGINT)",
-        no_nan="{x}",  # SQL Server has none
+        no_nan="{x}",  # SQL Server has no NaN
         number="CAST({c} AS FLOAT)",
         truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END",
-        # = takes no notice of blanks at the end, so both sides get an end that is none
+        # = ignores trailing blanks, so both sides get a final character that is not blank
         exact_text="CAST({x} AS NVARCHAR(MAX)) COLLATE Latin1_General_BIN2 + N'.'",
         suffix=".",
         has_truths=False,
@@ -207,7 +208,7 @@ DIALECTS = {
         "Snowflake",
         _backslashes(newline=True),
         named,
-        # / rounds to some decimals, so only what is divisible is divided
+        # / rounds to a few decimals, so subtract the remainder before dividing
         divide="({n} - MOD({n}, {d})) / {d}",
         exact_text="COLLATE({x}, '')",
         executed=False,

@@ -1,4 +1,4 @@
-"""SQL that corrects scores where the data is: a lookup table and a query, or one expression."""
+"""Builds the SQL that corrects scores inside a database: a lookup table with a query, or one expression."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from propcal.output.sql.pattern_numbers import every_combination, pattern_number
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_NAMED = 100  # patterns that the comment at the top names
-# An expression of more lines is too much for some databases: Spark ran out of memory at 4,704.
+MOST_NAMED = 100  # the most patterns that the comment at the top lists
+# Longer expressions are too much for some databases: Spark ran out of memory at 4,704 lines.
 MOST_CASE_LINES = 4_000
 
 
 @dataclass(frozen=True, eq=False)
 class SqlExport:
-    """SQL that corrects scores; as text it is the whole script.
+    """SQL that corrects scores; converted to text, it is the whole script.
 
     Attributes
     ----------
     header : str
-        A comment: what it is, from which correction, how to use it.
+        A comment that describes the correction and how to use the SQL.
     setup : tuple of str
-        Statements that make the lookup table; empty for an expression.
+        Statements that create the lookup table; empty for an expression.
     query : str
-        The table with one more column, the corrected score.
+        A query for the table with one more column, the corrected score.
     expression : str
-        The corrected score alone, to be used in any query; empty for a lookup table.
+        An expression for the corrected score, for use in any query; empty for a lookup table.
     caution : str
-        What to do about an expression that is too long for some databases; empty if it is not.
+        What to do if the expression is too long for some databases; empty if it is not.
     """
 
     dialect: str
@@ -52,12 +52,12 @@ class SqlExport:
     query: str
     expression: str
     lines: Lines
-    numbers: IntArray  # of the patterns, in the database
+    numbers: IntArray  # the numbers of the patterns in the database
     caution: str = ""
 
     @property
     def script(self) -> str:
-        """Comment, statements and query as one text."""
+        """The comment, statements and query as one text."""
         return self.header + "".join(f"{statement};\n" for statement in (*self.setup, self.query))
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class SqlExport:
         return f"SqlExport for {title}: {self.form}, {len(self.lines):,} lines, {size:,.0f} kB"
 
     def to_frame(self) -> pd.DataFrame:
-        """The lookup table as a data frame, to be loaded by other means than the script."""
+        """The lookup table as a data frame, for loading it without the script."""
         import pandas as pd
 
         return pd.DataFrame(dict(zip(COLUMNS, lookup_rows(self.lines, self.numbers).T)))
@@ -89,15 +89,15 @@ def export_sql(
     columns: Mapping[str, str] | None = None,
     invalid: str = "null",
 ) -> SqlExport:
-    """What `Correction.to_sql` returns."""
+    """Build the result of `Correction.to_sql`."""
     check_choice("dialect", dialect, tuple(DIALECTS))
     check_choice("form", form, ("lookup", "case"))
     unseen = correction.unseen if unseen is None else unseen
     check_choice("unseen", unseen, ("replay", "keep", "error"))
     if invalid == "error":
         raise InputError(
-            Argument("invalid", "error") + ": a query cannot refuse a row",
-            next_step=Argument("invalid", "null") + " gives NULL, which can be counted",
+            Argument("invalid", "error") + " is not possible, because a query cannot refuse a row",
+            next_step="Use " + Argument("invalid", "null") + ", and count the NULLs",
         )
     check_choice("invalid", invalid, ("null", "keep"))
     d = DIALECTS[dialect]
@@ -116,7 +116,7 @@ def export_sql(
         query = f"SELECT p.*, {text} AS {corrected}\nFROM {people} AS p"
     else:
         create, *fill = make_table(d, lookup, lookup_rows(lines, numbers))
-        setup = (_emit(d, create), *fill)  # what remains are numbers
+        setup = (_emit(d, create), *fill)  # the rest is only numbers
         value = d.number.format(c=source)
         query = _emit(d, lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
@@ -126,22 +126,22 @@ def export_sql(
 
 
 def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
-    """What to do instead of an expression of so many lines, if these are too many."""
+    """What to do if an expression has too many lines."""
     if n_lines <= MOST_CASE_LINES:
         return ""
     other = Text("Use ", Argument("form", "lookup"))
-    if unseen == "replay":  # what was seen alone is a part of it, and sooner counted
+    if unseen == "replay":  # the patterns seen in fitting may need fewer lines
         seen = len(Lines.of_maps(correction.replay(correction.patterns)))
         if seen < n_lines:
-            other += ", or " + Argument("unseen", "keep") + f", which has {seen:,} lines"
+            other += ", or " + Argument("unseen", "keep") + f" with {seen:,} lines"
     return Message(
-        f"This expression has {n_lines:,} lines: databases may take minutes over it, or run out of memory",
+        f"This expression has {n_lines:,} lines; databases may take minutes to run it, or run out of memory",
         next_step=other + ".",
     )
 
 
 def _emit(d: Dialect, text: str) -> str:
-    """Read in the dialect and written again by sqlglot, which refuses what is no SQL there."""
+    """Parse and rewrite the SQL with sqlglot, which refuses SQL that is invalid in the dialect."""
     if not d.glot:
         return text
     try:
@@ -166,41 +166,39 @@ def _header(
     score: str,
     invalid: str,
 ) -> str:
-    """The comment at the top; without semicolons, at which some tools cut a script apart."""
+    """The comment at the top, without semicolons, at which some tools split a script."""
     about = correction.about
     run = (
-        "run against Python in the tests"
+        "compared with Python in the tests"
         if d.executed
-        else "not run by the propcal tests, so compare some rows first"
+        else "not run in the tests of propcal, so compare some rows first"
     )
     rest = {"replay": "by the groups they belong to", "keep": "unchanged", "error": "NULL"}[unseen]
     lines = [
-        f"Corrected scores for {d.title}, made by propcal. The SQL for this database was {run}.",
-        f"Correction: {_plain(about.get('method', 'by hand'))}, fitted to the people "
+        f"Corrected scores for {d.title}, written by propcal. The SQL for this database was {run}.",
+        f"Correction: {_plain(about.get('method', 'by hand'))}. Fingerprint of the fitting data: "
         f"{_plain(about.get('fingerprint', 'unknown'))}.",
-        f"Score: {_plain(score)}, from 0 to 1. NULL, NaN and anything else "
-        f"{'give NULL' if invalid == 'null' else 'stay as they are'}.",
-        f"Combinations of levels that were not seen in fitting: {rest}.",
+        f"Score: {_plain(score)}, from 0 to 1. NULL, NaN and other values "
+        f"{'give NULL' if invalid == 'null' else 'are returned unchanged'}.",
+        f"Combinations of levels that did not occur in the fitting data: {rest}.",
     ]
     if form == "lookup":
+        lines.append("Run the statements once. Run the query at the end whenever there are new people.")
         lines.append(
-            "Run the statements once. The query at the end can be run whenever there are new people."
-        )
-        lines.append(
-            f"A line holds from score_from to score_to, in units of 1/{UNIT}, and gives"
+            f"Each line of the table applies from score_from to score_to, in units of 1/{UNIT}, and gives"
             " (rise * (score - score_from) + base) / width, rounded down."
         )
         names = [f"pattern {n}: {_plain(_name(patterns, p))}" for p, n in enumerate(numbers[:MOST_NAMED])]
         lines += names + ["and so on"] * (len(numbers) > MOST_NAMED)
     else:
         lines.append(
-            "The query reads the people, its long expression can stand in any other query of theirs."
+            "The query reads the table. Its long expression can be used in any other query of that table."
         )
     return "".join(f"-- {line}\n" for line in lines)
 
 
 def _name(patterns: Patterns, pattern: int) -> str:
-    """A pattern in words; a level that is not known has no name."""
+    """The name of a pattern, with "(other)" for unknown levels."""
     known = [int(i) < len(levels) for i, levels in zip(patterns.table[pattern], patterns.levels)]
     if all(known):
         return pattern_name(patterns, pattern)
@@ -209,6 +207,6 @@ def _name(patterns: Patterns, pattern: int) -> str:
 
 
 def _plain(text: object) -> str:
-    """A text that cannot end a comment or a statement, nor begin anything else."""
+    """A text that is safe in a comment: it cannot end the comment or a statement."""
     escaped = json.dumps(str(text))[1:-1]
     return "".join(f"\\u{ord(c):04x}" if c in ";'\"`$" else c for c in escaped)

@@ -1,4 +1,4 @@
-"""A correction as a lookup table, one row for each line of each map, and the query that reads it."""
+"""Writes a correction as a lookup table, one row for each line of each map, and the query that reads it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def lookup_rows(lines: Lines, numbers: IntArray) -> IntArray:
 
 
 def qualified(d: Dialect, name: str | Sequence[str]) -> str:
-    """A table, quoted; dots separate its schema, unless its parts come as a list."""
+    """A quoted table name; dots separate the schema, unless the parts are given as a list."""
     parts = name.split(".") if isinstance(name, str) else name
     return ".".join(d.identifier(part) for part in parts)
 
 
 def make_table(d: Dialect, lookup: str, rows: IntArray) -> tuple[str, ...]:
-    """Statements that make the lookup table and fill it."""
+    """Statements that create and fill the lookup table."""
     if d.temporary_view:
         return (_view_of_text(d, lookup, rows),)
     values = [f"({', '.join(map(str, row))})" for row in rows.tolist()]
@@ -40,7 +40,7 @@ def make_table(d: Dialect, lookup: str, rows: IntArray) -> tuple[str, ...]:
 
 
 def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
-    """The table as one text that is split again: Spark reads that twenty times as fast as numbers."""
+    """The table as one text that Spark splits again, which is twenty times faster than rows of numbers."""
     text = "\n".join(" ".join(map(str, row)) for row in rows.tolist())
     listed = ", ".join(f"CAST(n[{i}] AS {d.whole}) AS {name}" for i, name in enumerate(COLUMNS))
     return (
@@ -50,30 +50,30 @@ def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
 
 
 def _lines_of(values: list[str]) -> str:
-    """Eight rows of a table on a line of text."""
+    """Rows of a table as text, eight on a line."""
     return ",\n".join(", ".join(values[i : i + 8]) for i in range(0, len(values), 8))
 
 
 def _raw(d: Dialect, score: str) -> str:
-    """The score in units; NULL where it is no probability, before it can overflow."""
+    """The score in units; NULL if it is outside [0, 1], so that it cannot overflow."""
     return f"CASE WHEN {score} >= 0 AND {score} <= 1 THEN {d.floor.format(x=f'{score} * {TWO_32} + 0.5')} END"
 
 
 def _value(d: Dialect, score: str) -> str:
-    """What the line found in the lookup table gives."""
+    """SQL for the result of the line found in the lookup table."""
     line = d.divide.format(n=f"(l.rise * ({_raw(d, score)} - l.score_from) + l.base)", d="l.width")
     return f"WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN CAST({line} AS {d.double}) / {TWO_32}"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Which scores a query gives back as they are, where it would give NULL."""
+    """Which scores a query returns unchanged instead of as NULL."""
 
     unseen: bool = False
     invalid: bool = False
 
     def value(self, score: str) -> str:
-        """What a row gives for which the lookup table has no line."""
+        """The result for a row without a line in the lookup table."""
         if self.unseen and self.invalid:
             return score
         known = f"CASE WHEN {score} >= 0 AND {score} <= 1"
@@ -85,13 +85,13 @@ class Kept:
 def lookup_query(
     d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, *, kept: Kept
 ) -> str:
-    """The people with their corrected scores, from the lookup table."""
+    """A query for the people with their corrected scores, using the lookup table."""
     query = _search if d.searches else _join
     return query(d, people, lookup, column, pattern, score, kept.value(score))
 
 
 def _join(d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, other: str) -> str:
-    """The query as a join with the one line that fits."""
+    """The query as a join with the matching line."""
     return (
         f"SELECT p.*, CASE\n  {_value(d, score)}\n  ELSE {other} END AS {column}\n"
         f"FROM {people} AS p LEFT JOIN {lookup} AS l\n"
@@ -100,7 +100,7 @@ def _join(d: Dialect, people: str, lookup: str, column: str, pattern: str, score
 
 
 def _search(d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, other: str) -> str:
-    """The query as a search in the index: the last line that begins at or below the score."""
+    """The query as an index search for the last line that begins at or below the score."""
     found = (
         f"(SELECT CASE\n  {_value(d, score)}\n  END FROM {lookup} AS l\n"
         f"WHERE l.pattern = {pattern}\nAND l.score_from <= {_raw(d, score)}\n"

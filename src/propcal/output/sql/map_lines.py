@@ -1,13 +1,13 @@
-"""The maps of a correction as whole-number lines, which any database can evaluate exactly.
+"""The maps of a correction as lines in integers, which any database can evaluate exactly.
 
-A line holds from one raw score to another, in units of 2**-32, and gives
+A line applies from one raw score to another, in units of 2**-32, and gives
 
     (rise * (raw - score_from) + base) / width     rounded down
 
-It is what the smooth start and the updates after it amount to there, to the last unit. Every number
-is 0 or more, so that division that rounds down and division that cuts off are the same, and the
-largest product stays below 2**62 (see `_reduce`). Where a map leaves scores as they are, the line says
-so: a score that does not change is returned as it came, with the bits below the grid.
+This equals the recalibration followed by the updates, to the last unit. No number is negative, so that
+division rounding down and division rounding towards zero agree, and the largest product stays below 2**62
+(see `_reduce`). Lines that leave scores unchanged are marked, so that such a score is returned with all its
+bits.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from propcal.core.grid import UNIT, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Lines of several maps, one below another; `owner` says whose map a line belongs to."""
+    """The lines of several maps; `owner` is the map to which each line belongs."""
 
     owner: IntArray
     score_from: IntArray
     score_to: IntArray  # the last raw score of the line
-    keeps: IntArray  # 1: the score stays as it is
+    keeps: IntArray  # 1 if the score stays unchanged
     rise: IntArray
     base: IntArray
     width: IntArray
@@ -55,7 +55,7 @@ class Lines:
 
 
 def _composed(maps: PatternMaps, pattern: int) -> IntArray:
-    """Rows begin, rise, base, width of one map: where its start enters another piece, a line begins."""
+    """Rows begin, rise, base, width of one map; lines begin where the recalibration enters another piece."""
     pieces = slice(maps.starts[pattern], maps.starts[pattern + 1])
     piece_begin, slope, offset = maps.begin[pieces], maps.slope[pieces], maps.offset[pieces]
     if not maps.smooth.shape[1]:
@@ -63,7 +63,7 @@ def _composed(maps: PatternMaps, pattern: int) -> IntArray:
     at, values = knots(), maps.smooth[pattern]
     begin = np.union1d(at[:-1], start_reaches(piece_begin, at, values))
     k = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)
-    # the start with its rounding is one floor: (2 rise x + width + 2 width low) // (2 width)
+    # the recalibration with its rounding is one floor: (2 rise x + width + 2 width low) // (2 width)
     width, low = at[k + 1] - at[k], values[k]
     rise = 2 * (values[k + 1] - low)
     base = rise * (begin - at[k]) + width + 2 * width * low
@@ -73,7 +73,7 @@ def _composed(maps: PatternMaps, pattern: int) -> IntArray:
 
 
 def _reduce(rise: IntArray, base: IntArray, width: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """The same lines in smaller numbers; a rise of whole units gets the width 1.
+    """The same lines with smaller numbers; a rise in whole units gets the width 1.
 
     With g dividing rise and width, floor((rise x + base) / width) is floor((rise/g x + floor(base/g)) /
     (width/g)): the terms in x are whole. Knots are at most 2**27 apart and values at most 2**32, so
@@ -86,7 +86,7 @@ def _reduce(rise: IntArray, base: IntArray, width: IntArray) -> tuple[IntArray, 
 def _joined(
     owner: IntArray, begin: IntArray, rise: IntArray, base: IntArray, width: IntArray
 ) -> tuple[IntArray, ...]:
-    """Without the lines that only go on with the one before."""
+    """The lines without those that merely continue the one before."""
     goes_on = (
         (owner[1:] == owner[:-1])
         & (rise[1:] == rise[:-1])
@@ -106,16 +106,16 @@ def _last(owner: IntArray, begin: IntArray) -> IntArray:
 def _cut_where_unchanged(
     owner: IntArray, begin: IntArray, rise: IntArray, base: IntArray, width: IntArray
 ) -> tuple[IntArray, ...]:
-    """Cut lines so that each changes every score or none.
+    """Cut lines so that each changes either every score or none.
 
-    What a line adds to a score, its value minus the score, never rises if its slope is at most 1 and
-    never falls otherwise. So it is 0 on one stretch of scores, which two binary searches find.
+    The difference between a line and the score never rises if its slope is at most 1, and never falls
+    otherwise. It is therefore 0 on a single interval of scores, which two binary searches find.
     """
     last = _last(owner, begin)
     falls = np.where(rise <= width, 1, -1)
 
     def first(limit: int) -> IntArray:
-        """The first score where what is added, in its direction, is below `limit`."""
+        """The first score where the difference, in its direction, is below `limit`."""
         low, high = begin.copy(), last + 1
         while np.any(low < high):
             middle = (low + high) // 2
@@ -125,7 +125,7 @@ def _cut_where_unchanged(
             low = np.where((low < high) & ~below, middle + 1, low)
         return low
 
-    unchanged_from, unchanged_to = first(1), first(0)  # up to, not including
+    unchanged_from, unchanged_to = first(1), first(0)  # the second is not included
     parts = [
         (begin, unchanged_from, rise, base, width),
         (unchanged_from, unchanged_to, np.ones_like(rise), unchanged_from, np.ones_like(rise)),

@@ -1,4 +1,4 @@
-"""The patterns that SQL lists, and the number that each has there."""
+"""The patterns that the SQL contains, and their numbers."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ MOST_PATTERNS = 10_000
 
 
 def every_combination(patterns: Patterns) -> Patterns:
-    """Every combination of known levels and any other level, for which there is one place more."""
+    """Every combination of known levels, with one more position for any other level."""
     places = [_places(patterns, a) for a in range(len(patterns.attributes))]
     total = prod(len(found) for found in places)
     if total > MOST_PATTERNS:
         raise InputError(
             Argument("unseen", "replay")
-            + f" lists every combination of levels, and there are {total:,}; at most "
-            + f"{MOST_PATTERNS:,} can be",
-            next_step=Argument("unseen", "keep")
-            + " leaves the scores of combinations that were not seen in fitting as they are, "
+            + f" needs every combination of levels; there are {total:,}, and at most "
+            + f"{MOST_PATTERNS:,} are possible",
+            next_step="For combinations that did not occur in fitting, use "
+            + Argument("unseen", "keep")
+            + " to leave scores unchanged or "
             + Argument("unseen", "error")
-            + " makes them NULL; or fit with fewer attributes",
-            between=". ",
+            + " for NULL; or fit with fewer attributes",
         )
     table = np.array(list(product(*places)), dtype=np.int64).reshape(total, len(places))
     return Patterns(patterns.attributes, patterns.levels, table, patterns.derived)
 
 
 def _places(patterns: Patterns, a: int) -> range:
-    """Places of the levels of an attribute, with one for any other level if there can be one."""
+    """The positions of the levels of an attribute, with one for other levels if these are possible."""
     levels, recipe = patterns.levels[a], patterns.derived.get(patterns.attributes[a])
     possible: set[str | None] | None = None
     if isinstance(recipe, Where):
@@ -46,7 +46,7 @@ def _places(patterns: Patterns, a: int) -> range:
 
 
 def pattern_numbers(patterns: Patterns) -> IntArray:
-    """The numbers that `Reader.pattern` gives these patterns."""
+    """The numbers of these patterns according to `Reader.pattern`."""
     numbers = np.zeros(len(patterns), dtype=np.int64)
     for levels, place in zip(patterns.levels, patterns.table.T):
         numbers = numbers * (len(levels) + 1) + place

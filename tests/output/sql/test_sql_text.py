@@ -73,6 +73,19 @@ def test_ten_levels_of_case_are_enough_for_ten_thousand_patterns():
     assert nesting(export.expression) <= 10
 
 
+def test_duckdb_numbers_the_patterns_once(plain):
+    export = plain.to_sql(score="risk", form="case")
+    assert export.expression.count('"race"') > 3 * export.query.count('"race"')
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE people (risk DOUBLE, race VARCHAR, icu BOOLEAN, age DOUBLE)")
+    connection.execute("INSERT INTO people VALUES (0.3, 'Asian', true, 35)")
+    scored = connection.sql(export.query)
+    assert scored.columns == ["risk", "race", "icu", "age", "corrected"]
+    alone = connection.sql(f"SELECT {export.expression} FROM people").fetchall()[0][0]
+    assert scored.fetchall()[0][-1] == alone
+    assert alone == plain.apply([0.3], {"race": ["Asian"], "icu": [True], "age": [35]}).item()
+
+
 def test_the_script_is_the_whole_and_begins_with_what_it_is(small):
     export = small.to_sql(score="risk", table="clinic.visits", lookup_table=["clinic", "look.up"])
     first = export.script.splitlines()[:8]

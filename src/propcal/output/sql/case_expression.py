@@ -6,7 +6,7 @@ of WHEN. A list is therefore divided into parts of at most `FAN`, and each part 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +17,16 @@ from propcal.output.sql.lookup_table import Kept
 from propcal.output.sql.map_lines import Lines
 
 FAN = 16
+PATTERN = "propcal_pattern"  # of a column for the number of the pattern
+
+
+def case_query(d: Dialect, people: str, column: str, pattern: str, corrected: Callable[[str], str]) -> str:
+    """The people with their corrected scores, which `corrected` makes of the number of the pattern."""
+    if not d.without or pattern == "0":
+        return f"SELECT p.*, {corrected(pattern)} AS {column}\nFROM {people} AS p"
+    number = d.identifier(PATTERN)
+    numbered = f"(SELECT p.*, {pattern} AS {number}\nFROM {people} AS p) AS p"
+    return f"SELECT {d.without.format(x=number)}, {corrected(number)} AS {column}\nFROM {numbered}"
 
 
 def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, column: str, kept: Kept) -> str:

@@ -79,6 +79,7 @@ class Dialect:
     exact_text: str = "{x}"  # compared by code points, regardless of the column's collation
     suffix: str = ""  # appended by exact_text
     is_fraction: str = ""
+    without: str = ""  # the columns of p but {x}; for a database in which CASE x computes x for each WHEN
     has_truths: bool = True
     indexed: bool = False
     temporary_view: bool = False
@@ -138,6 +139,7 @@ DIALECTS = {
         bare="TRIM({x}, ' ')",
         exact_text='({x}) COLLATE "binary"',
         is_fraction=f"({_FLOATS})",
+        without="p.* EXCLUDE ({x})",
     ),
     "sqlite": Dialect(
         "SQLite",

@@ -12,7 +12,7 @@ from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.core.groups.collection import pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import Argument, InputError, Message, Text
-from propcal.output.sql.case_expression import expression
+from propcal.output.sql.case_expression import case_query, expression
 from propcal.output.sql.column_levels import Reader
 from propcal.output.sql.dialects import DIALECTS, Dialect
 from propcal.output.sql.lookup_table import COLUMNS, Kept, lookup_query, lookup_rows, make_table, qualified
@@ -112,8 +112,12 @@ def export_sql(
     text, kept = "", Kept(unseen=unseen == "keep", invalid=invalid == "keep")
     pattern = _emit(d, reader.pattern())
     if form == "case":
-        text = expression(d, lines, numbers, pattern=pattern, column=source, kept=kept)
-        query = f"SELECT p.*, {text} AS {corrected}\nFROM {people} AS p"
+
+        def of_pattern(number: str) -> str:
+            return expression(d, lines, numbers, pattern=number, column=source, kept=kept)
+
+        text = of_pattern(pattern)
+        query = case_query(d, people, corrected, pattern, of_pattern)
     else:
         create, *fill = make_table(d, lookup, lookup_rows(lines, numbers))
         setup = (_emit(d, create), *fill)  # the rest is only numbers
@@ -191,9 +195,7 @@ def _header(
         names = [f"pattern {n}: {_plain(_name(patterns, p))}" for p, n in enumerate(numbers[:MOST_NAMED])]
         lines += names + ["and so on"] * (len(numbers) > MOST_NAMED)
     else:
-        lines.append(
-            "The query reads the table. Its long expression can be used in any other query of that table."
-        )
+        lines.append("The query reads the table, and can be used in any other query in place of that table.")
     return "".join(f"-- {line}\n" for line in lines)
 
 

@@ -87,7 +87,7 @@ ROLES = [
     {"score": "single", "outcome": "label"},
     {"score": "decimal", "outcome": "y", "weight": "weight"},
     {"score": "score", "outcome": "label", "weight": "weight"},
-    {"score": "truth", "outcome": "label", "weight": "survey"},
+    {"score": "truth", "outcome": "y", "weight": "survey"},
     {"score": "y", "outcome": "truth", "weight": "weight", "weight_kind": "survey"},
 ]
 

@@ -11,6 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from propcal.auditing.data_notes import reversed_ranking
+from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.boosting.boost import Settings, boost
@@ -52,6 +54,7 @@ class Boost(BaseEstimator):
         groups: Groups | None = None,
         start: str = "smooth",
         guard: str | float | None = "noise",
+        allow_reversed: bool = False,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -69,6 +72,7 @@ class Boost(BaseEstimator):
         self.groups = groups
         self.start = start
         self.guard = guard
+        self.allow_reversed = allow_reversed
         self.random_state = random_state
 
     @classmethod
@@ -95,7 +99,16 @@ class Boost(BaseEstimator):
         }
         return cls(**{**letter, **settings})
 
-    def fit(self, score: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        score: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        positive: Any = None,
+        drop_missing: bool = False,
+    ) -> Self:
         """Learn a correction.
 
         Parameters
@@ -108,9 +121,23 @@ class Boost(BaseEstimator):
             The attributes that define the groups; by default everybody is one group.
         sample_weight : array-like of shape (n,), optional
             A row of weight 2 counts as two people; a row of weight 0 is ignored.
+        positive : optional
+            The value of `y` that means the event, such as "EXPIRED"; every other value then means no event.
+            Not needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.
+        drop_missing : bool, default=False
+            Leave out people without a score or an outcome; `fit_summary_` says how many, and from which
+            groups.
         """
         settings = self.settings()  # checks the arguments before the data are read
-        atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, groups=settings.definition())
+        atoms = rows_to_atoms(
+            score,
+            y,
+            sensitive_features,
+            sample_weight,
+            groups=settings.definition(),
+            positive=positive,
+            drop_missing=drop_missing,
+        )
         return self._fit(atoms, settings)
 
     def fit_atoms(self, atoms: Atoms) -> Self:
@@ -137,10 +164,12 @@ class Boost(BaseEstimator):
     def settings(self) -> Settings:
         """Check the parameters and return them."""
         arguments = self.get_params(deep=False)
-        del arguments["random_state"]
+        del arguments["random_state"], arguments["allow_reversed"]
         return Settings(criterion=self._criterion(), **arguments)
 
     def _fit(self, atoms: Atoms, settings: Settings) -> Self:
+        if not self.allow_reversed:
+            _refuse_reversed(atoms)
         result = boost(atoms, settings, self._random(settings))
         self.correction_ = result.correction
         self.groups_ = result.collection
@@ -223,6 +252,19 @@ class Boost(BaseEstimator):
         return tags
 
 
+def _refuse_reversed(atoms: Atoms) -> None:
+    """Refuse a score that ranks people the wrong way round: correcting it would hide the mistake."""
+    area = reversed_ranking(Sample.of(atoms))
+    if area is not None:
+        raise InputError(
+            f"score: it ranks people the wrong way round (AUROC {area.value:.2f})",
+            argument="score",
+            next_step="It is probably a survival probability; use 1 - score, or "
+            + Argument("allow_reversed", written="allow_reversed=True")
+            + " if it is meant",
+        )
+
+
 class PMCBoost(Boost):
     """Post-process risk scores for proportional multicalibration, and do no harm.
 
@@ -278,6 +320,9 @@ class PMCBoost(Boost):
         How many standard errors a gap must also exceed. "noise" uses the 98th percentile of the largest
         gap that chance would produce if the score were perfect. None adjusts every category that reaches
         its cutoff. With a guard, an adjustment closes only the part of the gap that is not likely chance.
+    allow_reversed : bool, default=False
+        Fit also a score that ranks people the wrong way round: an AUROC below 0.4 whose 95 % CI excludes
+        0.5, with at least 50 events. It is refused otherwise, being probably a survival probability.
     random_state : int, RandomState, Generator or None, default=None
         Seed for `order` "random" and `sample` "bootstrap".
 

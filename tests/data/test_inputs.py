@@ -45,13 +45,16 @@ def put(values, what, places=3):
     [
         (
             lambda d: {"score": d["score"] * 100},
-            r"score must hold probabilities in \[0, 1\]; .* Percentages\? Divide by 100",
+            r"score must hold probabilities from 0 to 1; .* percentages, divide them by 100",
         ),
-        (lambda d: {"score": put(d["score"], -0.5)}, r"3 of 200 values lie outside. Log-odds\?"),
-        (lambda d: {"score": put(d["score"], 1000.0)}, r"3 of 200 values lie outside"),
+        (
+            lambda d: {"score": np.log(d["score"] / (1 - d["score"]))},
+            r"are outside that range. If these are log-odds",
+        ),
+        (lambda d: {"score": put(d["score"], 1000.0)}, r"3 of 200 values are outside that range$"),
         (
             lambda d: {"score": put(d["score"], np.nan)},
-            r"score .* 3 of 200 values are missing \(NaN\)",
+            r"score .* 3 of 200 values are missing. Exclude these patients with drop_missing=True",
         ),
         (lambda d: {"score": put(d["score"], np.inf)}, r"score .* 3 of 200 values are infinite"),
         (lambda d: {"score": d["score"].astype(str)}, r"score must be numeric"),
@@ -60,9 +63,15 @@ def put(values, what, places=3):
             r"score must be one-dimensional; its shape is \(100, 2\)",
         ),
         (lambda d: {"score": 0.5}, r"score must be an array"),
-        (lambda d: {"y": d["y"] + 1}, r"y must be 0 or 1 .* values lie outside. Recode"),
+        (
+            lambda d: {"y": d["y"] + 1},
+            r"y must be 0 or 1 .* values are neither. Say which value means the event",
+        ),
         (lambda d: {"y": put(d["y"], np.nan)}, r"y must be 0 or 1; 3 of 200 values are missing"),
-        (lambda d: {"y": np.where(d["y"] == 1, "yes", "no")}, r"y must be numeric"),
+        (
+            lambda d: {"y": np.where(d["y"] == 1, "ill", "well")},
+            r"y must be 0 or 1, or yes or no; it holds 'ill'",
+        ),
         (
             lambda d: {"y": np.zeros(200)},
             r"none of the 200 people had the outcome; both classes must occur",
@@ -190,7 +199,7 @@ def test_prediction_checks_its_rows(data):
     model = fit(data)
     with pytest.raises(InputError, match="same number of rows"):
         model.predict(data["score"][:5], sensitive_features=data["g"])
-    with pytest.raises(InputError, match="Percentages"):
+    with pytest.raises(InputError, match="percentages"):
         model.predict(data["score"] * 100, sensitive_features=data["g"])
     assert len(model.predict([], sensitive_features=[])) == 0
 
@@ -330,7 +339,9 @@ def test_categories_and_rows_that_do_not_occur_do_not_count(data):
 def test_float_noise_is_no_percentage(data):
     score = data["score"].copy()
     score[:2] = 1.0000001
-    with pytest.raises(InputError, match=r"2 of 200 values lie outside. Rounding\? Clip"):
+    with pytest.raises(
+        InputError, match=r"2 of 200 values are outside that range. If this is rounding, clip"
+    ):
         fit(data, score=score)
 
 

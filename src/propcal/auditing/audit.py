@@ -188,6 +188,8 @@ def audit(
     weight_kind: str = "auto",
     cluster: Any = None,
     correction: Any = None,
+    positive: Any = None,
+    drop_missing: bool = False,
     n_draws: int = 1000,
     random_state: Any = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -227,6 +229,11 @@ def audit(
         Id of the person (or the hospital) behind each row, where several rows may share one.
     correction : Correction or fitted PMCBoost or MCBoost, optional
         Audit what it makes of the score. The audit says so if it was fitted to these very people.
+    positive : optional
+        The value of `y` that means the event, such as "EXPIRED"; every other value then means no event. Not
+        needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.
+    drop_missing : bool, default=False
+        Leave out people without a score or an outcome; a note says how many, and from which groups.
     n_draws : int, default=1000
         Data sets drawn from the score itself, to see what chance alone would show.
     random_state : int or Generator, default=0
@@ -270,6 +277,8 @@ def audit(
         n_draws=n_draws,
         random_state=random_state,
         weight_kind=weight_kind,
+        positive=positive,
+        drop_missing=drop_missing,
     )
     identity = Identity(title, score_name, outcome_name, unit, labels or {}, source, period)
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
@@ -333,6 +342,8 @@ def audited_atoms(
         "sensitive_features": sensitive_features,
         "sample_weight": sample_weight,
         "cluster": cluster,
+        "positive": rule.positive,
+        "drop_missing": rule.drop_missing or None,
     }
     if isinstance(y, Atoms):
         twice = [name for name, value in rows.items() if value is not None]
@@ -358,6 +369,8 @@ def audited_atoms(
         cluster=cluster,
         groups=rule.words(),
         weight_kind=rule.weight_kind,
+        positive=rule.positive,
+        drop_missing=rule.drop_missing,
     )
 
 

@@ -17,6 +17,7 @@ from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
+from propcal.core.left_out import LeftOutReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,8 @@ class Counts:
     edges : array of float64
     ends : int
         People with a score of exactly 0 or 1.
+    left_out : LeftOutReport
+        People left out for want of a score or an outcome.
     rows_per_person : float
         The most rows that people of any cell have on average: more than 1 if people come again.
     """
@@ -57,6 +60,7 @@ class Counts:
     weight: FloatArray
     edges: FloatArray
     ends: int
+    left_out: LeftOutReport
     rows_per_person: float
 
     @classmethod
@@ -84,6 +88,7 @@ class Counts:
             weight=weight,
             edges=from_grid(bins.edges),
             ends=int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum()),
+            left_out=LeftOutReport.of(atoms),
             rows_per_person=found.rows_per_person,
         )
 

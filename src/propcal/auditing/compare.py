@@ -228,14 +228,23 @@ def _of_rows(
         raise InputError(
             f"the first score, {base!r}, must be an array: corrections are applied to it", argument="scores"
         )
+    invalid = "null" if rule.drop_missing else "error"
     arrays = {
-        name: getattr(value, "correction_", value).apply(scores[base], features)
+        name: getattr(value, "correction_", value).apply(scores[base], features, invalid=invalid)
         if _is_correction(value)
         else value
         for name, value in scores.items()
     }
     joint, values = rows_of_scores(
-        arrays, y, features, weight, cluster=cluster, groups=rule.words(), weight_kind=rule.weight_kind
+        arrays,
+        y,
+        features,
+        weight,
+        cluster=cluster,
+        groups=rule.words(),
+        weight_kind=rule.weight_kind,
+        positive=rule.positive,
+        drop_missing=rule.drop_missing,
     )
     raw = rescored(joint, to_grid(values[base]))
     fitted = {

@@ -40,6 +40,8 @@ class AuditSettings(CategoryRule):
     n_draws: int = 1000
     random_state: Any = 0
     weight_kind: str = "auto"
+    positive: Any = None
+    drop_missing: bool = False
 
     def __post_init__(self) -> None:
         check_choice("weight_kind", self.weight_kind, ("auto", "frequency", "survey"))

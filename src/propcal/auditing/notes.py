@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from propcal.auditing.data_notes import data_notes
 from propcal.auditing.findings import Findings
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
 from propcal.core.atoms import Atoms
@@ -16,7 +17,7 @@ from propcal.numbers import percent_of, plural
 def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
     """Everything that applies to these people."""
     atoms, rule, clusters = found.atoms, found.rule, found.everybody.sample.n_clusters
-    notes = []
+    notes = data_notes(found)
     if found.fitted_on_these is not None:
         notes.append(fitting_note(found.fitted_on_these, unit=identity.unit))
     for attribute, count in missing_counts(atoms).items():

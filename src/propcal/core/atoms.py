@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid
+from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError
 from propcal.plain_text import plain
@@ -48,6 +49,8 @@ class Atoms:
         Scores were rounded to this many binary digits; 32, the finest grid, by default.
     weighted_rows : int
         How many rows had a weight; 0 if there were no weights.
+    left_out : LeftOut
+        How many people were left out for want of a score or an outcome, in all and by level.
     """
 
     patterns: Patterns
@@ -60,6 +63,7 @@ class Atoms:
     positives_sq: SumArray
     resolution_bits: int = 32
     weighted_rows: int = 0
+    left_out: LeftOut = NOBODY
 
     def __post_init__(self) -> None:
         counted = self.weight if self.frequencies else self.people
@@ -77,6 +81,8 @@ class Atoms:
         cluster: str | None = None,
         resolution: float | None = None,
         weight_kind: str = "auto",
+        positive: Any = None,
+        drop_missing: bool = False,
     ) -> Atoms:
         """Reduce a data frame (any that narwhals supports) to atoms.
 
@@ -99,10 +105,26 @@ class Atoms:
         weight_kind : "auto", "frequency" or "survey", default="auto"
             "auto" treats weights as frequencies if all of them are whole numbers, and as survey weights
             otherwise. State the kind if you add up chunks: one chunk may have only whole weights by chance.
+        positive : optional
+            The value of the outcome column that means the event, such as "EXPIRED"; every other value then
+            means no event. Not needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.
+        drop_missing : bool, default=False
+            Leave out rows without a score or an outcome, and count them in `left_out`; otherwise they are
+            refused.
         """
         from propcal.data import named_columns as door  # core itself does not handle frames
 
-        columns = door.NamedColumns(score, outcome, groups, weight, cluster, resolution, weight_kind)
+        columns = door.NamedColumns(
+            score,
+            outcome,
+            groups,
+            weight,
+            cluster,
+            resolution,
+            weight_kind,
+            positive=positive,
+            drop_missing=drop_missing,
+        )
         return door.atoms_from_frame(frame, columns)
 
     @classmethod
@@ -117,6 +139,8 @@ class Atoms:
         cluster: str | None = None,
         resolution: float | None = None,
         weight_kind: str = "auto",
+        positive: Any = None,
+        drop_missing: bool = False,
         na: Sequence[str] = (),
         memory_limit: str | int | None = None,
         threads: int | None = None,
@@ -128,7 +152,7 @@ class Atoms:
         ----------
         files : path, pattern such as "visits/*.parquet", or a list of these
             Parquet or CSV, optionally compressed with gzip or zstd; the format is recognised by content.
-        score, outcome, groups, weight, cluster, resolution, weight_kind
+        score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing
             As for `from_frame`.
         na : list of str
             Texts that mean a missing value in a CSV file, in addition to the empty cell.
@@ -152,7 +176,17 @@ class Atoms:
         from propcal.data.files.files_to_atoms import atoms_from_files
         from propcal.data.named_columns import NamedColumns
 
-        columns = NamedColumns(score, outcome, groups, weight, cluster, resolution, weight_kind)
+        columns = NamedColumns(
+            score,
+            outcome,
+            groups,
+            weight,
+            cluster,
+            resolution,
+            weight_kind,
+            positive=positive,
+            drop_missing=drop_missing,
+        )
         return atoms_from_files(
             files, columns, na=na, memory_limit=memory_limit, threads=threads, progress=progress
         )

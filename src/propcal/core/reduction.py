@@ -166,7 +166,15 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
     patterns, code = patterns_of(
         mine.attributes, levels, list(np.concatenate(tables).T), len(score), mine.derived
     )
-    return atoms_of_sums(patterns, code, score, sums, resolution_bits=bits, weighted_rows=rows)
+    return atoms_of_sums(
+        patterns,
+        code,
+        score,
+        sums,
+        resolution_bits=bits,
+        weighted_rows=rows,
+        left_out=a.left_out + b.left_out,
+    )
 
 
 def _coarser(atoms: Atoms, bits: int) -> IntArray:
@@ -234,8 +242,12 @@ def _sums(atoms: Atoms) -> dict[str, Any]:
     return {name: getattr(atoms, name) for name in SUMS}
 
 
-def _about(atoms: Atoms) -> dict[str, int]:
-    return {"resolution_bits": atoms.resolution_bits, "weighted_rows": atoms.weighted_rows}
+def _about(atoms: Atoms) -> dict[str, Any]:
+    return {
+        "resolution_bits": atoms.resolution_bits,
+        "weighted_rows": atoms.weighted_rows,
+        "left_out": atoms.left_out,
+    }
 
 
 def relevelled(atoms: Atoms, key: Callable[[str], str]) -> Atoms:
@@ -250,7 +262,8 @@ def relevelled(atoms: Atoms, key: Callable[[str], str]) -> Atoms:
         for a, (new, known) in enumerate(zip(keys, levels))
     ]
     fewer, code = patterns_of(patterns.attributes, levels, codes, len(patterns), patterns.derived)
-    return atoms_of_sums(fewer, code[atoms.pattern_index()], atoms.score, _sums(atoms), **_about(atoms))
+    about = _about(atoms) | {"left_out": atoms.left_out.relevelled(key)}
+    return atoms_of_sums(fewer, code[atoms.pattern_index()], atoms.score, _sums(atoms), **about)
 
 
 def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> IntArray:

@@ -8,10 +8,25 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError, Text
 
 LARGEST_WEIGHT = 1e15
 INVALID = ("error", "null", "keep")  # what may be done about a score that is missing or no probability
+CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0)  # beside probabilities, usually "missing"
+EXCLUDE = (
+    "Exclude these patients with "
+    + Argument("drop_missing", written="drop_missing=True")
+    + " (the report will say how many), or find out why their "
+)
+MISSING_CODES = (
+    "Codes such as -1 or 999 beside probabilities usually mean missing. Recode them as missing ("
+    + Argument("na", "-1", written="NaN")
+    + ") and leave these people out ("
+    + Argument("drop_missing", written="drop_missing=True")
+    + "), or find out why their score is missing"
+)
+SCORING = Argument("invalid", "null") + " leaves their corrected score empty"
+MANY = 0.1  # share of the values from which a hint takes all of them to be on another scale
 
 
 def check_lengths(sizes: dict[str, int], *, may_be_empty: bool = False) -> None:
@@ -25,18 +40,33 @@ def check_lengths(sizes: dict[str, int], *, may_be_empty: bool = False) -> None:
 
 @dataclass
 class ScoreTally:
-    """Counts what is wrong with scores, batch by batch, so that it can be told once and in all."""
+    """Counts what is wrong with scores, batch by batch, so that one message can give the totals.
+
+    Finite scores outside of 0 to 1 are counted by what they look like, so that a hint fits the values:
+    `codes` such as -1 or 999, `points` (whole numbers up to 10), `whole` numbers up to 100, `percents` (other
+    numbers up to 100), `large` ones, `negative` ones, and those `near` 0 or 1.
+    """
 
     n: int = 0
     missing: int = 0
     endless: int = 0
-    outside: int = 0
-    low: float = 1.0
-    high: float = 0.0
+    codes: int = 0
+    points: int = 0
+    whole: int = 0
+    percents: int = 0
+    large: int = 0
+    negative: int = 0
+    near: int = 0
+
+    @property
+    def outside(self) -> int:
+        """How many are outside of 0 to 1, infinite ones included."""
+        scale = self.points + self.whole + self.percents + self.large
+        return self.endless + self.codes + scale + self.negative + self.near
 
     @property
     def invalid(self) -> int:
-        """How many are missing or no probability; what is infinite lies outside, too."""
+        """How many are missing or no probability."""
         return self.missing + self.outside
 
     def add(self, score: FloatArray) -> bool:
@@ -45,54 +75,100 @@ class ScoreTally:
         if len(score) and not (float(score.min()) >= 0 and float(score.max()) <= 1):  # NaN spreads to both
             self.missing += int(np.count_nonzero(np.isnan(score)))
             self.endless += int(np.count_nonzero(np.isinf(score)))
-            self.outside += int(np.count_nonzero((score < 0) | (score > 1)))
-            score = score[np.isfinite(score)]
-        if len(score):
-            self.low, self.high = min(self.low, float(score.min())), max(self.high, float(score.max()))
+            off = score[np.isfinite(score) & ((score < 0) | (score > 1))]
+            is_whole = off == np.floor(off)
+            kinds = [
+                np.isin(off, CODES),
+                is_whole & (off <= 10),
+                is_whole & (off <= 100),
+                off > 100,
+                off > 1.01,
+                off < -0.01,
+            ]
+            kind = np.select(kinds, range(len(kinds)), default=len(kinds))
+            for place, name in enumerate(OFF_SCALE):
+                setattr(self, name, getattr(self, name) + int(np.count_nonzero(kind == place)))
         return not self.invalid
 
-    def check(self, name: str) -> None:
-        """Refuse what was counted."""
+    def check(self, name: str, *, missing: str | Text | None = None) -> None:
+        """Refuse what was counted; `missing` is what to do about missing scores."""
+        form = f"{name} must hold probabilities from 0 to 1"
         if self.missing:
             raise InputError(
-                f"{name} must hold probabilities in [0, 1]; {self.missing:,} of {self.n:,} values are "
-                "missing (NaN)",
-                argument=name,
-                next_step="Drop those rows or fill them in",
+                f"{form}; {_values(self.missing, self.n)} missing", argument=name, next_step=missing
             )
         if self.endless:
+            raise InputError(f"{form}; {_values(self.endless, self.n)} infinite", argument=name)
+        if self.outside:
             raise InputError(
-                f"{name} must hold probabilities in [0, 1]; {self.endless:,} of {self.n:,} values are "
-                "infinite",
+                f"{form}; {_values(self.outside, self.n)} outside that range",
                 argument=name,
+                next_step=self.hint(),
             )
-        if not self.outside:
-            return
-        log_odds = self.low < -0.01
-        hint: str | None = (
-            "Log-odds? Take 1 / (1 + exp(-score))." if log_odds else "Rounding? Clip them to [0, 1]."
-        )
-        if self.low >= 0 and self.high > 1.01:
-            percents = self.high <= 100 and self.outside > self.n / 10
-            hint = "Percentages? Divide by 100." if percents else None
-        raise InputError(
-            f"{name} must hold probabilities in [0, 1]; {self.outside:,} of {self.n:,} values lie outside.",
-            argument=name,
-            next_step=hint,
-            between=" ",
-        )
+
+    def hint(self) -> str | Text | None:
+        """What the values outside of 0 to 1 probably are; None unless they themselves say so."""
+        others = self.outside - self.codes
+        many = others > MANY * self.n
+        if not others:
+            return MISSING_CODES if self.codes < self.n / 2 else None
+        if others == self.near:
+            return "If this is rounding, clip the scores to the range from 0 to 1"
+        if self.large:
+            return None
+        if self.negative:
+            return "If these are log-odds, take 1 / (1 + exp(-score))" if many else None
+        if self.percents:
+            return "If these are percentages, divide them by 100" if many else None
+        if self.whole:
+            return (
+                "If these are percentages, divide them by 100; if they are points, pass the predicted risk"
+                if many
+                else None
+            )
+        return "Whole numbers up to 10 look like deciles or points; pass the predicted risk" if many else None
 
 
-def check_scores(score: FloatArray, name: str) -> None:
-    """Scores must be probabilities."""
+OFF_SCALE = ("codes", "points", "whole", "large", "percents", "negative", "near")
+
+
+def _values(count: int, n: int) -> str:
+    return f"{count:,} of {n:,} values {'is' if count == 1 else 'are'}"
+
+
+def check_scores(score: FloatArray, name: str, *, missing: str | Text | None = None) -> None:
+    """Scores must be probabilities; `missing` is what to do about missing ones."""
     if float(score.min()) >= 0 and float(score.max()) <= 1:  # NaN spreads to both
         return
     tally = ScoreTally()
     tally.add(score)
-    tally.check(name)
+    tally.check(name, missing=missing)
 
 
-def compact_outcomes(outcome: FloatArray, name: str) -> Any:
+def advice(drop_missing: bool | None, what: str) -> str | Text:
+    """What to do about missing scores or outcomes; None: there is no argument that leaves them out."""
+    if drop_missing is None:
+        return f"Exclude these people, or find out why their {what} is missing"
+    return EXCLUDE + f"{what} is missing"
+
+
+def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, str]) -> None:
+    """Refuse scores that are all 0 or `one`, both of which occur, beside outcomes mostly between.
+
+    `soft` says how many of the `n` outcomes lie strictly between 0 and 1.
+    """
+    if soft <= n / 2:
+        return
+    zeros, ones = np.any(score == 0), np.any(score == one)
+    if zeros and ones and bool(np.all((score == 0) | (score == one))):
+        raise InputError(
+            f"{names[0]} holds only 0 and 1, and {names[1]} holds values between them",
+            argument=names[0],
+            next_step="Are score and outcome swapped?",
+        )
+
+
+def compact_outcomes(outcome: FloatArray, name: str, *, drop_missing: bool | None = None) -> Any:
     """Outcomes must be 0 or 1, which a byte each can hold, or soft labels between, which stay floats."""
     low, high = float(outcome.min()), float(outcome.max())
     if low >= 0 and high <= 1:
@@ -100,28 +176,31 @@ def compact_outcomes(outcome: FloatArray, name: str) -> Any:
         return whole if np.array_equal(whole, outcome) else outcome
     missing = int(np.count_nonzero(np.isnan(outcome)))
     outside = int(np.count_nonzero((outcome < 0) | (outcome > 1)))
-    refuse_outcomes(missing, outside, len(outcome), name)
+    refuse_outcomes(missing, outside, len(outcome), name, drop_missing=drop_missing)
     raise AssertionError("an outcome is neither inside, outside nor missing")
 
 
-def refuse_outcomes(missing: int, outside: int, n: int, name: str) -> None:
+def refuse_outcomes(
+    missing: int, outside: int, n: int, name: str, *, drop_missing: bool | None = None
+) -> None:
     """Refuse the outcomes that were counted, if any."""
     if missing:
         raise InputError(
-            f"{name} must be 0 or 1; {missing:,} of {n:,} values are missing (NaN)",
+            f"{name} must be 0 or 1; {_values(missing, n)} missing",
             argument=name,
-            next_step="Leave out people whose outcome is not known",
+            next_step=advice(drop_missing, "outcome"),
         )
     if outside:
+        step = "Say which value means the event with " + Argument("positive") + ", or recode it to 0 and 1"
         raise InputError(
-            f"{name} must be 0 or 1 (or a soft label between); {outside:,} of {n:,} values lie outside",
+            f"{name} must be 0 or 1 (or a soft label between); {_values(outside, n)} neither",
             argument=name,
-            next_step="Recode it, for example with (outcome == code_of_the_event)",
+            next_step=step,
         )
 
 
 def check_weights(weight: FloatArray, name: str) -> BoolArray:
-    """Weights must be finite and not negative. Returns which rows count: a weight of 0 is no row."""
+    """Weights must be finite and not negative. Returns which rows count: those with a weight above 0."""
     counts = weight > 0
     refuse_weights(
         {

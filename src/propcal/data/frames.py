@@ -63,6 +63,20 @@ def numbers(values: Any, name: str) -> FloatArray:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
+def one_column(values: Any, name: str) -> Any:
+    """One column as a pyarrow array, or as objects of mixed kinds."""
+    if isinstance(values, np.ma.MaskedArray):
+        return pa.array(np.asarray(values.data), mask=np.ma.getmaskarray(values))
+    if isinstance(values, np.ndarray):
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise InputError(f"{name} must be one-dimensional; its shape is {values.shape}", argument=name)
+        return _attribute(values)
+    column = _array(values, name)
+    return one_column(column, name) if isinstance(column, np.ndarray) else column
+
+
 def _objects(values: Any, name: str) -> Any:
     """Python numbers from an object array."""
     if values.ndim != 1:

@@ -31,6 +31,8 @@ class NamedColumns:
     resolution: float | None = None
     weight_kind: str = "auto"
     beside: Mapping[str, Recipe | str] = field(default_factory=dict)
+    positive: Any = None
+    drop_missing: bool = False
 
     def __post_init__(self) -> None:
         for argument in ("score", "outcome", "weight", "cluster"):
@@ -108,6 +110,8 @@ class NamedColumns:
             names=self.titles,
             resolution=self.resolution,
             weight_kind=self.weight_kind,
+            positive=self.positive,
+            drop_missing=self.drop_missing,
         )
 
 

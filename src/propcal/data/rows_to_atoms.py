@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2
 from types import MappingProxyType
 from typing import Any
@@ -18,12 +18,21 @@ from propcal.core.grid import FloatArray, check_number, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
+from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
-from propcal.data.checks import check_lengths, check_scores, check_weights, compact_outcomes
+from propcal.data.checks import (
+    advice,
+    check_lengths,
+    check_scores,
+    check_weights,
+    compact_outcomes,
+    refuse_swapped,
+)
 from propcal.data.derive import attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, numbers, require
 from propcal.data.levels import encode
+from propcal.data.outcomes import outcome_numbers
 from propcal.data.repeat_visits import CLUSTERS, cluster_codes, refuse_cluster_name
 from propcal.errors import Argument, InputError, Message
 
@@ -34,13 +43,18 @@ _PREVIEW = ("frame", "outcome", "sample_weight")
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows: the pattern (by `code`), score, outcome and weight of each person."""
+    """Checked rows: the pattern (by `code`), score, outcome and weight of each person.
+
+    `left_out` counts the rows that were left out, `left_out_weight` their weights.
+    """
 
     patterns: Patterns
     code: Any
     score: FloatArray
     outcome: Any
     weight: FloatArray | None
+    left_out: LeftOut = NOBODY
+    left_out_weight: LeftOut = NOBODY
 
     @property
     def plain(self) -> bool:
@@ -49,7 +63,7 @@ class Rows:
 
     def atoms(self, *, resolution_bits: int = 32, weight_kind: str = "auto") -> Atoms:
         """Reduce them to atoms."""
-        return atoms_of_rows(
+        atoms = atoms_of_rows(
             self.patterns,
             self.code,
             self.score,
@@ -58,6 +72,10 @@ class Rows:
             resolution_bits=resolution_bits,
             weight_kind=weight_kind,
         )
+        if not self.left_out.people:
+            return atoms
+        counted = self.weight is not None and atoms.frequencies
+        return replace(atoms, left_out=self.left_out_weight if counted else self.left_out)
 
     def buckets(self, bins: Bins) -> Buckets:
         """Reduce plain rows straight to (pattern, bin), for those who need no more than that."""
@@ -76,6 +94,8 @@ def rows_to_atoms(
     names: tuple[str, str, str] = NAMES,
     resolution: float | None = None,
     weight_kind: str = "auto",
+    positive: Any = None,
+    drop_missing: bool | None = False,
 ) -> Atoms:
     """Check arrays or series of people and reduce them to atoms."""
     bits = resolution_bits(resolution)
@@ -88,6 +108,8 @@ def rows_to_atoms(
         groups=groups,
         beside=beside,
         names=names,
+        positive=positive,
+        drop_missing=drop_missing,
     )
     return rows.atoms(resolution_bits=bits, weight_kind=weight_kind)
 
@@ -102,14 +124,17 @@ def checked_rows(
     groups: Groups = EVERY_COLUMN,
     beside: Mapping[str, Recipe | str] = MappingProxyType({}),
     names: tuple[str, str, str] = NAMES,
+    positive: Any = None,
+    drop_missing: bool | None = None,
 ) -> Rows:
     """Check arrays or series of people, and find the pattern of each.
 
-    `names` says how errors call the score, the outcome and the weight; `beside` are attributes that make no
-    groups, for a correction: how each is made, or from which column it is taken.
+    `names` is what errors call the score, the outcome and the weight; `beside` are attributes that make no
+    groups, for a correction: how each is made, or from which column it is taken. `drop_missing` leaves out
+    rows without a score or an outcome; None refuses them without mentioning that they could be left out.
     """
     _warn_of_other_order(score, outcome, sensitive_features, sample_weight, cluster)
-    values, y = numbers(score, names[0]), numbers(outcome, names[1])
+    values, y = numbers(score, names[0]), outcome_numbers(outcome, names[1], positive)
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
     columns = attribute_columns(sensitive_features, wanted_columns(groups, beside))
     ids = None if cluster is None else next(iter(attribute_columns({"cluster": cluster}).values()))
@@ -125,8 +150,20 @@ def checked_rows(
         values, y, weight = values[counts], y[counts], weight[counts]
     else:
         counts = None
-    check_scores(values, names[0])
-    outcome = compact_outcomes(y, names[1])
+    absent = np.isnan(values) | np.isnan(y) if drop_missing else None
+    if absent is not None and absent.any():
+        values, y, lost = values[~absent], y[~absent], None if weight is None else weight[absent]
+        weight = None if weight is None else weight[~absent]
+        if not len(values):
+            raise InputError(
+                f"none of the {len(absent):,} people has both a score and an outcome", argument=names[0]
+            )
+    else:
+        absent = lost = None
+    check_scores(values, names[0], missing=advice(drop_missing, "score"))
+    outcome = compact_outcomes(y, names[1], drop_missing=drop_missing)
+    soft = 0 if outcome.dtype.kind == "i" else int(np.count_nonzero((y > 0) & (y < 1)))
+    refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
     del y
     recipes = groups.recipes()
     require(list(columns), [column for recipe in recipes.values() for column in recipe.columns])
@@ -143,14 +180,21 @@ def checked_rows(
         levels.append(found)
         codes.append(code if counts is None else code[counts])
         recipes = recipes if recipe is None else recipes | {name: recipe}
+    left_out = left_out_weight = NOBODY
+    if absent is not None:
+        gone = [code[absent] for code in codes[: len(attributes)]]
+        codes = [code[~absent] for code in codes]
+        left_out = LeftOut.of(attributes, levels, gone, np.ones(int(absent.sum())))
+        left_out_weight = left_out if lost is None else LeftOut.of(attributes, levels, gone, lost)
     attributes = (*attributes, *beside)
     refuse_cluster_name(attributes)
     if ids is not None:
         clusters = cluster_codes(ids)
         attributes, levels = (*attributes, CLUSTER), [*levels, CLUSTERS]
-        codes.append(clusters if counts is None else clusters[counts])
+        clusters = clusters if counts is None else clusters[counts]
+        codes.append(clusters if absent is None else clusters[~absent])
     patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
-    return Rows(patterns, code, values, outcome, weight)
+    return Rows(patterns, code, values, outcome, weight, left_out, left_out_weight)
 
 
 def _warn_of_other_order(*columns: Any) -> None:
@@ -186,25 +230,37 @@ def rows_of_scores(
     cluster: Any,
     groups: Groups,
     weight_kind: str = "auto",
+    positive: Any = None,
+    drop_missing: bool = False,
 ) -> tuple[Atoms, dict[str, FloatArray]]:
     """Atoms of single rows, and of each atom every one of several scores.
 
     The number of the row, in units of the grid, takes the place of the score, so that rows of one
-    pattern stay apart.
+    pattern stay apart. A row without one of the scores has no score.
     """
     values = {name: numbers(score, f"score {name!r}") for name, score in scores.items()}
     check_lengths({f"score {name!r}": len(score) for name, score in values.items()})
+    y = outcome_numbers(outcome, NAMES[1], positive)
+    absent = np.zeros(len(next(iter(values.values()))), dtype=np.bool_)
+    for score in values.values() if drop_missing else ():
+        absent |= np.isnan(score)
+    known = ~absent & ~np.isnan(y) if drop_missing and len(y) == len(absent) else ~absent
+    soft = int(np.count_nonzero((y > 0) & (y < 1)))
     for name, score in values.items():
-        check_scores(score, f"score {name!r}")
-    number = np.arange(len(next(iter(values.values()))))
+        if known.any():
+            check_scores(score[known], f"score {name!r}", missing=advice(drop_missing, "score"))
+            refuse_swapped(score[known], 1.0, soft, len(y), (f"score {name!r}", NAMES[1]))
+    number = from_grid(np.arange(len(absent)))
+    number[absent] = np.nan
     atoms = rows_to_atoms(
-        from_grid(number),
-        outcome,
+        number,
+        y,
         sensitive_features,
         sample_weight,
         cluster=cluster,
         groups=groups,
         weight_kind=weight_kind,
+        drop_missing=drop_missing,
     )
     return atoms, {name: score[atoms.score] for name, score in values.items()}
 

@@ -10,7 +10,7 @@ import numpy as np
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import FloatArray, check_choice
 from propcal.core.patterns import Patterns, combinations_present
-from propcal.data.checks import INVALID, check_lengths, check_scores
+from propcal.data.checks import INVALID, SCORING, check_lengths, check_scores
 from propcal.data.derive import Columns, attribute_values
 from propcal.data.frames import attribute_columns, numbers
 from propcal.data.levels import encode_known
@@ -52,7 +52,7 @@ def rows_to_score(
         none = np.empty((0, len(known.attributes)), dtype=np.int64)
         return values, replace(known, table=none), np.empty(0, dtype=np.int64)
     if invalid == "error":
-        check_scores(values, name)
+        check_scores(values, name, missing=SCORING)
     codes = [
         encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
         for name, levels in zip(known.attributes, known.levels)

@@ -257,6 +257,7 @@ def _notes(audit: Audit, found: Hidden, fewest: int) -> tuple[str, ...]:
             count = int(counts.people[mask].sum())
             exact = missing_note(name, count, n, audit.identity, alone=alone)
             told[exact] = missing_note(name, None, n, audit.identity, alone=alone)
+    told[counts.left_out.sentence()] = counts.left_out.sentence(fewest)
     if 0 < counts.ends < fewest:
         told[ends_note(counts.ends, audit.identity)] = ends_note(None, audit.identity)
     hiding = (

@@ -18,7 +18,7 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import FloatArray
 from propcal.core.patterns import Patterns
-from propcal.data.checks import ScoreTally
+from propcal.data.checks import SCORING, ScoreTally
 from propcal.data.derive import numeric_columns
 from propcal.data.frames import frame_columns, numbers
 from propcal.data.rows_to_patterns import rows_to_score
@@ -166,5 +166,5 @@ class Tally:
         """Refuse invalid scores if asked to, and warn of levels that did not occur in fitting."""
         if self.n:
             if self._refused:
-                self._scores.check(self._name)
+                self._scores.check(self._name, missing=SCORING)
             warn_of_unknown(self._known.attributes, self._unknown, self.n)

@@ -91,11 +91,33 @@ LENGTHS = pd.to_timedelta([0, 1, 1, 0], unit="ms").tolist()
 BAD = {
     "a missing score": ("score", [0.5, None, float("nan"), 0.1], "'score'.*2 of 4 values are missing"),
     "an infinite score": ("score", [0.5, float("inf"), -float("inf"), 0.1], "2 of 4 values are infinite"),
-    "percentages": ("score", [50.0, 99.0, 3.0, 1.0], "3 of 4 values lie outside. Percentages"),
-    "log-odds": ("score", [0.5, -2.0, 3.0, 1.0], "2 of 4 values lie outside. Log-odds"),
-    "rounding": ("score", [0.5, 1.0000001, -1e-9, 1.0], "2 of 4 values lie outside. Rounding"),
+    "percentages": (
+        "score",
+        [50.5, 99.0, 3.0, 1.0],
+        "3 of 4 values are outside that range. If .* percentages",
+    ),
+    "whole percentages": ("score", [50, 98, 3, 1], "divide them by 100; if they are points"),
+    "deciles": (
+        "score",
+        [1, 10, 3, 7],
+        "3 of 4 values .* Whole numbers up to 10 look like deciles or points",
+    ),
+    "log-odds": (
+        "score",
+        [0.5, -2.1, 3.3, 1.0],
+        "2 of 4 values are outside that range. If these are log-odds",
+    ),
+    "a code": ("score", [0.5, -1.0, 0.3, 1.0], "1 of 4 values is outside .* usually mean missing"),
+    "a large code": ("score", [0.5, 999.0, 0.3, 1.0], "1 of 4 values is outside .* usually mean missing"),
+    "no idea": ("score", [0.5, 1234.5, 0.3, 1.0], "1 of 4 values is outside that range$"),
+    "one negative score": ("score", [0.5] * 19 + [-0.3], "1 of 20 values is outside that range$"),
+    "rounding": (
+        "score",
+        [0.5, 1.0000001, -1e-9, 1.0],
+        "2 of 4 values are outside that range. If .* rounding",
+    ),
     "a missing outcome": ("y", [0.0, None, float("nan"), 1.0], "'y'.*2 of 4 values are missing"),
-    "outcomes 1 and 2": ("y", [1.0, 2.0, 2.0, 1.0], "2 of 4 values lie outside. Recode"),
+    "outcomes 1 and 2": ("y", [1.0, 2.0, 2.0, 1.0], "2 of 4 values are neither. Say which value means"),
     "a missing weight": ("w", [1.0, None, 1.0, float("nan")], "'w' must be 0 or more; 2 of 4 .*missing"),
     "an infinite weight": ("w", [1.0, float("inf"), 1.0, 1.0], "1 of 4 values are infinite"),
     "a negative weight": ("w", [1.0, -1.0, 0.0, 1.0], "1 of 4 values are negative"),
@@ -123,6 +145,7 @@ BAD_ON_ENGINES = [
 def test_every_engine_says_the_same_of_bad_input(trouble, engine, tmp_path):
     column, values, message = BAD[trouble]
     good = {"score": [0.5, 0.25, 0.75, 1.0], "y": [0, 1, 0, 1], "w": [1, 2, 1, 1], "g": ["a", "b", "a", "b"]}
+    good = {name: own * (len(values) // 4) for name, own in good.items()}
     table = pa.table(good | {column: pa.array(values)})
     frame = {"duckdb": duckdb.connect().from_arrow, "polars": lambda t: pl.from_arrow(t).lazy()}.get(engine)
     with pytest.raises(InputError, match=message):
@@ -143,16 +166,17 @@ def test_all_troubles_of_a_pass_are_told_at_once(engine):
     with pytest.raises(InputError) as error:
         Atoms.from_frame(frame, score="s", outcome="y", groups="g")
     assert str(error.value) == (
-        "column 's' must hold probabilities in [0, 1]; 2 of 8 values are missing (NaN). Drop those rows or "
-        "fill them in; also, in other rows, column 's': 3 values are outside [0, 1]; column 'y': 1 value is "
-        "missing, 1 is outside [0, 1]"
+        "column 's' must hold probabilities from 0 to 1; 2 of 8 values are missing. Exclude these patients "
+        "with drop_missing=True (the report will say how many), or find out why their score is missing; "
+        "also, in other rows, column 's': 3 values are outside [0, 1]; column 'y': 1 value is missing, 1 is "
+        "outside [0, 1]"
     )
 
 
-def test_a_hint_with_a_full_stop_is_followed_by_a_new_sentence():
-    table = pa.table({"s": [50.0, 99.0, 0.5], "y": [1, 0, 2], "g": ["a", "b", "a"]})
+def test_a_hint_is_followed_by_what_else_is_wrong():
+    table = pa.table({"s": [50.5, 99.0, 0.5], "y": [1, 0, 2], "g": ["a", "b", "a"]})
     with pytest.raises(
-        InputError, match=r"Divide by 100\. Also, in other rows, column 'y': 1 value is outside"
+        InputError, match=r"divide them by 100; also, in other rows, column 'y': 1 value is out"
     ):
         Atoms.from_frame(pl.from_arrow(table).lazy(), score="s", outcome="y", groups="g")
 

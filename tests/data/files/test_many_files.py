@@ -222,7 +222,7 @@ TROUBLE = {
         ),
         "attribute 'g' has 20,001 different values; at most 200",
     ),
-    "no rows": ("a.parquet", lambda: parquet("a.parquet", score=[0.5, None]), "1 of 2 values are missing"),
+    "no rows": ("a.parquet", lambda: parquet("a.parquet", score=[0.5, None]), "1 of 2 values is missing"),
 }
 
 

@@ -25,6 +25,7 @@ from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number
 from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups, definition
+from propcal.core.left_out import LeftOutReport
 from propcal.core.outcome_as_group import check_outcome_groups
 from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
@@ -32,6 +33,7 @@ from propcal.errors import Argument, InputError
 logger = logging.getLogger("propcal")
 # Every fit simulates chance with the same seed, so that equal data give equal corrections.
 SEED = 0
+FEWEST_SHOWN = 11  # smaller counts of people are not written into a summary, which is often handed on
 
 
 @dataclass(frozen=True)
@@ -179,8 +181,14 @@ def _fit_summary(
         smooth=correction.start is not None,
         why=why,
         calm=bool(settings.guard == "noise" and learned.p_value > SIGNIFICANCE),
-        notes=learned.notes,
+        notes=(*learned.notes, *_left_out(state.atoms)),
     )
+
+
+def _left_out(atoms: Atoms) -> tuple[str, ...]:
+    """How many people were left out for want of a score or an outcome, if any."""
+    told = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN)
+    return (told.removesuffix("."),) if told else ()
 
 
 def _sweeps(

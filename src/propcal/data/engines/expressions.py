@@ -19,7 +19,7 @@ import numpy as np
 from propcal.core.grid import UNIT
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges
-from propcal.data.checks import LARGEST_WEIGHT
+from propcal.data.checks import CODES, LARGEST_WEIGHT
 from propcal.data.derive import wanted_keys
 from propcal.data.engines.totals import Trouble
 from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates
@@ -73,18 +73,22 @@ def first_of(cases: Sequence[tuple[Expr, float]], otherwise: float) -> Expr:
     return chosen
 
 
-def key(bits: int, *, weighted: bool) -> Expr:
+def key(bits: int, *, weighted: bool, drop_missing: bool) -> Expr:
     """The score ``s`` on the grid, as float64, if ``s``, ``y`` (and ``w``) are valid; else the `Trouble`."""
     s, y, w = nw.col("s"), nw.col("y"), nw.col("w")
+    whole = s == s.floor()
     troubles = [
+        *([(absent(s) | absent(y), Trouble.LEFT_OUT)] if drop_missing else []),
         (absent(s), Trouble.SCORE_MISSING),
         ((s == inf) | (s == -inf), Trouble.SCORE_INFINITE),
-        (s < -0.01, Trouble.SCORE_FAR_BELOW),
-        (s < 0, Trouble.SCORE_BELOW),
-        (s > 100, Trouble.SCORE_FAR_ABOVE),
+        (inside(s) & absent(y), Trouble.OUTCOME_MISSING),
+        (inside(s), Trouble.OUTCOME_OUTSIDE),
+        (_joined([s == code for code in CODES], or_), Trouble.SCORE_CODE),
+        (whole & (s <= 10), Trouble.SCORE_POINTS),
+        (whole & (s <= 100), Trouble.SCORE_WHOLE),
+        (s > 100, Trouble.SCORE_LARGE),
         (s > 1.01, Trouble.SCORE_PERCENT),
-        (s > 1, Trouble.SCORE_ABOVE),
-        (absent(y), Trouble.OUTCOME_MISSING),
+        (s < -0.01, Trouble.SCORE_NEGATIVE),
     ]
     good = inside(s) & inside(y)
     if weighted:
@@ -98,7 +102,7 @@ def key(bits: int, *, weighted: bool) -> Expr:
         ]
         good = good & counts(w)
     units = (s * float(1 << bits) + 0.5).floor()
-    return either(good, units, first_of(troubles, Trouble.OUTCOME_OUTSIDE))
+    return either(good, units, first_of(troubles, Trouble.SCORE_NEAR))
 
 
 def inside(value: Expr) -> Expr:
@@ -263,3 +267,14 @@ def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:
 def outcome_unit(kind: Any) -> int:
     """The unit of outcomes: 1 for integer and truth-value columns, the unit of the grid for others."""
     return 1 if kind.is_integer() or kind == nw.Boolean else UNIT
+
+
+def coded(column: Expr, values: Mapping[float, Sequence[Any]]) -> Expr:
+    """A number for each of some values of a column; any other value is missing."""
+    chosen: Expr = None
+    for code, some in values.items():
+        if some:
+            holds = _joined([column == value for value in some], or_)
+            begun = nw.when(~column.is_null() & holds).then(nw.lit(code))
+            chosen = begun if chosen is None else begun.otherwise(chosen)
+    return nw.lit(None, nw.Float64) if chosen is None else chosen

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -24,16 +25,55 @@ from propcal.data.derive import RECODE
 from propcal.data.engines import expressions as ex
 from propcal.data.engines.totals import Shape, atoms_of_totals
 from propcal.data.frames import require
-from propcal.data.levels import RECORDS, TRUTHS, refuse_dates
+from propcal.data.levels import RECORDS, TRUTHS, distinct, refuse_dates
 from propcal.data.named_columns import NamedColumns
+from propcal.data.outcomes import event_codes
 from propcal.data.repeat_visits import refuse_cluster_name
 from propcal.data.sql_quotes import named as named_in_sql
 from propcal.errors import Argument, InputError
 
+MOST_VALUES = 1_000  # of an outcome, to find the event among
+
 
 def atoms_of_engine(frame: Any, columns: NamedColumns) -> Atoms:
     """Reduce the named columns of any frame to atoms, in its own engine."""
-    return atoms_of_totals(*totals(frame, columns))
+    return atoms_of_totals(*totals(*with_events(frame, columns)))
+
+
+def with_events(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns]:
+    """The frame with its outcome as 0 and 1, if that is text or if one of its values means the event.
+
+    Only the different values of the column leave the engine; the rule is that of rows in memory.
+    """
+    lazy = nw.from_native(frame).lazy()
+    with _troubles():
+        kinds = dict(lazy.collect_schema())
+    require(list(kinds), [named.outcome])
+    kind, title = kinds[named.outcome], named.titles[1]
+    if named.positive is None and not ex.is_text(kind):
+        return frame, named
+    refuse_dates(named.outcome, temporal=kind.is_temporal())
+    column = nw.col(named.outcome).cast(nw.String) if ex.is_text(kind) else nw.col(named.outcome)
+    if kind == nw.Decimal:
+        column = ex.number(named.outcome, kind)
+    different = lazy.select(column.alias("value")).unique().head(MOST_VALUES + 1)
+    found, _ = distinct(collected(different)["value"])
+    if len(found) > MOST_VALUES:
+        raise InputError(f"{title} holds more than {MOST_VALUES:,} different values", argument=title)
+    codes = event_codes(found, title, named.positive)
+    made = ex.coded(column, {code: [v for v, c in zip(found, codes) if c == code] for code in (1.0, 0.0)})
+    mapped = lazy.with_columns(made.alias(named.outcome))
+    return mapped.to_native(), replace(named, positive=None)
+
+
+def complete_rows(frame: Any, named: NamedColumns) -> Any:
+    """The rows with a score and an outcome, where the others are left out."""
+    if not named.drop_missing:
+        return frame
+    lazy = nw.from_native(frame).lazy()
+    kinds = dict(lazy.collect_schema())
+    score, outcome = (ex.number(name, kinds[name]) for name in (named.score, named.outcome))
+    return lazy.filter(~ex.absent(score), ~ex.absent(outcome)).to_native()
 
 
 def totals(frame: Any, named: NamedColumns) -> tuple[Any, Shape]:
@@ -59,8 +99,9 @@ def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
     columns |= _attributes(lazy, kinds, attributes)
     # in separate steps, because not every engine can group by or sum an expression
     rows = lazy.select(**columns)
+    key = ex.key(bits, weighted=weighted, drop_missing=named.drop_missing)
     sums = {"outcome": ex.outcome_units(unit)} | ({} if unit == 1 else {"soft": ex.soft()})
-    rows = rows.with_columns(key=ex.key(bits, weighted=weighted).cast(nw.Int64), **sums)
+    rows = rows.with_columns(key=key.cast(nw.Int64), **sums)
     products = ex.weight_products(unit) if weighted else {}
     rows = rows.with_columns(**products) if products else rows
     keys, added = ["key", *(name for name in columns if name.startswith("a"))], [*sums, *products]

@@ -23,13 +23,16 @@ import numpy as np
 
 from propcal.core.atoms import Atoms, refuse_too_many
 from propcal.core.groups.recipes import Ranges, Recipe
+from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import BESIDE, Level, patterns_of
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
-from propcal.data.checks import ScoreTally, refuse_outcomes, refuse_weights
+from propcal.data.checks import ScoreTally, advice, refuse_outcomes, refuse_swapped, refuse_weights
 from propcal.data.derive import fitting_values
 from propcal.data.levels import distinct, encode
 from propcal.data.named_columns import NamedColumns
 from propcal.errors import InputError
+
+FEWEST_BITS = 8  # of a score, to tell whether it is exactly 0 or 1
 
 
 class Trouble(IntEnum):
@@ -40,24 +43,29 @@ class Trouble(IntEnum):
     WEIGHT_INFINITE = -3
     WEIGHT_NEGATIVE = -4
     WEIGHT_TOO_LARGE = -5
-    SCORE_MISSING = -6
-    SCORE_INFINITE = -7
-    SCORE_FAR_BELOW = -8
-    SCORE_BELOW = -9
-    SCORE_ABOVE = -10
-    SCORE_PERCENT = -11
-    SCORE_FAR_ABOVE = -12
-    OUTCOME_MISSING = -13
-    OUTCOME_OUTSIDE = -14
+    LEFT_OUT = -6  # no score or no outcome, and such rows are left out
+    SCORE_MISSING = -7
+    SCORE_INFINITE = -8
+    SCORE_CODE = -9
+    SCORE_POINTS = -10
+    SCORE_WHOLE = -11
+    SCORE_LARGE = -12
+    SCORE_PERCENT = -13
+    SCORE_NEGATIVE = -14
+    SCORE_NEAR = -15
+    OUTCOME_MISSING = -16
+    OUTCOME_OUTSIDE = -17
 
 
-# the hint in an error depends on the scores; each count stands for scores of about this size
-SEEN = {
-    Trouble.SCORE_FAR_BELOW: -1.0,
-    Trouble.SCORE_BELOW: -0.001,
-    Trouble.SCORE_ABOVE: 1.001,
-    Trouble.SCORE_PERCENT: 100.0,
-    Trouble.SCORE_FAR_ABOVE: 1000.0,
+# scores outside of 0 to 1 by what they look like, as `ScoreTally` counts them
+OUTSIDE = {
+    Trouble.SCORE_CODE: "codes",
+    Trouble.SCORE_POINTS: "points",
+    Trouble.SCORE_WHOLE: "whole",
+    Trouble.SCORE_LARGE: "large",
+    Trouble.SCORE_PERCENT: "percents",
+    Trouble.SCORE_NEGATIVE: "negative",
+    Trouble.SCORE_NEAR: "near",
 }
 
 
@@ -78,9 +86,11 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
     """Check a table of totals (pyarrow) and turn it into atoms."""
     key, rows = _whole(table, "key"), _whole(table, "rows")
     _refuse_troubles(key, rows, shape)
-    if key.min() < 0:  # only weights of 0 are left
-        table = table.filter(key >= 0)
+    gone = key == Trouble.LEFT_OUT
+    if key.min() < 0:  # rows left out, and those of weight 0
+        table = table.filter((key >= 0) | gone)
         key, rows = _whole(table, "key"), _whole(table, "rows")
+        gone = key == Trouble.LEFT_OUT
     attributes, bits = shape.columns.attributes, shape.columns.bits
     levels: list[tuple[Level, ...]] = []
     codes = []
@@ -88,9 +98,17 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
         found, code = encode(*_values(name, made, table[f"a{place}"]))
         levels.append(found)
         codes.append(code)
+    left_out, left_out_weight = _left_out(table, levels, codes, gone, shape)
+    if gone.any():
+        table, key, rows = table.filter(~gone), key[~gone], rows[~gone]
+        codes = [code[~gone] for code in codes]
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
     patterns, code = patterns_of(tuple(attributes), tuple(levels), codes, len(key), recipes)
     sums = _sums(table, rows, shape)
+    if bits >= FEWEST_BITS and "soft" in table.column_names:
+        score, outcome, _ = shape.columns.titles
+        refuse_swapped(key, 1 << bits, int(_whole(table, "soft").sum()), int(rows.sum()), (score, outcome))
+    counted = shape.weighted and sums["weight"].dtype.kind == "i"
     return atoms_of_sums(
         patterns,
         code,
@@ -98,7 +116,20 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
         sums,
         resolution_bits=bits,
         weighted_rows=int(rows.sum()) if shape.weighted else 0,
+        left_out=left_out_weight if counted else left_out,
     )
+
+
+def _left_out(
+    table: Any, levels: list[tuple[Level, ...]], codes: list[Any], gone: Any, shape: Shape
+) -> tuple[LeftOut, LeftOut]:
+    """The rows that were left out, by group, and the same by their weight."""
+    if not gone.any():
+        return NOBODY, NOBODY
+    own = [name for name in shape.columns.attributes if not name.startswith(BESIDE)]
+    some = [code[gone] for code in codes[: len(own)]]
+    rows = LeftOut.of(own, levels, some, _whole(table, "rows")[gone])
+    return rows, LeftOut.of(own, levels, some, _real(table, "w")[gone]) if shape.weighted else rows
 
 
 def _whole(table: Any, name: str) -> Any:
@@ -128,15 +159,19 @@ def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]
 
 def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
     """Refuse invalid rows as for rows in memory: first weights, then scores, then outcomes."""
+    name = shape.columns.titles[0]
     if not len(key):
-        name = shape.columns.titles[0]
         raise InputError(f"{name} is empty: there are no rows", argument=name)
-    bad = key < 0
+    bad = (key < 0) & (key != Trouble.LEFT_OUT)
     if not bad.any():
+        if not np.any(key >= 0):
+            raise InputError(
+                f"none of the {int(rows.sum()):,} people has both a score and an outcome", argument=name
+            )
         return
     of = {trouble: int(rows[key == trouble].sum()) for trouble in Trouble}
     try:
-        _refuse_first(of, int(rows.sum()), shape)
+        _refuse_first(of, int(rows.sum()) - of[Trouble.LEFT_OUT], shape)
     except InputError as error:
         others, told = _others(of, shape, str(error)), error.message
         if told.next_step is None:
@@ -160,16 +195,12 @@ def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
         all_zero=of[Trouble.WEIGHT_ZERO] == n,
     )
     n -= of[Trouble.WEIGHT_ZERO]
-    seen = [value for trouble, value in SEEN.items() if of[trouble]]
-    ScoreTally(
-        n=n,
-        missing=of[Trouble.SCORE_MISSING],
-        endless=of[Trouble.SCORE_INFINITE],
-        outside=sum(of[trouble] for trouble in SEEN),
-        low=min([*seen, 0.5]),
-        high=max([*seen, 0.5]),
-    ).check(score)
-    refuse_outcomes(of[Trouble.OUTCOME_MISSING], of[Trouble.OUTCOME_OUTSIDE], n, outcome)
+    drop = shape.columns.drop_missing
+    outside = {name: of[trouble] for trouble, name in OUTSIDE.items()}
+    tally = ScoreTally(n, of[Trouble.SCORE_MISSING], of[Trouble.SCORE_INFINITE], **outside)
+    tally.check(score, missing=advice(drop, "score"))
+    missing, neither = of[Trouble.OUTCOME_MISSING], of[Trouble.OUTCOME_OUTSIDE]
+    refuse_outcomes(missing, neither, n, outcome, drop_missing=drop)
 
 
 def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
@@ -185,7 +216,7 @@ def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:
         (weight, of[Trouble.WEIGHT_TOO_LARGE], "is too large", "are too large"),
         (score, of[Trouble.SCORE_MISSING], "is missing", "are missing"),
         (score, of[Trouble.SCORE_INFINITE], "is infinite", "are infinite"),
-        (score, sum(of[trouble] for trouble in SEEN), "is outside [0, 1]", "are outside [0, 1]"),
+        (score, sum(of[trouble] for trouble in OUTSIDE), "is outside [0, 1]", "are outside [0, 1]"),
         (outcome, of[Trouble.OUTCOME_MISSING], "is missing", "are missing"),
         (outcome, of[Trouble.OUTCOME_OUTSIDE], "is outside [0, 1]", "are outside [0, 1]"),
     ]

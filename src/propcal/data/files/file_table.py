@@ -30,8 +30,13 @@ class Source(Protocol):
     paths: list[Path]
     names: list[str]
 
-    def query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
-        """SQL for the wanted columns, named w0, w1, ...; those in `numeric` must be numeric."""
+    def query(
+        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
+    ) -> str:
+        """The wanted columns, called w0, w1, ..., as SQL; those named in `numeric` must hold numbers.
+
+        Those in `lenient` are numbers if all of their values are, and otherwise text.
+        """
 
     def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
         """Why the files could not be read, without showing any of their content."""
@@ -61,8 +66,14 @@ class ParquetFiles:
         self.schemas = [file.schema(as_text=False) for file in files]
         self.names = list(self.schemas[0].names)
 
-    def query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:  # noqa: ARG002
-        """SQL for the wanted columns; files with the same columns and types are read together."""
+    def query(
+        self,
+        wanted: Sequence[str],
+        *,
+        numeric: Sequence[str] = (),  # noqa: ARG002
+        lenient: Sequence[str] = (),  # noqa: ARG002
+    ) -> str:
+        """The wanted columns as SQL: files of the same columns and types are read together."""
         alike: dict[tuple[Any, ...], list[Path]] = {}
         for path, schema in zip(self.paths, self.schemas):
             _check_names(self.paths[0], path, schema.names, wanted)
@@ -157,17 +168,19 @@ class TextFiles(TextFile):
         self.paths = [file.path for file in files]
         self.path, self.missing = files[0].path, files[0].missing
         self.names = files[0].names
-        self._kinds: dict[tuple[int, bool], str] = {}
+        self._kinds: dict[tuple[int, str], str] = {}
         self._engine = engine
         self._wanted: list[str] = []
 
-    def query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
-        """SQL for the wanted columns."""
+    def query(
+        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
+    ) -> str:
+        """The wanted columns as SQL."""
         for file in self.files:
             _check_names(self.path, file.path, file.names, wanted)
             file.refuse_truncated()
         self.names = self._wanted = list(wanted)
-        return self.typed_query(wanted, numeric=numeric)
+        return self.typed_query(wanted, numeric=numeric, lenient=lenient)
 
     def source(self, *, null: bool) -> str:
         """SQL that reads the wanted columns of all files."""
@@ -202,8 +215,15 @@ class TextFiles(TextFile):
         raise trouble
 
 
-def relation(engine: Any, source: Source, wanted: Sequence[str], *, numeric: Sequence[str]) -> Any:
-    """The wanted columns of the files as a DuckDB relation."""
+def relation(
+    engine: Any,
+    source: Source,
+    wanted: Sequence[str],
+    *,
+    numeric: Sequence[str],
+    lenient: Sequence[str] = (),
+) -> Any:
+    """The wanted columns of the files as a relation of DuckDB."""
     alike: dict[str, str] = {}
     for name in wanted:
         if not name:
@@ -216,4 +236,4 @@ def relation(engine: Any, source: Source, wanted: Sequence[str], *, numeric: Seq
                 next_step="Rename one of them",
             )
     columns = ", ".join(f"w{k} AS {named(name)}" for k, name in enumerate(wanted))
-    return engine.sql(f"SELECT {columns} FROM ({source.query(wanted, numeric=numeric)})")
+    return engine.sql(f"SELECT {columns} FROM ({source.query(wanted, numeric=numeric, lenient=lenient)})")

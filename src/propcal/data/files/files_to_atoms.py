@@ -13,7 +13,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.grid import check_number
 from propcal.data.derive import fitting_values, numeric_columns
-from propcal.data.engines.frames_to_atoms import totals
+from propcal.data.engines.frames_to_atoms import complete_rows, totals, with_events
 from propcal.data.engines.totals import atoms_of_totals
 from propcal.data.files.duckdb_setup import (
     disk_full,
@@ -60,6 +60,7 @@ def atoms_from_files(
 
         try:
             rows = fewer_threads(engine, lambda: _relation(engine, source, columns))
+            rows, columns = with_events(rows, columns)
             _refuse_identifiers(rows, columns)
             if columns.cluster is None:
                 found, shape = fewer_threads(engine, lambda: totals(rows, columns))
@@ -67,7 +68,8 @@ def atoms_from_files(
                 whole = coarsest()  # so that errors count the problems in all rows
                 if columns.weight is not None:
                     columns = replace(columns, weight_kind="frequency" if whole.frequencies else "survey")
-                return _with_clusters(rows, columns)
+                made = _with_clusters(complete_rows(rows, columns), columns)
+                return replace(made, left_out=whole.left_out)
         except duckdb.OutOfMemoryException as error:
             if disk_full(error):
                 raise no_room() from None
@@ -85,7 +87,8 @@ def _relation(engine: Any, source: Source, columns: NamedColumns) -> Any:
     attributes = columns.attributes
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
     made_numbers = [name for name in numeric_columns(recipes, [*attributes]) if name not in _plain(columns)]
-    return relation(engine, source, columns.wanted, numeric=[*columns.roles, *made_numbers])
+    must = [name for name in columns.roles if name != columns.outcome]
+    return relation(engine, source, columns.wanted, numeric=[*must, *made_numbers], lenient=[columns.outcome])
 
 
 def _plain(columns: NamedColumns) -> list[str]:

@@ -30,6 +30,7 @@ DELIMITERS = ",;\t|"
 FIRST_LINE, LONGEST_LINE = 1 << 20, 1 << 24  # names of columns mostly take less than a megabyte
 MOST_COLUMNS = 1 << 15  # DuckDB takes half a minute for so many
 FIRST_ROWS = 2000
+FREE, NUMERIC, LENIENT = "free", "numeric", "lenient"  # how the type of a column is chosen
 _REAL = r"-?((0|[1-9][0-9]*)(\.[0-9]*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|\.[0-9]+([eE][+-]?[0-9]+)?)"
 PATTERNS = {
     "whole": "-?(0|[1-9][0-9]{0,17})",
@@ -59,7 +60,7 @@ class TextFile:
         self.missing = list(missing)
         self._compression = compression
         self.delimiter, self.names = self._first_line()
-        self._kinds: dict[tuple[int, bool], str] = {}
+        self._kinds: dict[tuple[int, str], str] = {}
 
     @cached_property
     def _engine(self) -> Any:
@@ -88,10 +89,16 @@ class TextFile:
         table = self._told(lambda: self._engine.sql(query).to_arrow_table())
         return table.rename_columns(list(wanted))
 
-    def typed_query(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> str:
+    def typed_query(
+        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
+    ) -> str:
         """The wanted columns, called w0, w1, ..., each in the type of all its values, as SQL."""
         places = self._places(wanted)
-        types = self._read_types(places, [self.names.index(name) for name in numeric])
+        types = self._read_types(
+            places,
+            [self.names.index(name) for name in numeric],
+            [self.names.index(name) for name in lenient],
+        )
         columns = ", ".join(self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types)))
         return f"SELECT {columns} FROM {self.source(null=True)}"
 
@@ -183,31 +190,36 @@ class TextFile:
             raise InputError(self._no_rows())
         return [self.names.index(name) for name in wanted]
 
-    def _read_types(self, places: Sequence[int], numeric: Sequence[int]) -> list[str]:
+    def _read_types(
+        self, places: Sequence[int], numeric: Sequence[int], lenient: Sequence[int] = ()
+    ) -> list[str]:
         """The type in which each column is read: numbers only if as text they would be the same levels.
 
         Among texts 1e5 is a code, so that it must not depend on the other rows what it is.
         """
-        types = self._types(places, numeric)
-        unsure = [i for i, kind in zip(places, types) if kind == "DOUBLE" and i not in numeric]
+        types = self._types(places, numeric, lenient)
+        sure = {*numeric, *lenient}
+        unsure = [i for i, kind in zip(places, types) if kind == "DOUBLE" and i not in sure]
         found = self._matches([(i, name) for i in unsure for name in ("any", "whole", "decimal")])
         codes = [i for i in unsure if found[i, "whole"] + found[i, "decimal"] < found[i, "any"]]
         return ["VARCHAR" if i in codes else kind for i, kind in zip(places, types)]
 
-    def _types(self, places: Sequence[int], numeric: Sequence[int]) -> list[str]:
+    def _types(self, places: Sequence[int], numeric: Sequence[int], lenient: Sequence[int] = ()) -> list[str]:
         """The type of each column, by all of its values."""
-        asked = [(i, i in numeric) for i in places]
+        asked = [(i, NUMERIC if i in numeric else LENIENT if i in lenient else FREE) for i in places]
         new = [key for key in dict.fromkeys(asked) if key not in self._kinds]
-        free = [i for i, must in new if not must]
+        free = [i for i, way in new if way == FREE]
         # what the first rows rule out need not be looked for in all of them
         names = [name for name in PATTERNS if name not in ("decimal", "percent", "comma")]
         first = self._matches([(i, name) for i in free for name in ("any", *names)], limit=FIRST_ROWS)
         likely = [(i, name) for i in free for name in _possible(i, first)]
         found = self._matches(
-            [*likely, *((i, "any") for i, _ in new), *((i, "number") for i, must in new if must)]
+            [*likely, *((i, "any") for i, _ in new), *((i, "number") for i, way in new if way != FREE)]
         )
-        for i, must in new:
-            self._kinds[i, must] = self._numeric_kind(i, found) if must else self._kind(i, found)
+        for i, way in new:
+            self._kinds[i, way] = (
+                self._kind(i, found) if way == FREE else self._numeric_kind(i, found, lenient=way == LENIENT)
+            )
         return [self._kinds[key] for key in asked]
 
     def _matches(
@@ -219,14 +231,16 @@ class TextFile:
         counts = [_counted(f"c{i}", name) for i, name in asked]
         return dict(zip(asked, self._one(", ".join(counts), limit=limit)))
 
-    def _numeric_kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
-        """The type of a column that must hold numbers; truth values are as good."""
+    def _numeric_kind(self, place: int, found: dict[tuple[int, str], int], *, lenient: bool) -> str:
+        """The type of a column that must hold numbers, or else may hold text; truth values are numbers."""
         n, numbers = found[place, "any"], found[place, "number"]
         if numbers == n:
             return "DOUBLE"
         more = self._matches([(place, name) for name in ("truth", "percent", "comma")])
         if more[place, "truth"] == n:
             return "BOOLEAN"
+        if lenient:
+            return "VARCHAR"
         raise self._no_numbers(place, n, n - numbers, more[place, "percent"], more[place, "comma"])
 
     def _kind(self, place: int, found: dict[tuple[int, str], int]) -> str:

@@ -47,6 +47,7 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
         "unit": "2**-32",
         "resolution_bits": atoms.resolution_bits,
         "weighted_rows": atoms.weighted_rows,
+        **({"left_out": atoms.left_out.to_json()} if atoms.left_out.people else {}),
         "derived": recipes(atoms.patterns),
         "fingerprint": atoms.fingerprint(),
     }

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from propcal.core.atoms import SUMS, Atoms
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray
+from propcal.core.left_out import LeftOut
 from propcal.core.patterns import Level, patterns_of, sort_levels
 from propcal.data.checks import LARGEST_WEIGHT
 from propcal.output.files.correction_file import derived as read_derived
@@ -38,7 +39,25 @@ def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
     need(bool(np.all(np.diff(key) > 0)), "rows are not sorted by pattern and score")
     starts = np.searchsorted(code, np.arange(len(patterns) + 1))
     need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than the stated resolution")
-    return Atoms(patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows)
+    left_out = _left_out(header.get("left_out", {"people": 0, "by": {}}), names)
+    return Atoms(patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows, left_out=left_out)
+
+
+def _left_out(content: Any, attributes: tuple[str, ...]) -> LeftOut:
+    """The people who were left out: counts by level that add up to their number."""
+    wrong = "left_out must hold people, and their number by level of some attributes"
+    need(isinstance(content, dict) and {*content} == {"people", "by"}, wrong)
+    people, by = content["people"], content["by"]
+    need(_is_count(people) and isinstance(by, dict) and {*by} <= {*attributes}, wrong)
+    for pairs in by.values():
+        need(isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs), wrong)
+        need(all((p[0] is None or isinstance(p[0], str)) and _is_count(p[1]) for p in pairs), wrong)
+        need(len({p[0] for p in pairs}) == len(pairs), wrong)
+    return LeftOut(people, {name: dict(pairs) for name, pairs in by.items()})
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_PEOPLE
 
 
 def _levels(column: Any) -> tuple[tuple[Level, ...], Any]:

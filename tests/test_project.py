@@ -17,6 +17,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # the way data takes, from top to bottom; a module imports only from its own layer or one above
 LAYERS = [
     "plain_text",
+    "extras",
     "errors",
     "numbers",
     "identity",
@@ -220,7 +221,7 @@ def test_few_modules_know_data_frames():
 def test_every_extra_named_in_a_message_exists():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for path in SOURCES:
-        for extra in re.findall(r"propcal\[(\w+)\]", path.read_text()):
+        for extra in re.findall(r"(?:propcal\[|how_to_install\([\"'])(\w+)", path.read_text()):
             assert extra in extras, path.name
 
 

@@ -1,5 +1,6 @@
 """The hospital-admission experiment: trials are what they say, a run goes on, and backends agree."""
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from propcal import MCBoost, PMCBoost, dc_loss, mc_loss, pmc_loss
 from propcal.data.cohorts import make_ed_visits
 from propcal.errors import FileFormatError, InputError
+from propcal.extras import how_to_install
 from propcal.paper.admissions.base_models import train
 from propcal.paper.admissions.experiment import Experiment, run
 from propcal.paper.admissions.features import CATEGORIES, COLUMNS, NUMBERS, Features
@@ -301,7 +303,7 @@ def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="200,000 are asked for and the generated cohort has 173,561"):
         Experiment(tmp_path / "x.sqlite", rows=200_000)
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(InputError, match=r'pip install "propcal\[paper\]"'):
+    with pytest.raises(InputError, match=re.escape(how_to_install("paper"))):
         Experiment(tmp_path / "x.sqlite", models=["RF"])
     Experiment(tmp_path / "x.sqlite", models=["lr", "DNN"])  # these need no xgboost
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from propcal.cli import app, main
 from propcal.errors import InputError
+from propcal.extras import how_to_install
 from propcal.paper.simulation.simulation import SCENARIOS, simulate
 from propcal.paper.simulation.simulation_figure import plot_simulation
 
@@ -128,5 +129,5 @@ def test_without_matplotlib_it_says_how_to_get_it(monkeypatch, capfd, tmp_path):
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(SystemExit, match="2"):
         main(["paper", "simulation", "-o", "out"])
-    assert 'figures need matplotlib: pip install "propcal[paper]"' in capfd.readouterr().err
+    assert f"figures need matplotlib: {how_to_install('paper')}" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from propcal.errors import InputError
+from propcal.extras import how_to_install
 from propcal.output.files.whole_file import write_whole
 from propcal.output.plots.axes import require_matplotlib
 
@@ -23,7 +24,7 @@ def new_figure(width: float, height: float) -> Any:
         figure = require_matplotlib()
     except ImportError:
         raise InputError(
-            "the paper's figures need matplotlib", next_step='pip install "propcal[paper]"', between=": "
+            "the paper's figures need matplotlib", next_step=how_to_install("paper"), between=": "
         ) from None
     return figure(figsize=(width, height), layout="constrained")
 

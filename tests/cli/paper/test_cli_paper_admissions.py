@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from propcal.cli import main
+from propcal.extras import how_to_install
 from propcal.paper.admissions.experiment import Experiment
 from propcal.paper.admissions.trial_store import Store
 
@@ -22,7 +23,7 @@ def test_a_cluster_that_is_not_there_is_told_before_a_store_is_made(tmp_path, ca
     store = tmp_path / "x.sqlite"
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert command("--scheduler", "tcp://nowhere:1", "--rows", "1000", "-o", str(store)) == 2
-    assert '--scheduler needs Dask: pip install "propcal[dask]"' in capsys.readouterr().err
+    assert f"--scheduler needs Dask: {how_to_install('dask')}" in capsys.readouterr().err
     assert not store.exists()
 
 

@@ -15,6 +15,7 @@ from propcal.core.grid import UNIT, to_grid
 from propcal.core.groups.collection import Group, pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError, UnseenError
+from propcal.extras import how_to_install
 
 mpl.use("Agg")
 
@@ -322,7 +323,7 @@ def test_pictures_without_matplotlib_say_what_to_install(fitted, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r'plots need matplotlib: pip install "propcal\[plots\]"'):
+    with pytest.raises(ImportError, match=re.escape(f"plots need matplotlib: {how_to_install('plots')}")):
         fitted.correction_.plot()
 
 

@@ -1,5 +1,6 @@
 """Pictures of audits and comparisons: they show the audit's numbers, whatever groups are called."""
 
+import re
 import warnings
 from functools import cache
 
@@ -14,6 +15,7 @@ from matplotlib.text import Text
 from propcal import audit, compare, displays
 from propcal.auditing.dc_by_bin import dc_by_bin
 from propcal.errors import InputError
+from propcal.extras import how_to_install
 from propcal.numbers import risk_range
 from propcal.output.plots.axes import labels, letters, short
 from propcal.output.plots.by_name import AUDIT_KINDS
@@ -353,7 +355,7 @@ def test_without_matplotlib_the_extra_is_named(found, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for kind in KINDS:
-        with pytest.raises(ImportError, match=r'plots need matplotlib: pip install "propcal\[plots\]"'):
+        with pytest.raises(ImportError, match=re.escape(f"plots need matplotlib: {how_to_install('plots')}")):
             found.plot(kind)
 
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from propcal import Correction, PMCBoost
 from propcal.errors import InputError
+from propcal.extras import how_to_install
 from propcal.output.sql import export as sql
 from propcal.output.sql.dialects import DIALECTS
 from sql_corrections import HOSTILE, hostile
@@ -154,7 +155,7 @@ def test_what_cannot_be_is_refused_and_said(plain, monkeypatch):
     with pytest.raises(InputError, match="Spark"):
         plain.to_sql("spark", score="${x}")
     monkeypatch.setitem(sys.modules, "sqlglot", None)
-    with pytest.raises(InputError, match=r'pip install "propcal\[sql\]"'):
+    with pytest.raises(InputError, match=re.escape(how_to_install("sql"))):
         plain.to_sql("snowflake", score="risk")
     plain.to_sql("postgres", score="risk")  # needs no sqlglot
 

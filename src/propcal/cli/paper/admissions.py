@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from propcal.errors import InputError
+from propcal.extras import how_to_install
 from propcal.interrupts import Stopped
 from propcal.paper.admissions.settings import MODELS, N_SEEDS
 
@@ -128,7 +129,7 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
         raise InputError(
             "--scheduler needs Dask",
             argument="--scheduler",
-            next_step='pip install "propcal[dask]"',
+            next_step=how_to_install("dask"),
             between=": ",
         ) from None
     from joblib import parallel_config

@@ -47,7 +47,7 @@ def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = (
     opened = open_people(paths, missing=missing, advice="Load it, or merge it with propcal merge")
     first = opened[0]
     for file in opened[1:]:
-        if type(file) is not type(first):
+        if isinstance(file, ParquetFile) is not isinstance(first, ParquetFile):
             kinds = ["Parquet" if isinstance(f, ParquetFile) else "text" for f in (first, file)]
             raise InputError(
                 f"{paths[0]} is a {kinds[0]} file, but {file.path} is a {kinds[1]} file",

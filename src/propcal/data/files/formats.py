@@ -1,4 +1,4 @@
-"""Files of people: CSV (plain, gzip, zstd) or Parquet, told apart by their first bytes, or atoms.
+"""Files of people: CSV (plain, gzip, zstd), Parquet or Excel, told apart by their content, or atoms.
 
 Text is read by DuckDB, which streams it in parallel; Parquet by Arrow, which keeps every type and
 tells columns apart that differ in capitals only. Both give the columns asked for as one Arrow
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
+from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,12 +65,15 @@ def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> Peop
     missing : list of str
         Texts that mean a missing value in a CSV file, beside the empty cell.
     """
+    from propcal.data.files.excel_file import ExcelFile
     from propcal.data.files.text_file import TextFile
 
     path = Path(path)
     kind = _kind(path)
     if kind == "parquet":
         return ParquetFile(path) if not is_atoms_file(path) else Atoms.load(path)
+    if kind == "zip":
+        return ExcelFile(path, missing=missing)
     if path.suffix.lower() in (".parquet", ".pq"):
         raise FileFormatError(f"{path} is no Parquet file, whatever its name says. Is it cut off?")
     return TextFile(path, compression=kind, missing=missing)
@@ -77,12 +81,12 @@ def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> Peop
 
 def _common_ending(folder: Path) -> str:
     """An ending that files of a folder have."""
-    endings = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".atoms"]
+    endings = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".xlsx", ".atoms"]
     return next((ending for ending in endings if any(folder.glob(f"*{ending}"))), endings[0])
 
 
 def _kind(path: Path) -> str:
-    """What the first bytes say: parquet, gzip, zstd, or none for text."""
+    """What the first bytes say: parquet, gzip, zstd, zip for Excel, or none for text."""
     if path.is_dir():
         raise InputError(
             f"{path} is a folder", next_step=f'name files in it, say "{path}/*{_common_ending(path)}"'
@@ -100,9 +104,11 @@ def _kind(path: Path) -> str:
     if not start.strip():
         raise FileFormatError(f"{path} is empty")
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
-    if kind == "zip":
+    if kind == "zip" and not _is_workbook(path):
+        raise FileFormatError(f"{path} is a zip archive", next_step="unpack it")
+    if start.startswith(b"\xd0\xcf\x11\xe0"):
         raise FileFormatError(
-            f"{path} is a zip archive or an Excel workbook", next_step="save the table in it as CSV"
+            f"{path} is an Excel workbook in the old format (.xls)", next_step="save it as .xlsx or CSV"
         )
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise FileFormatError(f"{path} is UTF-16 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)")
@@ -111,6 +117,14 @@ def _kind(path: Path) -> str:
             f"{path} is neither text nor Parquet", next_step="save the table as CSV or Parquet"
         )
     return kind
+
+
+def _is_workbook(path: Path) -> bool:
+    try:
+        with ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except BadZipFile:
+        return path.suffix.lower() == ".xlsx"  # cut off
 
 
 def _no_file(path: Path) -> InputError:

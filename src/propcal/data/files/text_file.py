@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from propcal.data.files.duckdb_setup import connect
 from propcal.data.files.formats import BATCH_ROWS, check_names
+from propcal.data.levels import DECIMAL
 from propcal.data.sql_quotes import quoted
 from propcal.errors import FileFormatError, InputError
 
@@ -55,8 +56,17 @@ KINDS = {
 class TextFile:
     """A CSV file of people."""
 
-    def __init__(self, path: Path, *, compression: str = "none", missing: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        compression: str = "none",
+        missing: Sequence[str] = (),
+        content: Path | None = None,
+    ) -> None:
+        """Open a file; `content` is the CSV to read, if `path` is its source in another format."""
         self.path = path
+        self._content = content or path
         self.missing = list(missing)
         self._compression = compression
         self.delimiter, self.names = self._first_line()
@@ -134,7 +144,7 @@ class TextFile:
         """The separator and the names of the columns."""
         try:
             compression = None if self._compression == "none" else self._compression
-            with pa.input_stream(str(self.path), compression=compression) as stream:
+            with pa.input_stream(str(self._content), compression=compression) as stream:
                 start = stream.read(FIRST_LINE)
                 if b"\n" not in start and b"\r" not in start:
                     start += stream.read(LONGEST_LINE)
@@ -173,7 +183,7 @@ class TextFile:
         columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
         empty = ", ".join(quoted(text) for text in (["", *self.missing] if null else [""]))
         return (
-            f"read_csv({quoted(glob.escape(str(self.path)))}, auto_detect=false, header=true, "
+            f"read_csv({quoted(glob.escape(str(self._content)))}, auto_detect=false, header=true, "
             f"columns={{{columns}}}, delim={quoted(self.delimiter)}, quote='\"', escape='\"', "
             f"compression='{self._compression}', nullstr=[{empty}])"
         )
@@ -182,7 +192,13 @@ class TextFile:
         value = f"c{place}"
         for text in self.missing if null else []:
             value = f"nullif({value}, {quoted(text)})"
-        return f"{value} AS {name}" if kind == "VARCHAR" else f"CAST(trim({value}) AS {kind}) AS {name}"
+        if kind == "VARCHAR":
+            return f"{value} AS {name}"
+        value = f"CAST(trim({value}) AS {kind})"
+        if kind in ("BIGINT", "DOUBLE"):  # -1.0 is missing where -1 is
+            for text in filter(DECIMAL.fullmatch, self.missing if null else []):
+                value = f"nullif({value}, {text})"
+        return f"{value} AS {name}"
 
     def _places(self, wanted: Sequence[str]) -> list[int]:
         check_names(self.path, self.names, wanted)

@@ -30,6 +30,11 @@ def writes_text(path: str | PathLike[str]) -> bool:
         suffixes.pop()
     if suffixes and suffixes[-1] in TEXT:
         return True
+    if suffixes and suffixes[-1] in (".xlsx", ".xls"):
+        raise InputError(
+            f"{path}: propcal reads Excel files but does not write them",
+            next_step="name a .csv or .parquet file",
+        )
     raise InputError(f"{path}: the name must end in .csv, .csv.gz, .csv.zst, .tsv or .parquet")
 
 

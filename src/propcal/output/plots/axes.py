@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from propcal.extras import how_to_install
+
 # Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 HIGH, LOW = COLORS[1], COLORS[0]  # the score is too high, or was raised; too low, or lowered
@@ -23,7 +25,7 @@ def require_matplotlib() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError('plots need matplotlib: pip install "propcal[plots]"') from None
+        raise ImportError(f"plots need matplotlib: {how_to_install('plots')}") from None
     return Figure
 
 

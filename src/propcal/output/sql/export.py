@@ -12,6 +12,7 @@ from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.core.groups.collection import pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import Argument, InputError, Message, Text
+from propcal.extras import how_to_install
 from propcal.output.sql.case_expression import case_query, expression
 from propcal.output.sql.column_levels import Reader
 from propcal.output.sql.dialects import DIALECTS, Dialect
@@ -154,7 +155,7 @@ def _emit(d: Dialect, text: str) -> str:
         raise InputError(
             f"SQL for {d.title} needs sqlglot",
             argument="dialect",
-            next_step='pip install "propcal[sql]"',
+            next_step=how_to_install("sql"),
             between=": ",
         ) from None
     return sqlglot.parse_one(text, read=d.glot).sql(d.glot)

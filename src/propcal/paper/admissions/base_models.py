@@ -14,6 +14,7 @@ import numpy as np
 
 from propcal.core.grid import FloatArray
 from propcal.errors import Argument, InputError
+from propcal.extras import how_to_install
 from propcal.paper.admissions.features import NUMBERS, Matrix
 from propcal.paper.admissions.settings import MODELS
 
@@ -119,7 +120,7 @@ def _forest_class() -> Any:
     try:
         from xgboost import XGBRFClassifier
     except ImportError:
-        raise InputError("RF needs xgboost", next_step='pip install "propcal[paper]"', between=": ") from None
+        raise InputError("RF needs xgboost", next_step=how_to_install("paper"), between=": ") from None
     return XGBRFClassifier
 
 

@@ -65,7 +65,7 @@ def test_start_and_guard_reach_the_method(files, run, typed, guard):
 def test_fit_weighs_people_and_tells_who_is_left_out(files, run):
     files.assign(w=np.arange(len(files)) % 3 + 1).to_csv("weighted.csv", index=False)
     said = run("fit", "weighted.csv", *COLUMNS, "--weight", "w", "--gamma", "0.2", "-o", "model.json")
-    assert "Left out, " in said
+    assert "not corrected separately:" in said
     assert "share below gamma=0.2" in said
     weight = np.arange(len(files)) % 3 + 1
     expected = PMCBoost(gamma=0.2).fit(
@@ -89,7 +89,10 @@ def test_a_fit_that_stops_early_says_so_in_a_line(files, run, capfd):
         (("fit", "past.csv", "--score", "risk", "-o", "m.json"), "say which is the --outcome"),
         (("fit", "past.csv", *COLUMNS), "Missing option '--output'"),
         (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--alpha", "3"), "alpha must be a number above 0"),
-        (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--alfa", "3"), "No such option: --alfa"),
+        (
+            ("fit", "past.csv", *COLUMNS, "-o", "m.json", "--alfa", "3"),
+            "--alfa. Did you mean --alpha?",
+        ),
         (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--cut", "age"), "write it like age=18,40,65"),
         (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--cut", "age=x"), "write it like age=18,40,65"),
         (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--where", "age >= 5"), "write it like"),
@@ -98,7 +101,7 @@ def test_a_fit_that_stops_early_says_so_in_a_line(files, run, capfd):
         (("fit", "past.csv", *COLUMNS[:4], "--groups", "id", "-o", "m.json"), "3,000 different values"),
         (
             ("fit", "past.csv", *COLUMNS[:4], "--groups", "age", "-o", "m.json"),
-            "Give cut points, --cut age=..., or",
+            "Give cut points, --cut age=...; if the numbers are codes",
         ),
         (("fit", "past.csv", *COLUMNS, "--missing", "error", "-o", "m.json"), "; --missing level makes them"),
         (("fit", "past.csv", "--score", "race", "--outcome", "y", "-o", "m.json"), "It holds text"),

@@ -74,9 +74,9 @@ def put(values, what, places=3):
         ),
         (
             lambda d: {"y": np.zeros(200)},
-            r"none of the 200 people had the outcome; both classes must occur",
+            r"nobody had the outcome; check that the right column",
         ),
-        (lambda d: {"y": np.ones(200)}, r"all of the 200 people had the outcome"),
+        (lambda d: {"y": np.ones(200)}, r"everybody had the outcome"),
         (lambda d: {"y": d["y"][:150]}, r"same number of rows: score has 200, y has 150"),
         (
             lambda d: {"g": d["g"][:150]},

@@ -25,7 +25,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, check_choice, check_number
 from propcal.core.groups.collection import membership
-from propcal.core.outcome_as_group import check_outcome_groups
+from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
 from propcal.metrics import CategoryRule
 
@@ -126,6 +126,8 @@ def find(
 
 def _untested(atoms: Atoms, everybody: Profile) -> str:
     """Why nothing can be tested, or an empty text."""
+    if alike := outcome_alike(atoms):
+        return alike
     if atoms.soft_labels:
         swapped = bool(np.all((atoms.score == 0) | (atoms.score == UNIT)))
         hint = "; scores are all 0 or 1: are score and outcome swapped?" if swapped else ""

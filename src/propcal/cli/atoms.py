@@ -11,6 +11,7 @@ from propcal.cli import options as o
 from propcal.cli.input import Columns, merged
 from propcal.cli.screen import percentage, warnings_as_lines
 from propcal.errors import InputError
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Atoms
@@ -28,15 +29,18 @@ def atoms(
     *,
     score: o.Score = None,
     outcome: o.Outcome = None,
+    positive: o.Positive = None,
     groups: o.Groups = None,
     weight: o.Weight = None,
     weight_kind: o.WeightKind = None,
     cluster: o.Cluster = None,
     na: o.Na = None,
+    drop_missing: o.DropMissing = False,
     resolution: o.Resolution = None,
     memory: o.Memory = None,
     cut: o.Cut = None,
     where: o.Where = None,
+    as_levels: o.AsLevels = None,
     output: Output,
     force: o.Force = False,
     config: o.Config = None,
@@ -55,7 +59,17 @@ def atoms(
     from propcal.output.files.whole_file import check_target
 
     columns = Columns(
-        score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
+        score,
+        outcome,
+        o.names(groups),
+        weight,
+        cluster,
+        o.cuts(cut),
+        o.conditions(where),
+        na or [],
+        positive,
+        drop_missing,
+        o.names(as_levels, "--as-levels"),
     )
     grid = o.resolution(resolution)
     check_target(output, force=force, reads=[*find_files(files), config])
@@ -105,10 +119,15 @@ def merge(
 
 
 def _tell(made: Atoms, output: Path) -> None:
-    """What was written, and how far to trust others with it."""
+    """What was written, and that it is personal data."""
+    from propcal.core.boosting.boost import FEWEST_SHOWN
+    from propcal.core.left_out import LeftOutReport
+
     bits = made.resolution_bits
     grid = "Scores are exact" if bits == 32 else f"Scores are rounded to 2**-{bits}"
     typer.echo(f"{made!r}")
+    if told := LeftOutReport.of(made).sentence(FEWEST_SHOWN):
+        typer.echo(plain(told))
     typer.echo(
         f"{grid}: treat the file as personal data. It is in {output}, {output.stat().st_size:,} bytes."
     )

@@ -36,15 +36,18 @@ def audit(
     files: o.People,
     score: o.Score = None,
     outcome: o.Outcome = None,
+    positive: o.Positive = None,
     groups: o.Groups = None,
     weight: o.Weight = None,
     weight_kind: o.WeightKind = None,
     cluster: o.Cluster = None,
     na: o.Na = None,
+    drop_missing: o.DropMissing = False,
     resolution: o.Resolution = None,
     memory: o.Memory = None,
     cut: o.Cut = None,
     where: o.Where = None,
+    as_levels: o.AsLevels = None,
     intersections: o.Intersections = None,
     missing: o.Missing = None,
     gamma: o.Gamma = None,
@@ -106,15 +109,7 @@ def audit(
         Path | None,
         typer.Option("--md", metavar="FILE", rich_help_panel="Output", help="Write it in short as Markdown."),
     ] = None,
-    suppress: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            rich_help_panel="Output",
-            help="Hide counts of people below this, and what would give them away, in all that is printed or "
-            "written; 0 shows everything.",
-        ),
-    ] = 11,
+    suppress: o.Suppress = 11,
     force: o.Force = False,
     config: o.Config = None,
 ) -> None:
@@ -137,7 +132,17 @@ def audit(
 
     limits = thresholds(fail_on)
     columns = Columns(
-        score, outcome, o.names(groups), weight, cluster, o.cuts(cut), o.conditions(where), na or []
+        score,
+        outcome,
+        o.names(groups),
+        weight,
+        cluster,
+        o.cuts(cut),
+        o.conditions(where),
+        na or [],
+        positive,
+        drop_missing,
+        o.names(as_levels, "--as-levels"),
     )
     settings = o.given(
         intersections=o.depth(intersections),

@@ -13,6 +13,7 @@ import typer
 from propcal.cli import options as o
 from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines, working
+from propcal.numbers import plural
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -33,14 +34,17 @@ def fit(
     *,
     score: o.Score = None,
     outcome: o.Outcome = None,
+    positive: o.Positive = None,
     groups: o.Groups = None,
     weight: o.Weight = None,
     weight_kind: o.WeightKind = None,
     na: o.Na = None,
+    drop_missing: o.DropMissing = False,
     resolution: o.Resolution = None,
     memory: o.Memory = None,
     cut: o.Cut = None,
     where: o.Where = None,
+    as_levels: o.AsLevels = None,
     intersections: o.Intersections = None,
     missing: o.Missing = None,
     gamma: o.Gamma = None,
@@ -83,6 +87,14 @@ def fit(
             "[dim]Default: noise[/dim]",
         ),
     ] = None,
+    allow_reversed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-reversed",
+            rich_help_panel="Method",
+            help="Fit even if higher scores go with fewer events (AUROC below 0.4).",
+        ),
+    ] = False,
     unseen: o.Unseen = None,
     seed: o.Seed = None,
     output: Annotated[
@@ -91,6 +103,7 @@ def fit(
             "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Where to write the model."
         ),
     ],
+    suppress: o.Suppress = 11,
     share: Annotated[
         bool,
         typer.Option(
@@ -120,7 +133,17 @@ def fit(
     from propcal.output.files.whole_file import check_target
 
     columns = Columns(
-        score, outcome, o.names(groups), weight, None, o.cuts(cut), o.conditions(where), na or []
+        score,
+        outcome,
+        o.names(groups),
+        weight,
+        None,
+        o.cuts(cut),
+        o.conditions(where),
+        na or [],
+        positive,
+        drop_missing,
+        o.names(as_levels, "--as-levels"),
     )
     settings = o.given(
         intersections=o.depth(intersections),
@@ -134,6 +157,7 @@ def fit(
         max_updates=max_updates,
         start=start,
         unseen=unseen,
+        allow_reversed=allow_reversed or None,
     )
     if guard is not None:
         settings["guard"] = _guard(guard)
@@ -151,7 +175,7 @@ def fit(
             model.fit_atoms(atoms)
         with outputs(force=force):
             model.correction_.save(output, share=share)
-    _tell(model, atoms.n_people, output, columns)
+    _tell(model, atoms, output, columns, suppress)
     if share:
         _tell_shared(model.correction_, atoms)
 
@@ -177,6 +201,22 @@ def _tell_shared(exact: Correction, atoms: Atoms) -> None:
     )
 
 
+def _people(count: int, fewest: int, *, exact: bool = False) -> str:
+    """A number of people; a small one is suppressed, and others are rounded so that it cannot be derived.
+
+    >>> _people(4, 11), _people(127, 11), _people(127, 0), _people(0, 11), _people(1, 0)
+    ('fewer than 11 people', 'about 130 people', '127 people', 'nobody', '1 person')
+    """
+    if not count:
+        return "nobody"
+    if count < fewest:
+        return f"fewer than {fewest} people"
+    if exact or fewest < 2:
+        return f"{count:,} {'person' if count == 1 else 'people'}"
+    step = fewest - 1
+    return f"about {max(round(count / step), 1) * step:,} people"
+
+
 def _guard(text: str) -> str | float | None:
     """A guard as the library has it; what it does not know it refuses itself."""
     try:
@@ -185,25 +225,30 @@ def _guard(text: str) -> str | float | None:
         return text
 
 
-def _tell(model: Any, people: int, output: Path, columns: Columns) -> None:
+def _tell(model: Any, atoms: Atoms, output: Path, columns: Columns, suppress: int) -> None:
     """What was learned, and what to type next."""
+    from propcal.core.boosting.boost import FEWEST_SHOWN
+    from propcal.core.left_out import LeftOutReport
+
     correction = model.correction_
     name, kept = type(model).__name__, len(model.groups_.kept)
     of = f"{kept} groups" if kept > 1 else "one group"
-    typer.echo(f"{name} for {of} of {people:,} people.")
+    typer.echo(f"{name} for {of} of {_people(atoms.n_people, suppress, exact=True)}.")
+    left_out = LeftOutReport.of(atoms)
+    asked = {left_out.sentence(FEWEST_SHOWN): left_out.sentence(suppress)}
     for sentence in model.certificate_.sentences():
-        typer.echo(plain(sentence))
+        typer.echo(plain(asked.get(sentence, sentence)))
     shifts = [update for update in correction.update_list() if not isnan(update.shift)]
     if shifts:
         most = max(shifts, key=lambda update: abs(update.shift))
         typer.echo(f"Largest update: {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
-    left_out = model.groups_.left_out
-    if left_out:
-        typer.echo(f"Left out, {len(left_out)} groups:")
-        for size in left_out[:MOST_LISTED]:
-            typer.echo(f"  {plain(size.group.name)}: {size.people:,} people, {size.left_out}")
-        if len(left_out) > MOST_LISTED:
-            typer.echo(f"  ... and {len(left_out) - MOST_LISTED} more")
+    small = model.groups_.left_out
+    if small:
+        typer.echo(f"{plural(len(small), 'group')} not corrected separately:")
+        for size in small[:MOST_LISTED]:
+            typer.echo(f"  {plain(size.group.name)}: {_people(size.people, suppress)}, {size.left_out}")
+        if len(small) > MOST_LISTED:
+            typer.echo(f"  ... and {len(small) - MOST_LISTED} more")
     typer.echo(f"The correction is in {output}. On people whom it was not fitted to:")
     new, flags = "new.csv", columns.flags()
     typer.echo("  " + plain(join(["propcal", "audit", new, *flags, "--correction", str(output)])))

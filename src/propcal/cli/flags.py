@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from propcal.errors import Argument, Text
 
 # Only arguments whose option has another name or spelling, or is written with its dashes where no value
@@ -16,6 +18,11 @@ FLAGS = {
     "memory_limit": "--memory",
     "groups": "--groups",
     "cuts": "--cut",
+    "na": "in a CSV file --na",
+    "as_levels": "--as-levels",
+    "positive": "--positive",
+    "drop_missing": "--drop-missing",
+    "allow_reversed": "--allow-reversed",
     # of propcal export
     "columns": "--rename",
     "types": "--type",
@@ -42,7 +49,8 @@ def as_flag(mention: Argument) -> str:
     """
     if mention.value is None:
         return FLAGS.get(mention.name, mention.name)
-    value = str(mention.value).replace("**", "^")  # to a shell, a star is a pattern
+    value = str(mention.value).replace("**", "^")  # a shell would expand the star
+    value = quote(value) if " " in value else value
     return f"{FLAGS.get(mention.name, f'--{mention.name}')} {VALUES.get(mention.name, '{}').format(value)}"
 
 

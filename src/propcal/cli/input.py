@@ -28,12 +28,21 @@ class Columns:
     cuts: dict[str, list[float]] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
     na: list[str] = field(default_factory=list)
+    positive: str | None = None
+    drop_missing: bool = False
+    as_levels: list[str] = field(default_factory=list)
 
     def definition(self, **settings: Any) -> Groups:
         """The groups in the words of the library; checks cuts and conditions."""
         from propcal import Groups
 
-        return Groups(columns=self.groups, cuts=self.cuts or None, where=self.where or None, **settings)
+        return Groups(
+            columns=self.groups,
+            cuts=self.cuts or None,
+            where=self.where or None,
+            as_levels=self.as_levels,
+            **settings,
+        )
 
     def flags(self) -> list[str]:
         """The same columns, as one would type them."""
@@ -42,13 +51,16 @@ class Columns:
         said: list[tuple[str, list[str | None]]] = [
             ("--score", [self.score]),
             ("--outcome", [self.outcome]),
+            ("--positive", [self.positive]),
             ("--groups", [",".join(_cell(name) for name in self.groups)]),
+            ("--as-levels", [",".join(_cell(name) for name in self.as_levels)]),
             ("--weight", [self.weight]),
             ("--cut", [*cuts]),
             ("--where", [*where]),
             ("--na", [*self.na]),
         ]
-        return [part for flag, values in said for value in values if value for part in (flag, value)]
+        given = [part for flag, values in said for value in values if value for part in (flag, value)]
+        return [*given, *(["--drop-missing"] if self.drop_missing else [])]
 
     def atoms(
         self,
@@ -86,7 +98,15 @@ class Columns:
                 next_step=f"say which is the {lacking}",
             )
         columns = NamedColumns(
-            self.score, self.outcome, groups, self.weight, self.cluster, resolution, weight_kind or "auto"
+            self.score,
+            self.outcome,
+            groups,
+            self.weight,
+            self.cluster,
+            resolution,
+            weight_kind or "auto",
+            positive=self.positive,
+            drop_missing=self.drop_missing,
         )
         return atoms_from_files(
             paths, columns, na=self.na, memory_limit=memory, correction=correction, progress=progress
@@ -101,6 +121,9 @@ class Columns:
             "--cluster": self.cluster,
             "--cut": self.cuts,
             "--where": self.where,
+            "--positive": self.positive,
+            "--drop-missing": self.drop_missing,
+            "--as-levels": self.as_levels,
         }
         useless = [option for option, value in said.items() if value]
         if useless:

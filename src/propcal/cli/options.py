@@ -65,7 +65,7 @@ Cluster = Annotated[
     typer.Option(
         metavar="COLUMN",
         rich_help_panel=_DATA,
-        help="Column that says whose row it is, if people come again.",
+        help="Patient ID column, if there are repeat visits.",
     ),
 ]
 Na = Annotated[
@@ -74,7 +74,24 @@ Na = Annotated[
         "--na",
         metavar="TEXT",
         rich_help_panel=_DATA,
-        help="Text in a CSV that means missing, such as NA, beside the empty cell; may be repeated.",
+        help="Text in a CSV file that means missing, such as NA; empty cells always do. May be repeated.",
+    ),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="VALUE",
+        rich_help_panel=_DATA,
+        help="Value of the outcome that means the event, such as EXPIRED. Not needed for 0/1, yes/no or "
+        "true/false.",
+    ),
+]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing",
+        rich_help_panel=_DATA,
+        help="Leave out people without a score or an outcome, and report how many.",
     ),
 ]
 Groups = Annotated[
@@ -84,6 +101,16 @@ Groups = Annotated[
         metavar="COLUMNS",
         rich_help_panel=_GROUPS,
         help="Columns that define the groups: race,gender. May be repeated.",
+    ),
+]
+AsLevels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as-levels",
+        metavar="COLUMNS",
+        rich_help_panel=_GROUPS,
+        help="Columns of number codes, such as hospital, whose values are groups even if there are more than "
+        "20. May be repeated.",
     ),
 ]
 Cut = Annotated[
@@ -163,6 +190,15 @@ Invalid = Annotated[
         rich_help_panel=_METHOD,
         help="For scores that are missing or no probabilities: stop, leave the corrected score empty, or "
         "keep the score as it is.",
+    ),
+]
+Suppress = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        rich_help_panel=_OUT,
+        help="Suppress counts of people below this, and anything they could be derived from, in all that is "
+        "printed or written; 0 shows everything.",
     ),
 ]
 Force = Annotated[

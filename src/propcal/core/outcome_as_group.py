@@ -62,3 +62,12 @@ def _chance(people: FloatArray, rate: float) -> float:
     """The probability that each level has only one outcome if the attribute is unrelated to the outcome."""
     people = people[people > 0]
     return float(np.prod(rate**people + (1 - rate) ** people))
+
+
+def outcome_alike(atoms: Atoms) -> str:
+    """Whether nobody or everybody had the outcome, in words; empty if some had it and some had not."""
+    events, total = float(atoms.positives.sum()), float(atoms.weight.sum())
+    if 0 < events < total:
+        return ""
+    who = "nobody" if events <= 0 else "everybody"
+    return f"{who} had the outcome; check that the right column, and the right value of it, is the event"

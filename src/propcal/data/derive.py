@@ -48,11 +48,18 @@ def numeric_tests(recipe: Where) -> list[str]:
 
 
 def fitting_values(
-    name: str, recipe: Recipe | None, columns: Columns, counted: BoolArray | None, *, seen: str = ""
+    name: str,
+    recipe: Recipe | None,
+    columns: Columns,
+    counted: BoolArray | None,
+    *,
+    seen: str = "",
+    as_levels: bool = False,
 ) -> tuple[list[Any], Any]:
     """Like `attribute_values` for the rows in `counted`; refuses dates, identifiers and measurements.
 
-    `seen` describes the rows in the error, if they are only some of all rows.
+    `seen` describes the rows in the error, if they are only some of all rows; `as_levels` takes any numbers
+    for codes.
     """
     if recipe is None:
         refuse_dates(name, temporal=_temporal(columns[name]))
@@ -62,9 +69,10 @@ def fitting_values(
     codes = codes if counted is None else codes[counted]
     if recipe is None and len(found) > MAX_NUMERIC_LEVELS:
         present = np.bincount(codes + 1, minlength=len(found) + 1)[1:] > 0
-        refuse_many([value for value, occurs in zip(found, present) if occurs], name, seen)
+        some = [value for value, occurs in zip(found, present) if occurs]
+        refuse_many(some, name, seen, as_levels=as_levels)
     elif recipe is None:
-        refuse_many(found, name, seen)
+        refuse_many(found, name, seen, as_levels=as_levels)
     return found, codes
 
 

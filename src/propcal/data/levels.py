@@ -151,13 +151,13 @@ def refuse_dates(name: str, *, temporal: bool) -> None:
         )
 
 
-def refuse_many(found: list[Any], name: str, seen: str = "") -> None:
-    """Identifiers and measurements are no groups: say so by their number of values (in what was seen)."""
+def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool = False) -> None:
+    """Refuse identifiers and measurements by their number of values (in what was seen)."""
     within = f" in {seen}" if seen else ""
     cuts = Argument("cuts", name, written=f"Groups(cuts={{{name!r}: [...]}})")
     keys = {level_key(value) for value in found} - {None}
     numbers = {level_key(value) for value in found if is_number(value)} - {None}
-    if numbers and len(numbers) == len(keys):
+    if numbers and len(numbers) == len(keys) and not as_levels:
         if not all(str(number).lstrip("-").isdigit() for number in numbers):
             raise InputError(
                 f"attribute {name!r} holds {len(numbers):,} different numbers{within}, not all of them whole",
@@ -167,12 +167,12 @@ def refuse_many(found: list[Any], name: str, seen: str = "") -> None:
         if len(numbers) > MAX_NUMERIC_LEVELS:
             raise InputError(
                 f"attribute {name!r} holds {len(numbers):,} different numbers{within}; up to "
-                f"{MAX_NUMERIC_LEVELS} are taken as levels",
+                f"{MAX_NUMERIC_LEVELS} are taken as groups",
                 argument=name,
                 next_step="Give cut points, "
                 + cuts
-                + ", or name the columns that are groups, "
-                + Argument("groups", written="Groups(columns=[...])")
+                + "; if the numbers are codes, ask for them as groups, "
+                + Argument("as_levels", name, written=f"Groups(as_levels=[{name!r}])")
                 + "; if it is an identifier, leave it out",
             )
     if len(keys) > MAX_LEVELS:

@@ -166,12 +166,14 @@ def checked_rows(
     refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
     del y
     recipes = groups.recipes()
-    require(list(columns), [column for recipe in recipes.values() for column in recipe.columns])
+    read = [column for recipe in recipes.values() for column in recipe.columns]
+    require(list(columns), [*groups.as_levels, *read])
     attributes = groups.attributes(list(columns))
     levels: list[tuple[Level, ...]] = []
     codes = []
     for name in attributes:
-        found, code = encode(*fitting_values(name, recipes.get(name), columns, counts))
+        codes_too = name in groups.as_levels
+        found, code = encode(*fitting_values(name, recipes.get(name), columns, counts, as_levels=codes_too))
         levels.append(found)
         codes.append(code)
     for name, made in beside.items():
@@ -272,7 +274,7 @@ def wanted_columns(
     if groups.columns is None:
         return None
     recipes = groups.recipes()
-    plain = [name for name in groups.columns if name not in recipes]
+    plain = [name for name in (*groups.columns, *groups.as_levels) if name not in recipes]
     made = [*recipes.values(), *beside.values()]
     read = [name for one in made for name in ([one] if isinstance(one, str) else one.columns)]
     return list(dict.fromkeys([*plain, *read]))

@@ -26,7 +26,7 @@ from propcal.core.grid import UNIT, IntArray, check_choice, check_number
 from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.left_out import LeftOutReport
-from propcal.core.outcome_as_group import check_outcome_groups
+from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
 
@@ -95,13 +95,8 @@ class BoostResult:
 def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
     """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update."""
     atoms = without_clusters(atoms)
-    if not 0 < float(atoms.positives.sum()) < float(atoms.weight.sum()):
-        every = "none" if float(atoms.positives.sum()) <= 0 else "all"
-        raise InputError(
-            f"outcome (y): {every} of the {atoms.n_people:,} people had the outcome; "
-            "both classes must occur to fit a correction",
-            argument="outcome",
-        )
+    if alike := outcome_alike(atoms):
+        raise InputError(f"the score cannot be corrected: {alike}", argument="outcome")
     check_outcome_groups(atoms)
     bins = make_bins(
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight

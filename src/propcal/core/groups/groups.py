@@ -46,6 +46,9 @@ class Groups:
     missing : "level", "exclude" or "error", default="level"
         How to treat missing values: as a group of their own, as no group (these people still belong to
         groups of other attributes), or as an error.
+    as_levels : list of str, optional
+        Columns of whole-number codes, such as hospital numbers, whose values are groups however many they
+        are (up to 200); other columns of more than 20 numbers need cut points.
 
     Examples
     --------
@@ -67,16 +70,23 @@ class Groups:
     intersections: str | int | Sequence[Sequence[str]] = "all"
     depth: Mapping[str, int] | None = None
     missing: str = "level"
+    as_levels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.columns, str):
-            raise InputError(
-                f"columns must be a list of names, not a single text; got {self.columns!r}",
-                argument="columns",
-            )
-        if self.columns is not None and len(set(self.columns)) < len(self.columns):
-            twice = next(name for name in self.columns if list(self.columns).count(name) > 1)
-            raise InputError(f"columns: {twice!r} is listed twice", argument="columns")
+        for argument, names in (("columns", self.columns), ("as_levels", self.as_levels)):
+            if isinstance(names, str):
+                raise InputError(
+                    f"{argument} must be a list of names, not a single text; got {names!r}", argument=argument
+                )
+            for name in names or ():
+                if list(names or ()).count(name) > 1:
+                    raise InputError(f"{argument}: {name!r} is listed twice", argument=argument)
+        for name in self.as_levels:
+            if name in (self.cuts or {}):
+                raise InputError(
+                    f"as_levels: {name!r} is cut into ranges; its numbers cannot be levels as well",
+                    argument="as_levels",
+                )
         if isinstance(self.intersections, str):
             check_choice("intersections", self.intersections, ("all", "marginal"))
         elif isinstance(self.intersections, Sequence):
@@ -122,7 +132,7 @@ class Groups:
 
     def attributes(self, passed: Sequence[str]) -> tuple[str, ...]:
         """The attributes in order: columns (those with cuts in their place), other cuts, conditions."""
-        own = list(passed) if self.columns is None else list(self.columns)
+        own = [*(passed if self.columns is None else self.columns), *self.as_levels]
         names = dict.fromkeys([*own, *(self.cuts or {}), *(self.where or {})])
         for name in self.where or {}:
             if name in own:

@@ -95,7 +95,8 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
     levels: list[tuple[Level, ...]] = []
     codes = []
     for place, (name, made) in enumerate(attributes.items()):
-        found, code = encode(*_values(name, made, table[f"a{place}"]))
+        codes_too = name in shape.columns.words.as_levels
+        found, code = encode(*_values(name, made, table[f"a{place}"], as_levels=codes_too))
         levels.append(found)
         codes.append(code)
     left_out, left_out_weight = _left_out(table, levels, codes, gone, shape)
@@ -145,11 +146,13 @@ def _real(table: Any, name: str) -> Any:
     return np.asarray(table[name].cast(pa.float64()).to_numpy())
 
 
-def _values(name: str, made: Recipe | str, column: Any) -> tuple[list[Any], Any]:
+def _values(name: str, made: Recipe | str, column: Any, *, as_levels: bool = False) -> tuple[list[Any], Any]:
     """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
     if isinstance(made, str):  # attributes that only a correction reads may have any values
         return (
-            distinct(column) if name.startswith(BESIDE) else fitting_values(name, None, {name: column}, None)
+            distinct(column)
+            if name.startswith(BESIDE)
+            else fitting_values(name, None, {name: column}, None, as_levels=as_levels)
         )
     import pyarrow as pa
 

@@ -103,7 +103,8 @@ def _refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
         return
     first = rows.limit(FIRST_ROWS).to_arrow_table()
     for name in own:
-        fitting_values(name, None, {name: first[name]}, None, seen=f"the first {len(first):,} rows")
+        seen, codes_too = f"the first {len(first):,} rows", name in columns.words.as_levels
+        fitting_values(name, None, {name: first[name]}, None, seen=seen, as_levels=codes_too)
 
 
 def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:

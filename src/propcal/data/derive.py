@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
@@ -26,8 +27,13 @@ from propcal.data.levels import (
 )
 from propcal.errors import Column, InputError
 
-Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed types
-RECODE = "Recode an outcome with (y == 'its label'), or convert a score with astype(float)"
+Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
+RECODE = "Convert it, for example with astype(float)"
+LIMIT = r"(<|>|<=|>=|≤|≥)\s*[0-9]+([.][0-9]*)?|[0-9]+([.][0-9]*)?\s*[+]"  # > 89, or 90+: not a number
+TOP_CODED = (
+    'are limits such as "> 89" (top-coded ages): recode them, for example to 90, or treat them as missing '
+    'with --na "> 89"'
+)
 COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
@@ -137,16 +143,24 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        what = "text" if "string" in str(kind) else DATES if pa.types.is_temporal(kind) else str(kind)
+        text = "string" in str(kind)
+        limits = _limits(column) if text else 0
+        what = "text" if text else DATES if pa.types.is_temporal(kind) else str(kind)
         raise InputError(
-            f"{name} must be numeric; all {len(column):,} values are {what}.",
+            f"{name} must be numeric; all {len(column):,} values are {what}",
             argument=name,
-            next_step=hint,
-            between=" ",
+            next_step=f"{limits:,} of them {TOP_CODED.split(', or treat')[0]}" if limits else hint,
+            between=". ",
         )
     if pa.types.is_decimal(kind):  # via text, because a direct cast depends on the other values in the batch
         column = column.cast(pa.string())
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def _limits(column: Any) -> int:
+    """How many texts are limits such as > 89."""
+    matches = pc.match_substring_regex(column, f"^\\s*({LIMIT})\\s*$")
+    return int(pc.sum(matches).as_py() or 0)
 
 
 def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:

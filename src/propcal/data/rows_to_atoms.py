@@ -17,7 +17,7 @@ from propcal.core.categories import Buckets
 from propcal.core.grid import FloatArray, check_number, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.groups.groups import Groups
-from propcal.core.groups.recipes import Recipe
+from propcal.core.groups.recipes import Recipe, Where
 from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
@@ -31,7 +31,8 @@ from propcal.data.checks import (
 )
 from propcal.data.derive import attribute_values, fitting_values
 from propcal.data.frames import attribute_columns, numbers, require
-from propcal.data.levels import encode
+from propcal.data.levels import distinct, encode, level_key
+from propcal.data.near_levels import warn_of_failed_conditions, warn_of_similar_levels
 from propcal.data.outcomes import outcome_numbers
 from propcal.data.repeat_visits import CLUSTERS, cluster_codes, refuse_cluster_name
 from propcal.errors import Argument, InputError, Message
@@ -196,6 +197,13 @@ def checked_rows(
         clusters = clusters if counts is None else clusters[counts]
         codes.append(clusters if absent is None else clusters[~absent])
     patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
+    warn_of_similar_levels(patterns, np.bincount(code, minlength=len(patterns)))
+    failed = {}
+    for name, own in zip(patterns.attributes, patterns.levels):
+        how = recipes.get(name)
+        if isinstance(how, Where) and name not in beside and "true" not in own:
+            failed[name] = how
+    warn_of_failed_conditions(failed, lambda column: map(level_key, distinct(columns[column])[0]))
     return Rows(patterns, code, values, outcome, weight, left_out, left_out_weight)
 
 

@@ -59,7 +59,9 @@ def test_empty_cells_are_missing_and_other_texts_if_named():
         "g": [None, None, "nan"],
         "x": [1.0, None, None],
     }
-    with pytest.raises(InputError, match=r"column 'x' must hold numbers; 1 of 2 values are none\. .*--na NA"):
+    with pytest.raises(
+        InputError, match=r"column 'x' must hold numbers; 1 of 2 values is not a number\. .*--na NA"
+    ):
         read(path, "x", numeric=["x"])
 
 
@@ -112,17 +114,21 @@ def test_text_is_read_as_it_stands_in_the_order_of_the_file():
         ("a.csv", f"id,score\n{CANARY},0.5\n{CANARY},0.5,7\n", "line 3 has 3 values, the first line names 2"),
         ("a.csv", f"id,score\n{CANARY},0.5\n{CANARY}\n", "line 3 has 1 values"),
         ("a.csv", f'id,score\n"{CANARY},0.5\n{CANARY},0.5\n', "a quote that opens in line 2 is not closed"),
-        ("a.csv", f"id,score\n{CANARY},45%\n{CANARY},5 %\n", "2 of 2 values are none. 2 end with a percent"),
+        (
+            "a.csv",
+            f"id,score\n{CANARY},45%\n{CANARY},5 %\n",
+            "2 of 2 values are not numbers. 2 end with a percent",
+        ),
         ("a.csv", f"id;score\n{CANARY};0,45\n", "1 have a decimal comma"),
         (
             "a.csv",
             f"id,score\n{CANARY},high\n",
-            "'score' must hold numbers; 1 of 1 values are none. It holds",
+            "'score' must hold numbers; 1 of 1 values is not a number. All of it is text",
         ),
         ("a.csv", f"id,scores\n{CANARY},0.5\n", r"no column 'score'.*Did you mean 'scores'"),
         ("a.csv", f"id,score,score\n{CANARY},0.5,0.5\n", r"several columns named \['score'\]"),
         ("a.parquet", f"id,score\n{CANARY},0.5\n", "no Parquet file, whatever its name says"),
-        ("a.xlsx", b"PK\x03\x04 canary", "zip archive or an Excel workbook"),
+        ("a.xlsx", b"PK\x03\x04 canary", "cannot be read as an Excel workbook"),
         ("a.csv", f"id,score\n{CANARY},0.5\n".encode("utf-16"), "UTF-16"),
         ("a.csv", f"id,score\n{CANARY}é,0.5\n".encode("latin-1"), "not UTF-8"),
         ("a.csv", f"id,score\n{CANARY},0.5\n".encode() * 99 + b"\xe9", "not UTF-8|names 2"),

@@ -17,16 +17,18 @@ from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import check_choice
-from propcal.core.groups.recipes import Ranges, Recipe
+from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.data.derive import RECODE
 from propcal.data.engines import expressions as ex
 from propcal.data.engines.totals import Shape, atoms_of_totals
 from propcal.data.frames import require
-from propcal.data.levels import RECORDS, TRUTHS, distinct, refuse_dates
+from propcal.data.levels import RECORDS, TRUTHS, distinct, level_key, refuse_dates
 from propcal.data.named_columns import NamedColumns
+from propcal.data.near_levels import warn_of_failed_conditions
 from propcal.data.outcomes import event_codes
 from propcal.data.repeat_visits import refuse_cluster_name
 from propcal.data.sql_quotes import named as named_in_sql
@@ -79,7 +81,23 @@ def complete_rows(frame: Any, named: NamedColumns) -> Any:
 def totals(frame: Any, named: NamedColumns) -> tuple[Any, Shape]:
     """Run the aggregation: a table of totals, and a description of its columns."""
     query, unit = totals_query(frame, named)
-    return collected(query), Shape(named, unit)
+    table = collected(query)
+    own, failed = named.words.recipes(), {}
+    for place, name in enumerate(named.attributes):
+        how = own.get(name)
+        if isinstance(how, Where) and not np.any(table[f"a{place}"].to_numpy() == 1):
+            failed[name] = how
+    warn_of_failed_conditions(failed, lambda column: _levels_of(frame, column))
+    return table, Shape(named, unit)
+
+
+def _levels_of(frame: Any, column: str) -> list[Any]:
+    """Some of the levels of a column."""
+    lazy = nw.from_native(frame).lazy()
+    kind = lazy.collect_schema()[column]
+    value = nw.col(column).cast(nw.String) if ex.is_text(kind) else nw.col(column)
+    found = collected(lazy.select(value.alias("value")).unique().head(MOST_VALUES))
+    return [level_key(one) for one in distinct(found["value"])[0]]
 
 
 def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:

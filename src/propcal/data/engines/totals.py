@@ -30,6 +30,7 @@ from propcal.data.checks import ScoreTally, advice, refuse_outcomes, refuse_swap
 from propcal.data.derive import fitting_values
 from propcal.data.levels import distinct, encode
 from propcal.data.named_columns import NamedColumns
+from propcal.data.near_levels import warn_of_similar_levels
 from propcal.errors import InputError
 
 FEWEST_BITS = 8  # of a score, to tell whether it is exactly 0 or 1
@@ -105,6 +106,7 @@ def atoms_of_totals(table: Any, shape: Shape) -> Atoms:
         codes = [code[~gone] for code in codes]
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
     patterns, code = patterns_of(tuple(attributes), tuple(levels), codes, len(key), recipes)
+    warn_of_similar_levels(patterns, np.bincount(code, weights=rows, minlength=len(patterns)))
     sums = _sums(table, rows, shape)
     if bits >= FEWEST_BITS and "soft" in table.column_names:
         score, outcome, _ = shape.columns.titles

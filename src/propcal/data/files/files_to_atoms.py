@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import log2
@@ -115,7 +116,9 @@ def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
     sums: list[Atoms] = []
     for batch in rows.to_arrow_reader(BATCH_ROWS):
         check_stop()
-        sums.append(columns.atoms(dict(zip(batch.schema.names, batch.columns))))
+        with warnings.catch_warnings():  # of all rows together, they were warned of before
+            warnings.simplefilter("ignore")
+            sums.append(columns.atoms(dict(zip(batch.schema.names, batch.columns))))
         while len(sums) > 1 and len(sums[-1]) >= len(sums[-2]) / 2:
             last = sums.pop()
             sums[-1] = sums[-1] + last

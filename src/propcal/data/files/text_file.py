@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
+from propcal.data.derive import LIMIT, TOP_CODED
 from propcal.data.files.duckdb_setup import connect
 from propcal.data.files.formats import BATCH_ROWS, check_names
 from propcal.data.levels import DECIMAL
@@ -42,6 +43,12 @@ PATTERNS = {
     "decimal": r"-?(0|[1-9][0-9]*)\.[0-9]*",
     "percent": r".*[0-9]\s*%",
     "comma": "-?[0-9]*,[0-9]+",
+    "limit": LIMIT,
+}
+HINTS = {
+    "percent": "end with a percent sign: write 0.45 for 45 %",
+    "comma": "have a decimal comma: write a point",
+    "limit": TOP_CODED,
 }
 # a column is of the first kind of which every value matches a pattern
 KINDS = {
@@ -226,7 +233,7 @@ class TextFile:
         new = [key for key in dict.fromkeys(asked) if key not in self._kinds]
         free = [i for i, way in new if way == FREE]
         # what the first rows rule out need not be looked for in all of them
-        names = [name for name in PATTERNS if name not in ("decimal", "percent", "comma")]
+        names = [name for name in PATTERNS if name not in ("decimal", *HINTS)]
         first = self._matches([(i, name) for i in free for name in ("any", *names)], limit=FIRST_ROWS)
         likely = [(i, name) for i in free for name in _possible(i, first)]
         found = self._matches(
@@ -252,12 +259,12 @@ class TextFile:
         n, numbers = found[place, "any"], found[place, "number"]
         if numbers == n:
             return "DOUBLE"
-        more = self._matches([(place, name) for name in ("truth", "percent", "comma")])
+        more = self._matches([(place, name) for name in ("truth", "percent", "comma", "limit")])
         if more[place, "truth"] == n:
             return "BOOLEAN"
         if lenient:
             return "VARCHAR"
-        raise self._no_numbers(place, n, n - numbers, more[place, "percent"], more[place, "comma"])
+        raise self._no_numbers(place, n, n - numbers, {name: more[place, name] for name in HINTS})
 
     def _kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
         n = found[place, "any"]
@@ -271,16 +278,15 @@ class TextFile:
         valid, n = self._one(f"count(TRY_CAST(c{place} AS {kind})), count(c{place})")
         return kind if valid == n else "VARCHAR"
 
-    def _no_numbers(self, place: int, n: int, wrong: int, percent: int, comma: int) -> InputError:
-        hint = "Do they mean a missing value? Name them: --na NA"
-        if wrong == n:
-            hint = "It holds text; recode an outcome to 0 and 1"
-        if percent:
-            hint = f"{percent:,} end with a percent sign: write 0.45 for 45 %"
-        elif comma:
-            hint = f"{comma:,} have a decimal comma: write a point"
+    def _no_numbers(self, place: int, n: int, wrong: int, found: dict[str, int]) -> InputError:
+        hint = "All of it is text" if wrong == n else "If they mean missing, name them, for example --na NA"
+        for name, text in HINTS.items():
+            if found[name]:
+                hint = f"{found[name]:,} {text}"
+                break
+        are = "values is not a number" if wrong == 1 else "values are not numbers"
         return InputError(
-            f"column {self.names[place]!r} must hold numbers; {wrong:,} of {n:,} values are none",
+            f"column {self.names[place]!r} must hold numbers; {wrong:,} of {n:,} {are}",
             argument=self.names[place],
             next_step=hint,
             between=". ",

@@ -1,0 +1,84 @@
+"""Levels that differ only in case or spaces: warned of among groups, suggested where a condition fails."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from propcal.core.groups.conditions import ColumnTest, Condition, tests_of
+from propcal.core.groups.recipes import Where
+from propcal.core.patterns import BESIDE, Level, Patterns
+from propcal.core.reduction import CLUSTER
+from propcal.data.derive import wanted_keys
+from propcal.errors import Message
+
+
+def folded(level: str) -> str:
+    """A level without its case, and with single spaces between its words.
+
+    >>> folded(" Not  KNOWN") == folded("not known")
+    True
+    """
+    return " ".join(level.casefold().split())
+
+
+def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
+    """Count, for each column of groups, the values that are another level but for case or spaces.
+
+    `people` counts those of each pattern.
+    """
+    for a, name in enumerate(patterns.attributes):
+        if name in patterns.derived or name == CLUSTER or name.startswith(BESIDE):
+            continue
+        own = patterns.levels[a]
+        alike = _alike(own)
+        if not alike:
+            continue
+        counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
+        ranked = [sorted(same, key=lambda place: -counts[place]) for same in alike]
+        n = int(sum(counts[place] for same in ranked for place in same[1:]))
+        main, rare = ranked[0][:2]
+        warnings.warn(
+            Message(
+                f"{name}: {n:,} of {int(counts.sum()):,} values {'differs' if n == 1 else 'differ'} from "
+                f'another level only in case or spaces ("{own[rare]}" / "{own[main]}")',
+                argument=name,
+                next_step="They are treated as different groups; rename them if that is not intended.",
+            ),
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _alike(levels: Sequence[Level]) -> list[list[int]]:
+    """The places of levels that are the same but for case or spaces."""
+    places: dict[str, list[int]] = {}
+    for place, level in enumerate(levels):
+        if level is not None:
+            places.setdefault(folded(level), []).append(place)
+    return [same for same in places.values() if len(same) > 1]
+
+
+def warn_of_failed_conditions(
+    conditions: Mapping[str, Where], levels_of: Callable[[str], Iterable[Level]]
+) -> None:
+    """Suggest other values for conditions that nobody meets; `levels_of` gives the levels of a column."""
+    for name, made in conditions.items():
+        for told in _suggestions(made.condition, levels_of):
+            warnings.warn(Message(f"condition {name!r}: {told}"), UserWarning, stacklevel=4)
+
+
+def _suggestions(condition: Condition, levels_of: Callable[[str], Iterable[Level]]) -> list[str]:
+    found = []
+    for test in tests_of(condition):
+        if test.op not in ("=", "in"):
+            continue
+        known = {level for level in levels_of(test.column) if level is not None}
+        for value in test.values:
+            near = sorted(level for level in known if folded(level) == folded(value))
+            if near and not known & wanted_keys(ColumnTest(test.column, "=", (value,))):
+                found.append(f"no row has {test.column} = {value}; did you mean {near[0]}?")
+    return found

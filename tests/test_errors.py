@@ -110,7 +110,7 @@ def test_python_and_the_command_line_write_the_same_error_in_their_own_words(coh
     error = raised(lambda: a_table_as_atoms(cohort, tmp_path))
     assert isinstance(error, FileFormatError)
     assert str(error).endswith("people.parquet is not an atoms file: write one with Atoms.save")
-    assert error.render(as_flag).endswith("is not an atoms file: propcal atoms makes one of people")
+    assert error.render(as_flag).endswith("is not an atoms file: propcal atoms writes one")
 
 
 def test_people_never_seen_are_told_with_both_ways_out(cohort, features):

@@ -254,7 +254,7 @@ class Boost(BaseEstimator):
 
 def _refuse_reversed(atoms: Atoms) -> None:
     """Refuse a score that ranks people the wrong way round: correcting it would hide the mistake."""
-    area = reversed_ranking(Sample.of(atoms))
+    area = reversed_ranking(Sample.of(atoms).cells)  # near enough, and much faster than by single scores
     if area is not None:
         raise InputError(
             f"score: it ranks people the wrong way round (AUROC {area.value:.2f})",

@@ -108,7 +108,9 @@ def test_absurd_configurations_are_refused(folder, capfd, text):
 
 def test_a_configuration_that_is_no_utf8_is_refused(folder, capfd):
     (folder / "x.toml").write_bytes(b"score = '\xff'")
-    assert "is no TOML" in refused(capfd, "audit", folder / "people.csv", "--config", folder / "x.toml")
+    assert "is not valid TOML" in refused(
+        capfd, "audit", folder / "people.csv", "--config", folder / "x.toml"
+    )
 
 
 def test_more_memory_than_there_can_be_is_as_good_as_all(folder):
@@ -177,11 +179,11 @@ def test_texts_that_are_no_unicode_are_refused():
             lambda rows=rows: PMCBoost().fit(rows["s"], rows["y"], sensitive_features=list(rows["g"])),
             lambda rows=rows: PMCBoost().fit(rows["s"], rows["y"], sensitive_features={"g": rows["g"]}),
         ):
-            with pytest.raises(InputError, match="invalid Unicode"):
+            with pytest.raises(InputError, match="Unicode"):
                 call()
-    with pytest.raises(InputError, match="invalid Unicode"):
+    with pytest.raises(InputError, match="Unicode"):
         PMCBoost().fit([0.1, 0.2], [0, 1], sensitive_features={"\ud800": ["a", "b"]})
-    with pytest.raises(InputError, match="invalid Unicode"):
+    with pytest.raises(InputError, match="Unicode"):
         Groups(where={"x": "a = '\ud800'"})
 
 

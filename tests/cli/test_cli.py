@@ -107,10 +107,14 @@ def test_commands_are_listed_in_the_order_of_use(shown):
     assert "Start with propcal demo" in said
 
 
-@pytest.mark.parametrize("command", ["audit", "fit", "apply", "atoms", "merge"])
-def test_help_has_an_example_and_fits_80_columns(shown, command):
-    _, said, _ = shown(command, "--help")
-    assert f"propcal {command} " in said[said.index("For example") :]
+COMMANDS = ["demo", "audit", "fit", "apply", "atoms", "merge", "export"]
+PAPER = ["simulation", "theory", "cohort", "admissions", "tables", "figures", "reproduction"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"paper {name}" for name in PAPER)])
+def test_help_begins_with_an_example_and_fits_80_columns(shown, command):
+    _, said, _ = shown(*command.split(), "--help")
+    assert said.split("Usage:")[1].split("\n", 1)[1].strip().startswith(f"Example: propcal {command}")
     assert max(map(len, said.splitlines())) <= 80
 
 
@@ -148,7 +152,7 @@ def test_ctrl_c_ends_with_130_and_one_line(tmp_path):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert error == "propcal: interrupted; files are as they were\n"
+    assert error == "propcal: interrupted; no file was changed\n"
     assert not list((tmp_path / "demo").iterdir())
 
 
@@ -209,3 +213,14 @@ def test_a_file_must_be_named_for_what_it_holds(files, run, option, name, kind, 
     assert f"writes {kind}, so the name must end in {ending}" in error
     assert error.count("\n") == 1
     assert not Path(name).exists()
+
+
+def test_help_loads_nothing_heavy():
+    heavy = "{'numpy', 'pandas', 'pyarrow', 'duckdb', 'scipy', 'sklearn', 'numba', 'matplotlib'}"
+    code = (
+        "import sys\nfrom propcal.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"sys.exit(str({heavy} & set(sys.modules)) if {heavy} & set(sys.modules) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

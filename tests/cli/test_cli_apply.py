@@ -160,7 +160,7 @@ def test_an_error_that_a_stop_leads_to_is_told_as_that_stop(files, model, run, m
 
     monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_patterns", broken)
     error = run("apply", "model.json", "past.csv", "--score", "risk", "-o", "out.csv", code=143)
-    assert error == "propcal: interrupted; files are as they were\n"
+    assert error == "propcal: interrupted; no file was changed\n"
     assert not Path("out.csv").exists()
     assert stopping.asked() is None  # the next command in this process may work
 
@@ -174,7 +174,7 @@ def test_an_interrupted_apply_leaves_the_old_file_whole(files, model, run, monke
 
     monkeypatch.setattr("propcal.core.correction.correction.Correction.apply_to_patterns", interrupt)
     arguments = ("apply", "model.json", "past.csv", "--score", "risk", "-o", target, "--force")
-    assert run(*arguments, code=130) == "propcal: interrupted; files are as they were\n"
+    assert run(*arguments, code=130) == "propcal: interrupted; no file was changed\n"
     assert Path(target).read_text() == "old"
     assert not list(Path().glob(".propcal*"))
 
@@ -228,4 +228,4 @@ def test_what_is_no_correction_is_told_in_one_line(files, run):
 def test_atoms_are_no_people(files, model, run):
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race"]).save("past.atoms")
     error = run("apply", "model.json", "past.atoms", "--score", "risk", "-o", "o.csv", code=2)
-    assert "is a file of atoms, not of people" in error
+    assert "is an atoms file; this needs one row per person" in error

@@ -108,7 +108,7 @@ def test_the_same_people_twice_are_refused(parts, run):
     Atoms.from_frame(parts, **ROLES).save("a.atoms")
     Path("b.atoms").write_bytes(Path("a.atoms").read_bytes())
     _, err = run("merge", "a.atoms", "b.atoms", "-o", "all.atoms", code=2)
-    assert "a.atoms and b.atoms hold the same people" in err
+    assert "a.atoms and b.atoms have the same scores, outcomes and weights" in err
     _, err = run("merge", "a.atoms", "./a.atoms", "-o", "all.atoms", code=2)
     assert "named twice" in err
     assert not Path("all.atoms").exists()
@@ -152,15 +152,15 @@ def test_cuts_at_other_points_do_not_fit_together(parts, run):
 
 def test_what_is_no_atoms_file_is_told(parts, run):
     _, err = run("merge", "visits/1.parquet", "visits/2.parquet", "-o", "all.atoms", code=2)
-    assert "visits/1.parquet is not an atoms file: propcal atoms makes one of people" in err
+    assert "visits/1.parquet is not an atoms file: propcal atoms writes one" in err
     _, err = run("atoms", "visits", *COLUMNS, "-o", "all.atoms", code=2)
     assert 'visits is a folder; name files in it, say "visits/*.parquet"' in err
     _, err = run("merge", "visits/1.parquet", "-o", "all.atoms", code=2)
     assert "two files" in err
     run("atoms", "visits/1.parquet", *COLUMNS, "-o", "1.atoms")
     _, err = run("audit", "1.atoms", "visits/2.parquet", code=2)
-    assert "holds atoms, others people" in err
+    assert "is an atoms file, and other files are not" in err
     _, err = run("atoms", "visits/*.parquet", *COLUMNS, "-o", "1.atoms", code=2)
     assert "--force" in err
     _, err = run("audit", "visits/*.parquet", "--score", "score", code=2)
-    assert "say which is the --outcome" in err
+    assert "name one of them with --outcome" in err

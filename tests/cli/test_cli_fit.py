@@ -85,8 +85,8 @@ def test_a_fit_that_stops_early_says_so_in_a_line(files, run, capfd):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("fit", "past.csv", "-o", "m.json"), "say which is the --score"),
-        (("fit", "past.csv", "--score", "risk", "-o", "m.json"), "say which is the --outcome"),
+        (("fit", "past.csv", "-o", "m.json"), "name one of them with --score"),
+        (("fit", "past.csv", "--score", "risk", "-o", "m.json"), "name one of them with --outcome"),
         (("fit", "past.csv", *COLUMNS), "Missing option '--output'"),
         (("fit", "past.csv", *COLUMNS, "-o", "m.json", "--alpha", "3"), "alpha must be a number above 0"),
         (
@@ -124,5 +124,5 @@ def test_wrong_use_is_told_in_one_line(files, run, arguments, message):
 def test_atoms_files_bring_their_own_columns(files, run):
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race"]).save("past.atoms")
     error = run("fit", "past.atoms", *COLUMNS, "-o", "m.json", code=2)
-    assert "is a file of atoms" in error
+    assert "is an atoms file" in error
     assert "leave out --score, --outcome, --groups" in error

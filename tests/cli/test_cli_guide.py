@@ -15,6 +15,8 @@ PAGE = (ROOT / "docs" / "guide" / "command-line.md").read_text()
 
 def test_the_commands_of_the_guide_run(capfd):
     visits = make_ed_visits(20_000, seed=1).rename(columns={"true_risk": "risk"})
+    visits["disposition"] = visits.admitted.map({1: "ADMITTED", 0: "HOME"})
+    visits["partial_risk"] = visits.risk.where(visits.index % 50 > 0)
     visits[:10_000].to_csv("visits.csv", index=False)
     visits[10_000:].to_csv("new.csv", index=False)
     visits[10_000:].to_parquet("new.parquet")

@@ -63,7 +63,7 @@ def test_everything_else_stays_the_text_it_is():
 
 
 def test_bytes_that_are_no_text_are_refused():
-    with pytest.raises(InputError, match="no UTF-8 text"):
+    with pytest.raises(InputError, match="not UTF-8 text"):
         level_key(b"\xff\xfe")
 
 

@@ -252,7 +252,7 @@ def test_a_file_with_a_first_line_alone_is_refused():
     write_mimic("mimic", hand_worked(), zipped=False)
     path = Path("mimic/hosp/admissions.csv")
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(InputError, match=r"admissions\.csv has a line of names and no rows"):
+    with pytest.raises(InputError, match=r"admissions\.csv has a header but no rows"):
         mimic_cohort("mimic")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit import Audit, assemble
+from propcal.auditing.audit import Audit, assemble, audited_atoms
 from propcal.auditing.findings import AuditSettings, Findings, find
 from propcal.auditing.measure_names import LOSSES
 from propcal.auditing.notes import fitting_note
@@ -167,6 +167,7 @@ def compare(
             'scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}', argument="scores"
         )
     if isinstance(y, Atoms):
+        audited_atoms(y, None, sensitive_features, sample_weight, cluster, rule)  # refuses these beside atoms
         joint, values, fitted = _of_atoms(scores, y)
     else:
         joint, values, fitted = _of_rows(scores, y, sensitive_features, sample_weight, cluster, rule)

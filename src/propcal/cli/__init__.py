@@ -14,6 +14,7 @@ import typer
 
 from propcal import __version__
 from propcal import interrupts as stopping
+from propcal.cli.add_command import add_command
 from propcal.cli.apply import apply
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit
@@ -26,8 +27,8 @@ from propcal.errors import PropcalError
 from propcal.output.files.transaction import forget_written, written
 from propcal.plain_text import plain
 
-NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # what a device says that takes nothing more
-LONGEST_WORD = 500  # of an error: whoever gives a number of 5,000 digits need not see them again
+NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone
+LONGEST_WORD = 500  # longer words of an error, such as a number of 5,000 digits, are cut
 
 app = typer.Typer(
     name="propcal",
@@ -36,8 +37,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
 for command in (demo, audit, fit, apply, atoms, merge, export):
-    app.command()(command)
+    add_command(app, command)
 app.add_typer(paper)
 
 
@@ -54,25 +56,27 @@ def options(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """For whom is a risk score wrong, and how is it put right?
+    """Example: propcal audit visits.csv --score risk --outcome died --groups race,sex
 
-    Start with [bold]propcal demo[/bold]; with data of your own, with [bold]propcal audit --help[/bold].
+    propcal finds the groups for whom a risk score is miscalibrated, and corrects the score.
+
+    Start with [bold]propcal demo[/bold], or with your own data: [bold]propcal audit --help[/bold].
     """
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; what a user can mend is told in one line and ends with exit code 2."""
-    alone = arguments is None  # a process of its own, not a call within another
+    """Run a command; an error that the user can fix is one line, with exit code 2."""
+    alone = arguments is None  # run as a program, not called from Python
     arguments = sys.argv[1:] if arguments is None else arguments
     if threading.current_thread() is threading.main_thread():
-        # Ctrl-C, a scheduler or a closed session: clean up before the end
+        # Ctrl-C, a scheduler or a closed session: clean up before exiting
         for number in [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]:
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
                 signal.signal(number, stopping.ask)
     stopping.forget()
     forget_written()
     hook = sys.unraisablehook
-    # the exception of a stop may get lost where Python can only print it: one line is told, no trace
+    # where Python could only print the exception of an interruption, print nothing: one line follows
     sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
     try:
         code = _run(arguments or ["--help"])
@@ -80,18 +84,18 @@ def main(arguments: list[str] | None = None) -> None:
         sys.unraisablehook = hook
         stopping.forget()
     if alone and signal.getsignal(signal.SIGTERM) is stopping.ask:
-        # all is done: a stop while Python tidies up comes too late
+        # all is done: ignore an interruption during Python's own cleanup
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(code)
 
 
 def _call(arguments: list[str]) -> int:
-    """The exit code of a command; whatever goes wrong after a stop was asked for is that stop."""
+    """The exit code of a command; any error after an interruption counts as the interruption."""
     try:
         code = int(app(arguments, prog_name="propcal", standalone_mode=False) or 0)
-        sys.stdout.flush()  # a result that cannot be printed is no success
+        sys.stdout.flush()  # fail if the result cannot be printed
         return code
-    except KeyboardInterrupt:  # also before typer looks out for it
+    except KeyboardInterrupt:  # also before typer handles it
         return 130
     except (Exception, stopping.Stopped):
         number = stopping.asked()
@@ -107,20 +111,20 @@ def _run(arguments: list[str]) -> int:
         trouble = _usage_trouble(error)
     except PropcalError as error:
         trouble = error.render(as_flag)
-    except BrokenPipeError:  # whoever reads our output has enough of it
+    except BrokenPipeError:  # the reader of our output closed it
         _give_up_stdout()
         sys.stderr.close()
         return 141
     except OSError as error:
         trouble = _system_trouble(error)
     except MemoryError:
-        trouble = "there is not enough memory for this file; name fewer groups, or split the file"
+        trouble = "there is not enough memory for this file; use fewer groups, or split the file"
     except Exception as error:
         if "interrupt" in str(error).lower():  # DuckDB, in the middle of a query
             code = 130
         elif "PROPCAL_DEBUG" in os.environ:
             raise
-        else:  # not even the text: it may quote a row
+        else:  # the text is not shown: it may quote a row
             _tell(f"unexpected {type(error).__name__}; PROPCAL_DEBUG=1 shows where{_so_far()}")
             return 70
         _tell(_interrupted())
@@ -143,38 +147,36 @@ def _usage_trouble(error: typer.TyperException) -> str:
 
 
 def _system_trouble(error: OSError) -> str:
-    """What the operating system refused: to write to standard output, or a file."""
-    if error.errno in NO_MORE and error.filename is None:  # of files the name is known
+    """An error of the operating system, while writing to standard output or to a file."""
+    if error.errno in NO_MORE and error.filename is None:  # for a file, the name would be known
         _give_up_stdout()
         return f"cannot write to standard output: {error.strerror}{_so_far()}"
     if error.errno == ENOSPC:
-        return "there is no space left to write the file; free some, or name a file on another disk"
+        return "there is no space left to write the file; free some space, or use another disk"
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 def _give_up_stdout() -> None:
-    """Let what could not be printed go nowhere, so that Python does not try again at its end."""
+    """Discard output that could not be printed, so that Python does not try again when it exits."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _so_far() -> str:
-    """What was written before something went wrong."""
+    """The files that were written before the error."""
     files = ", ".join(map(str, written()))
-    return f"; the files were written all the same: {files}" if files else ""
+    return f"; these files were written nevertheless: {files}" if files else ""
 
 
 def _interrupted() -> str:
-    """What became of the files of a command that was stopped."""
+    """Whether an interrupted command wrote its files."""
     files = ", ".join(map(str, written()))
     return (
-        f"interrupted after all files were written: {files}"
-        if files
-        else "interrupted; files are as they were"
+        f"interrupted after all files were written: {files}" if files else "interrupted; no file was changed"
     )
 
 
 def _tell(text: str) -> None:
-    """One line on standard error, as long as there is one."""
+    """Print one line on standard error, if it is still open."""
     with suppress(OSError):
         typer.echo(f"propcal: {text}", err=True)

@@ -1,4 +1,4 @@
-"""``propcal apply``: files with corrected scores."""
+"""``propcal apply``: write files with corrected scores."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from propcal.errors import InputError
 
 
 def apply(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A correction that propcal fit wrote.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")],
     files: Annotated[
         list[str],
         typer.Argument(
             metavar="FILES",
-            help="CSV (also .gz, .zst) or Parquet with a row for each person; "
-            '"visits/*.parquet" stands for all files of such names.',
+            help="CSV (also .gz, .zst), Parquet or Excel files with one row per person, or a quoted pattern "
+            'such as "visits/*.parquet".',
         ),
     ],
     *,
     score: Annotated[
         str,
-        typer.Option(metavar="COLUMN", rich_help_panel="Your data", help="Column with the score to correct."),
+        typer.Option(metavar="COLUMN", rich_help_panel="Your data", help="Score column to correct."),
     ],
     na: o.Na = None,
     unseen: o.Unseen = None,
@@ -39,8 +39,8 @@ def apply(
             "-o",
             metavar="FILE|FOLDER/",
             rich_help_panel="Output",
-            help="Where to write: one .csv, .csv.gz, .csv.zst, .tsv or .parquet with all rows, or a folder "
-            "for files of the same names.",
+            help="Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each file to this "
+            "folder under its own name.",
         ),
     ],
     column: Annotated[
@@ -49,9 +49,9 @@ def apply(
     force: o.Force = False,
     config: o.Config = None,
 ) -> None:
-    """Write files of people again, with one more column: their corrected score.
+    """Copy files and add a column with the corrected score.
 
-    Rows and columns stay as they are and in order; files of any length take little memory.
+    Rows and columns keep their order and content. Files of any length take little memory.
 
     For example:
 
@@ -101,14 +101,14 @@ def apply(
 
 
 def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> list[Path]:
-    """A file in the folder for each, of the same name; whether all may be written is asked first."""
+    """The output file for each input, under the same name; refused if one may not be written."""
     from propcal.output.files.table_files import writes_text
     from propcal.output.files.whole_file import check_target
 
     names = [path.name for path in paths]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"several files are called {twice[0]}; they cannot be written to one folder")
+        raise InputError(f"several files are named {twice[0]} and cannot be written to one folder")
     for path in paths:
         writes_text(path)
         check_target(folder / path.name, force=force, reads=reads)
@@ -117,7 +117,7 @@ def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], 
 
 @contextmanager
 def _made(folder: Path | None) -> Iterator[None]:
-    """Make a folder if there is none yet; it goes again if nothing is written to it."""
+    """Create the folder if needed; remove it again if nothing is written to it."""
     if folder is None or folder.is_dir():
         yield
         return
@@ -127,6 +127,6 @@ def _made(folder: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # a stop may come after the files are in it
+        with suppress(OSError):  # after a late interruption it holds the files
             folder.rmdir()
         raise

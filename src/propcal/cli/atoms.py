@@ -1,4 +1,4 @@
-"""``propcal atoms`` and ``propcal merge``: people of any number as a small file, and such files together."""
+"""``propcal atoms`` and ``propcal merge``: reduce people to a small file of counts, and add such files up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Output = Annotated[
     Path,
     typer.Option(
-        "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Where to write the atoms."
+        "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Write the atoms to this file."
     ),
 ]
 
@@ -45,13 +45,15 @@ def atoms(
     force: o.Force = False,
     config: o.Config = None,
 ) -> None:
-    """Reduce files of any size to atoms: how many people, and outcomes, share their groups and score.
+    """Reduce files of any size to atoms: counts of people and events by group and score.
 
-    An audit and a fit need no more than that. Atoms of parts, months or sites add up: propcal merge.
+    An audit or a fit needs nothing else. propcal merge adds up the atoms of months or sites.
 
     For example:
 
-      propcal atoms "visits/*.parquet" --score risk --outcome y --groups race
+      propcal atoms visits.csv --score risk --outcome died --groups race -o visits.atoms
+
+      propcal atoms "visits/*.parquet" --score risk --outcome died --groups race
       --resolution 2^-16 --memory 2GB -o visits.atoms
     """
     from propcal.data.files.file_sets import find_files
@@ -84,7 +86,7 @@ def atoms(
 
 def merge(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILES", help="Files that propcal atoms wrote, two or more.")
+        list[Path], typer.Argument(metavar="FILES", help="Two or more files from propcal atoms.")
     ],
     *,
     allow_repeated: Annotated[
@@ -92,13 +94,15 @@ def merge(
         typer.Option(
             "--allow-repeated",
             rich_help_panel="Your data",
-            help="Add files up even if two of them hold the same scores, outcomes and weights.",
+            help="Add files up even if two of them have the same scores, outcomes and weights.",
         ),
     ] = False,
     output: Output,
     force: o.Force = False,
 ) -> None:
-    """Add up atoms: of months, of sites, of machines. The result is that of all people together.
+    """Add up atoms files, for example of months or sites.
+
+    The result equals the atoms of all people together.
 
     For example:
 
@@ -110,7 +114,7 @@ def merge(
 
     paths = find_files(files)
     if len(paths) < 2:
-        raise InputError("merge adds up two files of atoms or more; one was named", argument="files")
+        raise InputError("merge needs at least two atoms files; one was named", argument="files")
     check_target(output, force=force, reads=[*paths])
     total = merged(paths, allow_repeated=allow_repeated)
     with outputs(force=force):

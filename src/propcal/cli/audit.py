@@ -1,4 +1,4 @@
-"""``propcal audit``: is this score wrong, for whom, and is it noise?"""
+"""``propcal audit``: for whom is a score miscalibrated, and by how much?"""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def audit(
         int | None,
         typer.Option(
             rich_help_panel="Groups",
-            help="Fewest people of a category that is judged. [dim]Default: 30[/dim]",
+            help="Fewest people in a cell that is tested. [dim]Default: 30[/dim]",
         ),
     ] = None,
     alpha: o.Alpha = None,
@@ -65,7 +65,8 @@ def audit(
     draws: Annotated[
         int | None,
         typer.Option(
-            rich_help_panel="Method", help="Draws for noise floor and intervals. [dim]Default: 1000[/dim]"
+            rich_help_panel="Method",
+            help="Simulated data sets for what chance alone would show. [dim]Default: 1000[/dim]",
         ),
     ] = None,
     seed: o.Seed = None,
@@ -74,7 +75,7 @@ def audit(
         typer.Option(
             metavar="FILE",
             rich_help_panel="Method",
-            help="Audit the score as this correction, from propcal fit, makes it, beside the score as it is.",
+            help="Compare the score with its correction by this file, from propcal fit.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -82,18 +83,18 @@ def audit(
         typer.Option(
             metavar="THRESHOLD",
             rich_help_panel="Output",
-            help='End with exit code 1 if this holds: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", or '
-            "the word verdict (the score is miscalibrated). May be repeated.",
+            help='Exit with code 1 if this holds: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", or the word '
+            "verdict (the score is miscalibrated). May be repeated.",
         ),
     ] = None,
     format_: Annotated[
         Format,
-        typer.Option("--format", rich_help_panel="Output", help="What to print."),
+        typer.Option("--format", rich_help_panel="Output", help="Print text or JSON."),
     ] = Format.TEXT,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Write JSON there too."
+            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Also write JSON to this file."
         ),
     ] = None,
     html: Annotated[
@@ -102,30 +103,35 @@ def audit(
             "--html",
             metavar="FILE",
             rich_help_panel="Output",
-            help="Write a page that anybody can read there.",
+            help="Write a report page for any reader to this file.",
         ),
     ] = None,
     markdown: Annotated[
         Path | None,
-        typer.Option("--md", metavar="FILE", rich_help_panel="Output", help="Write it in short as Markdown."),
+        typer.Option(
+            "--md",
+            metavar="FILE",
+            rich_help_panel="Output",
+            help="Write a short Markdown report to this file.",
+        ),
     ] = None,
     suppress: o.Suppress = 11,
     force: o.Force = False,
     config: o.Config = None,
 ) -> None:
-    """Say for whom a score is wrong, by how much, and whether it could be noise.
+    """Find out for whom a score is miscalibrated, by how much, and whether it could be chance.
+
+    Exit codes: 0 success, 1 a --fail-on condition holds, 2 wrong use.
 
     For example:
 
-      propcal audit visits.csv --score risk --outcome y --groups race,gender
+      propcal audit visits.csv --score risk --outcome died --groups race,sex
 
-      propcal audit visits.parquet --score risk --outcome y
+      propcal audit visits.parquet --score risk --outcome died --html report.html
       --cut age=40,65 --where "elderly=age >= 75 and insurance = Medicare"
 
-      propcal audit new.csv --score risk --outcome y --groups race
-      --correction model.json --fail-on "pmc > 0.2" --fail-on verdict --html report.html
-
-    Exit codes: 0 fine, 1 a --fail-on threshold was passed, 2 wrong use.
+      propcal audit new.csv --score risk --outcome status --positive EXPIRED
+      --groups race --drop-missing --correction model.json --fail-on verdict
     """
     from propcal.data.files.file_sets import find_files
     from propcal.output.files.transaction import outputs
@@ -208,7 +214,7 @@ def _check_endings(output: Path | None, html: Path | None, markdown: Path | None
 
 
 def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | None]) -> None:
-    """Whether files may be written, and are different ones."""
+    """Refuse output files that may not be written, or that are one file."""
     from propcal.output.files.whole_file import check_target
 
     given = [path for path in paths if path is not None]
@@ -269,7 +275,7 @@ def _show(result: Any) -> None:
 
 
 def _then(files: list[Path], columns: Columns, settings: dict[str, Any]) -> str:
-    """The command that corrects what the audit found, for the same groups and bins."""
+    """The command that fits a correction, for the same groups and risk ranges."""
     flags = []
     for name, value in settings.items():
         text = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list) else str(value)
@@ -278,7 +284,7 @@ def _then(files: list[Path], columns: Columns, settings: dict[str, Any]) -> str:
 
 
 def _end(limits: list[Threshold], result: Any, shown: Any) -> None:
-    """Exit code 1 if a threshold was passed; of a comparison, by the last score."""
+    """Exit with code 1 if a --fail-on condition holds; in a comparison, for the last score."""
     judged, told = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
     failures = [failure for limit in limits if (failure := limit.failure(judged, told))]
     for limit in limits:

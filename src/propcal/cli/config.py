@@ -16,7 +16,7 @@ COLUMNS = "COLUMNS"  # the metavar of options that list columns with commas betw
 
 
 def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Make the content of the file the defaults of this command."""
+    """Use the content of the file as defaults of this command."""
     if path is not None:
         assert ctx.parent is not None
         commands: dict[str, Any] = ctx.parent.command.commands  # type: ignore[attr-defined]  # of the app
@@ -45,15 +45,15 @@ def _load(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"--config: there is no file {path}", argument="--config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path} is no TOML: {error}") from None
-    except (ValueError, OverflowError, RecursionError):  # a number of thousands of digits; lists in lists
-        raise FileFormatError(f"{path} is no TOML that can be read") from None
+        raise FileFormatError(f"{path} is not valid TOML: {error}") from None
+    except (ValueError, OverflowError, RecursionError):  # numbers of thousands of digits, deeply nested lists
+        raise FileFormatError(f"{path} is not TOML that propcal can read") from None
 
 
 def config_options(
     content: dict[str, Any], command: str, options: dict[str, dict[str, Any]], path: str
 ) -> dict[str, Any]:
-    """What the file says to one command, by the names of its parameters."""
+    """The options of one command in the file, by parameter name."""
     known = {key for own in options.values() for key in own}
     common = {key: value for key, value in content.items() if key not in options}
     for key in common:
@@ -62,7 +62,7 @@ def config_options(
     for name in options:
         table = content.get(name, {})
         if not isinstance(table, dict):
-            raise InputError(f"{path}: {name!r} is a command; its options stand in a table [{name}]")
+            raise InputError(f"{path}: {name!r} is a command; put its options into a table [{name}]")
         for key in table:
             _refuse_unknown(key, options[name], f"{path}, [{name}]")
     chosen |= {_key(key): value for key, value in content.get(command, {}).items()}
@@ -80,7 +80,7 @@ def _refuse_unknown(key: str, known: Iterable[str], path: str) -> None:
 
 
 def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
-    """As the command line would have it: lists and tables become the texts of a flag."""
+    """The value as on the command line: lists and tables become texts."""
     if isinstance(value, dict):
         value = [f"{name}={_joined(part)}" for name, part in value.items()]
     if parameter.multiple:

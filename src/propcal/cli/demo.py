@@ -1,4 +1,4 @@
-"""``propcal demo``: a score that is wrong for some groups, and what corrects it."""
+"""``propcal demo``: a score that is miscalibrated for some groups, and its correction."""
 
 from __future__ import annotations
 
@@ -46,22 +46,23 @@ Of these and of Brier (mean squared error) lower is better; of AUROC, higher.
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for report, correction and people.")
+        Path, typer.Option("--output", "-o", help="Folder for the report, the correction and the data.")
     ] = Path("propcal-demo"),
-    people: Annotated[int, typer.Option(min=5000, help="Visits to generate.")] = 173_561,
+    people: Annotated[int, typer.Option(min=5000, help="Number of visits to generate.")] = 173_561,
     alpha: Annotated[float, typer.Option(help="Tolerance of MCBoost and PMCBoost.")] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated visits.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for random numbers.")] = 0,
 ) -> None:
-    """Correct a risk score on generated emergency-department visits.
+    """Audit and correct a risk score on generated emergency-department visits.
 
-    Generates visits with the group sizes and admission rates of the
-    paper's Table 1, fits a logistic regression that does not know race or
-    gender, corrects its scores with PMCBoost on one part of the people, and
-    compares both on the others; beside them the paper's own settings, which
-    neither start smoothly nor guard against noise. Ends with an audit,
-    and writes it as a report.
+    The demo generates visits with the group sizes and admission rates of the paper's Table 1 and fits a
+    logistic regression without race or gender. It corrects the scores with PMCBoost on one part of the people
+    and compares both on the rest, next to the paper's own settings. It ends with an audit and a report.
 
-    Example: propcal demo --people 50000 --alpha 0.05
+    For example:
+
+      propcal demo
+
+      propcal demo --people 50000 --alpha 0.05 -o my-demo
     """
     from propcal import MCBoost, PMCBoost, compare
     from propcal.data.cohorts import make_ed_visits
@@ -71,7 +72,7 @@ def demo(
     began = perf_counter()
     if output.exists() and not output.is_dir():
         raise InputError(f"--output {output} is a file", argument="--output", next_step="name a folder")
-    output.mkdir(parents=True, exist_ok=True)  # before the work: no result without a place for it
+    output.mkdir(parents=True, exist_ok=True)  # before the work begins
     with console.status("Generating visits...") as status:
         visits = make_ed_visits(people, seed=seed)
         learn, adjust, held_out = (visits.iloc[part] for part in _parts(people))

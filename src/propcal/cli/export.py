@@ -1,4 +1,4 @@
-"""``propcal export``: SQL that corrects scores where the data is."""
+"""``propcal export``: SQL that corrects scores in a database."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ _DATABASE = "Your database"
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="A correction that propcal fit wrote.")],
+    model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
     *,
     dialect: Annotated[
         str,
         typer.Option(
             metavar="duckdb|sqlite|postgres|spark|tsql|snowflake|bigquery",
             rich_help_panel=_DATABASE,
-            help="Which SQL. The last three need propcal\\[sql] and are not run by propcal's tests.",
+            help="SQL dialect. The last three need propcal\\[sql]; propcal's tests do not run them.",
         ),
     ] = "duckdb",
     score: Annotated[
         str,
-        typer.Option(metavar="COLUMN", rich_help_panel=_DATABASE, help="Column with the score to correct."),
+        typer.Option(metavar="COLUMN", rich_help_panel=_DATABASE, help="Score column to correct."),
     ],
     table: Annotated[
         str,
         typer.Option(
-            metavar="TABLE", rich_help_panel=_DATABASE, help="Table of the people: visits, or clinic.visits."
+            metavar="TABLE",
+            rich_help_panel=_DATABASE,
+            help="Table with one row per person: visits, or clinic.visits.",
         ),
     ] = "people",
     types: Annotated[
@@ -42,8 +44,8 @@ def export(
             "--type",
             metavar="COLUMN=KIND",
             rich_help_panel=_DATABASE,
-            help="What a column holds: text, number or boolean; may be repeated. "
-            "[dim]Default: the database is asked, or it is guessed from the levels[/dim]",
+            help="Type of a column: text, number or boolean. May be repeated. "
+            "[dim]Default: found at run time, or inferred from the levels[/dim]",
         ),
     ] = None,
     rename: Annotated[
@@ -51,7 +53,7 @@ def export(
         typer.Option(
             metavar="COLUMN=NAME",
             rich_help_panel=_DATABASE,
-            help="What a column of the correction is called in the table: race=RACE; may be repeated.",
+            help="Name in the table of a column that the correction reads: race=RACE. May be repeated.",
         ),
     ] = None,
     form: Annotated[
@@ -59,7 +61,7 @@ def export(
         typer.Option(
             metavar="lookup|case",
             rich_help_panel="Output",
-            help="A lookup table and a query, or one long expression that needs no table.",
+            help="Write a lookup table and a query, or one long expression without a table.",
         ),
     ] = "lookup",
     lookup_table: Annotated[
@@ -74,7 +76,7 @@ def export(
         typer.Option(
             metavar="null|keep",
             rich_help_panel="Output",
-            help="What a score that is NULL, NaN or outside 0 to 1 gives: NULL, or itself.",
+            help="Corrected score where the score is NULL, NaN or not from 0 to 1: NULL, or the score.",
         ),
     ] = "null",
     output: Annotated[
@@ -84,15 +86,15 @@ def export(
             "-o",
             metavar="FILE",
             rich_help_panel="Output",
-            help="Where to write the SQL. [dim]Default: the terminal[/dim]",
+            help="Write the SQL to this file. [dim]Default: print it[/dim]",
         ),
     ] = None,
     force: o.Force = False,
 ) -> None:
-    """Write SQL that corrects the scores of a table, to the last bit as propcal apply does.
+    """Write SQL that corrects the scores of a database table, bit for bit as propcal apply does.
 
-    A score that is NULL, NaN or outside 0 to 1 gives NULL unless --invalid keep is given; so does a
-    combination of groups that was not seen in fitting, with --unseen error.
+    A score that is NULL, NaN or not from 0 to 1 gives NULL, unless --invalid keep is given. With
+    --unseen error, so does a combination of groups that did not occur in the fitting data.
 
     For example:
 
@@ -131,7 +133,7 @@ def export(
 
 
 def _pairs(option: str, texts: Sequence[str] | None, example: str) -> dict[str, str]:
-    """Read ``race=RACE``; a name may hold further equal signs on its left."""
+    """Read ``race=RACE``; the left name may contain equal signs."""
     found: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.rpartition("=")

@@ -1,4 +1,4 @@
-"""``--fail-on "pmc > 0.2"``: what makes an audit end with exit code 1."""
+"""``--fail-on "pmc > 0.2"``: conditions under which an audit exits with code 1."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _FORM = re.compile(r"\s*([a-zA-Z_.]+)\s*(>=|<=|>|<)\s*([-+0-9.eE]+)\s*")
 
 @dataclass(frozen=True)
 class Threshold:
-    """A number of the audit that must not be passed, or its verdict."""
+    """A limit for a number of the audit, or its verdict."""
 
     name: str
     compare: str = ""
     limit: float = math.nan
 
     def undecided(self, audit: Any) -> str:
-        """What a reader should know though nothing failed: there was no verdict to fail on."""
+        """A note if there was no verdict that could fail."""
         conclusion = audit.verdict.conclusion
         decided = self.name != "verdict" or conclusion in (MISCALIBRATED, NONE_FOUND)
         return "" if decided else f"{self}: it is {conclusion}, which does not fail"
 
     def failure(self, audit: Any, shown: Any = None) -> str:
-        """Why the audit fails; empty if it does not. A value that is not known fails.
+        """Why the audit fails; empty if it does not. An unknown value fails.
 
-        `shown` is the audit without numbers that tell of few people.
+        `shown` is the audit with small counts suppressed.
         """
         if self.name == "verdict":
             conclusion = audit.verdict.conclusion
@@ -52,7 +52,7 @@ class Threshold:
             return ""
         hidden = shown is not None and math.isnan(_value(shown, self.name))
         said = (
-            "so it is; the value tells of few people and is hidden"
+            "this holds; the value is suppressed because it rests on few people"
             if hidden
             else f"{self.name} is {value:.4g}"
         )
@@ -95,10 +95,10 @@ def _threshold(text: str) -> Threshold:
             between=": ",
         )
     if found[1] == "verdict":
-        raise InputError(f"--fail-on {text!r}: the word verdict stands alone", argument="--fail-on")
+        raise InputError(f"--fail-on {text!r}: use the word verdict alone", argument="--fail-on")
     if found[1] not in NAMES:
         raise InputError(
-            f"--fail-on {text!r}: there is no {found[1]!r}; there are {', '.join(NAMES)}, verdict",
+            f"--fail-on {text!r}: {found[1]!r} is unknown; use one of {', '.join(NAMES)}, verdict",
             argument="--fail-on",
         )
     return Threshold(found[1], found[2], limit)

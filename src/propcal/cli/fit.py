@@ -1,4 +1,4 @@
-"""``propcal fit``: learn what corrects a score."""
+"""``propcal fit``: fit a correction of a score."""
 
 from __future__ import annotations
 
@@ -50,11 +50,15 @@ def fit(
     gamma: o.Gamma = None,
     method: Annotated[
         Method,
-        typer.Option(rich_help_panel="Method", help="Errors as shares of a group's rate, or as they are."),
+        typer.Option(
+            rich_help_panel="Method", help="Tolerance relative to the observed rate (pmcboost) or absolute."
+        ),
     ] = Method.PMCBOOST,
     paper: Annotated[
         bool,
-        typer.Option("--paper", rich_help_panel="Method", help="Algorithm 1 to the letter: alpha is 0.1."),
+        typer.Option(
+            "--paper", rich_help_panel="Method", help="Use the paper's Algorithm 1 exactly, with alpha 0.1."
+        ),
     ] = False,
     alpha: o.Alpha = None,
     rho: o.Rho = None,
@@ -63,19 +67,20 @@ def fit(
     eta: Annotated[
         float | None,
         typer.Option(
-            rich_help_panel="Method", help="Share of a gap that an update closes. [dim]Default: 1[/dim]"
+            rich_help_panel="Method",
+            help="Share of an error that one adjustment removes. [dim]Default: 1[/dim]",
         ),
     ] = None,
     max_updates: Annotated[
         int | None,
-        typer.Option(rich_help_panel="Method", help="Limit on the updates. [dim]Default: 100000[/dim]"),
+        typer.Option(rich_help_panel="Method", help="Most adjustments to make. [dim]Default: 100000[/dim]"),
     ] = None,
     start: Annotated[
         str | None,
         typer.Option(
             metavar="smooth|identity",
             rich_help_panel="Method",
-            help="Recalibrate smoothly before the updates, or not. [dim]Default: smooth[/dim]",
+            help="Begin with a recalibration (smooth curve), or with the score. [dim]Default: smooth[/dim]",
         ),
     ] = None,
     guard: Annotated[
@@ -83,8 +88,8 @@ def fit(
         typer.Option(
             metavar="noise|none|NUMBER",
             rich_help_panel="Method",
-            help="Leave alone what noise may explain; every gap counts; or gaps of so many standard errors. "
-            "[dim]Default: noise[/dim]",
+            help="Leave errors that could be chance, adjust every error, or adjust those of at least NUMBER "
+            "standard errors. [dim]Default: noise[/dim]",
         ),
     ] = None,
     allow_reversed: Annotated[
@@ -100,7 +105,11 @@ def fit(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Where to write the model."
+            "--output",
+            "-o",
+            metavar="FILE",
+            rich_help_panel="Output",
+            help="Write the correction to this file.",
         ),
     ],
     suppress: o.Suppress = 11,
@@ -109,22 +118,22 @@ def fit(
         typer.Option(
             "--share",
             rich_help_panel="Output",
-            help="Write the model as it may be handed to another site: without what fewer than 11 people "
-            "decided, rounded, and without a fingerprint of the data.",
+            help="Write a correction that may be shared with another site: rounded, without adjustments that "
+            "rest on fewer than 11 people, and without a fingerprint of the data.",
         ),
     ] = False,
     force: o.Force = False,
     config: o.Config = None,
 ) -> None:
-    """Learn a correction of a score and write it as readable JSON.
+    """Fit a correction of a score and write it as readable JSON.
 
-    Best from people whom the model behind the score was not trained on.
+    Ideally, use people that the model behind the score was not trained on.
 
     For example:
 
-      propcal fit past.csv --score risk --outcome y --groups race -o model.json
+      propcal fit past.csv --score risk --outcome died --groups race,sex -o model.json
 
-      propcal fit past.parquet --score risk --outcome y --groups race
+      propcal fit past.parquet --score risk --outcome died --groups race
       --cut age=40,65 --alpha 0.1 --method mcboost -o model.json
     """
     from propcal import MCBoost, PMCBoost
@@ -163,7 +172,7 @@ def fit(
         settings["guard"] = _guard(guard)
     algorithm = PMCBoost if method is Method.PMCBOOST else MCBoost
     model = (algorithm.paper if paper else algorithm)(**settings, **o.given(random_state=seed))
-    model.settings()  # a wrong option is told before the work
+    model.settings()  # check the options before the work begins
     check_target(output, force=force, reads=[*find_files(files), config])
     grid = o.resolution(resolution)
     with warnings_as_lines():
@@ -181,7 +190,7 @@ def fit(
 
 
 def _tell_shared(exact: Correction, atoms: Atoms) -> None:
-    """What sharing left out, and how far it moves the scores of the fitting people."""
+    """Report what sharing removed, and how much it changes scores in the fitting data."""
     import warnings
 
     import numpy as np
@@ -193,11 +202,11 @@ def _tell_shared(exact: Correction, atoms: Atoms) -> None:
         warnings.simplefilter("ignore")  # a level may have been left out for its size
         moved = np.abs(shared.apply_to_atoms(people) - exact.apply_to_atoms(people))
     typer.echo(
-        "Made ready to share: the fit is described above as it was before that. Of "
-        f"{len(exact.updates):,} updates {len(shared.updates):,} are left, rounded; of "
-        f"{len(exact.patterns):,} combinations of groups {len(shared.patterns):,} are listed. Scores of the "
-        f"fitting people differ by {np.average(moved, weights=people.people):.4f} on average and "
-        f"{moved.max():.4f} at most. Audit the shared file before it is used."
+        "The correction was prepared for sharing after this fit. It keeps "
+        f"{len(shared.updates):,} of {len(exact.updates):,} adjustments, rounded, and lists "
+        f"{len(shared.patterns):,} of {len(exact.patterns):,} combinations of groups. Scores in the fitting "
+        f"data change by {np.average(moved, weights=people.people):.4f} on average and by at most "
+        f"{moved.max():.4f}. Audit the shared file before using it."
     )
 
 
@@ -218,7 +227,7 @@ def _people(count: int, fewest: int, *, exact: bool = False) -> str:
 
 
 def _guard(text: str) -> str | float | None:
-    """A guard as the library has it; what it does not know it refuses itself."""
+    """A guard as the library takes it; the library refuses unknown words."""
     try:
         return None if text.lower() == "none" else float(text)
     except ValueError:
@@ -226,7 +235,7 @@ def _guard(text: str) -> str | float | None:
 
 
 def _tell(model: Any, atoms: Atoms, output: Path, columns: Columns, suppress: int) -> None:
-    """What was learned, and what to type next."""
+    """Report the fit, and the next commands."""
     from propcal.core.boosting.boost import FEWEST_SHOWN
     from propcal.core.left_out import LeftOutReport
 
@@ -241,7 +250,7 @@ def _tell(model: Any, atoms: Atoms, output: Path, columns: Columns, suppress: in
     shifts = [update for update in correction.update_list() if not isnan(update.shift)]
     if shifts:
         most = max(shifts, key=lambda update: abs(update.shift))
-        typer.echo(f"Largest update: {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
+        typer.echo(f"Largest adjustment: {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
     small = model.groups_.left_out
     if small:
         typer.echo(f"{plural(len(small), 'group')} not corrected separately:")
@@ -249,7 +258,7 @@ def _tell(model: Any, atoms: Atoms, output: Path, columns: Columns, suppress: in
             typer.echo(f"  {plain(size.group.name)}: {_people(size.people, suppress)}, {size.left_out}")
         if len(small) > MOST_LISTED:
             typer.echo(f"  ... and {len(small) - MOST_LISTED} more")
-    typer.echo(f"The correction is in {output}. On people whom it was not fitted to:")
+    typer.echo(f"The correction is in {output}. Next, with people it was not fitted to:")
     new, flags = "new.csv", columns.flags()
     typer.echo("  " + plain(join(["propcal", "audit", new, *flags, "--correction", str(output)])))
     apply = [

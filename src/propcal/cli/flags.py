@@ -1,4 +1,4 @@
-"""How the command line writes the arguments that messages of the library mention."""
+"""How the command line writes arguments that the library's messages mention."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from shlex import quote
 
 from propcal.errors import Argument, Text
 
-# Only arguments whose option has another name or spelling, or is written with its dashes where no value
-# follows. Any other is written as it is called in both: "alpha must be ...", but "--missing level".
+# Arguments whose option has another name or spelling, or is written with dashes without a value. Others keep
+# their name: "alpha must be ...", but "--missing level".
 FLAGS = {
     "max_updates": "--max-updates",
     "min_people": "--min-people",
@@ -33,14 +33,14 @@ FLAGS = {
     "rows": "--rows",
     "models": "--models",
     "trials": "--trials",
-    # no argument: what makes a file of atoms
-    "Atoms.save": "propcal atoms makes one of people",
+    # not an argument
+    "Atoms.save": "propcal atoms writes one",
 }
 VALUES = {"cuts": "{}=..."}
 
 
 def as_flag(mention: Argument) -> str:
-    """A mention of an argument as one types it.
+    """A mention of an argument as the user types it.
 
     >>> as_flag(Argument("missing", "level")), as_flag(Argument("resolution", "2**-15"))
     ('--missing level', '--resolution 2^-15')
@@ -55,5 +55,5 @@ def as_flag(mention: Argument) -> str:
 
 
 def told(text: str) -> str:
-    """A message of the library in the words of the command line."""
+    """A message of the library with options of the command line."""
     return text.render(as_flag) if isinstance(text, Text) else text

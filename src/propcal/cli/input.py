@@ -1,4 +1,4 @@
-"""From the options of a command to people: the columns of a file, or atoms."""
+"""From the options of a command to atoms: the columns of files, or atoms files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file are what."""
+    """The roles of the columns of a file."""
 
     score: str | None
     outcome: str | None
@@ -33,7 +33,7 @@ class Columns:
     as_levels: list[str] = field(default_factory=list)
 
     def definition(self, **settings: Any) -> Groups:
-        """The groups in the words of the library; checks cuts and conditions."""
+        """The groups as the library defines them; checks cuts and conditions."""
         from propcal import Groups
 
         return Groups(
@@ -45,7 +45,7 @@ class Columns:
         )
 
     def flags(self) -> list[str]:
-        """The same columns, as one would type them."""
+        """The same columns as options of a command."""
         cuts = [f"{column}={','.join(f'{p:g}' for p in points)}" for column, points in self.cuts.items()]
         where = [f"{name}={condition}" for name, condition in self.where.items()]
         said: list[tuple[str, list[str | None]]] = [
@@ -72,9 +72,9 @@ class Columns:
         correction: Any = None,
         progress: Callable[[float], None] | None = None,
     ) -> Atoms:
-        """The people of files as atoms, whatever their size, with what a correction reads beside the groups.
+        """Reduce files of any size to atoms, with the columns that a correction reads.
 
-        One way for all files: a small one takes a tenth of a second longer than it would in memory.
+        All files take the same path; a small file takes a tenth of a second longer than in memory.
         """
         from propcal.data.files.file_sets import find_files
         from propcal.data.files.files_to_atoms import atoms_from_files
@@ -87,7 +87,8 @@ class Columns:
             self._refuse_columns(kept[0])
             if len(kept) < len(paths):
                 raise InputError(
-                    f"{kept[0]} holds atoms, others people", next_step="make atoms of all, with propcal atoms"
+                    f"{kept[0]} is an atoms file, and other files are not",
+                    next_step="reduce all of them with propcal atoms first",
                 )
             return merged(paths)
         if self.score is None or self.outcome is None:
@@ -95,7 +96,7 @@ class Columns:
             raise InputError(
                 f"{paths[0]} has the columns {_columns(paths[0])}",
                 argument=lacking,
-                next_step=f"say which is the {lacking}",
+                next_step=f"name one of them with {lacking}",
             )
         columns = NamedColumns(
             self.score,
@@ -128,24 +129,24 @@ class Columns:
         useless = [option for option, value in said.items() if value]
         if useless:
             raise InputError(
-                f"{path} holds atoms, which have a score, an outcome and groups already",
+                f"{path} is an atoms file, which already has a score, an outcome and groups",
                 next_step=f"leave out {', '.join(useless)}",
             )
 
 
 def holds_atoms(path: Path) -> bool:
-    """Whether a file is one of atoms."""
+    """Whether a file is an atoms file."""
     from propcal.data.files.formats import is_atoms_file
 
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1" and is_atoms_file(path)
-    except OSError:  # told as such where it is read
+    except OSError:  # reported when it is read
         return False
 
 
 def merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
-    """The atoms of several files together; the same people twice are refused."""
+    """Add up atoms files; refuses two files with the same people."""
     from propcal import Atoms
 
     total: Any = 0
@@ -157,15 +158,15 @@ def merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
         other = seen.setdefault(atoms.people_fingerprint(), path)
         if other != path and not allow_repeated:
             raise InputError(
-                f"{other} and {path} hold the same people: the same scores, outcomes and weights, which "
-                "would count twice",
-                next_step="propcal merge --allow-repeated takes them all the same",
+                f"{other} and {path} have the same scores, outcomes and weights, so these people would count "
+                "twice",
+                next_step="propcal merge --allow-repeated adds them up anyway",
             )
         try:
             total = total + atoms
         except InputError as error:
             raise InputError(f"{paths[0]} and {path}: " + error.message) from None
-    if len({*grids.values()}) > 2:  # coarsest first: a score that is rounded twice may end elsewhere
+    if len({*grids.values()}) > 2:  # coarsest first, so that no score is rounded twice
         total = sum(Atoms.load(path) for path in sorted(paths, key=grids.__getitem__))
     _tell_grids(grids)
     result: Atoms = total
@@ -173,12 +174,12 @@ def merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
 
 
 def _tell_grids(grids: dict[Path, int]) -> None:
-    """Say, if the scores of files are rounded differently, what they are rounded to now."""
+    """Report the common rounding of scores, if the files differ in it."""
     coarsest, finest = min(grids, key=grids.__getitem__), max(grids, key=grids.__getitem__)
     if grids[coarsest] < grids[finest]:
         grid = f"rounded to 2**-{grids[coarsest]}"
         fine = "exact" if grids[finest] == 32 else f"rounded to 2**-{grids[finest]}"
-        told = f"Scores of {finest} are {fine}, of {coarsest} {grid}; all are {grid} now."
+        told = f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}."
         typer.echo(plain(told), err=True)
 
 
@@ -196,7 +197,7 @@ def _cell(name: str) -> str:
 
 
 def _some(names: list[str], most: int = 30) -> str:
-    """Names of columns, unless they look like the values of a person."""
+    """Names of columns, unless they look like a person's values."""
     from propcal.data.files.formats import looks_like_values
 
     if looks_like_values(names):

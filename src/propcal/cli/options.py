@@ -1,4 +1,4 @@
-"""Options that several commands share; each is the keyword argument of the same name."""
+"""Options that several commands share; each has the name of the library's keyword argument."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ People = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILES",
-        help="CSV (also .gz, .zst) or Parquet with a row for each person, or atoms files; several, or a "
-        'pattern in quotes such as "visits/*.parquet".',
+        help="CSV (also .gz, .zst), Parquet or Excel files with one row per person, or atoms files. Several "
+        'files, or a quoted pattern such as "visits/*.parquet", are read as one.',
     ),
 ]
 Resolution = Annotated[
@@ -29,7 +29,7 @@ Resolution = Annotated[
     typer.Option(
         metavar="2^-N",
         rich_help_panel=_DATA,
-        help="Round scores to this grid, such as 2^-16: fewer atoms, less memory. [dim]Default: exact[/dim]",
+        help="Round scores to this grid, such as 2^-16, to save memory. [dim]Default: exact[/dim]",
     ),
 ]
 Memory = Annotated[
@@ -37,27 +37,25 @@ Memory = Annotated[
     typer.Option(
         metavar="SIZE",
         rich_help_panel=_DATA,
-        help="Memory for reading, such as 2GB; what does not fit goes to disk for a while.",
+        help="Memory to use while reading, such as 2GB; the rest is kept on disk temporarily.",
     ),
 ]
 Score = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Column with the risk score, from 0 to 1."),
+    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Risk score column, from 0 to 1."),
 ]
 Outcome = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Column with the outcome, 0 or 1."),
+    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Outcome column: 0 or 1, yes or no."),
 ]
-Weight = Annotated[
-    str | None, typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Column with weights.")
-]
+Weight = Annotated[str | None, typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Weight column.")]
 WeightKind = Annotated[
     str | None,
     typer.Option(
         metavar="auto|frequency|survey",
         rich_help_panel=_DATA,
-        help="What weights are: counts of people, or survey weights. "
-        "[dim]Default: counts if all are whole[/dim]",
+        help="Whether weights are counts of people or survey weights. "
+        "[dim]Default: counts if all are whole numbers[/dim]",
     ),
 ]
 Cluster = Annotated[
@@ -118,7 +116,7 @@ Cut = Annotated[
     typer.Option(
         metavar="COLUMN=NUMBERS",
         rich_help_panel=_GROUPS,
-        help="Cut a column of numbers into ranges: age=18,40,65; may be repeated.",
+        help="Divide a number column into ranges: age=18,40,65. May be repeated.",
     ),
 ]
 Where = Annotated[
@@ -126,7 +124,7 @@ Where = Annotated[
     typer.Option(
         metavar="NAME=CONDITION",
         rich_help_panel=_GROUPS,
-        help='A group in words: "elderly=age >= 75 and insurance = Medicare"; may be repeated.',
+        help='Define a group by a condition: "elderly=age >= 75 and insurance = Medicare". May be repeated.',
     ),
 ]
 Intersections = Annotated[
@@ -134,7 +132,8 @@ Intersections = Annotated[
     typer.Option(
         metavar="all|marginal|DEPTH",
         rich_help_panel=_GROUPS,
-        help="Cross the groups: all ways, not at all, or up to so many columns. [dim]Default: all[/dim]",
+        help="Which intersections are groups too: all, none, or those of up to DEPTH columns. "
+        "[dim]Default: all[/dim]",
     ),
 ]
 Missing = Annotated[
@@ -142,45 +141,48 @@ Missing = Annotated[
     typer.Option(
         metavar="level|exclude|error",
         rich_help_panel=_GROUPS,
-        help="People whose value is missing are a group, no group, or refused. [dim]Default: level[/dim]",
+        help="People with a missing value form their own group, belong to none, or cause an error. "
+        "[dim]Default: level[/dim]",
     ),
 ]
 Gamma = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=_GROUPS,
-        help="Smallest share of the people that a group may have. [dim]Default: 0.05[/dim]",
+        help="Smallest group, as a share of all people. [dim]Default: 0.05[/dim]",
     ),
 ]
 Alpha = Annotated[
     float | None,
     typer.Option(
-        rich_help_panel=_METHOD, help="Tolerance: share of a group's own rate. [dim]Default: 0.05[/dim]"
+        rich_help_panel=_METHOD,
+        help="Tolerance, as a share of the observed rate. [dim]Default: 0.05[/dim]",
     ),
 ]
 Rho = Annotated[
     float | None,
-    typer.Option(rich_help_panel=_METHOD, help="Floor on the outcome rate. [dim]Default: 0.1[/dim]"),
+    typer.Option(rich_help_panel=_METHOD, help="Rates below this count as this. [dim]Default: 0.1[/dim]"),
 ]
 NBins = Annotated[
-    int | None, typer.Option(rich_help_panel=_METHOD, help="Number of score bins. [dim]Default: 10[/dim]")
+    int | None, typer.Option(rich_help_panel=_METHOD, help="Number of risk ranges. [dim]Default: 10[/dim]")
 ]
 Binning = Annotated[
     str | None,
     typer.Option(
         metavar="KIND|EDGES",
         rich_help_panel=_METHOD,
-        help="Bins: uniform, geometric, quantile, or edges 0,0.1,0.5,1. [dim]Default: uniform[/dim]",
+        help="Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. "
+        "[dim]Default: uniform[/dim]",
     ),
 ]
-Seed = Annotated[int | None, typer.Option(rich_help_panel=_METHOD, help="Seed of what is drawn at random.")]
+Seed = Annotated[int | None, typer.Option(rich_help_panel=_METHOD, help="Seed for random numbers.")]
 Unseen = Annotated[
     str | None,
     typer.Option(
         metavar="replay|keep|error",
         rich_help_panel=_METHOD,
-        help="For combinations of groups that were not seen in fitting: apply the updates of the groups that "
-        "people do belong to, keep the score, or stop.",
+        help="For combinations of groups that did not occur in the fitting data: apply the adjustments of "
+        "the groups that a person belongs to, keep the score, or stop.",
     ),
 ]
 Invalid = Annotated[
@@ -188,8 +190,8 @@ Invalid = Annotated[
     typer.Option(
         metavar="error|null|keep",
         rich_help_panel=_METHOD,
-        help="For scores that are missing or no probabilities: stop, leave the corrected score empty, or "
-        "keep the score as it is.",
+        help="For scores that are missing or not from 0 to 1: stop, leave the corrected score empty, or keep "
+        "the score.",
     ),
 ]
 Suppress = Annotated[
@@ -211,13 +213,13 @@ Config = Annotated[
         callback=read_config,
         is_eager=True,
         rich_help_panel=_OUT,
-        help="TOML file with options; those given here win.",
+        help="TOML file with options; options on the command line override it.",
     ),
 ]
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """The options that were given; the others keep the defaults of what is called."""
+    """The options that were given; the others keep the library's defaults."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -276,7 +278,7 @@ def _pairs(option: str, texts: Sequence[str] | None, example: str) -> list[tuple
             )
         pairs.append((name, value))
     if len({name for name, _ in pairs}) < len(pairs):
-        raise InputError(f"{option}: a name is given twice", argument=option)
+        raise InputError(f"{option}: a name is listed twice", argument=option)
     return pairs
 
 

@@ -1,4 +1,4 @@
-"""What is shown while a command works: on a terminal only, and never on standard output."""
+"""Progress of a command: shown on a terminal only, and never on standard output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from propcal.plain_text import plain
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """A line that says what is being done; call what it gives to change it."""
+    """A status line; yields a function that changes it."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
@@ -26,7 +26,7 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def progress(text: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar; call what it gives with the number of rows that were done."""
+    """A progress bar; yields a function that takes the number of rows done."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: None
@@ -41,7 +41,7 @@ def progress(text: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def percentage(text: str) -> Iterator[Callable[[float], None] | None]:
-    """A progress bar; call what it gives with the percentage that is done. None where nobody looks."""
+    """A progress bar; yields a function that takes the percentage done, or None without a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -56,7 +56,7 @@ def percentage(text: str) -> Iterator[Callable[[float], None] | None]:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Say what is warned of in a line each on standard error, without Python's file names."""
+    """Print each warning as one line on standard error, without Python's file names."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", UserWarning)
         yield
@@ -66,6 +66,6 @@ def warnings_as_lines() -> Iterator[None]:
 
 
 def _note(warning: Warning | str) -> str:
-    """The text of a warning; that of the library's own is its argument, and knows what it mentions."""
+    """The text of a warning, with options of the command line where the library wrote it."""
     first = warning.args[0] if isinstance(warning, Warning) and len(warning.args) == 1 else warning
     return told(first) if isinstance(first, str) else str(warning)

@@ -85,7 +85,7 @@ def decoded(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise InputError(
-            "an attribute holds bytes that are no UTF-8 text", next_step="make a column of text from it"
+            "an attribute holds bytes that are not UTF-8 text", next_step="make a column of text from it"
         ) from None
 
 

@@ -250,6 +250,7 @@ def rows_of_scores(
     """
     values = {name: numbers(score, f"score {name!r}") for name, score in scores.items()}
     check_lengths({f"score {name!r}": len(score) for name, score in values.items()})
+    _warn_of_other_order(*scores.values(), outcome, sensitive_features, sample_weight, cluster)
     y = outcome_numbers(outcome, NAMES[1], positive)
     absent = np.zeros(len(next(iter(values.values()))), dtype=np.bool_)
     for score in values.values() if drop_missing else ():
@@ -298,7 +299,9 @@ def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_we
         require(list(columns), [y])
     n = len(next(iter(columns.values()))) if columns else 0
     known = np.zeros(n) if y is None else y
-    atoms = rows_to_atoms(np.zeros(n), known, columns, sample_weight, groups=groups, names=_PREVIEW)
+    atoms = rows_to_atoms(
+        np.zeros(n), known, columns, sample_weight, groups=groups, names=_PREVIEW, drop_missing=None
+    )
     people: Any = atoms.pattern_sums(atoms.people)
     weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
     sizes = groups.sizes(atoms.patterns, people, weight, gamma=gamma)

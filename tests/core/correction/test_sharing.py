@@ -233,4 +233,4 @@ def test_the_command_line_shares_what_the_library_shares(tmp_path, monkeypatch, 
     out, err = capfd.readouterr()
     assert (end.value.code, err) == (0, "")
     assert (tmp_path / "model.json").read_text() == fitted(frame).to_json(share=True)
-    assert "Made ready to share" in out
+    assert "prepared for sharing" in out

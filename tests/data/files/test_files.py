@@ -108,7 +108,7 @@ def test_text_is_read_as_it_stands_in_the_order_of_the_file():
     [
         ("a.csv", "", "a.csv is empty"),
         ("a.csv", "  \n\n", "a.csv is empty"),
-        ("a.csv", "score,y\n", "a line of names and no rows"),
+        ("a.csv", "score,y\n", "a header but no rows"),
         ("a.csv", f"id^score\n{CANARY}^0.5\n", "none of the separators"),
         ("a.csv", f"{CANARY},0.5,1\n{CANARY},0.4,0\n", "first line of a.csv seems to hold values"),
         ("a.csv", f"id,score\n{CANARY},0.5\n{CANARY},0.5,7\n", "line 3 has 3 values, the first line names 2"),
@@ -127,13 +127,13 @@ def test_text_is_read_as_it_stands_in_the_order_of_the_file():
         ),
         ("a.csv", f"id,scores\n{CANARY},0.5\n", r"no column 'score'.*Did you mean 'scores'"),
         ("a.csv", f"id,score,score\n{CANARY},0.5,0.5\n", r"several columns named \['score'\]"),
-        ("a.parquet", f"id,score\n{CANARY},0.5\n", "no Parquet file, whatever its name says"),
+        ("a.parquet", f"id,score\n{CANARY},0.5\n", "not a Parquet file, despite its name"),
         ("a.xlsx", b"PK\x03\x04 canary", "cannot be read as an Excel workbook"),
         ("a.csv", f"id,score\n{CANARY},0.5\n".encode("utf-16"), "UTF-16"),
         ("a.csv", f"id,score\n{CANARY}é,0.5\n".encode("latin-1"), "not UTF-8"),
         ("a.csv", f"id,score\n{CANARY},0.5\n".encode() * 99 + b"\xe9", "not UTF-8|names 2"),
         ("a.csv", b"\x7fELF\0\0\0", "neither text nor Parquet"),
-        ("a.parquet", b"PAR1 canary", "no complete Parquet file"),
+        ("a.parquet", b"PAR1 canary", "not a complete Parquet file"),
     ],
 )
 def test_what_cannot_be_read_is_told_without_showing_a_row(name, content, message):
@@ -193,7 +193,7 @@ def test_parquet_keeps_types_and_tells_what_is_missing(cohort):
     content = Path("a.parquet").read_bytes()
     with open("c.parquet", "wb") as file:
         file.write(content[: len(content) // 2])
-    with pytest.raises(FileFormatError, match="no complete Parquet"):
+    with pytest.raises(FileFormatError, match="not a complete Parquet"):
         open_file("c.parquet")
 
 

@@ -154,9 +154,13 @@ TROUBLE = {
     "no Parquet": (
         "*",
         lambda: (parquet("a.parquet"), Path("b.parquet").write_text(CANARY)),
-        "b.parquet is no Parq",
+        "b.parquet is not a Parq",
     ),
-    "cut off": ("*", lambda: (parquet("a.parquet"), half("b.parquet")), "b.parquet is no complete Parquet"),
+    "cut off": (
+        "*",
+        lambda: (parquet("a.parquet"), half("b.parquet")),
+        "b.parquet is not a complete Parquet",
+    ),
     "damaged": ("*", lambda: (parquet("a.parquet"), damaged("b.parquet")), "b.parquet is damaged"),
     "mixed": (
         "*",
@@ -240,7 +244,7 @@ def test_what_does_not_fit_together_is_told_by_file_and_column(trouble, tmp_path
 
 def test_atoms_are_no_people(expected):
     expected.save("a.atoms")
-    with pytest.raises(InputError, match=r"a.atoms is a file of atoms, not of people"):
+    with pytest.raises(InputError, match=r"a.atoms is an atoms file; this needs one row per person"):
         Atoms.from_files("a.atoms", **COLUMNS)
 
 

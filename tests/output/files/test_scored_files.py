@@ -135,7 +135,7 @@ def test_other_columns_may_differ_unless_files_are_joined(months, run):
         (["lake/x*.parquet"], "out/", "no file matches lake/x*.parquet"),
         (["lake/m0.csv", "lake/m*.csv"], "all.csv", "lake/m0.csv is named twice"),
         (["lake/m0.csv", "twin/m0.csv"], "out/", "several files are called m0.csv"),
-        (["lake/*"], "out/", "lake/fake.parquet is no Parquet file, whatever its name says"),
+        (["lake/*"], "out/", "lake/fake.parquet is not a Parquet file, despite its name"),
         (["lake/*.parquet"], "all", "the name must end in"),
         (["lake/*.parquet"], "no/out/", "there is no folder no"),
         (["lake/*.csv"], "lake/", "lake/m0.csv is also an input file"),

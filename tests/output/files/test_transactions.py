@@ -304,7 +304,7 @@ def held(patch, arguments, seconds):
             process.kill()
 
 
-AS_BEFORE = "propcal: interrupted; files are as they were\n"
+AS_BEFORE = "propcal: interrupted; no file was changed\n"
 ALL = "propcal: interrupted after all files were written: a, b, c\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from propcal.cli.add_command import add_command
 from propcal.cli.paper.admissions import admissions
 from propcal.cli.paper.cohort import cohort
 from propcal.cli.paper.results import figures, reproduction, tables
@@ -17,4 +18,4 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 for command in (simulation, theory, cohort, admissions, tables, figures, reproduction):
-    app.command()(command)
+    add_command(app, command)

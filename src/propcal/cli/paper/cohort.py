@@ -49,7 +49,9 @@ def cohort(
     For new work use [bold]--rule clean[/bold]: it keeps every visit, and
     nothing in it was learnt after the visit.
 
-    Example: propcal paper cohort --mimic physionet.org -o cohort.parquet
+    For example:
+
+      propcal paper cohort --mimic physionet.org -o cohort.parquet
     """
     from rich.console import Console
 

@@ -56,7 +56,9 @@ def tables(
     With -o it also writes each table by alpha, each method at its best
     alpha, and the tests.
 
-    Example: propcal paper tables admissions.sqlite -o tables
+    For example:
+
+      propcal paper tables admissions.sqlite -o tables
     """
     from rich.console import Console
 
@@ -93,7 +95,9 @@ def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = Fals
     groups, convergence, and AUROC, losses and updates over alpha. Works at
     any stage of a run: what is missing is said.
 
-    Example: propcal paper figures admissions.sqlite -o figures
+    For example:
+
+      propcal paper figures admissions.sqlite -o figures
     """
     from propcal.output.files.transaction import outputs
     from propcal.paper.figure_file import new_figure, save_table
@@ -136,7 +140,9 @@ def reproduction(
     All numbers come from the store; each verdict (agrees, differs, cannot
     be said yet) follows from a rule that is printed with it.
 
-    Example: propcal paper reproduction admissions.sqlite -o docs/reproduction.md
+    For example:
+
+      propcal paper reproduction admissions.sqlite -o docs/reproduction.md
     """
     from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target

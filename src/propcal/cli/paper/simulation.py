@@ -31,7 +31,9 @@ def simulation(
     the same, increasing or decreasing with the group's outcome rate.
     Writes the figure and its numbers.
 
-    Example: propcal paper simulation -o figures
+    For example:
+
+      propcal paper simulation -o figures
     """
     from propcal.output.files.transaction import outputs
     from propcal.paper.figure_file import new_figure, save_figure, save_table

@@ -27,7 +27,9 @@ def theory(
     Discretisation: what PMC in bins implies. Writes each as a figure and as
     numbers.
 
-    Example: propcal paper theory -o figures
+    For example:
+
+      propcal paper theory -o figures
     """
     from propcal.output.files.transaction import outputs
     from propcal.paper.figure_file import new_figure, save_figure, save_table

@@ -47,7 +47,7 @@ def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: s
     for path in paths:
         people = open_file(path, missing=missing)
         if isinstance(people, Atoms):
-            raise InputError(f"{path} is a file of atoms, not of people", next_step=advice)
+            raise InputError(f"{path} is an atoms file; this needs one row per person", next_step=advice)
         sources.append(people)
     return sources
 

@@ -75,7 +75,7 @@ def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> Peop
     if kind == "zip":
         return ExcelFile(path, missing=missing)
     if path.suffix.lower() in (".parquet", ".pq"):
-        raise FileFormatError(f"{path} is no Parquet file, whatever its name says. Is it cut off?")
+        raise FileFormatError(f"{path} is not a Parquet file, despite its name. Is it cut off?")
     return TextFile(path, compression=kind, missing=missing)
 
 
@@ -95,7 +95,7 @@ def _kind(path: Path) -> str:
         raise _no_file(path)
     if not path.is_file():
         raise InputError(
-            f"{path} is no file but a pipe or a device; people are read twice",
+            f"{path} is a pipe or a device, which can be read only once",
             next_step="save them first",
             between=": ",
         )
@@ -192,7 +192,7 @@ def _opened(path: Path) -> Any:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FileFormatError(
-            f"{path} is no complete Parquet file. Is it cut off?", next_step="Copy it again", between=" "
+            f"{path} is not a complete Parquet file. Is it cut off?", next_step="Copy it again", between=" "
         ) from error
 
 
@@ -257,7 +257,7 @@ class ParquetFile:
     def _check(self, wanted: Sequence[str]) -> None:
         check_names(self.path, self.names, wanted)
         if not self.count():
-            raise InputError(f"{self.path} has columns and no rows")
+            raise InputError(f"{self.path} has a header but no rows")
 
     def _damaged(self) -> FileFormatError:
         return FileFormatError(

@@ -167,9 +167,11 @@ class TextFile:
         delimiter = max(DELIMITERS, key=lambda d: len(first[d] or []))
         names = first[delimiter]
         if names is None or (len(start) >= LONGEST_LINE and "\n" not in text and "\r" not in text):
-            raise FileFormatError(f"{self.path} is no CSV: its first line cannot be read")
+            raise FileFormatError(f"{self.path} is not a CSV file: its first line cannot be read")
         if not names:
-            raise FileFormatError(f"{self.path} is no CSV: its first line must name the columns; it is empty")
+            raise FileFormatError(
+                f"{self.path} is not a CSV file: its first line is empty and must name the columns"
+            )
         if len(names) > MOST_COLUMNS:
             raise FileFormatError(
                 f"{self.path} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read",
@@ -319,7 +321,7 @@ class TextFile:
         if fields:
             return FileFormatError(
                 f"{self.path}: {where} has {fields[2]} values, the first line names {fields[1]} columns",
-                next_step="Is the file cut off? A text with a separator in it must stand in quotes",
+                next_step="Is the file cut off? Text that contains a separator must be in quotes",
             )
         if "quote" in trouble.split("Possible")[0].lower():
             return FileFormatError(f"{self.path}: a quote that opens in {where} is not closed")
@@ -336,7 +338,7 @@ class TextFile:
         )
 
     def _no_rows(self) -> str:
-        return f"{self.path} has a line of names and no rows"
+        return f"{self.path} has a header but no rows"
 
     def _no_utf8(self) -> FileFormatError:
         return FileFormatError(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from propcal.core.correction.correction import Correction
 from propcal.core.groups.collection import pattern_name
 from propcal.numbers import ON_PAGE, plural
 from propcal.output.changed_patterns import SCORES, most_changed
 from propcal.output.report.pictures import TENTHS, X, Y
 from propcal.output.report.svg import Line, Picture, path, ticks
+
+if TYPE_CHECKING:
+    from propcal.core.correction.correction import Correction
 
 MOST = 6
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
-from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.disclosure.suppressed import without_small_counts
 from propcal.errors import InputError
@@ -28,6 +27,9 @@ from propcal.output.report.group_curves import group_curves
 from propcal.output.report.pictures import Four, four_pictures
 from propcal.output.report.sentences import Top, top_of
 from propcal.output.report.svg import Tick
+
+if TYPE_CHECKING:
+    from propcal.core.correction.correction import Correction
 
 TITLE = "Is this risk score right for everyone?"
 
@@ -143,7 +145,7 @@ def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, FitSu
     """A correction and a certificate, from themselves or from what was fitted."""
     proof = certificate if certificate is not None else getattr(correction, "certificate_", None)
     fit = getattr(correction, "correction_", correction)
-    if fit is not None and not isinstance(fit, Correction):
+    if fit is not None and not hasattr(fit, "apply_to_atoms"):
         raise InputError(
             f"correction must be a Correction, or a fitted PMCBoost or MCBoost; got {type(fit).__name__}",
             argument="correction",

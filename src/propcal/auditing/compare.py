@@ -17,7 +17,6 @@ from propcal.auditing.notes import fitting_note
 from propcal.auditing.paired import loss_difference, mean_square_difference, person_differences
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
-from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.groups.collection import membership
 from propcal.core.reduction import numbered, rescored
@@ -197,7 +196,7 @@ def _part(progress: Callable[[int, int], None] | None, i: int, n: int) -> Callab
 
 
 def _is_correction(value: Any) -> bool:
-    return isinstance(getattr(value, "correction_", value), Correction)
+    return hasattr(getattr(value, "correction_", value), "apply_to_atoms")
 
 
 def _of_atoms(

@@ -233,6 +233,8 @@ def _shown(result: Any, suppress: int) -> Any:
 def _write_pages(
     html: Path | None, markdown: Path | None, result: Any, shown: Any, *, suppress: int, correction: Any
 ) -> None:
+    if html is None and markdown is None:
+        return
     from propcal.output.report.render import write_html, write_markdown
 
     if html is not None:
@@ -242,9 +244,11 @@ def _write_pages(
 
 
 def _load(path: Path | None) -> Correction | None:
-    from propcal import Correction
+    if path is None:
+        return None
+    from propcal import Correction  # which imports numba; an audit alone does not need it
 
-    return None if path is None else Correction.load(path)
+    return Correction.load(path)
 
 
 def _audit(atoms: Any, model: Correction | None, settings: dict[str, Any]) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray
+
+if TYPE_CHECKING:
+    from propcal.core.correction.correction import Correction
 
 SCORES = np.linspace(0, 1, 501)
 

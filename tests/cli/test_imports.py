@@ -1,0 +1,56 @@
+"""What takes long to import is imported by the commands that need it, and by no others."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+SLOW = ("scipy.stats", "scipy.optimize", "sklearn", "numba", "jinja2", "matplotlib", "duckdb", "pandas")
+
+
+def imported(program):
+    """Those of the slow libraries that a new process has imported at the end of a program."""
+    told = f"{program}\nimport sys\nprint(*(n for n in {SLOW} if n in sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def command(*words):
+    return f"from propcal.cli import main\ntry: main({list(map(str, words))!r})\nexcept SystemExit: pass"
+
+
+@pytest.fixture
+def people(tmp_path):
+    rng = np.random.default_rng(0)
+    score = rng.random(800)
+    frame = pd.DataFrame(
+        {"risk": score, "y": (rng.random(800) < score).astype(int), "ward": ["a", "b"] * 400}
+    )
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    return [tmp_path / "people.csv", "--score", "risk", "--outcome", "y", "--groups", "ward"]
+
+
+def test_propcal_itself_and_its_help_import_nothing_slow():
+    assert imported("import propcal") == set()
+    assert imported(command("--help")) == set()
+
+
+def test_an_audit_needs_duckdb_to_read_a_file_and_pandas_for_its_tables(people):
+    assert imported(command("audit", *people)) == {"duckdb", "pandas"}
+
+
+def test_only_a_page_needs_templates(people, tmp_path):
+    page = tmp_path / "report.html"
+    assert imported(command("audit", *people, "--html", page)) == {"duckdb", "pandas", "jinja2"}
+
+
+def test_an_audit_of_rows_in_memory_needs_pandas_alone():
+    program = (
+        "import numpy as np, propcal\n"
+        "rng = np.random.default_rng(0)\n"
+        "score = rng.random(500)\n"
+        "propcal.audit(rng.random(500) < score, score, sensitive_features=['a', 'b'] * 250)"
+    )
+    assert imported(program) == {"pandas"}

@@ -27,18 +27,31 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _plain_column(column: pd.Series) -> list[Any]:
+    """The same of a column."""
+    values = column.tolist()
+    if column.dtype.kind != "f":
+        return [_plain(value) for value in values]
+    for i in np.flatnonzero(~np.isfinite(column.to_numpy())):
+        values[i] = None
+    return values
+
+
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """One object a row."""
-    columns = {str(name): table[name].tolist() for name in table.columns}
-    return [{name: _plain(column[i]) for name, column in columns.items()} for i in range(len(table))]
+    columns = {str(name): _plain_column(table[name]) for name in table.columns}
+    return [{name: column[i] for name, column in columns.items()} for i in range(len(table))]
 
 
 def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
     """One object a group, whose columns are lists."""
-    names = [str(name) for name in table.columns if name != "group"]
+    columns = {str(name): _plain_column(table[name]) for name in table.columns if name != "group"}
+    rows: dict[str, list[int]] = {}
+    for i, group in enumerate(table["group"].tolist()):
+        rows.setdefault(group, []).append(i)
     return [
-        {"group": group, **{name: [_plain(x) for x in part[name].tolist()] for name in names}}
-        for group, part in table.groupby("group", sort=False)
+        {"group": group, **{name: [column[i] for i in own] for name, column in columns.items()}}
+        for group, own in rows.items()
     ]
 
 
@@ -51,9 +64,11 @@ def rounded(value: Any, digits: int = 6) -> Any:
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [rounded(part, 4) for part in value]
-    if not isinstance(value, float):
-        return value
+        return [_rounded_number(part, 4) if type(part) is float else rounded(part, 4) for part in value]
+    return _rounded_number(value, digits) if isinstance(value, float) else value
+
+
+def _rounded_number(value: float, digits: int) -> float:
     return int(value) if value == round(value) else float(f"{value:.{digits}g}")
 
 

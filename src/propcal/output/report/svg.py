@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,7 +74,7 @@ def path(xs: Iterable[float], ys: Iterable[float]) -> str:
     parts: list[str] = []
     last: tuple[int, int] | None = None
     for x, y in zip(xs, ys):
-        if not (np.isfinite(x) and np.isfinite(y)):
+        if not (math.isfinite(x) and math.isfinite(y)):
             last = None
             continue
         here = (round(10 * x), round(10 * y))

@@ -22,7 +22,7 @@ from propcal.core.grid import UNIT
 # do not contain raw scores, so that a part of a map can be reused anywhere.
 LENGTH, COUNT, HEIGHT, LEFT, RIGHT, N_COLUMNS = 0, 1, 2, 3, 4, 5
 SCORE, SLOPE = LEFT, RIGHT
-NOTHING = -1
+NOTHING = -1  # np.int64(NOTHING) where it begins a variable: numba compiles for each literal number anew
 MOST_HEIGHT = 48  # height of a balanced tree with one leaf for each possible score
 
 
@@ -140,7 +140,7 @@ def _part(tree: Any, top: Any, k: int, begin: int, end: int) -> Any:
 @compiled
 def _first(tree: Any, top: Any, k: int, length: int) -> Any:
     """The first `length` scores of a map."""
-    found = NOTHING
+    found = np.int64(NOTHING)
     while length < tree[k, LENGTH] and tree[k, HEIGHT] > 0:
         half = tree[tree[k, LEFT], LENGTH]
         if length <= half:
@@ -156,7 +156,7 @@ def _first(tree: Any, top: Any, k: int, length: int) -> Any:
 @compiled
 def _last(tree: Any, top: Any, k: int, length: int) -> Any:
     """The last `length` scores of a map."""
-    found = NOTHING
+    found = np.int64(NOTHING)
     while length < tree[k, LENGTH] and tree[k, HEIGHT] > 0:
         half = tree[tree[k, RIGHT], LENGTH]
         if length <= half:
@@ -182,7 +182,7 @@ def _end_score(tree: Any, k: int, last: bool) -> int:
 @compiled
 def _shifted(tree: Any, top: Any, maps: Any, edges: Any, j: int, shift: int) -> Any:
     """The map over bin j that adds `shift`, clips, and then applies the maps so far."""
-    begin, end, found = edges[j] + shift, bin_end(j, edges) + shift, NOTHING
+    begin, end, found = edges[j] + shift, bin_end(j, edges) + shift, np.int64(NOTHING)
     last = len(maps) - 1
     if begin < 0:  # clipped to 0
         found = _leaf(tree, top, min(end, 0) - begin, _end_score(tree, maps[0], False), 0)

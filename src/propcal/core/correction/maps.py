@@ -21,6 +21,8 @@ from propcal.core.correction.limits import MOST_PIECES, refuse_pieces, refuse_wo
 from propcal.core.correction.smooth_map import knots, smooth_value
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 
+NO_CHANGE = np.array([[0, 1, 0]], dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class PatternMaps:
@@ -46,7 +48,9 @@ class PatternMaps:
         refuse_work(len(updates), inside.shape[1], steps)
         tables, left = [], MOST_PIECES
         for members in inside.T:
-            tables.append(compose(updates[members[updates[:, 0]]][:, 1:], edges, left))
+            own = updates[members[updates[:, 0]]][:, 1:]
+            # most fits need no updates: then nothing has to be compiled, which takes seconds
+            tables.append(compose(np.ascontiguousarray(own), edges, left) if len(own) else NO_CHANGE)
             left -= len(tables[-1])
             if not len(tables[-1]):
                 refuse_pieces(len(updates))

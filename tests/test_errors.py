@@ -46,7 +46,7 @@ def low_alpha():
 
 
 def percentages():
-    people = pd.DataFrame({"risk": [1.0, 80.0, 20.0], "y": [0, 1, 0]})
+    people = pd.DataFrame({"risk": [1.0, 80.5, 20.0], "y": [0, 1, 0]})
     Atoms.from_frame(people, score="risk", outcome="y")
 
 
@@ -75,8 +75,10 @@ def test_an_error_says_which_argument_what_is_wrong_and_what_to_do(cohort):
 
     error = raised(percentages)
     assert error.argument == "risk"
-    assert error.problem == "column 'risk' must hold probabilities in [0, 1]; 2 of 3 values lie outside."
-    assert error.next_step == "Percentages? Divide by 100."
+    assert error.problem == (
+        "column 'risk' must hold probabilities from 0 to 1; 2 of 3 values are outside that range"
+    )
+    assert error.next_step == "If these are percentages, divide them by 100"
 
     error = raised(lambda: missing_race(cohort))
     assert error.argument == "race"
@@ -87,8 +89,8 @@ def test_an_error_says_which_argument_what_is_wrong_and_what_to_do(cohort):
 def test_the_text_of_an_error_is_its_problem_and_the_next_step():
     error = raised(percentages)
     assert str(error) == (
-        "column 'risk' must hold probabilities in [0, 1]; 2 of 3 values lie outside. "
-        "Percentages? Divide by 100."
+        "column 'risk' must hold probabilities from 0 to 1; 2 of 3 values are outside that range. "
+        "If these are percentages, divide them by 100"
     )
     assert type(str(error)) is str
     assert repr(InputError("y is empty")) == "InputError('y is empty')"

@@ -77,7 +77,7 @@ def test_groups_in_words_are_applied_to_files(files, run):
     ("change", "arguments", "message"),
     [
         ({}, ("--score", "rsk"), "Did you mean 'risk'"),
-        ({"risk": 45.0}, (), "3,000 of 3,000 values lie outside. Percentages?"),
+        ({"risk": 45.0}, (), "3,000 of 3,000 values are outside that range. If these are percentages"),
         ({"risk": None}, (), "3,000 of 3,000 values are missing"),
         ({"risk": "45%"}, (), "3,000 end with a percent sign"),
         ({"corrected": 1}, (), "already has a column 'corrected'. Choose another name with --column"),
@@ -115,7 +115,8 @@ def test_what_cannot_be_written_is_told_before_the_work(files, model, run):
         ("out.csv", "propcal: out.csv already exists. Use --force to replace it"),
         ("no/out.csv", "there is no folder"),
         ("no/folder/", "there is no folder no"),
-        ("out.xlsx", "must end in .csv, .csv.gz, .csv.zst, .tsv or .parquet"),
+        ("out.xlsx", "does not write them; name a .csv or .parquet file"),
+        ("out.doc", "must end in .csv, .csv.gz, .csv.zst, .tsv or .parquet"),
         ("out", "must end in"),
     ):
         error = run("apply", "model.json", "missing.csv", "--score", "risk", "-o", output, code=2)

@@ -90,7 +90,7 @@ def test_merging_exact_and_rounded_scores_rounds_all_and_says_so(parts, run):
     run("atoms", "visits/2.parquet", *COLUMNS, "--resolution", "2^-10", "-o", "2.atoms")
     out, err = run("merge", "1.atoms", "2.atoms", "-o", "all.atoms")
     assert "Scores were rounded to 2**-10" in out
-    assert "1.atoms are exact, of 2.atoms rounded to 2**-10; all are rounded to 2**-10 now.\n" in err
+    assert "1.atoms are exact, and in 2.atoms rounded to 2**-10; all are now rounded to 2**-10.\n" in err
     assert_same(Atoms.load("all.atoms"), Atoms.from_frame(parts, **ROLES, resolution=2**-10))
 
 
@@ -156,7 +156,7 @@ def test_what_is_no_atoms_file_is_told(parts, run):
     _, err = run("atoms", "visits", *COLUMNS, "-o", "all.atoms", code=2)
     assert 'visits is a folder; name files in it, say "visits/*.parquet"' in err
     _, err = run("merge", "visits/1.parquet", "-o", "all.atoms", code=2)
-    assert "two files" in err
+    assert "at least two atoms files" in err
     run("atoms", "visits/1.parquet", *COLUMNS, "-o", "1.atoms")
     _, err = run("audit", "1.atoms", "visits/2.parquet", code=2)
     assert "is an atoms file, and other files are not" in err

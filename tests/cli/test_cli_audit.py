@@ -276,7 +276,7 @@ def test_a_threshold_that_makes_no_sense_is_told_before_the_work(files, calls, r
     [
         (("--format", "html"), "Invalid value for '--format'"),
         (("--correction", "visits.csv"), "not a correction file"),
-        (("--groups", "race,gendre"), "Did you mean 'gender'?"),
+        (("--groups", "gendre"), "Did you mean 'gender'?"),
         (("--groups", "id"), "'id' has 3,000 different values"),
         (("--config", "no.toml"), "there is no file no.toml"),
         (("--weight", "race"), "column 'race' must be numeric"),

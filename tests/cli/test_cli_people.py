@@ -63,7 +63,7 @@ def test_a_missing_code_is_named_and_left_out(people, run):
     frame.loc[::50, "risk"] = -1
     frame.to_csv("gaps.csv", index=False)
     error = run("audit", "gaps.csv", *COLUMNS, code=2)
-    assert "usually mean missing. Recode them as missing (in a CSV file --na -1)" in error
+    assert "usually mean missing. Recode them as missing (--na -1)" in error
     shown = run("audit", "gaps.csv", *COLUMNS, "--na", "-1", "--drop-missing")
     assert "60 of 3,000 people" in shown
 

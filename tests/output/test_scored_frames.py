@@ -133,7 +133,7 @@ def test_policies_and_the_first_updates_are_honoured_on_frames(fitted, people, k
 @pytest.mark.parametrize("kind", LOCAL)
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(None, r"[23] of [35] values are missing"), (45.0, "[23] of [35] values lie outside")],
+    [(None, r"[23] of [35] values are missing"), (45.0, "[23] of [35] values are outside")],
 )
 def test_scores_that_are_no_probabilities_are_counted(fitted, people, kind, value, message):
     frame = people.head(5).astype({"race": "str"}).assign(risk=[0.1, value, value, 0.2, value])

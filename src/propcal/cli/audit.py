@@ -164,8 +164,8 @@ def audit(
         weight_kind=weight_kind,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
-    _check_endings(output, html, markdown)
     _check_targets([output, html, markdown], force, [*find_files(files), correction, config])
+    _check_endings(output, html, markdown)
     model = _load(correction)
     grid = o.resolution(resolution)
     with warnings_as_lines():

@@ -18,7 +18,6 @@ FLAGS = {
     "memory_limit": "--memory",
     "groups": "--groups",
     "cuts": "--cut",
-    "na": "in a CSV file --na",
     "as_levels": "--as-levels",
     "positive": "--positive",
     "drop_missing": "--drop-missing",
@@ -50,7 +49,7 @@ def as_flag(mention: Argument) -> str:
     if mention.value is None:
         return FLAGS.get(mention.name, mention.name)
     value = str(mention.value).replace("**", "^")  # a shell would expand the star
-    value = quote(value) if " " in value else value
+    value = quote(value) if mention.name == "positive" else value
     return f"{FLAGS.get(mention.name, f'--{mention.name}')} {VALUES.get(mention.name, '{}').format(value)}"
 
 

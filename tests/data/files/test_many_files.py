@@ -199,7 +199,7 @@ TROUBLE = {
             Path("a.csv").write_text("score,y,g\n1,1,a\n"),
             Path("b.csv").write_text(f"score,y,g\n{CANARY},1,a\n"),
         ),
-        "column 'score' must hold numbers; 1 of 2 values are none",
+        "column 'score' must hold numbers; 1 of 2 values is not a number",
     ),
     "cut off in the middle": (
         "*",

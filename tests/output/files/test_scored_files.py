@@ -106,7 +106,7 @@ def other(number, change):
         (lambda f: f.assign(risk=f.risk.astype("f4")), "column 'risk' is float in lake/m2.parquet but"),
         (lambda f: f.assign(gender=1), "column 'gender' is int64 in lake/m2.parquet but"),
         (lambda f: f.drop(columns="race"), "lake/m2.parquet has no column 'race', but lake/m0.parquet"),
-        (lambda f: f.assign(risk=f.risk * 100), "of 3,000 values lie outside"),
+        (lambda f: f.assign(risk=f.risk * 100), "of 3,000 values are outside"),
         (lambda f: f.assign(corrected=0), "has a column 'corrected'"),
     ],
 )  # fmt: skip
@@ -134,7 +134,7 @@ def test_other_columns_may_differ_unless_files_are_joined(months, run):
     [
         (["lake/x*.parquet"], "out/", "no file matches lake/x*.parquet"),
         (["lake/m0.csv", "lake/m*.csv"], "all.csv", "lake/m0.csv is named twice"),
-        (["lake/m0.csv", "twin/m0.csv"], "out/", "several files are called m0.csv"),
+        (["lake/m0.csv", "twin/m0.csv"], "out/", "several files are named m0.csv"),
         (["lake/*"], "out/", "lake/fake.parquet is not a Parquet file, despite its name"),
         (["lake/*.parquet"], "all", "the name must end in"),
         (["lake/*.parquet"], "no/out/", "there is no folder no"),

@@ -367,7 +367,7 @@ def test_a_canary_in_an_unrelated_column_an_id_or_an_index_never_shows(cohort):
     ("change", "message"),
     [
         ({"y": [0, 1, 2]}, "y must be 0 or 1"),
-        ({"score": [0.1, 50, 90]}, "Divide by 100"),
+        ({"score": [0.1, 50, 90]}, "divide them by 100"),
         ({"score": [0.1, np.nan, 0.2]}, "missing"),
         ({"score": None}, "score is missing"),
         ({"score": [0.1, 0.2]}, "same number of rows"),

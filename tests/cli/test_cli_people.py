@@ -140,7 +140,7 @@ def test_an_outcome_that_all_share_is_said_to_be_so(people, run, value, who):
     shown = " ".join(run("audit", "alike.csv", *COLUMNS).split())
     assert f"{who} had the outcome; check that the right column" in shown
     error = run("fit", "alike.csv", *COLUMNS, "-o", "model.json", code=2)
-    assert error.startswith(f"propcal: the score cannot be corrected: {who} had the outcome")
+    assert error.startswith(f"propcal: a correction needs both classes of the outcome: {who} had the outcome")
 
 
 def test_a_fit_prints_no_small_counts(people, run):

@@ -96,7 +96,7 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update."""
     atoms = without_clusters(atoms)
     if alike := outcome_alike(atoms):
-        raise InputError(f"the score cannot be corrected: {alike}", argument="outcome")
+        raise InputError(f"a correction needs both classes of the outcome: {alike}", argument="outcome")
     check_outcome_groups(atoms)
     bins = make_bins(
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight

@@ -115,7 +115,7 @@ class Answers:
         text = text.replace(str(self.work), "FOLDER").replace(str(self.folder), "FOLDER")
         text = re.sub(r"\bat 0x[0-9a-f]+", "at 0x", text)
         text = re.sub(r"about \d+ min left", "about N min left", text)
-        return re.sub(r"propcal compiles its kernel.*\n?", "", text)
+        return re.sub(r"propcal (?:compiles its kernel|is compiling its code).*\n?", "", text)
 
 
 def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) -> None:

@@ -1,4 +1,4 @@
-"""Our default, or the paper's algorithm at which alpha? A grid search, scored by PMC loss on held-out folds.
+"""Grid search: our default and the paper's algorithm at several alphas, by PMC loss on held-out folds.
 
 The data: 5,226 people arrested in Toronto for possession of marijuana, released with a summons or
 not, by colour and sex (Friendly and Fox; shipped with scikit-lego, which this example needs).
@@ -43,4 +43,4 @@ print("best:", table.calibrator[search.best_index_])
 
 uncorrected = cross_val_score(base, arrests, y, scoring=search.scoring, cv=search.cv)
 print(f"the model without correction: {uncorrected.mean():.3f}, {uncorrected.std():.3f}")
-print("The differences are smaller than their spread: 5,226 people do not tell these settings apart.")
+print("The differences are smaller than their spread: 5,226 people are too few to choose a setting.")

@@ -1,4 +1,4 @@
-"""A pipeline of your own: imputation, boosted trees, groups in the columns of X, cross-fitted scores.
+"""Your own pipeline: imputation, boosted trees, groups as columns of X, cross-fitted scores.
 
 python examples/pipeline.py
 """
@@ -17,7 +17,7 @@ from propcal.data.cohorts import make_ed_visits
 NUMBERS = ["age", "acuity", "heartrate", "resprate", "o2sat", "sbp", "n_previous_admissions"]
 GROUPS = ["race", "gender"]
 
-visits = make_ed_visits(40_000, seed=2)  # generated
+visits = make_ed_visits(40_000, seed=2)  # simulated
 train, test = train_test_split(visits, random_state=0)
 
 model = make_pipeline(
@@ -28,7 +28,7 @@ model = make_pipeline(
     ),
     HistGradientBoostingClassifier(max_iter=60, random_state=0),
 )
-# race and gender are columns of X: the pipeline ignores them, the correction reads them
+# race and gender are columns of X that the pipeline ignores and the correction uses
 calibrated = MulticalibratedClassifier(model, PMCBoost(), sensitive_features=GROUPS, cv=3)
 calibrated.fit(train, train.admitted)
 

@@ -139,7 +139,7 @@ def test_the_first_compilation_is_announced(tmp_path):
         check=True,
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
     )
-    assert run.stderr.count("compiles its kernel, once") == 1
+    assert run.stderr.count("is compiling its code") == 1
     again = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

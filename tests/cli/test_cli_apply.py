@@ -82,7 +82,7 @@ def test_groups_in_words_are_applied_to_files(files, run):
         ({"risk": "45%"}, (), "3,000 end with a percent sign"),
         ({"corrected": 1}, (), "already has a column 'corrected'. Choose another name with --column"),
         ({}, ("--unseen", "ignore"), "--unseen must be one of 'replay', 'keep', 'error'"),
-        ({"race": "other"}, ("--unseen", "error"), "rows have a combination of .* that did not occur"),
+        ({"race": "other"}, ("--unseen", "error"), "that did not occur in the fitting data"),
     ],
 )
 def test_apply_tells_what_is_wrong_and_writes_nothing(

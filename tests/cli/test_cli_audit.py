@@ -279,7 +279,7 @@ def test_a_threshold_that_makes_no_sense_is_told_before_the_work(files, calls, r
         (("--groups", "gendre"), "Did you mean 'gender'?"),
         (("--groups", "id"), "'id' has 3,000 different values"),
         (("--config", "no.toml"), "there is no file no.toml"),
-        (("--weight", "race"), "column 'race' must be numeric"),
+        (("--weight", "race"), "column 'race' must hold numbers"),
     ],
 )
 def test_wrong_use_ends_with_2_and_one_line(files, calls, run, arguments, message):

@@ -118,7 +118,7 @@ def test_a_long_expression_is_told_beside_the_script(run, model, monkeypatch):
     code, out, err = run("export", "model.json", "--score", "risk", "--form", "case")
     assert code == 0
     assert out == model.to_sql(score="risk", form="case").script
-    assert "Use --form lookup, or --unseen keep, which has" in err
+    assert "Use --form lookup, or --unseen keep with" in err
     assert err.count("\n") == 1
     assert run("export", "model.json", "--score", "risk")[2] == ""
 

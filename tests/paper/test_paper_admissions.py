@@ -239,19 +239,19 @@ def test_another_cohort_or_grid_is_refused_and_nothing_is_touched(tmp_path):
     path = tmp_path / "trials.sqlite"
     run(path, trials=1, **SMALL)
     before = path.read_bytes()
-    with pytest.raises(InputError, match="another rows: 1000 there, 2000 now"):
+    with pytest.raises(InputError, match="a different setting of rows: 1000 there, 2000 now"):
         run(path, trials=1, **{**SMALL, "rows": 2000})
-    with pytest.raises(InputError, match=r"another grid: '2 settings, .*' there, '1 settings, .*' now"):
+    with pytest.raises(InputError, match=r"setting of grid: '2 settings, .*' there, '1 settings, .*' now"):
         run(path, trials=1, **{**SMALL, "settings": FEW[:1]})
     file = tmp_path / "visits.parquet"
     make_ed_visits(1000, seed=0).to_parquet(file)
-    with pytest.raises(InputError, match="another cohort"):
+    with pytest.raises(InputError, match="a different setting of cohort"):
         run(path, cohort=file, trials=1, models=["LR"], settings=FEW)
     assert path.read_bytes() == before
     of_file = tmp_path / "of_file.sqlite"
     run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
     make_ed_visits(1000, seed=1).to_parquet(file)
-    with pytest.raises(InputError, match="holds trials on other visits than these") as told:
+    with pytest.raises(InputError, match="has trials with other visits than these") as told:
         run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
     assert "sha256" not in str(told.value)
 
@@ -282,25 +282,23 @@ def test_a_file_that_does_not_fit_is_told_before_a_store_is_made(tmp_path):
         assert not store.exists()
         return str(told.value)
 
-    assert "lacks 2 of 18 columns: pain, chief_complaint" in refusal(
-        visits.drop(columns=["pain", "chief_complaint"])
-    )
+    assert "has no columns pain, chief_complaint" in refusal(visits.drop(columns=["pain", "chief_complaint"]))
     assert "at least 100" in refusal(visits[:99])
-    assert "is 1 for all 1,000 visits; a model needs both outcomes" in refusal(visits.assign(admitted=1))
+    assert "is 1 for all 1,000 visits; both outcomes must occur" in refusal(visits.assign(admitted=1))
     assert "is 0 for all" in refusal(visits.assign(admitted=0))
     rare = refusal(visits.assign(admitted=[1, *[0] * 999]))
-    assert rare.startswith("1 of 1,000 visits have admitted = 1, too few: in 1 of the shuffles")
-    assert "rows: 2,000 are asked for" in refusal(visits, rows=2000)
+    assert rare.startswith("only 1 of 1,000 visits have admitted = 1: in 1 of the shuffles")
+    assert "rows is 2,000, but" in refusal(visits, rows=2000)
     assert "1,000 values are neither" in refusal(visits.assign(admitted=2))
     assert "'age' of" in refusal(visits.assign(age="old"))
-    with pytest.raises(InputError, match="propcal paper cohort makes one"):
+    with pytest.raises(InputError, match="Make one from MIMIC-IV with propcal paper cohort"):
         run(store, cohort=tmp_path / "nowhere.csv")
 
 
 def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"no 'RFC'; did you mean RF\?"):
         Experiment(tmp_path / "x.sqlite", models=["LR", "RFC"])
-    with pytest.raises(InputError, match="200,000 are asked for and the generated cohort has 173,561"):
+    with pytest.raises(InputError, match="200,000, but the simulated cohort has only 173,561"):
         Experiment(tmp_path / "x.sqlite", rows=200_000)
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(InputError, match=re.escape(how_to_install("paper"))):
@@ -325,5 +323,5 @@ def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatc
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(Store, "_add", full)
-    with pytest.raises(InputError, match=r"disk is full.*the same command goes on"):
+    with pytest.raises(InputError, match=r"disk is full.*run the same command again to continue"):
         run(tmp_path / "x.sqlite", trials=1, **SMALL)

@@ -66,10 +66,12 @@ def test_contradicted_claims_can_agree_too(tmp_path):
 
 def test_a_claim_about_wins_agrees_by_all_three_readings_or_says_by_which(alike, unlike):
     numbers = alike["best AUROC: MCBoost"].numbers
-    assert numbers.startswith("agrees by the first reading only; by seed: base model 0 %, MCBoost 100 %")
+    assert numbers.startswith(
+        "agrees by the first interpretation only; by seed: base model 0 %, MCBoost 100 %"
+    )
     assert "by seed and model: base model 67 %, MCBoost 33 %" in numbers
-    assert alike["best DC loss: PMCBoost"].numbers.startswith("by all 3 readings; by seed: base")
-    assert unlike["best DC loss: PMCBoost"].numbers.startswith("by none of 3 readings")
+    assert alike["best DC loss: PMCBoost"].numbers.startswith("by all 3 interpretations; by seed: base")
+    assert unlike["best DC loss: PMCBoost"].numbers.startswith("by none of 3 interpretations")
     never = alike["the base model is never best"].numbers
     assert never.count("PMC loss 0.0 %, DC loss 0.0 %") == 3
     assert "by seed, model, setting: " in never
@@ -80,14 +82,14 @@ def test_without_dnn_what_needs_it_cannot_be_said_yet(tmp_path):
     for name, one in found.items():
         needed = "DNN" in one.claim.models
         assert (one.verdict == NOT_YET) == needed, name
-    assert found["MC loss of DNN"].numbers == "no trials of base model of DNN; 3 seeds are needed"
+    assert found["MC loss of DNN"].numbers == "no trials of base model with DNN; 3 seeds are needed"
 
 
 def test_two_seeds_are_too_few_for_any_verdict_but_the_guarantees(tmp_path):
     found = judged(whole_store(tmp_path / "a.sqlite", like_the_paper, seeds=(1, 2)))
     said = {name for name, one in found.items() if one.verdict != NOT_YET}
     assert said == {claim.name for claim in CLAIMS if not claim.models}
-    assert found["MC loss of LR is not improved"].numbers.startswith("2 seeds of base model of LR")
+    assert found["MC loss of LR is not improved"].numbers.startswith("2 seeds of base model with LR")
 
 
 def test_numbers_behind_a_verdict_are_those_of_the_trials(alike):
@@ -120,11 +122,11 @@ def test_a_verdict_that_hangs_on_the_size_of_a_category_says_so(tmp_path):
         assert one.by_paper is None or one.by_paper.numbers != one.numbers, one.claim.name
     one = found["PMCBoost improves PMC and DC loss"]
     assert (one.verdict, one.by_paper.verdict) == (AGREES, DIFFERS)
-    assert one.second_opinion().startswith("by the paper's size of a category: differs (PMC: LR +")
+    assert one.second_opinion().startswith("by the paper's size rule: differs (PMC: LR +")
     table = claims_table([*found.values()])
     n = sum(one.depends_on_sizes for one in found.values())
-    assert f"; {n} of these verdicts are another then." in table.notes[1]
-    assert sum("by the paper's size of a category" in row[2] for row in table.rows) == n > 5
+    assert f"which changes {n} verdicts." in table.notes[1]
+    assert sum("by the paper's size rule" in row[2] for row in table.rows) == n > 5
 
 
 def test_claims_that_do_not_depend_on_losses_have_the_same_numbers_by_any(published):
@@ -142,7 +144,7 @@ def test_guarantees_are_judged_by_converged_trials_and_the_others_are_counted(tm
     found = judged(make_store(tmp_path / "a.sqlite", rows))["PMCBoost reaches alpha-PMC"]
     assert (found.verdict, found.n_seeds) == (AGREES, 1)
     assert found.numbers == (
-        "1 of 1 converged trials; at most 0.500 alpha; 1 trial stopped at the limit of updates and cannot be "
+        "1 of 1 converged trials; at most 0.500 alpha; 1 trial stopped at the update limit and cannot be "
         "judged"
     )
 

@@ -209,12 +209,12 @@ def test_three_seeds_cannot_be_significant_and_that_is_said(tmp_path):
     assert smallest_rank_sum(3) == rank_sum([1, 2, 3], [4, 5, 6]) == pytest.approx(0.1)
     sentence = too_few(tests(evidence.trials))
     assert "With 3 seeds" in sentence
-    assert "no test can come out significant" in sentence
+    assert "no test can be significant" in sentence
     assert signed_rank([1.0, 2.0], [1.0, 2.0]) == 1
 
 
 def test_an_empty_store_and_a_missing_one_say_what_to_do(tmp_path):
-    with pytest.raises(InputError, match="holds no trials yet; propcal paper admissions"):
+    with pytest.raises(InputError, match=r"has no trials yet\. Add some with propcal paper admissions"):
         Evidence.from_store(make_store(tmp_path / "a.sqlite"))
     with pytest.raises(InputError, match="there are no trials at"):
         Evidence.from_store(tmp_path / "b.sqlite")
@@ -226,10 +226,10 @@ def test_what_is_missing_is_said(tmp_path):
     evidence = Evidence.from_store(path)
     said = " ".join(evidence.missing())
     assert "There are no trials of DNN yet." in said
-    assert "LR: 1 of 4 shuffles are not there yet." in said
+    assert "LR: 1 of 4 shuffles are still missing." in said
     assert "RF: 3 of 4 shuffles and some settings of 1 shuffle" in said
-    assert "1 of 247 fits stopped at the limit of updates." in said
+    assert "1 of 247 fits stopped at the update limit." in said
     assert "DC loss could not be computed in 1 trials." in said
     assert evidence.caption() == (
-        "Generated visits, no patients. Shuffles of the data (seeds): LR 3, RF 1. No DNN yet."
+        "Simulated visits, no patients. Shuffles of the data (seeds): LR 3, RF 1. No DNN yet."
     )

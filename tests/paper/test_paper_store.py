@@ -91,7 +91,7 @@ def test_trials_of_another_experiment_are_refused_with_what_differs(other):
 
 def test_a_file_of_something_else_is_refused_and_left_alone():
     Path("t.csv").write_text("a,b\n1,2\n" * 200)
-    with pytest.raises(FileFormatError, match="not a file of trials"):
+    with pytest.raises(FileFormatError, match="not a store of trials"):
         Store("t.csv", ABOUT)
     with sqlite3.connect("other.sqlite") as connection:
         connection.execute("CREATE TABLE patients (id INTEGER)")
@@ -105,7 +105,7 @@ def test_a_store_of_another_version_is_refused():
     with sqlite3.connect("t.sqlite") as connection:
         connection.execute("UPDATE about SET value = '99' WHERE key = 'version'")
     connection.close()
-    with pytest.raises(FileFormatError, match="another propcal"):
+    with pytest.raises(FileFormatError, match="another version of propcal"):
         Store("t.sqlite", ABOUT)
 
 
@@ -114,7 +114,9 @@ def test_a_store_that_lacks_a_column_is_refused():
     with sqlite3.connect("t.sqlite") as connection:
         connection.execute("ALTER TABLE trials DROP COLUMN paper_mc_loss")
     connection.close()
-    with pytest.raises(FileFormatError, match=r"another propcal: .* lack paper_mc_loss; name another file"):
+    with pytest.raises(
+        FileFormatError, match=r"another version of propcal: .* without paper_mc_loss. Name another file"
+    ):
         Store("t.sqlite")
 
 

@@ -1,1 +1,1 @@
-"""The paper's experiments: one module for each table or figure; settings and published numbers are data."""
+"""Reproduces the paper's theory, simulation and hospital-admission experiment, and checks its claims."""

@@ -1,4 +1,4 @@
-"""All tables of a store: the paper's, ours beside them, and the verdicts on its claims."""
+"""All tables from a store of trials: the paper's tables, our additions, and the verdicts on its claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from propcal.paper.results.paper_tables import TABLES, Table
 from propcal.paper.results.table_1 import table_1
 
 NAMES = ("table_1", *TABLES, "claims")
-# What a terminal shows; the others are written only.
+# The tables that a terminal shows; the others are only written to files.
 PRINTED = (
     "table_1",
     "table_4",
@@ -28,7 +28,7 @@ PRINTED = (
 def all_tables(
     evidence: Evidence, cohort: str | PathLike[str] | None = None
 ) -> tuple[list[Table], list[str]]:
-    """Every table, in the order of the paper, and sentences on those that cannot be had."""
+    """Every table in the order of the paper, and a sentence for each table that is not available."""
     first = table_1(evidence, cohort)
     others = [*(make(evidence) for make in TABLES.values()), claims_table(judge_all(evidence))]
     return (others, [first]) if isinstance(first, str) else ([first, *others], [])

@@ -1,4 +1,4 @@
-"""Figures of the paper and their numbers as files: no window, all of a file or nothing."""
+"""Creates the paper's figures without a window, and writes them and their numbers to files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from propcal.output.plots.axes import require_matplotlib
 if TYPE_CHECKING:
     import pandas as pd
 
-COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, or both
+COLUMN, PAGE = 3.4, 7.0  # widths in inches: one column of a journal page, or the whole page
 DPI = 200
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure that belongs to no window."""
+    """A new figure without a window."""
     try:
         figure = require_matplotlib()
     except ImportError:
@@ -30,11 +30,11 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: str | PathLike[str]) -> None:
-    """Write a figure in the format that the ending of the name asks for."""
+    """Write a figure in the format given by the ending of the file name."""
     kind = Path(path).suffix.lstrip(".").lower() or "png"
     write_whole(path, lambda part: figure.savefig(part, format=kind, dpi=DPI))
 
 
 def save_table(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write the numbers of a figure as CSV, in six digits."""
+    """Write the numbers of a figure as CSV, with six digits."""
     write_whole(path, lambda part: frame.to_csv(part, index=False, float_format="%.6g"))

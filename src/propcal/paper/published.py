@@ -1,8 +1,8 @@
-"""What the paper prints: Tables 4, 5 and 6 and the numbers in its text (Table 1 is in data/cohorts.py)."""
+"""The published numbers: Tables 4, 5 and 6 of the paper (Table 1 is in data/cohorts.py)."""
 
 from __future__ import annotations
 
-# Table 4: median percent change from the base model: AUROC, MC, PMC and DC loss.
+# Table 4: median percent change from the base model in AUROC, MC loss, PMC loss and DC loss.
 PERCENT_CHANGE = {
     ("MCBoost", "DNN"): (-0.58, -10.83, -16.27, -2.41),
     ("MCBoost", "LR"): (-0.01, 10.95, -9.50, -6.46),
@@ -24,7 +24,7 @@ UPDATES_AND_TIME: dict[tuple[str, float, str], tuple[float, float]] = {
     ("RF", 0.01, "PMCBoost"): (256, 167),
 }
 
-# Table 6: of 100 trials, how often each was best: base model, MCBoost, PMCBoost.
+# Table 6: in how many of 100 trials each was best: base model, MCBoost, PMCBoost.
 WINS = {
     "auroc": (5, 88, 6),
     "mc_loss": (8, 21, 70),

@@ -1,4 +1,4 @@
-"""The page on the reproduction: its words are in a template, its numbers come from the store only."""
+"""Writes the reproduction page (docs/reproduction.md) from a template and a store of trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from propcal.plain_text import plain
 
 IMAGES = Path("images") / "reproduction"
 SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}
-# Long tables are written beside the page by `propcal paper tables`, not into it.
+# The tables on the page; `propcal paper tables` writes the longer ones to files.
 SHOWN = (
     "table_4",
     "table_4_by_paper",
@@ -40,7 +40,7 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Everything that the page shows."""
+    """The content of the page."""
 
     evidence: Evidence
     tables: Sequence[Table]
@@ -51,7 +51,7 @@ class Reproduction:
 
     @classmethod
     def of(cls, evidence: Evidence, cohort: str | os.PathLike[str] | None = None) -> Reproduction:
-        """Compute tables, verdicts and pictures."""
+        """Compute tables, verdicts and figures."""
         drawn, lacking = pictures(evidence)
         first = table_1(evidence, cohort)
         tables = [TABLES[name](evidence) for name in SHOWN]
@@ -60,7 +60,7 @@ class Reproduction:
         return cls(evidence, tables, judge_all(evidence), drawn, lacking, absent)
 
     def _command(self) -> str:
-        """The command that makes the trials."""
+        """The command that runs the trials."""
         rows, models = self.evidence.about.get("rows"), self.evidence.models
         options = [] if self.evidence.generated else ["--cohort cohort.parquet"]
         options += [f"--trials {self.evidence.n_seeds}"]
@@ -69,7 +69,7 @@ class Reproduction:
         return f"propcal paper admissions {' '.join(options)} -o admissions.sqlite"
 
     def markdown(self, images: str = IMAGES.as_posix()) -> str:
-        """The page; `images` is where its pictures are, seen from it."""
+        """The page as Markdown; `images` is the path from the page to its figures."""
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
 
@@ -108,5 +108,5 @@ class Reproduction:
 
 
 def images_from(page: Path, folder: Path) -> str:
-    """The folder of the pictures as links on the page have it."""
+    """The folder of the figures as written in links on the page."""
     return Path(os.path.relpath(folder, page.parent)).as_posix()

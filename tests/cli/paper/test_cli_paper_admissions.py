@@ -32,7 +32,7 @@ def test_errors_of_the_command_name_its_options(tmp_path, capsys):
     assert command("--models", "xyz", "-o", store) == 2
     assert "--models: there is no 'xyz'. The models are LR, RF, DNN" in capsys.readouterr().err
     assert command("--rows", "200000", "-o", store) == 2
-    assert "--rows: 200,000 are asked for" in capsys.readouterr().err
+    assert "--rows is 200,000, but" in capsys.readouterr().err
     for flag, words in (("--groups", "--groups must"), ("--data-sets", "--data-sets must")):
         with pytest.raises(SystemExit):
             main(["paper", "simulation", flag, "0", "-o", str(tmp_path)])
@@ -57,7 +57,7 @@ def test_the_command_says_how_much_there_is_and_that_all_is_done(tmp_path, capsy
     assert command(*arguments) == 0
     assert f"All are in {path} already." in capsys.readouterr().out
     assert command("--rows", "1200", *arguments[2:]) == 2
-    assert "another rows: 1000 there, 1200 now" in capsys.readouterr().err
+    assert "a different setting of rows: 1000 there, 1200 now" in capsys.readouterr().err
 
 
 def test_a_hundred_visits_run_with_a_word_that_nothing_can_be_judged(tmp_path, capsys):

@@ -1,1 +1,1 @@
-"""The hospital-admission experiment: settings, base models, trials and their store."""
+"""Runs the hospital-admission experiment: settings, base models, trials and their store."""

@@ -18,7 +18,7 @@ from propcal.extras import how_to_install
 from propcal.paper.admissions.features import NUMBERS, Matrix
 from propcal.paper.admissions.settings import MODELS
 
-# Counted up when the same data would give other models.
+# Increased whenever the same data would give different models.
 VERSION = 1
 
 
@@ -32,7 +32,7 @@ class Trained:
 
 
 def check_models(names: Iterable[str]) -> tuple[str, ...]:
-    """The models in the paper's order; an unknown one is refused, and one whose library is missing."""
+    """The models in the paper's order; unknown models, and those whose library is missing, are refused."""
     given = [name.strip() for name in names]
     known = {name.upper(): name for name in MODELS}
     for name in given:
@@ -45,7 +45,7 @@ def check_models(names: Iterable[str]) -> tuple[str, ...]:
                 between=" ",
             )
     if not given:
-        raise InputError(Argument("models") + f": name at least one of {', '.join(MODELS)}")
+        raise InputError(Argument("models") + f" must include at least one of {', '.join(MODELS)}")
     wanted = {known[name.upper()] for name in given}
     if "RF" in wanted:
         _forest_class()
@@ -58,9 +58,9 @@ def train(name: str, features: Matrix, outcome: Any, seed: int) -> Trained:
 
     model = {"LR": _logistic, "RF": _forest, "DNN": _network}[name](seed)
     began = perf_counter()
-    with warnings.catch_warnings():  # told by `converged`
+    with warnings.catch_warnings():  # recorded in `converged`
         warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.filterwarnings("ignore", message="Got `batch_size` less than 1 or larger")  # few visits
+        warnings.filterwarnings("ignore", message="Got `batch_size` less than 1 or larger")  # with few visits
         model.fit(features, outcome)
     seconds = perf_counter() - began
 
@@ -73,8 +73,8 @@ def train(name: str, features: Matrix, outcome: Any, seed: int) -> Trained:
 def _logistic(seed: int) -> Any:
     """Logistic regression with an l1 penalty of scikit-learn's default strength.
 
-    Numbers are imputed and scaled; columns of 0 and 1 are scaled and not centred, so that they stay
-    sparse: with an intercept that is the same model, in a tenth of the memory.
+    Numbers are imputed and scaled. Columns of 0 and 1 are scaled but not centred, so that they stay sparse;
+    with an intercept this is the same model in a tenth of the memory.
     """
     from scipy.sparse import csr_matrix
     from sklearn.compose import make_column_transformer
@@ -99,9 +99,9 @@ def _logistic(seed: int) -> Any:
 
 
 def _forest(seed: int) -> Any:
-    """A random forest by XGBoost, which sends missing values down the better branch.
+    """A random forest by XGBoost, which handles missing values itself.
 
-    The paper names the library and no parameter: these are the defaults of XGBRFClassifier, spelt out.
+    The paper names the library but no parameters; these are the defaults of XGBRFClassifier, written out.
     """
     return _forest_class()(
         n_estimators=100,
@@ -145,7 +145,7 @@ def _network(seed: int) -> Any:
 
 
 def _imputed_and_scaled() -> Any:
-    """Missing numbers become the median, then all are brought to mean 0 and variance 1."""
+    """Impute missing numbers by the median, then scale all to mean 0 and variance 1."""
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

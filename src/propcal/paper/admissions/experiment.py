@@ -1,4 +1,4 @@
-"""The hospital-admission experiment: every shuffle, base model and setting, into a store, in parallel."""
+"""Runs every shuffle, base model and setting of the experiment in parallel, and stores the trials."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is to be run, and how far it is.
+    """What to run, and what remains to be run.
 
     Parameters
     ----------
     path : path
-        The store, an SQLite file. One that is there is gone on with, if it is of the same visits, rule
-        and settings; otherwise an error says what differs.
+        The store, an SQLite file. An existing store is continued if it has the same visits, rule and
+        settings; otherwise an error says what differs.
     cohort : path, optional
-        A file that ``propcal paper cohort`` wrote; None generates visits.
+        A file written by ``propcal paper cohort``; by default visits are simulated.
     trials : int, default=100
-        Shuffles of the visits: seeds 0, 1, ...
+        The number of shuffles of the visits (seeds 0, 1, ...).
     rows : int, optional
-        How many visits; None takes all.
+        The number of visits; by default all.
     models : list of str, default=("LR", "RF", "DNN")
     settings : list of Setting, optional
-        None takes those of Table 3.
+        By default those of Table 3.
     """
 
     path: str | PathLike[str]
@@ -60,19 +60,19 @@ class Experiment:
 
     @cached_property
     def visits(self) -> Visits:
-        """Whose visits."""
+        """The source of the visits."""
         return visits_of(self.cohort, self.rows)
 
     @cached_property
     def store(self) -> Store:
-        """The file of trials, made if it is not there and the visits are sound."""
+        """The store of trials; it is created if it does not exist and the visits are valid."""
         check_target(self.path, force=True, reads=[self.cohort])
         if not Path(self.path).exists():
             _check_outcomes(self.visits.frame, range(self.trials))
         return Store(self.path, self.about())
 
     def about(self) -> dict[str, Any]:
-        """What all trials of the store have in common."""
+        """What all trials in the store have in common."""
         keys = "\n".join(sorted(setting.key() for setting in self.settings))
         return {
             **self.visits.about(),
@@ -85,11 +85,11 @@ class Experiment:
 
     @property
     def n_trials(self) -> int:
-        """Trials of the whole experiment."""
+        """The number of trials in the whole experiment."""
         return self.trials * len(self.models) * len(self.settings)
 
     def units(self) -> list[Unit]:
-        """What is still to be done, seed by seed."""
+        """The units that remain to be run, seed by seed."""
         done, found = self.store.done(), []
         for seed in range(self.trials):
             for model in self.models:
@@ -104,22 +104,23 @@ class Experiment:
         jobs: int | None = None,
         told: Callable[[Unit], object] = lambda unit: None,  # noqa: ARG005
     ) -> Store:
-        """Do what is still to be done.
+        """Run what remains.
 
         Parameters
         ----------
         jobs : int, optional
-            Processes at once, as joblib's `n_jobs`; None takes what `joblib.parallel_config` says. Its
-            backend is used as well: ``parallel_config(backend="dask")`` runs the experiment on a cluster.
+            The number of parallel processes, as joblib's `n_jobs`; by default that of
+            `joblib.parallel_config`, whose backend is used as well: ``parallel_config(backend="dask")`` runs
+            the experiment on a cluster.
         told : callable
-            Called with each unit when its trials are stored.
+            Called with each unit after its trials have been stored.
         """
         units = {(unit.seed, unit.model): unit for unit in self.units()}
         if not units:
             return self.store
         _check_outcomes(self.visits.frame, {unit.seed for unit in units.values()})
         with warnings.catch_warnings():
-            # joblib's word on an interrupted run, to which the caller has something better to say
+            # joblib's warning about an interrupted run, for which the caller has a better message
             warnings.filterwarnings("ignore", message=r".*tasks which were still being processed")
             for trials, curves in _results(self.visits.frame, list(units.values()), jobs):
                 self.store.add(trials, curves)
@@ -128,23 +129,23 @@ class Experiment:
 
 
 def _check_outcomes(visits: pd.DataFrame, seeds: Iterable[int]) -> None:
-    """Whether every training part has both outcomes, twice at least: the DNN holds some of it out."""
+    """Refuse data if a training part has fewer than two visits with each outcome (the DNN holds some out)."""
     outcome = visits[features.OUTCOME].to_numpy()
     counts = (np.bincount(outcome[split(len(outcome), seed)[0]], minlength=2) for seed in seeds)
     n_bad = sum(int(count.min() < 2) for count in counts)
     if n_bad:
         rare = np.bincount(outcome, minlength=2)
         raise InputError(
-            f"{rare.min():,} of {len(outcome):,} visits have {features.OUTCOME} = {rare.argmin()}, too few: "
-            f"in {n_bad:,} of the shuffles hardly any of them are in the training part",
-            next_step="Take more visits",
+            f"only {rare.min():,} of {len(outcome):,} visits have {features.OUTCOME} = {rare.argmin()}: "
+            f"in {n_bad:,} of the shuffles the training part has fewer than two of them",
+            next_step="Use more visits",
         )
 
 
 def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:
-    """Run the experiment or go on with it; arguments as those of `Experiment`.
+    """Run or continue the experiment; the arguments are those of `Experiment`.
 
-    On a cluster of Dask, from Python::
+    On a Dask cluster, from Python::
 
         with Client("tcp://scheduler:8786"), joblib.parallel_config(backend="dask"):
             run("admissions.sqlite", trials=100)
@@ -155,7 +156,7 @@ def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> S
 def _results(
     visits: pd.DataFrame, units: Sequence[Unit], jobs: int | None
 ) -> Iterator[tuple[list[Row], list[Row]]]:
-    """Rows of each unit as soon as it is done; workers need no disk, only the parent writes."""
+    """The rows of each unit as soon as it is finished; only the parent process writes to disk."""
     from joblib import Parallel, delayed, effective_n_jobs
 
     def tasks(some: Iterable[Unit]) -> Iterator[Any]:
@@ -163,7 +164,7 @@ def _results(
 
     try:
         parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
-    except ValueError:  # a backend that hands results back all at once: as many as work at the same time
+    except ValueError:  # the backend returns all results at once, so run as many as work in parallel
         parallel = Parallel(n_jobs=jobs, batch_size=1)
         at_once = max(1, effective_n_jobs(parallel.n_jobs))
         for first in range(0, len(units), at_once):

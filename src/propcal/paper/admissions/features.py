@@ -1,4 +1,4 @@
-"""Table 2: what the base models of the hospital-admission experiment know about a visit."""
+"""Table 2: the features of a visit that the base models of the hospital-admission experiment use."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ VITALS = ("temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp")
 NUMBERS = (*VITALS, "acuity", "pain", "n_previous_visits", "n_previous_admissions", "age")
 CATEGORIES = ("race", "gender", "marital_status", "insurance", "language")
 TEXT, OUTCOME, TRUE_RISK = "chief_complaint", "admitted", "true_risk"
-COLUMNS = (*NUMBERS, *CATEGORIES, TEXT, OUTCOME)  # of a cohort; generated ones have TRUE_RISK besides
+COLUMNS = (*NUMBERS, *CATEGORIES, TEXT, OUTCOME)  # of a cohort; simulated cohorts also have TRUE_RISK
 
-# Counted up when the same visits would give other features: trials of both do not belong together.
+# Increased whenever the same visits would give different features, so that trials are not mixed.
 VERSION = 1
 
-# Words of the chief complaint are features if so large a share of the training visits has them, the most
-# frequent ones first; real complaints have thousands of words, most of them misspelt, in a handful of visits.
+# Words of the chief complaint are features if at least this share of the training visits has them, the most
+# frequent ones first. Real complaints have thousands of words, most of them misspelt and in only a few
+# visits.
 WORD_SHARE = 0.001
 MOST_WORDS = 300
 
@@ -30,11 +31,11 @@ Matrix = npt.NDArray[np.float32]
 
 
 class Features:
-    """Visits -> numbers, learned on the training visits alone.
+    """Turns visits into a matrix of numbers, using only the training visits to learn categories and words.
 
-    Numbers as they are, with NaN where they are missing; a column of 0 and 1 for each category, of which
-    "missing" is one; and one for each word of the chief complaint. A category or a word that no training
-    visit had is left out.
+    The features are the numbers, with NaN for missing ones; a column of 0 and 1 for each category, including
+    "missing"; and one for each word of the chief complaint. Categories and words that do not occur in the
+    training visits are left out.
     """
 
     def fit(self, visits: pd.DataFrame) -> Self:
@@ -47,12 +48,12 @@ class Features:
         )
         try:
             self._words = words.fit(visits[TEXT].fillna("").astype(str))
-        except ValueError:  # no word is frequent enough: there are no such features
+        except ValueError:  # no word is frequent enough
             self._words = None
         return self
 
     def transform(self, visits: pd.DataFrame) -> Matrix:
-        """A row for each visit, a column for each feature."""
+        """One row for each visit, one column for each feature."""
         parts = [visits[list(NUMBERS)].to_numpy(dtype=np.float32, na_value=np.nan)]
         parts += [_one_hot(visits[name], self._levels[name]) for name in CATEGORIES]
         if self._words is not None:
@@ -62,7 +63,7 @@ class Features:
 
 
 def _unique(column: Any) -> tuple[IntArray, list[str]]:
-    """Place of each value in a list of the different ones, as text; -1 where it is missing."""
+    """The index of each value in the list of distinct values, and that list as text; -1 if missing."""
     import pandas as pd
 
     place, values = pd.factorize(column)
@@ -72,7 +73,7 @@ def _unique(column: Any) -> tuple[IntArray, list[str]]:
 def _one_hot(column: Any, levels: list[str]) -> Matrix:
     place, values = _unique(column)
     known = {level: k for k, level in enumerate(levels)}
-    nothing = len(levels) + 1  # a column that is cut off again, for levels that are not known
+    nothing = len(levels) + 1  # an extra column for unknown levels, dropped again below
     columns = np.array([*(known.get(value, nothing) for value in values), len(levels)])
     coded: Matrix = np.eye(len(levels) + 2, len(levels) + 1, dtype=np.float32)[columns[place]]
     return coded

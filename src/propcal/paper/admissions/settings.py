@@ -1,4 +1,4 @@
-"""Table 3: what the hospital-admission experiment varies, as data."""
+"""Table 3: the settings that the hospital-admission experiment varies."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ EQUIVALENT_ALPHAS = (0.001, 0.01)  # Table 5: MCBoost at alpha * rho reaches PMC
 N_SEEDS = 100
 TEST_SHARE = 0.25
 
-# The rule by which every trial is judged on its test set, whatever it was fitted with.
+# The rule by which every trial is evaluated on its test set, regardless of the settings of the fit.
 RULE = {"alpha": 0.1, "gamma": 0.05, "rho": 0.1, "n_bins": N_BINS}
 
-# The paper's definitions of the losses count larger categories: |S_I| >= alpha * lambda * N, without gamma.
+# The paper's definitions of the losses only include larger categories: |S_I| >= alpha * lambda * N, without
+# gamma.
 PAPER_RULE = {**RULE, "min_share": RULE["alpha"] / N_BINS}
 
-# Methods, as they are called in the store, in tables and in figures.
+# The names of the methods in the store, in tables and in figures.
 BASE, MC, PMC, MC_FOR_PMC, OURS = "base model", "MCBoost", "PMCBoost", "MCBoost at alpha*rho", "propcal"
 
 
@@ -30,8 +31,8 @@ BASE, MC, PMC, MC_FOR_PMC, OURS = "base model", "MCBoost", "PMCBoost", "MCBoost 
 class Setting:
     """One way to post-process a base model.
 
-    `alpha` is the tolerance aimed at; `fit_alpha` is what the method was given, which differs for
-    MCBoost at alpha*rho. The base model and our default method have no values of Table 3 (None).
+    `alpha` is the target tolerance; `fit_alpha` is the alpha with which the method is run, which differs for
+    MCBoost at alpha*rho. They are None for the base model and our default method.
     """
 
     method: str
@@ -42,7 +43,7 @@ class Setting:
 
     @property
     def fit_alpha(self) -> float | None:
-        """The tolerance that the method is run with."""
+        """The tolerance with which the method is run."""
         if self.method == MC_FOR_PMC:
             assert self.alpha is not None
             assert self.rho is not None
@@ -50,7 +51,7 @@ class Setting:
         return self.alpha
 
     def key(self) -> str:
-        """Name of the setting in a store; the same for equal settings."""
+        """The name of the setting in a store; equal settings have the same name."""
         numbers = [f"{name}={value:g}" for name, value in self._numbers().items() if value is not None]
         return "; ".join([self.method, " x ".join(self.groups), *numbers])
 
@@ -63,7 +64,7 @@ class Setting:
 
 
 def grid() -> list[Setting]:
-    """Every setting of a base model and a seed."""
+    """Every setting for a base model and a seed."""
     found = [Setting(BASE, groups) for groups in GROUPINGS]
     for groups in GROUPINGS:
         for method in (MC, PMC):

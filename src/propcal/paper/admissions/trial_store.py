@@ -1,7 +1,7 @@
-"""The store of the hospital-admission experiment: one SQLite file, a row for each trial.
+"""The store of the hospital-admission experiment: an SQLite file with one row for each trial.
 
-Trials of one base model and seed are added in one transaction and have a key, so that a run killed at
-any moment leaves whole trials only, and one that goes on doubles none.
+The trials of a base model and seed are added in one transaction and have a key, so that an interrupted run
+leaves only complete trials, and a continued run adds none twice.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ TRIAL_COLUMNS = {
     "paper_mc_loss": "REAL",  # by settings.PAPER_RULE
     "paper_pmc_loss": "REAL",
     "paper_dc_loss": "REAL",
-    "own_mc_loss": "REAL",  # by the rule of the fit itself
+    "own_mc_loss": "REAL",  # by the fit's own rule
     "own_pmc_loss": "REAL",
     "own_dc_loss": "REAL",
-    "true_risk_rms": "REAL",  # root mean squared error against the true risk, where it is known
-    # on the training set, by the rule of the fit: what Algorithm 1 guarantees
+    "true_risk_rms": "REAL",  # root mean squared error against the true risk, if known
+    # on the training set, by the fit's own rule: what Algorithm 1 guarantees
     "train_mc_loss": "REAL",
     "train_pmc_loss": "REAL",
 }
@@ -79,21 +79,21 @@ class Store:
     path : path
         The SQLite file.
     about : mapping, optional
-        What all its trials have in common: cohort, grid, rule, rows. A file that is there already must
-        say the same, else nothing is touched and an error says what differs. None: take it as it is.
+        What all trials have in common: cohort, grid, rule, rows. An existing file must have the same;
+        otherwise an error says what differs, and the file is not changed. None accepts any store.
     """
 
     def __init__(self, path: str | PathLike[str], about: Mapping[str, Any] | None = None) -> None:
         self.path = Path(path)
         if about is None and not self.path.is_file():
             raise InputError(
-                f"there are no trials at {path}", next_step=f"propcal paper admissions -o {path} makes some"
+                f"there are no trials at {path}", next_step=f"Run propcal paper admissions -o {path}"
             )
         with closing(self._open()) as connection:
             known = self._about(connection)
             if known is None:
                 if about is None:
-                    raise FileFormatError(f"{path} holds no trials: it is not a file of propcal")
+                    raise FileFormatError(f"{path} has no trials: it is not a store written by propcal")
                 self._create(connection, about)
                 known = json.loads(json.dumps(dict(about)))
         self.about: dict[str, Any] = known
@@ -112,32 +112,32 @@ class Store:
             if "about" not in tables:
                 if tables:
                     raise FileFormatError(
-                        f"{self.path} is a database of something else", next_step="name another file"
+                        f"{self.path} is a database for something else", next_step="Name another file"
                     )
                 return None
             content = dict(connection.execute("SELECT key, value FROM about"))
         except sqlite3.DatabaseError as error:
             raise FileFormatError(
-                f"{self.path} is not a file of trials, or it is damaged ({error})",
-                next_step="name another file",
+                f"{self.path} is not a store of trials, or it is damaged ({error})",
+                next_step="Name another file",
             ) from None
         if content.get("format") != FORMAT:
             raise FileFormatError(
-                f"{self.path} is a database of something else", next_step="name another file"
+                f"{self.path} is a database for something else", next_step="Name another file"
             )
         if content.get("version") != str(VERSION):
             raise FileFormatError(
-                f"{self.path} was written by another propcal (version {content.get('version')} of the "
-                f"file, this one writes {VERSION})",
-                next_step="name another file",
+                f"{self.path} was written by another version of propcal (file version "
+                f"{content.get('version')}, this one writes {VERSION})",
+                next_step="Name another file",
             )
         there = {row[1] for row in connection.execute("PRAGMA table_info(trials)")}
         lacking = [name for name in TRIAL_COLUMNS if name not in there]
         if lacking or len(there) > len(TRIAL_COLUMNS):
             raise FileFormatError(
-                f"{self.path} was written by another propcal: its trials have other columns"
-                f"{' and lack ' + ', '.join(lacking) if lacking else ''}",
-                next_step="name another file",
+                f"{self.path} was written by another version of propcal: its trials have different columns"
+                f"{', without ' + ', '.join(lacking) if lacking else ''}",
+                next_step="Name another file",
             )
         return dict(json.loads(content["about"]))
 
@@ -155,30 +155,30 @@ class Store:
         for key in [*about, *self.about]:
             if about.get(key) != self.about.get(key) and key == "fingerprint":
                 raise InputError(
-                    f"{self.path} holds trials on other visits than these",
-                    next_step="name another file, or the visits that it was begun with",
+                    f"{self.path} has trials with other visits than these",
+                    next_step="Name another file, or use the visits with which it was begun",
                 )
             if about.get(key) != self.about.get(key):
                 raise InputError(
-                    f"{self.path} holds trials with another {key}: {self.about.get(key)!r} there, "
-                    f"{about.get(key)!r} now",
-                    next_step="name another file",
+                    f"{self.path} has trials with a different setting of {key}: {self.about.get(key)!r} "
+                    f"there, {about.get(key)!r} now",
+                    next_step="Name another file",
                 )
 
     def done(self) -> set[tuple[int, str, str]]:
-        """Seed, base model and setting of each trial that is there."""
+        """The seed, base model and setting of each stored trial."""
         with closing(self._open()) as connection:
             return {*connection.execute("SELECT seed, model, setting FROM trials")}
 
     def add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Add trials all or none; one that is there already stays as it is."""
+        """Add trials, either all or none; trials that are already stored stay unchanged."""
         try:
             self._add(trials, curves)
-        except sqlite3.OperationalError as error:  # locked for a minute, read-only, or no space left
+        except sqlite3.OperationalError as error:  # locked for a minute, read-only, or disk full
             raise InputError(
                 f"cannot write {self.path}: {error}",
-                next_step="What it holds is sound; when there is room and "
-                "permission, the same command goes on",
+                next_step="The trials stored so far are intact; fix the problem and run the same command "
+                "again to continue",
             ) from None
 
     def _add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]]) -> None:
@@ -193,11 +193,11 @@ class Store:
                 )
 
     def trials(self) -> pd.DataFrame:
-        """All trials, a row each, in the order of seed, model and setting."""
+        """All trials, one row each, ordered by seed, model and setting."""
         return self._frame("trials")
 
     def curves(self) -> pd.DataFrame:
-        """Counts of the calibration curves: a row for each seed, model, setting, group and bin."""
+        """The counts of the calibration curves: one row for each seed, model, setting, group and bin."""
         return self._frame("curves")
 
     def _frame(self, table: str) -> pd.DataFrame:

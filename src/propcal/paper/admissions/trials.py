@@ -1,4 +1,4 @@
-"""Trials of one base model and one shuffle of the visits: train once, then post-process in every way."""
+"""Runs the trials of one base model and shuffle: trains the model once, then tries every post-processing."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# Whose calibration curves are kept, and of which base model.
+# The methods and the base model whose calibration curves are stored.
 CURVES_OF = "RF"
 CURVES = (
     Setting(BASE, GROUPINGS[1]),
     Setting(PMC, GROUPINGS[1], alpha=0.01, gamma=0.05, rho=0.1),
     Setting(OURS, GROUPINGS[1]),
 )
-# Algorithm 1 has no limit; MCBoost at alpha*rho = 0.00001 makes up to some 90,000 updates, and ten times as
-# many would take minutes to put into maps.
+# Algorithm 1 has no limit. MCBoost at alpha*rho = 0.00001 makes up to about 90,000 updates; ten times as many
+# would take minutes to turn into maps.
 MAX_UPDATES = 200_000
-SPLIT = "default_rng(seed).permutation; the first quarter is the test set"  # said in a store
+SPLIT = "default_rng(seed).permutation; the first quarter is the test set"  # recorded in the store
 
 
 class Unit(NamedTuple):
-    """A shuffle of the visits and a base model, with the settings to be tried."""
+    """A shuffle of the visits and a base model, with the settings to run."""
 
     seed: int
     model: str
@@ -67,18 +67,18 @@ class Unit(NamedTuple):
 
 
 def split(n: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Training and test rows of a shuffle, 75 to 25."""
+    """The training (75 %) and test rows (25 %) of a shuffle."""
     order = np.random.default_rng(seed).permutation(n)
     n_test = round(n * TEST_SHARE)
     return order[n_test:], order[:n_test]
 
 
 def run_unit(visits: pd.DataFrame, unit: Unit) -> tuple[list[Row], list[Row]]:
-    """Rows of the table of trials, and of that of the curves."""
+    """The rows for the table of trials, and for the table of curves."""
     from threadpoolctl import threadpool_limits
 
     _obey_parent()
-    with threadpool_limits(1):  # workers must not fight for cores, nor sums depend on how many there are
+    with threadpool_limits(1):  # so that results do not depend on the number of cores
         _compile()
         return _run_unit(visits, unit)
 
@@ -105,7 +105,7 @@ def _run_unit(visits: pd.DataFrame, unit: Unit) -> tuple[list[Row], list[Row]]:
 
 @cache
 def _obey_parent() -> None:
-    """Let joblib's own processes leave Ctrl-C to their parent, and end soon after one that was killed."""
+    """Let joblib's processes leave Ctrl-C to their parent, and stop soon after a parent that was killed."""
     if not current_process().name.startswith("LokyProcess"):
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -121,7 +121,7 @@ def _obey_parent() -> None:
 
 @cache
 def _compile() -> None:
-    """Load the compiled kernel, so that the first fit of a process is not timed with it."""
+    """Load the compiled kernel, so that loading is not timed with the first fit of a process."""
     rng = np.random.default_rng(0)
     score = rng.random(400)
     y, group = rng.random(400) < score**2, rng.integers(0, 2, 400)
@@ -131,14 +131,14 @@ def _compile() -> None:
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """Training and test visits with the groups and scores that all trials of a grouping share."""
+    """The training and test visits with the groups and scores shared by all trials of a grouping."""
 
     model: Trained
     train: Rows
     test: Rows
     atoms: Atoms
     true_risk: FloatArray | None
-    seconds: float  # that it took to reduce the training visits to atoms
+    seconds: float  # time for reducing the training visits to atoms
 
     @classmethod
     def of(
@@ -148,7 +148,7 @@ class Bench:
         scores: Sequence[FloatArray],
         groups: tuple[str, ...],
     ) -> Bench:
-        """Find groups, and reduce the training part."""
+        """Find the groups, and reduce the training visits to atoms."""
         began = perf_counter()
         rows = [
             checked_rows(score, part[OUTCOME].to_numpy(), part[list(groups)])
@@ -159,7 +159,7 @@ class Bench:
         return cls(model, rows[0], rows[1], atoms, risk, perf_counter() - began)
 
     def trial(self, setting: Setting) -> tuple[Row, Rows]:
-        """One post-processing fit, what it does to the test visits in numbers, and their new scores."""
+        """Run one post-processing fit; return its results on the test visits, and their new scores."""
         fit, correction = self._fit(setting)
         began = perf_counter()
         train_rows, test_rows = _corrected(self.train, correction), _corrected(self.test, correction)
@@ -178,7 +178,7 @@ class Bench:
         return {name: _plain(value) for name, value in columns.items()}, test_rows
 
     def _fit(self, setting: Setting) -> tuple[Row, Correction | None]:
-        """How the fit went, and what it learned; of the base model its training and nothing."""
+        """How the fit went, and the correction; for the base model its training, and None."""
         from sklearn.exceptions import ConvergenceWarning
 
         if setting.method == BASE:
@@ -186,7 +186,7 @@ class Bench:
             return {**went, "fit_seconds": self.model.seconds}, None
         began = perf_counter()
         method = post_processor(setting)
-        with warnings.catch_warnings():  # a fit that ends at its limit is told by `converged`
+        with warnings.catch_warnings():  # a fit that stops at its limit is recorded in `converged`
             warnings.simplefilter("ignore", ConvergenceWarning)
             method.fit_atoms(self.atoms)
         seconds = self.seconds + perf_counter() - began
@@ -205,7 +205,7 @@ def _corrected(rows: Rows, correction: Correction | None) -> Rows:
 
 
 def post_processor(setting: Setting) -> MCBoost | PMCBoost:
-    """The algorithm of a setting: the paper's to the letter, or ours as it comes."""
+    """The algorithm of a setting: exactly the paper's, or ours with its defaults."""
     if setting.method == OURS:
         return PMCBoost()
     algorithm = PMCBoost if setting.method == PMC else MCBoost
@@ -219,7 +219,7 @@ def post_processor(setting: Setting) -> MCBoost | PMCBoost:
 
 
 def own_rule(setting: Setting) -> dict[str, Any]:
-    """The rule of the fit: sizes and floors by its own parameters; the base model has none but RULE."""
+    """The fit's own rule, with the sizes and floors of its parameters; RULE for the base model."""
     if setting.method == BASE:
         return RULE
     chosen = post_processor(setting).get_params()
@@ -257,14 +257,14 @@ def _auroc(score: FloatArray, positive: Any) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """As SQLite has it: a loss that does not exist is NULL."""
+    """A value for SQLite, in which undefined losses are NULL."""
     if isinstance(value, bool | np.bool_):
         return int(value)
     return None if isinstance(value, float) and np.isnan(value) else value
 
 
 def curve_rows(rows: Rows) -> Iterable[Row]:
-    """People, outcomes and scores of each combination of the groups, in tenths of the score."""
+    """The people, outcomes and scores of each combination of groups, in ten score bins."""
     bins = uniform(N_BINS)
     buckets = rows.buckets(bins)
     for pattern, j in zip(*np.nonzero(buckets.people)):

@@ -1,4 +1,4 @@
-"""Whose visits the hospital-admission experiment is run on: generated ones, or those of a file."""
+"""The visits of the hospital-admission experiment: simulated, or read from a file."""
 
 from __future__ import annotations
 
@@ -14,51 +14,52 @@ import numpy as np
 from propcal.core.grid import check_number
 from propcal.data.cohorts import N_VISITS, make_ed_visits
 from propcal.errors import Argument, InputError
+from propcal.numbers import noun
 from propcal.paper.admissions.features import CATEGORIES, COLUMNS, NUMBERS, OUTCOME, TEXT, TRUE_RISK
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FEWEST = 100  # what can be run; the open demo of MIMIC has 215
-FEW = 1000  # with fewer, a quarter of the visits has groups without an outcome: nothing can be judged
-COHORT_KEY = "propcal_cohort"  # in the metadata of a Parquet file: which MIMIC, and by which rule
-_SEED = 0  # of the generated cohort, and of the visits that --rows takes from a file
+FEWEST = 100  # the fewest visits that can be run; the open demo of MIMIC has 215
+FEW = 1000  # with fewer, test sets have groups without outcomes, and nothing can be judged
+COHORT_KEY = "propcal_cohort"  # metadata key in a Parquet file: the MIMIC version and the rule
+_SEED = 0  # for simulating the cohort, and for sampling --rows visits from a file
 
 
 @dataclass(frozen=True)
 class GeneratedVisits:
-    """Visits that nobody made, shaped like the paper's (its Table 1)."""
+    """Simulated visits, modelled on the paper's Table 1."""
 
     rows: int = N_VISITS
     seed: int = _SEED
 
     def __post_init__(self) -> None:
-        _check_rows(self.rows, N_VISITS, "the generated cohort")
+        _check_rows(self.rows, N_VISITS, "the simulated cohort")
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """A row for each visit."""
+        """One row for each visit."""
         return make_ed_visits(self.rows, seed=self.seed)
 
     def about(self) -> dict[str, Any]:
-        """What a store says of them."""
+        """The description of the visits in a store."""
         return {
             "cohort": f"generated, no patients: make_ed_visits, seed {self.seed}",
-            "rows": self.rows,  # before the fingerprint: of two that differ, the first is told
+            "rows": self.rows,  # before the fingerprint, because an error names the first difference
             "fingerprint": _fingerprint(self.frame),
         }
 
 
 @dataclass(frozen=True)
 class FileOfVisits:
-    """Visits of a file that `propcal paper cohort` wrote, or of any with the same columns."""
+    """Visits from a file written by `propcal paper cohort`, or from any file with the same columns."""
 
     path: Path
     rows: int | None = None
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """A row for each visit; a random part of them if fewer are asked for."""
+        """One row for each visit; a random sample of them if fewer are asked for."""
         found = _read(self.path)
         n = len(found)
         _check_rows(n if self.rows is None else self.rows, n, str(self.path))
@@ -68,7 +69,7 @@ class FileOfVisits:
         return found.iloc[np.sort(some)].reset_index(drop=True)
 
     def about(self) -> dict[str, Any]:
-        """What a store says of them: not the name of the file, which may be moved."""
+        """The description of the visits in a store, without the file name, because files may be moved."""
         digest = hashlib.sha256()
         with open(self.path, "rb") as file:
             while portion := file.read(1 << 20):
@@ -84,15 +85,15 @@ Visits = GeneratedVisits | FileOfVisits
 
 
 def visits_of(cohort: str | PathLike[str] | None, rows: int | None) -> Visits:
-    """Generated visits, or those of a file."""
+    """Simulated visits, or those in a file."""
     if cohort is None:
         return GeneratedVisits() if rows is None else GeneratedVisits(rows)
     path = Path(cohort)
     if not path.is_file():
         raise InputError(
             f"there is no file {path}",
-            next_step="propcal paper cohort makes one from MIMIC-IV, "
-            "and without --cohort visits are generated",
+            next_step="Make one from MIMIC-IV with propcal paper cohort, or leave out --cohort to simulate "
+            "visits",
         )
     return FileOfVisits(path, rows)
 
@@ -103,13 +104,13 @@ def _check_rows(rows: int, most: int, whose: str) -> None:
     check_number("rows", rows, at_least=FEWEST, whole=True)
     if rows > most:
         raise InputError(
-            Argument("rows") + f": {rows:,} are asked for and {whose} has {most:,} visits",
-            next_step="ask for fewer",
+            Argument("rows") + f" is {rows:,}, but {whose} has only {most:,} visits",
+            next_step="Choose fewer",
         )
 
 
 def _fingerprint(frame: pd.DataFrame) -> str:
-    """Hash of what the trials depend on; true risks may differ in the last digit from machine to machine."""
+    """A hash of the data on which trials depend, without the true risks, whose last digits may vary."""
     from pandas.util import hash_pandas_object
 
     rows = hash_pandas_object(frame.drop(columns=TRUE_RISK), index=False).to_numpy()
@@ -117,13 +118,13 @@ def _fingerprint(frame: pd.DataFrame) -> str:
 
 
 def _told(path: Path) -> str:
-    """What a Parquet file of `propcal paper cohort` says of itself; nothing if it says nothing."""
+    """The description in a Parquet file of `propcal paper cohort`; empty if it has none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         said = (pq.read_schema(path).metadata or {}).get(COHORT_KEY.encode())
-    except (pa.ArrowException, OSError):  # another kind of file, or a damaged one: told when it is read
+    except (pa.ArrowException, OSError):  # not Parquet, or damaged; reading it will raise the error
         return ""
     return f" ({said.decode(errors='replace')})" if said else ""
 
@@ -135,25 +136,25 @@ def _read(path: Path) -> pd.DataFrame:
 
     file = open_file(path)
     if isinstance(file, Atoms):
-        raise InputError(f"{path} holds atoms; the experiment needs a row for each visit, with its features")
+        raise InputError(f"{path} is a file of atoms; the experiment needs one row per visit, with features")
     lacking = [name for name in COLUMNS if name not in file.names]
     if lacking:
         raise InputError(
-            f"{path} lacks {len(lacking)} of {len(COLUMNS)} columns: {', '.join(lacking)}",
-            next_step="propcal paper cohort writes a file that has them",
+            f"{path} has no {noun(len(lacking), 'column')} {', '.join(lacking)}",
+            next_step="Make a file with all columns with propcal paper cohort",
         )
     wanted = [*COLUMNS, *([TRUE_RISK] if TRUE_RISK in file.names else [])]
     numbers = [name for name in wanted if name not in (*CATEGORIES, TEXT)]
     frame: pd.DataFrame = file.read(wanted, numeric=numbers).to_pandas()
     for name in numbers:
         if frame[name].dtype.kind not in "iufb":
-            raise InputError(f"column {name!r} of {path} must hold numbers; it holds text")
+            raise InputError(f"column {name!r} of {path} must be numeric; it is text")
     if not frame[OUTCOME].isin([0, 1]).all():
         wrong = int((~frame[OUTCOME].isin([0, 1])).sum())
-        raise InputError(f"column {OUTCOME!r} of {path} must hold 0 or 1; {wrong:,} values are neither")
+        raise InputError(f"column {OUTCOME!r} of {path} must be 0 or 1; {wrong:,} values are neither")
     if frame[OUTCOME].nunique() == 1:
         raise InputError(
-            f"column {OUTCOME!r} of {path} is {int(frame[OUTCOME].iloc[0])} for all {len(frame):,} visits; a "
-            "model needs both outcomes"
+            f"column {OUTCOME!r} of {path} is {int(frame[OUTCOME].iloc[0])} for all {len(frame):,} visits; "
+            "both outcomes must occur"
         )
     return frame.astype({OUTCOME: np.int64, **dict.fromkeys(NUMBERS, np.float64)})

@@ -1,4 +1,4 @@
-"""The published claims about the hospital-admission experiment, each decided by a rule on the trials."""
+"""Checks the paper's claims about the hospital-admission experiment, each by a rule applied to the trials."""
 
 from propcal.paper.claims.all_claims import CLAIMS, judge_all
 from propcal.paper.claims.claim import AGREES, DIFFERS, NOT_YET, Claim, Judgement, judge

@@ -1,4 +1,4 @@
-"""All claims, in the order of the paper's parts."""
+"""All claims, in the order of the paper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLAIMS = (*CHANGE_CLAIMS, *STEP_CLAIMS, *ALPHA_CLAIMS, *WIN_CLAIMS)
 
 
 def judge_all(evidence: Evidence) -> list[Judgement]:
-    """Every claim with its verdict; where losses decide, also by the paper's definition of them."""
+    """Every claim with its verdict; claims about losses also with the paper's definition of the losses."""
     case, by_paper = Case(evidence), Case(evidence.by_the_papers_sizes())
     judged = ((claim, judge(claim, case)) for claim in CLAIMS)
     return [

@@ -13,8 +13,8 @@ from propcal.paper.claims.claim import Case, Claim, NotYetError, defined, most
 from propcal.paper.results.over_alpha import PANEL
 
 RHO_WHY = (
-    "PMC loss is judged with rates floored at rho = 0.1. Below that rate PMCBoost with rho 0.01 works on "
-    "errors that the loss no longer sees, and what it fits there may be noise."
+    "PMC loss is evaluated with rates of at least rho = 0.1. With rho 0.01, PMCBoost also corrects errors at "
+    "lower rates, which hardly count in the loss, and may fit noise there."
 )
 LOW, HIGH = ALPHAS[:2], ALPHAS[2:]
 LOSSES = ("mc_loss", "pmc_loss", "dc_loss")
@@ -35,7 +35,7 @@ def _count(flags: pd.Series) -> str:
 
 
 def _by_panel(*columns: pd.Series) -> str:
-    """Numbers of each base model and grouping, shortly: LR race x gender 0.30, 0.25; ..."""
+    """The numbers for each base model and grouping in short form: LR race x gender 0.30, 0.25; ..."""
     return "; ".join(
         f"{model} {groups} " + ", ".join(f"{column[model, groups]:.3g}" for column in columns)
         for model, groups in columns[0].index
@@ -52,7 +52,7 @@ def _two_decimals(case: Case) -> tuple[bool, str]:
 
 
 def _drops(case: Case) -> dict[str, Any]:
-    """By how much RF's AUROC is lower at the lowest alpha than at the highest; mean of the groupings."""
+    """How much lower RF's AUROC is at the lowest alpha than at the highest; mean over groupings."""
     table: Any = case.medians("auroc", models=("RF",)).xs("RF", level="model")
     return {m: float((_at(table, ALPHAS[-1], m) - _at(table, ALPHAS[0], m)).mean()) for m in (MC, PMC)}
 
@@ -153,7 +153,7 @@ ALPHA_CLAIMS = (
     Claim(
         "AUROC to two decimals",
         "Appendix, AUROC over alpha",
-        "Post-processing has a minimal effect on AUROC in all cases; the differences disappear if rounded "
+        "Post-processing has a minimal effect on AUROC in all cases; the differences disappear when rounded "
         "to two decimal places.",
         "median AUROC differs from the base model's by less than 0.005 for every model, grouping and alpha",
         _two_decimals,
@@ -169,7 +169,7 @@ ALPHA_CLAIMS = (
         by_losses=False,
     ),
     Claim(
-        "RF: the decrease is MCBoost's above all",
+        "RF: the decrease is mainly with MCBoost",
         "Appendix, AUROC over alpha",
         "The slight decrease is seen particularly with MC post-processing.",
         "from alpha 0.2 to 0.001 RF's median AUROC falls more with MCBoost than with PMCBoost",
@@ -218,8 +218,8 @@ ALPHA_CLAIMS = (
         "MCBoost's PMC loss depends on alpha",
         "Appendix, PMC loss over alpha",
         "The PMC loss of MC post-processing is highly sensitive to alpha.",
-        "highest median over lowest median of all alpha is larger for MCBoost than for PMCBoost in more "
-        "than half of the base models and groupings",
+        "the ratio of the highest to the lowest median over alpha is larger for MCBoost than for PMCBoost in "
+        "more than half of the base models and groupings",
         _sensitive,
     ),
     Claim(
@@ -251,8 +251,8 @@ ALPHA_CLAIMS = (
         "beneficial over a large range of alpha",
         "Appendix, Table 6",
         "Over a large range of alpha, PMCBoost is beneficial compared to MCBoost.",
-        "at 3 of the 4 alphas at least, PMCBoost has the lower MC, PMC and DC loss in more than half of the "
-        "pairs of the same seed, base model and setting (ties count half)",
+        "for at least 3 of the 4 alphas, PMCBoost has the lower MC, PMC and DC loss in more than half of the "
+        "pairs with the same seed, base model and setting (ties count half)",
         _beneficial,
         why=RHO_WHY,
     ),

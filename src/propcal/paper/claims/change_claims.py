@@ -1,4 +1,4 @@
-"""Claims about Table 4: what post-processing changes, and by how much."""
+"""Claims about Table 4: how much post-processing changes AUROC and the losses."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from propcal.paper.results.calibration_by_group import N_GROUPS, curves
 
 LOSSES = ("mc_loss", "pmc_loss", "dc_loss")
 LOSSES_WHY = (
-    "Every trial is judged here by one rule (gamma 0.05, rho 0.1, size rule at alpha 0.1); DC loss compares "
-    "all pairs of groups, the paper's public code neighbouring ones only; rates are floored at rho."
+    "All trials are evaluated here by one rule (gamma 0.05, rho 0.1, size rule at alpha 0.1). DC loss "
+    "compares all pairs of groups, the paper's public code only neighbouring ones. Rates below rho are "
+    "replaced by rho."
 )
 LR_WHY = (
-    "With generated visits the true risk rises at another pace in each group, which LR cannot follow: there "
-    "is something to mend. What LR missed in the paper's patients is not known."
+    "In the simulated visits the true risk rises at a different rate in each group, which LR cannot model, "
+    "so there is an error to correct. The errors of LR in the paper's patients are unknown."
 )
 SMALL_WHY = (
-    "A low alpha also lowers the size rule: at 0.001 categories of a single person count, and both methods "
-    "fit noise there. The paper has three size rules; Algorithm 1's is used."
+    "A low alpha also lowers the size rule: at 0.001, categories of a single person are included, and both "
+    "methods fit noise there. The paper has three size rules; this is the rule of Algorithm 1."
 )
 TRAINING_WHY = (
-    "Base model and post-processing are fitted to the same visits: what is corrected on scores that fit "
-    "their training visits too well need not hold for others. See the base models on both sets."
+    "Base model and post-processing are fitted to the same visits. If the scores overfit the training "
+    "visits, corrections learned there need not apply to others. See the table of base models on both "
+    "sets."
 )
 SHORT = {"auroc": "AUROC", "mc_loss": "MC", "pmc_loss": "PMC", "dc_loss": "DC"}
 
@@ -184,12 +186,12 @@ CHANGE_CLAIMS = (
         "LR's MC loss rises by 10.95 % with MCBoost and by 14.18 % with PMCBoost.",
         "each median change is at least half and at most twice the published one",
         _lr_worse_by,
-        odd="Post-processing makes worse what it is meant to mend.",
+        odd="Post-processing increases the error that it is meant to reduce.",
         why=LR_WHY,
         models=("LR",),
     ),
     Claim(
-        "LR's other losses at no cost",
+        "LR's other losses improve at no cost",
         "Results",
         "PMCBoost improves PMC loss and DC loss of LR without changing AUROC.",
         "both median changes < 0 and median |change| of AUROC < 0.05 %",
@@ -213,7 +215,7 @@ CHANGE_CLAIMS = (
         "Results, figure of calibration curves",
         "PMCBoost improves the calibration of RF models for three groups by race/ethnicity, gender and "
         "insurance.",
-        "each of three groups, chosen by our rule, is less far off with PMCBoost",
+        "in each of three groups, chosen by our rule, the calibration error is smaller with PMCBoost",
         _curves_improve,
         why=TRAINING_WHY,
         odd="The paper does not say how its three groups were chosen.",

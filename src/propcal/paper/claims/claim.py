@@ -1,4 +1,4 @@
-"""A claim of the paper, the rule that decides it, and what the trials say."""
+"""A claim of the paper, the rule that decides it, and the verdict from the trials."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from propcal.paper.results.over_alpha import PANEL, best_alpha, medians
 from propcal.paper.results.percent_change import trial_changes
 from propcal.paper.results.wins import wins
 
-AGREES, DIFFERS, NOT_YET = "agrees", "differs", "cannot be said yet"
-LEAST_SEEDS = 3  # fewer shuffles say nothing about the next one
+AGREES, DIFFERS, NOT_YET = "agrees", "differs", "cannot be judged yet"
+LEAST_SEEDS = 3  # fewer shuffles give no verdict
 
 
 _GROUPINGS = [" x ".join(groups) for groups in GROUPINGS]
 
 
 class NotYetError(Exception):
-    """Something that a rule needs is not in the store."""
+    """The store does not yet contain something that a rule needs."""
 
 
 @dataclass
 class Case:
-    """The trials as the rules look at them; what several rules need is computed once."""
+    """The trials in the form that rules need; shared results are computed once."""
 
     evidence: Evidence
     _medians: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -48,21 +48,21 @@ class Case:
         return found.groupby(["method", "model"])[columns].median()
 
     def change(self, method: str, model: str, metric: str) -> float:
-        """Table 4: median percent change from the base model."""
+        """The median percent change from the base model (Table 4)."""
         try:
             found: Any = self._changes.at[(method, model), f"{metric}_change"]
             return defined(float(found), metric)
         except KeyError:
-            raise NotYetError(f"no {method} of {model} beside its base model") from None
+            raise NotYetError(f"there are no trials of {method} with {model} and its base model") from None
 
     def medians(self, column: str, models: tuple[str, ...] = MODELS) -> pd.DataFrame:
-        """Medians of a column: rows model, grouping and alpha; columns base model, MCBoost, PMCBoost."""
+        """Medians of a column by model, grouping and alpha (rows), for base model, MCBoost and PMCBoost."""
         if column not in self._medians:
             self._medians[column] = medians(self.trials, column)
         wanted = pd.MultiIndex.from_product([models, _GROUPINGS, ALPHAS], names=[*PANEL, "alpha"])
         table = self._medians[column].reindex(index=wanted, columns=[BASE, MC, PMC])
         if table.isna().to_numpy().any():
-            raise NotYetError(f"{column} is not there for every base model, grouping and alpha")
+            raise NotYetError(f"{column} is not available for every base model, grouping and alpha")
         return table
 
     def best(self, metric: str) -> pd.DataFrame:
@@ -70,7 +70,7 @@ class Case:
         if metric not in self._best:
             self._best[metric] = best_alpha(self.trials, metric)
         if len(self._best[metric]) < len(MODELS) * len(_GROUPINGS) * 2:
-            raise NotYetError(f"{metric} is not there for every base model and grouping")
+            raise NotYetError(f"{metric} is not available for every base model and grouping")
         return self._best[metric]
 
     @cached_property
@@ -79,7 +79,7 @@ class Case:
         return wins(self.trials)
 
     def need(self, models: tuple[str, ...], methods: tuple[str, ...]) -> int:
-        """Seeds on which a rule stands: the fewest of the base models and methods it looks at."""
+        """The number of seeds behind a rule: the fewest of the base models and methods that it uses."""
         rows = self.trials[self.trials["model"].isin(models) & self.trials["method"].isin(methods)]
         counts = rows.groupby(["model", "method"])["seed"].nunique()
         fewest = self.evidence.n_seeds
@@ -88,7 +88,7 @@ class Case:
                 n = int(counts.get((model, method), 0))
                 if n < LEAST_SEEDS:
                     there = plural(n, "seed") if n else "no trials"
-                    raise NotYetError(f"{there} of {method} of {model}; {LEAST_SEEDS} seeds are needed")
+                    raise NotYetError(f"{there} of {method} with {model}; {LEAST_SEEDS} seeds are needed")
                 fewest = min(fewest, n)
         return fewest
 
@@ -98,12 +98,12 @@ Check = Callable[[Case], tuple[bool, str]]
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, where, and the rule by which trials agree or differ.
+    """A statement of the paper, its place, and the rule by which trials agree or differ.
 
-    `check` returns whether they agree, and the numbers. `odd` says what is strange about the claim
-    even in the paper itself; `why`, what may lie behind a difference. `models` and `methods` are those
-    without which it cannot be said. `by_losses` tells whether it depends on losses, so that the rule for the
-    size of a category may decide it.
+    `check` returns whether they agree, and the numbers. `odd` points out an inconsistency in the paper
+    itself; `why` gives possible reasons for a difference. `models` and `methods` are needed for a verdict.
+    `by_losses` is true if the claim depends on losses, so that the size rule for categories may affect the
+    verdict.
     """
 
     name: str
@@ -120,9 +120,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with the verdict, the numbers behind it and the seeds they stand on.
+    """A claim with its verdict, the numbers behind it and the number of seeds.
 
-    `by_paper` is the same claim judged by losses of the paper's definition, for claims that depend on losses.
+    For claims that depend on losses, `by_paper` is the verdict with the losses as the paper defines them.
     """
 
     claim: Claim
@@ -133,14 +133,14 @@ class Judgement:
 
     @property
     def depends_on_sizes(self) -> bool:
-        """Whether the paper's size of a category gives another verdict."""
+        """Whether the paper's size rule gives a different verdict."""
         return self.by_paper is not None and self.by_paper.verdict != self.verdict
 
     def second_opinion(self) -> str:
-        """What the paper's size of a category says; nothing if the claim does not depend on losses."""
+        """The verdict by the paper's size rule; empty if the claim does not depend on losses."""
         if self.by_paper is None:
             return ""
-        return f"by the paper's size of a category: {self.by_paper.verdict} ({self.by_paper.numbers})"
+        return f"by the paper's size rule: {self.by_paper.verdict} ({self.by_paper.numbers})"
 
 
 def judge(claim: Claim, case: Case) -> Judgement:
@@ -154,14 +154,14 @@ def judge(claim: Claim, case: Case) -> Judgement:
 
 
 def defined(value: float, name: str) -> float:
-    """A number as it is; one that could not be computed decides nothing."""
+    """The number itself; there is no verdict if it could not be computed."""
     if np.isnan(value):
         raise NotYetError(f"{name} could not be computed")
     return value
 
 
 def about(value: float, published: float) -> bool:
-    """Whether a number is "about" a published one: at least half of it and at most twice, same sign.
+    """Whether a number is "about" a published one: from half to twice its size, with the same sign.
 
     >>> about(7, 5), about(11, 5), about(-5, 5)
     (True, False, False)

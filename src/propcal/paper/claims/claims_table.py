@@ -1,4 +1,4 @@
-"""All claims with their verdicts, as a table."""
+"""The table of all claims with their verdicts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from propcal.numbers import are
+from propcal.numbers import plural
 from propcal.paper.claims.claim import AGREES, DIFFERS, NOT_YET, Judgement
 from propcal.paper.results.paper_tables import Table
 
 
 def claims_table(judged: Sequence[Judgement]) -> Table:
-    """A row for each claim; the rules, and what is odd about a claim, are in the CSV."""
+    """One row for each claim; the CSV also has the rules and inconsistencies in the paper."""
     columns = {
         "claim": [j.claim.name for j in judged],
         "place": [j.claim.place for j in judged],
@@ -27,7 +27,7 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
         "odd": [j.claim.odd for j in judged],
     }
     rows = tuple((j.verdict, j.claim.says, _here(j)) for j in judged)
-    title = "What the paper claims, and what these trials say"
+    title = "The paper's claims, and the verdict of these trials"
     return Table(
         "claims",
         title,
@@ -40,25 +40,23 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
 
 
 def _here(j: Judgement) -> str:
-    """The numbers, and those by the paper's size of a category where they lead to another verdict."""
+    """The numbers, and those by the paper's size rule if they lead to a different verdict."""
     return f"{j.numbers}; {j.second_opinion()}" if j.depends_on_sizes else j.numbers
 
 
 def by_sizes(judged: Sequence[Judgement]) -> str:
-    """How many verdicts hang on the size from which a category counts."""
+    """How many verdicts depend on the size rule for categories."""
     twice = [j for j in judged if j.by_paper is not None]
     n = sum(j.depends_on_sizes for j in twice)
     return (
-        f"{len(twice)} of them depend on losses and are judged a second time by the paper's size of a "
-        f"category; {are(n, 'of these verdict')} another then."
+        f"{len(twice)} of them depend on losses and are also judged by the paper's size rule, which changes "
+        f"{plural(n, 'verdict')}."
     )
 
 
 def verdict_counts(judged: Sequence[Judgement]) -> str:
-    """How many claims agree, differ, or cannot be said yet."""
+    """How many claims agree, differ, or cannot be judged yet."""
     n = Counter(j.verdict for j in judged)
     words = {AGREES: "agree", DIFFERS: "differ", NOT_YET: NOT_YET}
     said = ", ".join(f"{n[verdict]} {word}" for verdict, word in words.items())
-    return (
-        f"Of {len(judged)} claims {said}. Each verdict follows from a rule, not from a test of significance."
-    )
+    return f"Of {len(judged)} claims, {said}. Each verdict follows from a rule, not from a significance test."

@@ -11,13 +11,13 @@ from propcal.paper.results.updates_time import updates_and_time
 
 TABLE_5 = ("LR", "RF")
 STEPS_WHY = (
-    'Algorithm 1 says "sample D" in each sweep; here that is the training data itself, in a fixed order, '
-    "until no update is left. Where rates lie below rho, both methods have the same cutoff and need about "
-    "the same updates; how many rates do depends on the patients."
+    'Algorithm 1 says "sample D" in each sweep; here that is all of the training data, in a fixed order, '
+    "until no update is left. Where rates are below rho, both methods have the same cutoff and need about "
+    "the same number of updates; how often this happens depends on the patients."
 )
 TIME_WHY = (
-    "A fit here sorts the scores once, which takes the same time however many updates follow, and an update "
-    "does not touch people one by one: time grows more slowly than updates."
+    "A fit here sorts the scores once, which takes the same time for any number of updates, and an update "
+    "does not change scores person by person, so that time grows more slowly than the number of updates."
 )
 ROUNDING = 1e-6  # the losses are computed in floating point
 
@@ -61,7 +61,7 @@ def _scale_alike(case: Case) -> tuple[bool, str]:
 
 
 def _to_best(case: Case, metric: str, column: str) -> dict[str, float]:
-    """Mean over base models and groupings of what each method needs for its best median."""
+    """What each method needs for its best median, averaged over base models and groupings."""
     means = case.best(metric).groupby("method")[column].mean()
     if not (means > 0).all():
         raise NotYetError(f"a method is best in {metric} without any update")
@@ -96,13 +96,13 @@ def _guaranteed(method: str, column: str) -> Check:
         stopped = int((rows["converged"] == 0).sum())
         rows = rows[rows["converged"] == 1].dropna(subset=[column])
         if rows.empty:
-            raise NotYetError("no trial that converged, with its loss on the training set")
+            raise NotYetError("there is no converged trial with a loss on the training set")
         kept = rows[column] <= rows["alpha"] + ROUNDING
         worst = float((rows[column] / rows["alpha"]).max())
         numbers = f"{int(kept.sum()):,} of {len(kept):,} converged trials; at most {worst:.3f} alpha"
         if stopped:
             trials = plural(stopped, "trial")
-            numbers += f"; {trials} stopped at the limit of updates and cannot be judged"
+            numbers += f"; {trials} stopped at the update limit and cannot be judged"
         return bool(kept.all()), numbers
 
     return check
@@ -150,7 +150,7 @@ STEP_CLAIMS = (
         "for LR and RF at both alphas the ratio of seconds is at least half and at most twice the ratio of "
         "updates",
         _scale_alike,
-        odd="Table 5 itself does not: LR at 0.001 has 8.0x the updates and 2.1x the time.",
+        odd="Table 5 itself shows otherwise: LR at 0.001 has 8.0x the updates and 2.1x the time.",
         why=TIME_WHY,
         models=TABLE_5,
         methods=(PMC, MC_FOR_PMC),
@@ -173,7 +173,7 @@ STEP_CLAIMS = (
         "each method at the alpha of its lowest median MC loss: PMCBoost's updates and seconds are above "
         "MCBoost's, by at most four times",
         _twice_for_mc_loss,
-        odd="Table 5, which is cited for it, holds no such numbers.",
+        odd="Table 5, which is cited for it, has no such numbers.",
     ),
     Claim(
         "MCBoost needs more for its best PMC and DC loss",
@@ -187,7 +187,7 @@ STEP_CLAIMS = (
     Claim(
         "PMCBoost reaches alpha-PMC",
         "Proposition on PMCBoost",
-        "PMCBoost satisfies (alpha, lambda)-PMC; on the data that it was fitted to.",
+        "PMCBoost satisfies (alpha, lambda)-PMC on its fitting data.",
         "PMC loss on the training set, by the fit's own rule, is at most alpha in every converged trial",
         _guaranteed(PMC, "train_pmc_loss"),
         models=(),
@@ -197,7 +197,7 @@ STEP_CLAIMS = (
     Claim(
         "MCBoost reaches alpha-MC",
         "Learning proportionally multicalibrated predictors",
-        "MCBoost satisfies alpha-MC; on the data that it was fitted to.",
+        "MCBoost satisfies alpha-MC on its fitting data.",
         "MC loss on the training set, by the fit's own rule, is at most alpha in every converged trial",
         _guaranteed(MC, "train_mc_loss"),
         models=(),
@@ -207,7 +207,7 @@ STEP_CLAIMS = (
     Claim(
         "MCBoost at alpha*rho reaches alpha-PMC",
         "Achieving proportional multicalibration with MCBoost",
-        "MCBoost satisfies alpha-PMC if its alpha is set to rho times that.",
+        "MCBoost satisfies alpha-PMC if it is run at alpha * rho.",
         "PMC loss on the training set, by the fit's own rule, is at most alpha in every converged trial",
         _guaranteed(MC_FOR_PMC, "train_pmc_loss"),
         models=(),

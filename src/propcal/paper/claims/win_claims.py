@@ -1,4 +1,4 @@
-"""Claims about Table 6: which method is the best most often."""
+"""Claims about Table 6: which method is best most often."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from propcal.paper.results.evidence import LOSSES, METRICS
 from propcal.paper.results.wins import PUBLISHED, READINGS
 
 READINGS_WHY = (
-    "Which trials compete in Table 6 is not stated; see the readings of the table. The appendix has: "
-    '"A single trial consisted of a method, a parameter setting [...], and a random seed"; the third reading '
-    "is the nearest to that, with many more comparisons than 100."
+    "The paper does not state which trials compete in Table 6; see the interpretations below the table. "
+    'The appendix says: "A single trial consisted of a method, a parameter setting [...], and a random '
+    'seed". The third interpretation is closest to that, but has many more than 100 comparisons.'
 )
 
 
@@ -32,16 +32,18 @@ def _numbers(case: Case, metric: str) -> str:
 
 
 def _in_words(agreed: list[bool]) -> str:
-    """By which of the readings trials agree.
+    """By which interpretations the trials agree.
 
     >>> _in_words([True, False, False]), _in_words([False, False, False])
-    ('agrees by the first reading only', 'by none of 3 readings')
+    ('agrees by the first interpretation only', 'by none of 3 interpretations')
     """
     if all(agreed):
-        return f"by all {len(agreed)} readings"
+        return f"by all {len(agreed)} interpretations"
     which = [name for name, true in zip(("first", "second", "third"), agreed) if true]
     return (
-        f"agrees by the {' and '.join(which)} reading only" if which else f"by none of {len(agreed)} readings"
+        f"agrees by the {' and '.join(which)} interpretation only"
+        if which
+        else f"by none of {len(agreed)} interpretations"
     )
 
 
@@ -71,7 +73,7 @@ def _claim(metric: str, method: str) -> Claim:
         f"best {METRICS[metric]}: {method}",
         "Appendix, Table 6",
         f"{method} achieves the best {METRICS[metric]} most often ({printed} %).",
-        f"{method} has more wins than each other method by all three readings of the table",
+        f"{method} has more wins than each other method by all three interpretations of the table",
         _most_wins(metric, method),
         by_losses=metric in LOSSES,
         why=READINGS_WHY,
@@ -87,7 +89,7 @@ WIN_CLAIMS = (
         "the base model is never best",
         "Table 6",
         "The base model has the best PMC loss and the best DC loss in none of 100 trials.",
-        "the base model wins nothing by either loss, by all three readings of the table",
+        "the base model never wins by either loss, by all three interpretations of the table",
         _base_never,
         why=READINGS_WHY,
     ),

@@ -1,1 +1,1 @@
-"""The hospital-admission cohort, from the files of MIMIC-IV and MIMIC-IV-ED."""
+"""Builds the hospital-admission cohort from the files of MIMIC-IV and MIMIC-IV-ED."""

@@ -1,12 +1,12 @@
 """The rules of the cohort as SQL for DuckDB.
 
-Tables that must be there: stays, triage, admissions, patients (ids and times as such, everything else as
-text, `line` is the place in the file) and words (MIMIC's word for a race, and its group).
+They need the tables stays, triage, admissions and patients (with IDs and times converted, everything else as
+text, and `line` as the line in the file) and words (MIMIC's word for a race, and its group).
 """
 
 from __future__ import annotations
 
-# The values that count; anything else is missing. From the paper's public preprocessing.
+# Plausible values; anything else counts as missing. From the paper's public preprocessing.
 RANGES = {
     "acuity": (1, 5),
     "temperature": (95, 105),
@@ -18,10 +18,10 @@ RANGES = {
     "pain": (0, 20),
 }
 
-# Of each stay, the admission that tells admission type, insurance, language and marital status.
-# paper: the first of the person in the file, whether it came before the visit or after.
-# clean: the person's latest before the visit; the visit's own must not tell, as it exists only for those
-# who were admitted.
+# The admission of each stay from which admission type, insurance, language and marital status are taken.
+# paper: the person's first admission in the file, whether it came before or after the visit. clean: the
+# person's latest admission before the visit. The visit's own admission must not be used, because it exists
+# only for those who were admitted.
 TOLD_BY = {
     "paper": """
         SELECT s.stay_id, a.* EXCLUDE (subject_id, hadm_id, line)
@@ -35,7 +35,7 @@ TOLD_BY = {
         QUALIFY row_number() OVER (PARTITION BY s.stay_id ORDER BY a.admittime DESC, a.line DESC) = 1""",
 }
 
-# clean takes race as the visit has it, where the version records it there
+# clean uses the race recorded with the visit, if the version has it
 RACE = {"paper": "told.race", "clean": "coalesce(stays.race, told.race)"}
 
 JOINED = """
@@ -59,7 +59,7 @@ JOINED = """
     LEFT JOIN patients USING (subject_id)
     LEFT JOIN admissions AS own ON own.hadm_id = stays.hadm_id"""
 
-# Previous visits and admissions are those in order of arrival, before admissions for observation go.
+# Previous visits and admissions, counted in order of arrival before admissions for observation are dropped.
 COUNTED = """
     CREATE TEMP TABLE counted AS
     SELECT *,
@@ -99,23 +99,23 @@ UNLISTED = """
     WHERE {final} AND counted.word IS NOT NULL AND words.word IS NULL"""
 
 
-# The words of the chief complaint, to be counted by the models: lower case, all else is space between them.
+# The words of the chief complaint in lower case, separated by spaces, for the models to count.
 COMPLAINT = r"nullif(trim(regexp_replace(lower(chiefcomplaint), '[^\pL\pN]+', ' ', 'g')), '')"
 
 
 def as_number(column: str) -> str:
-    """A column of text as a number; what is none is missing."""
+    """A text column as a number; anything that is not a number is missing."""
     return f"TRY_CAST(trim({column}) AS DOUBLE)"
 
 
 def in_range(column: str) -> str:
-    """A column of text as a number within its range; anything else is missing."""
+    """A text column as a number within its range; anything else is missing."""
     low, high = RANGES[column]
     return f"CASE WHEN {as_number(column)} BETWEEN {low} AND {high} THEN {as_number(column)} END"
 
 
 def final_visits(rule: str) -> str:
-    """The cohort, a row for each visit, with the columns of `make_ed_visits`."""
+    """A query for the cohort, one row per visit, with the columns of `make_ed_visits`."""
     from propcal.paper.cohort.ethnoracial import OTHER, UNKNOWN
 
     measured = ", ".join(f"{in_range(column)} AS {column}" for column in RANGES)
@@ -135,7 +135,7 @@ def final_visits(rule: str) -> str:
 
 
 def made_missing(rule: str) -> str:
-    """For each measured column: how many are missing, are no number, are out of range."""
+    """A query that counts values that are missing, not numbers, or out of range in each measured column."""
     counts = []
     for column in RANGES:
         counts += [

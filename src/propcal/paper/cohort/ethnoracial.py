@@ -1,18 +1,18 @@
-"""From MIMIC's words for race and ethnicity to the seven groups of Table 1, as data.
+"""Assigns MIMIC's words for race and ethnicity to the seven groups of Table 1.
 
-MIMIC-IV 1.0 has eight words (`ethnicity`), which are Table 1's groups with "unknown" and "unable to
-obtain" taken together. Versions 2.x have finer ones (`race`). Those that begin with the name of a group
-belong to it. The others, and why they are where they are:
+MIMIC-IV 1.0 has eight words (`ethnicity`), which are the groups of Table 1 with "unknown" and "unable to
+obtain" combined. Versions 2.x have more detailed words (`race`). Those that begin with the name of a group
+belong to it. The others are assigned as follows:
 
-- SOUTH AMERICAN is Hispanic/Latino: the federal standard that hospitals report by counts people of
-  South or Central American origin there.
-- PORTUGUESE is Other: the standard does not count it as Hispanic, and MIMIC keeps it apart from the
-  words that begin with WHITE.
-- NATIVE HAWAIIAN OR OTHER PACIFIC ISLANDER and MULTIPLE RACE/ETHNICITY are Other: Table 1 has no group
-  of their own for them, and 1.0 no word.
+- SOUTH AMERICAN is Hispanic/Latino: the federal standard for hospital reports includes people of South or
+  Central American origin there.
+- PORTUGUESE is Other: the standard does not include it in Hispanic, and MIMIC separates it from the words
+  that begin with WHITE.
+- NATIVE HAWAIIAN OR OTHER PACIFIC ISLANDER and MULTIPLE RACE/ETHNICITY are Other: Table 1 has no group for
+  them, and version 1.0 has no word.
 - PATIENT DECLINED TO ANSWER and a missing word are unknown.
 
-A word that is not listed counts as Other; the cohort says how often that happened.
+A word that is not listed counts as Other; the cohort reports how often this happened.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NATIVE, ASIAN, BLACK = "American Indian/Alaska Native", "Asian", "Black/African 
 HISPANIC, OTHER, UNKNOWN, WHITE = "Hispanic/Latino", "Other", "Unknown/Unable to Obtain", "White"
 
 GROUP_OF = {
-    # the words of 1.0, which 2.x has too; HISPANIC/LATINO became HISPANIC OR LATINO
+    # the words of 1.0, also used in 2.x, where HISPANIC/LATINO became HISPANIC OR LATINO
     "AMERICAN INDIAN/ALASKA NATIVE": NATIVE,
     "ASIAN": ASIAN,
     "BLACK/AFRICAN AMERICAN": BLACK,

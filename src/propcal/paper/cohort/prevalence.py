@@ -1,4 +1,4 @@
-"""Table 1: admissions by ethnoracial group and gender, of any cohort beside the published ones."""
+"""Table 1: admissions by ethnoracial group and gender in any cohort, compared with the paper."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ GENDERS = ("F", "M", OVERALL)
 
 
 def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
-    """Visits and admissions by group and gender, beside those of the paper.
+    """Visits and admissions by group and gender, with those of the paper for comparison.
 
     Parameters
     ----------
     visits : pandas.DataFrame
-        A cohort with the columns race, gender and admitted, as `make_ed_visits` and `mimic_cohort` have.
+        A cohort with the columns race, gender and admitted, such as `make_ed_visits` or `mimic_cohort`.
 
     Returns
     -------
     pandas.DataFrame
-        Indexed by race and gender, "Overall" among both. `visits`, `admitted` and `rate` of the cohort,
-        `published_visits`, `published_admitted` and `published_rate` of Table 1. Groups that Table 1 does
-        not have come last before the total, with nothing published. Visits of no known gender or race
-        count in the totals only.
+        Indexed by race and gender, each including "Overall". `visits`, `admitted` and `rate` are of the
+        cohort; `published_visits`, `published_admitted` and `published_rate` are from Table 1. Groups that
+        Table 1 does not have come last before the total, without published numbers. Visits with unknown
+        gender or race only count in the totals.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
 
     missing = [name for name in ("race", "gender", "admitted") if name not in visits]
     if missing:
-        raise InputError(f"Table 1 needs the columns race, gender and admitted; there is no {missing}")
+        raise InputError(f"Table 1 needs the columns race, gender and admitted; {missing} is missing")
     more = sorted(set(visits["race"].dropna()) - set(TABLE_1))
     cells = visits.groupby(["race", "gender"], dropna=False)["admitted"].agg(["size", "sum"]).reset_index()
     rows = []
@@ -61,7 +61,7 @@ def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _published(race: str, gender: str) -> tuple[float, float]:
-    """Visits and admissions of Table 1; not a number where it has none."""
+    """Visits and admissions in Table 1; NaN if it has none."""
     if race != OVERALL and race not in TABLE_1:
         return float("nan"), float("nan")
     groups = TABLE_1.values() if race == OVERALL else [TABLE_1[race]]
@@ -70,14 +70,14 @@ def _published(race: str, gender: str) -> tuple[float, float]:
 
 
 def prevalence_text(table: pd.DataFrame, name: str = "here") -> Table:
-    """Table 1 for a terminal: under each group a line of the cohort and one of the paper.
+    """Table 1 for a terminal: for each group a line for the cohort and one for the paper.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        What `prevalence` returns.
+        The result of `prevalence`.
     name : str
-        What the line of the cohort is called.
+        The label of the cohort's lines.
     """
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""The figures of the hospital-admission experiment: results drawn, nothing computed."""
+"""Draws the figures of the hospital-admission experiment from the results; computes nothing itself."""
 
 from propcal.paper.figures.all_figures import FILES, pictures
 from propcal.paper.figures.picture import PaperFigure

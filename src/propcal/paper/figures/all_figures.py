@@ -1,4 +1,4 @@
-"""All pictures that a store can give, and sentences on those that it cannot."""
+"""All figures that can be drawn from a store, and a sentence for each that cannot."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from propcal.paper.results.evidence import Evidence
 ALPHA_FILES = ("auroc_over_alpha", "mc_loss_over_alpha", "pmc_loss_over_alpha", "updates_over_alpha")
 PICTURES = ("comparison", "calibration_curves", "convergence", *ALPHA_FILES)
 TABLES = (*PICTURES, "comparison_tests", "calibration_curves_groups")
-# Every file that the figures may write.
+# All files that the figures may write.
 FILES = (*(f"{name}.png" for name in PICTURES), *(f"{name}.csv" for name in TABLES))
 
 
 def pictures(evidence: Evidence) -> tuple[list[PaperFigure], list[str]]:
-    """Pictures of what is there, and what could not be drawn yet."""
+    """The figures that can be drawn, and a sentence for each that cannot be drawn yet."""
     drawn: list[PaperFigure | None] = [
         draw_comparison(evidence),
         draw_curves(evidence),
@@ -25,8 +25,8 @@ def pictures(evidence: Evidence) -> tuple[list[PaperFigure], list[str]]:
         *(draw_over_alpha(evidence, column) for column in DRAWN),
     ]
     lacking = {
-        "calibration_curves": "calibration_curves: the store has no curves of RF yet.",
-        "convergence": "convergence: no MCBoost at alpha*rho beside PMCBoost yet.",
-    } | {name: f"{name}: no MCBoost or PMCBoost yet." for name in ALPHA_FILES}
+        "calibration_curves": "calibration_curves: the store has no curves for RF yet.",
+        "convergence": "convergence: there are no trials of MCBoost at alpha*rho with PMCBoost yet.",
+    } | {name: f"{name}: there are no trials of MCBoost or PMCBoost yet." for name in ALPHA_FILES}
     missing = [lacking[name] for name, picture in zip(PICTURES, drawn) if picture is None]
     return [picture for picture in drawn if picture is not None], missing

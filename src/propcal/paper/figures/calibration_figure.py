@@ -1,4 +1,4 @@
-"""Calibration curves of three intersectional groups, with and without PMCBoost."""
+"""Draws calibration curves of three intersectional groups, with and without PMCBoost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from propcal.paper.results.evidence import Evidence
 
 
 def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
-    """A panel for each group; None if the store has no curves of the base model."""
+    """One panel for each group; None if the store has no curves of the base model."""
     found = curves(evidence, model)
     if found is None or found.errors.empty:
         return None
@@ -32,10 +32,10 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
         ax.text(0.03, 0.97, f"off by\n{off}", transform=ax.transAxes, va="top", fontsize=SMALL)
         tidy(ax, xlabel="mean score", ylabel="outcome rate" if ax is panels[0] else "")
     legend_above(figure, handles(methods, lw=1.2))
-    seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds added up"
+    seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds combined"
     notes = f"{evidence.caption()} Base model {model}, {seeds}; {found.setting}."
-    off = '"Off by": sum over tenths of |outcomes - expected|, as a share of the outcomes.'
-    off += f" Tenths with fewer than {MIN_PEOPLE} people a seed are not drawn."
+    off = '"Off by": sum over ten bins of |observed - expected events|, as a share of observed events.'
+    off += f" Bins with fewer than {MIN_PEOPLE} people per seed are not drawn."
     note_below(figure, f"{notes}\n{off}")
     return PaperFigure(
         "calibration_curves",
@@ -51,9 +51,9 @@ def _panel(ax: Any, points: pd.DataFrame, methods: tuple[str, ...]) -> None:
     for method in methods:
         own = points[points["method"] == method].sort_values("bin_index")
         if own.empty:
-            continue  # no tenth with people enough
+            continue  # no bin with enough people
         look = {"lw": 1.2, "ms": 4, **LOOKS[method]}
-        # points at 0 or 1 are drawn whole
+        # do not clip points at 0 or 1
         ax.plot(own["mean_score"], own["outcome_rate"], clip_on=False, in_layout=False, **look)
     ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.set_box_aspect(1)

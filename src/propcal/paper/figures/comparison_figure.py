@@ -1,4 +1,4 @@
-"""Four panels: AUROC, MC, PMC and DC loss of every base model and method."""
+"""Draws AUROC, MC, PMC and DC loss of every base model and method in four panels."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from propcal.paper.results.comparison import METHODS, READING, method_medians
 from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS, Evidence
 from propcal.paper.results.seed_intervals import LEGEND, tests, too_few
 
-BLOCK = len(METHODS) + 0.6  # rows of a base model, and the room below it
+BLOCK = len(METHODS) + 0.6  # rows of a base model, and the space below it
 # Which pairs get a bracket, and in which column beside the panel.
 BRACKETS = {(BASE, MC): 0, (MC, PMC): 0, (BASE, PMC): 1}
 
 
 def draw_comparison(evidence: Evidence) -> PaperFigure:
-    """Medians with intervals, and brackets with the marks of the published caption."""
+    """Medians with intervals, and brackets with the significance marks of the published caption."""
     found, tested = method_medians(evidence.trials), tests(evidence.trials)
     models = evidence.models
     figure = new_figure(PAGE, 1.5 + 0.85 * len(models))
@@ -34,7 +34,7 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
     panels[0].set_ylim(BLOCK * len(models) - 1.1, -0.6)
     legend_above(figure, handles(METHODS))
     notes = [f"{evidence.caption()} Points: medians. {evidence.how_sure()}"]
-    notes += [f"Rank-sum tests with Bonferroni's correction. {LEGEND}.", too_few(tested)]
+    notes += [f"Rank-sum tests with Bonferroni correction. {LEGEND}.", too_few(tested)]
     note_below(figure, "\n".join(filter(None, notes)))
     return PaperFigure(
         "comparison",
@@ -68,7 +68,7 @@ def _panel(ax: Any, found: pd.DataFrame, tested: pd.DataFrame, models: tuple[str
 
 
 def _bracket(ax: Any, block: int, pair: tuple[str, str], sign: str) -> None:
-    """A line beside the panel from one method to the other, with its mark."""
+    """A bracket beside the panel from one method to the other, with its mark."""
     x = 1.04 + 0.15 * BRACKETS[pair]
     ends = [BLOCK * block + METHODS.index(method) + nudge for method, nudge in zip(pair, (0.12, -0.12))]
     place = ax.get_yaxis_transform()

@@ -1,4 +1,4 @@
-"""Updates that PMCBoost and MCBoost need to reach the same tolerance of PMC."""
+"""Draws how many updates PMCBoost and MCBoost need to reach the same PMC."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METHODS = (MC_FOR_PMC, PMC)
 
 
 def draw_convergence(evidence: Evidence) -> PaperFigure | None:
-    """A panel for each base model; None if no run aims at the same PMC yet."""
+    """One panel for each base model; None if there are no trials that aim at the same PMC yet."""
     found = convergence(evidence.trials)
     if found.empty:
         return None
@@ -38,11 +38,11 @@ def draw_convergence(evidence: Evidence) -> PaperFigure | None:
         _panel(ax, found[found["model"] == model], order)
         count_axis(ax, found["updates"])
         ax.set_title(model, fontsize=TEXT)
-        tidy(ax, xlabel="PMC aimed at (α) and ρ", ylabel="updates" if ax is panels[0] else "")
+        tidy(ax, xlabel="target PMC (α) and ρ", ylabel="updates" if ax is panels[0] else "")
     legend_above(figure, handles(METHODS))
     notes = (
         f"{evidence.caption()} Medians over seeds, groupings and gamma. {evidence.how_sure()} "
-        "MCBoost is run at α·ρ, which reaches a PMC of α; 5.0x: it needs 5 times the updates of PMCBoost."
+        "MCBoost is run at α·ρ, which reaches a PMC of α; 5.0x: it needs 5 times as many updates as PMCBoost."
     )
     note_below(figure, notes)
     return PaperFigure(
@@ -55,7 +55,7 @@ def draw_convergence(evidence: Evidence) -> PaperFigure | None:
 
 
 def _ratios(ax: Any, found: pd.DataFrame, order: list[tuple[float, float]]) -> None:
-    """How many times the updates of PMCBoost MCBoost needs, above each pair."""
+    """The ratio of MCBoost's to PMCBoost's updates, written above each pair."""
     table = found.pivot(index=["alpha", "rho"], columns="method", values="updates")
     key: Any
     for key, row in table.iterrows():

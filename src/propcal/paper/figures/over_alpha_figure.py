@@ -1,4 +1,4 @@
-"""AUROC, losses and updates over alpha: rows are base models, columns are groupings."""
+"""Draws AUROC, losses and updates by alpha, with a row for each base model and a column for each grouping."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DRAWN = ("auroc", "mc_loss", "pmc_loss", UPDATES)
 
 
 def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
-    """The picture of one column of the trials; None without a method that has an alpha."""
+    """The figure for one column of the trials; None if no method has an alpha."""
     found = over_alpha(evidence.trials, column)
     if found["alpha"].isna().all():
         return None
@@ -90,17 +90,17 @@ def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None
     ax.set_xticks([], minor=True)
     if column == UPDATES:
         count_axis(ax, counts)
-    # room for the numbers beside the first and the lowest points
+    # space for the numbers next to the first and lowest points
     ax.margins(x=0.2 if column == UPDATES else 0.12, y=0.3 if column == UPDATES else None)
     ax.grid(axis="y", color="0.92", lw=0.6)
     ax.set_axisbelow(True)
 
 
 def _annotate(ax: Any, own: pd.DataFrame, shift: float, *, above: bool) -> None:
-    """The median PMC loss at each point: above it to the right, or below it to the left; lines fall."""
+    """The median PMC loss at each point, above right or below left of it because lines fall."""
     from matplotlib.patheffects import withStroke
 
-    halo = [withStroke(linewidth=2.5, foreground="white")]  # numbers stay legible where lines cross them
+    halo = [withStroke(linewidth=2.5, foreground="white")]  # keep numbers legible where lines cross them
     for _, row in own.iterrows():
         ax.annotate(
             f"{row['median_pmc_loss']:.2f}",

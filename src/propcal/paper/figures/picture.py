@@ -1,4 +1,4 @@
-"""What the pictures share: a method's look, the note below, and the numbers that go with them."""
+"""Shared parts of the figures: the appearance of each method, legends and notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure with its name, what it shows in words, and its numbers: a frame for each CSV."""
+    """A figure with its name, title, caption and numbers (one frame for each CSV file)."""
 
     name: str
     title: str
@@ -27,7 +27,7 @@ class PaperFigure:
     data: Mapping[str, pd.DataFrame]
 
 
-# Colour and marker both tell the methods apart.
+# Methods differ in both colour and marker.
 LOOKS: dict[str, dict[str, Any]] = {
     BASE: {"color": "0.4", "marker": "o"},
     MC: {"color": COLORS[1], "marker": "s"},
@@ -40,19 +40,19 @@ SHORT = {OURS: "ours"}
 
 
 def name_of(method: str) -> str:
-    """A method in a legend; ours is marked as ours."""
+    """The name of a method in a legend."""
     return NAMES.get(method, method)
 
 
 def handles(methods: tuple[str, ...], **look: Any) -> list[Any]:
-    """Entries of a legend."""
+    """The entries of a legend."""
     from matplotlib.lines import Line2D
 
     return [Line2D([], [], label=name_of(m), ms=4.5, **({"lw": 0} | LOOKS[m] | look)) for m in methods]
 
 
 def legend_above(figure: Any, entries: list[Any]) -> None:
-    """One line above the panels."""
+    """A legend in one line above the panels."""
     figure.legend(
         handles=entries,
         loc="outside upper center",
@@ -65,14 +65,14 @@ def legend_above(figure: Any, entries: list[Any]) -> None:
 
 
 def note_below(figure: Any, text: str) -> None:
-    """Whose visits, how many shuffles, and what the signs mean, in small letters under the panels."""
+    """A note in small print below the panels."""
     width = int(figure.get_figwidth() / (0.88 * LETTER))
     lines = "\n".join(textwrap.fill(line, width) for line in text.splitlines())
     figure.supxlabel(literal(lines), fontsize=SMALL, x=0.01, ha="left", color="0.25")
 
 
 def count_axis(ax: Any, counts: Any) -> None:
-    """Counts on a logarithm in plain numbers; a fit may need no update, which is drawn at 0."""
+    """A logarithmic axis of counts in plain numbers, including 0 for fits without updates."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     if np.asarray(counts).min() > 0:
@@ -86,7 +86,7 @@ def count_axis(ax: Any, counts: Any) -> None:
 
 
 def reach(median: Any, low: Any, high: Any) -> Any:
-    """Lengths of error bars to both sides; none where there is no interval."""
+    """The lengths of error bars to both sides; 0 if there is no interval."""
     middle, ends = np.asarray(median, float), [np.asarray(low, float), np.asarray(high, float)]
     lengths = np.array([middle - ends[0], ends[1] - middle])
     return np.nan_to_num(np.maximum(lengths, 0.0))

@@ -1,1 +1,1 @@
-"""The numbers behind Tables 4, 5 and 6 and the figures: a store of trials in, plain frames out."""
+"""Computes the numbers behind Tables 4, 5 and 6 and the figures from a store of trials."""

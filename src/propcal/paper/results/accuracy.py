@@ -1,4 +1,4 @@
-"""Brier score, log loss, and the distance to the true risk where it is known: not in the paper."""
+"""Brier score, log loss and error against the true risk, if known (not in the paper)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ COLUMNS = {name: MEASURE_NAMES[name].symbol for name in ("brier", "log_loss")} |
     "true_risk_rms": "error against true risk"
 }
 READING = (
-    "Medians over all of a method's settings and seeds, on the test sets; lower is better. The error "
-    "against the true risk, a root mean square, is known for generated visits only."
+    "Medians over all of a method's settings and seeds, on the test sets; lower is better. The root mean "
+    "square error against the true risk is known only for simulated visits."
 )
 
 
@@ -32,9 +32,10 @@ def accuracy(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 TRAINING_READING = (
-    "The base models' own losses, by the rule that judges all trials: where they are much lower on the "
-    "training set, post-processing, which is fitted there, sees other errors than new visits have. A "
-    "training set has three times the visits, so chance alone makes its losses somewhat lower."
+    "The losses of the base models themselves, by the rule used for all trials. If they are much lower on "
+    "the training set, then post-processing, which is fitted there, sees other errors than those in new "
+    "visits. A training set has three times as many visits, so that its losses are somewhat lower by "
+    "chance alone."
 )
 
 

@@ -1,4 +1,4 @@
-"""Calibration curves of three intersectional groups: base model, PMCBoost, and our method if it is there."""
+"""Calibration curves of three intersectional groups, for the base model, PMCBoost and our method."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from propcal.paper.results.evidence import Evidence
 METHODS = (BASE, PMC, OURS)
 N_GROUPS, MIN_PEOPLE = 3, 30
 RULE_IN_WORDS = (
-    "Of the groups by all attributes of the finest grouping that hold at least a share gamma of the test "
-    "set, the three whose base model is furthest off: the sum over tenths of |outcomes - expected|, as a "
-    "share of the outcomes. Chosen where the base model is worst, a group looks better afterwards partly "
-    "by chance. Counts are added up over seeds; a visit may be in the test set of several. Tenths with "
-    f"fewer than {MIN_PEOPLE} people a seed are left out."
+    "The three groups with the largest error of the base model, among the groups by all attributes of the "
+    "finest grouping with at least a share gamma of the test set. The error is the sum over ten bins of "
+    "|observed - expected events|, as a share of observed events. Because the groups were chosen where the "
+    "base model is worst, they look better afterwards partly by chance (regression to the mean). Counts are "
+    "added over seeds; a visit may be in several test sets. Bins with fewer than "
+    f"{MIN_PEOPLE} people per seed are left out."
 )
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Points of the curves, the error of each group, and the setting they belong to."""
+    """The points of the curves, the error of each group, and the setting."""
 
-    points: pd.DataFrame  # group, method, bin_index, people (a seed), mean_score, outcome_rate
-    errors: pd.DataFrame  # group, share of people, then each method's error; furthest off first
+    points: pd.DataFrame  # group, method, bin_index, people (per seed), mean_score, outcome_rate
+    errors: pd.DataFrame  # group, share of people, then each method's error; largest error first
     setting: str
     n_seeds: int
 
@@ -51,7 +52,7 @@ def curves(evidence: Evidence, model: str = "RF") -> Curves | None:
 
 
 def _finest(counts: pd.DataFrame) -> Any:
-    """One setting of PMCBoost: the finest grouping, nearest to the rule of the losses; and the others."""
+    """The setting of PMCBoost with the finest grouping that is closest to the rule of the losses."""
     treated = counts[counts["method"] == PMC]
     treated = treated[treated["groups"].isin(counts.loc[counts["method"] == BASE, "groups"])]
     if treated.empty:
@@ -65,7 +66,7 @@ def _finest(counts: pd.DataFrame) -> Any:
 
 
 def _errors(counts: pd.DataFrame, gamma: float, n_seeds: int) -> Any:
-    """How far off each large intersectional group is, before and after; the worst before come first."""
+    """The error of each large intersectional group before and after, beginning with the largest before."""
     depth = counts["groups"].iloc[0].count(" x ")
     summed = counts[counts["group_name"].str.count(" & ") == depth]
     bins = summed.groupby(["group_name", "method", "bin_index"])[["people", "positives", "score_sum"]].sum()

@@ -1,4 +1,4 @@
-"""The four-panel comparison: each method's median by every metric, with its interval."""
+"""The numbers of the four-panel comparison: each method's median and interval for every metric."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 METHODS = (BASE, MC, PMC, OURS)
 READING = (
-    "Medians over all of a method's settings and seeds. Tests compare the seeds' medians over settings, "
-    "every pair of methods of a base model: two-sided rank-sum, p values multiplied by the number of pairs "
-    "in the panel (Bonferroni), as published; the signed-rank test, paired by seed, is in the CSV. Test "
-    "sets of different seeds overlap, so p values are smaller than new patients would give."
+    "Medians over all of a method's settings and seeds. For every pair of methods of a base model, a "
+    "two-sided rank-sum test compares the seeds' medians over settings; p-values are multiplied by the "
+    "number of pairs in the panel (Bonferroni), as in the paper. The signed-rank test, paired by seed, is "
+    "in the CSV. Test sets of different seeds overlap, so p-values are smaller than they would be with new "
+    "patients."
 )
 
 

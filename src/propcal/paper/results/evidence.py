@@ -1,4 +1,4 @@
-"""What a store of trials has to say so far, and what is missing in it."""
+"""Reads a store of trials, describes its content, and lists what is still missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOSSES = tuple(name for name in METRICS if name not in HIGHER_IS_BETTER)
 
 @dataclass(frozen=True)
 class Evidence:
-    """The trials of a store, with the counts of their calibration curves and what they have in common."""
+    """The trials of a store, the counts of their calibration curves, and what all trials have in common."""
 
     trials: pd.DataFrame
     curves: pd.DataFrame
@@ -31,19 +31,20 @@ class Evidence:
 
     @classmethod
     def from_store(cls, path: str | PathLike[str]) -> Evidence:
-        """Read a store; one without trials is an error that says how to add some."""
+        """Read a store; refuse one without trials."""
         store = Store(path)
         trials = store.trials()
         if trials.empty:
             raise InputError(
-                f"{path} holds no trials yet", next_step=f"propcal paper admissions -o {path} adds some"
+                f"{path} has no trials yet", next_step=f"Add some with propcal paper admissions -o {path}"
             )
         by_paper = [f"paper_{loss}" for loss in LOSSES]
-        numbers = ["alpha", "gamma", "rho", "fit_alpha", *METRICS, *by_paper]  # all NULL is none to pandas
+        # pandas reads a column of NULLs as objects
+        numbers = ["alpha", "gamma", "rho", "fit_alpha", *METRICS, *by_paper]
         return cls(trials.astype(dict.fromkeys(numbers, float)), store.curves(), store.about)
 
     def by_the_papers_sizes(self) -> Evidence:
-        """The same trials with the losses of the paper's definition: of larger categories only."""
+        """The same trials with the losses as the paper defines them, for larger categories only."""
         losses = {loss: self.trials[f"paper_{loss}"] for loss in LOSSES}
         return replace(self, trials=self.trials.assign(**losses))
 
@@ -55,29 +56,29 @@ class Evidence:
 
     @property
     def n_seeds(self) -> int:
-        """Shuffles of the data with at least one trial."""
+        """The number of shuffles of the data with at least one trial."""
         return int(self.trials["seed"].nunique())
 
     def seeds_of(self, model: str) -> int:
-        """Shuffles with at least one trial of a base model."""
+        """The number of shuffles with at least one trial of a base model."""
         return int(self.trials.loc[self.trials["model"] == model, "seed"].nunique())
 
     @property
     def generated(self) -> bool:
-        """Whether the visits are generated ones."""
+        """Whether the visits are simulated."""
         return "generated" in self.cohort.lower()
 
     @property
     def cohort(self) -> str:
-        """What the store says about its visits."""
+        """The store's description of its visits."""
         said = self.about.get("cohort", "a cohort that the store does not name")
         if isinstance(said, Mapping):
             return ", ".join(f"{key}: {value}" for key, value in said.items())
         return str(said)
 
     def caption(self) -> str:
-        """The line that stands below every picture: whose visits, how many shuffles."""
-        whose = "Generated visits, no patients" if self.generated else f"Visits: {self.cohort}"
+        """The line below every figure: which visits, and how many shuffles."""
+        whose = "Simulated visits, no patients" if self.generated else f"Visits: {self.cohort}"
         counts = {model: self.seeds_of(model) for model in self.models}
         absent = [model for model in MODELS if model not in counts]
         more = f" No {' and '.join(absent)} yet." if absent else ""
@@ -87,13 +88,13 @@ class Evidence:
         return f"{whose}. Shuffles of the data (seeds): {listed}.{more}"
 
     def how_sure(self) -> str:
-        """What is said about intervals below a picture; one seed has none."""
+        """The sentence about intervals below a figure."""
         if self.n_seeds == 1:
-            return "One seed: there are no intervals."
-        return "Intervals: bootstrapped, 99 %, seeds drawn with replacement."
+            return "There are no intervals with one seed."
+        return "Intervals: 99 % bootstrap intervals over seeds."
 
     def missing(self) -> list[str]:
-        """What a finished run would have besides, in sentences; of the seeds that have begun."""
+        """Sentences on what is missing compared with a finished run of the seeds begun so far."""
         said = [f"There are no trials of {model} yet." for model in MODELS if model not in self.models]
         wanted = {setting.key() for setting in grid()}
         for model in self.models:
@@ -103,11 +104,11 @@ class Evidence:
             partial = int((rows.groupby("seed")["setting"].nunique() < len(wanted)).sum())
             lacking += [f"some settings of {_shuffles(partial).lower()}"] if partial else []
             if lacking:
-                said.append(f"{model}: {' and '.join(lacking)} are not there yet.")
+                said.append(f"{model}: {' and '.join(lacking)} are still missing.")
         fits = self.trials[self.trials["method"] != BASE]
         failed = int((fits["converged"] == 0).sum())
         if failed:
-            said.append(f"{failed:,} of {len(fits):,} fits stopped at the limit of updates.")
+            said.append(f"{failed:,} of {len(fits):,} fits stopped at the update limit.")
         undefined = {name: int(self.trials[key].isna().sum()) for key, name in METRICS.items()}
         said += [f"{name} could not be computed in {n:,} trials." for name, n in undefined.items() if n]
         return said

@@ -1,4 +1,4 @@
-"""Metrics and updates over alpha, and the alpha at which each method does best."""
+"""Metrics and updates by alpha, and the alpha at which each method is best."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS
 from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 PANEL = ["model", "groups"]
-READING = "Medians over seeds, gamma and rho. The base model and our method have no alpha of Table 3."
+READING = "Medians over seeds, gamma and rho. The base model and our method do not use the alphas of Table 3."
 
 
 def over_alpha(trials: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -27,7 +27,7 @@ def over_alpha(trials: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def medians(trials: pd.DataFrame, column: str) -> pd.DataFrame:
-    """The same without intervals: a row for each panel and alpha, a column for each method."""
+    """Medians without intervals: one row for each panel and alpha, one column for each method."""
     chosen = trials[trials["method"].isin((MC, PMC))]
     table = chosen.groupby([*PANEL, "alpha", "method"])[column].median().unstack("method")
     base = trials[trials["method"] == BASE].groupby(PANEL)[column].median().rename(BASE)
@@ -35,10 +35,10 @@ def medians(trials: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def best_alpha(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """For each panel and method: the alpha of the best median, with its median updates and seconds.
+    """The alpha with the best median for each panel and method, with its median updates and seconds.
 
-    The best is chosen on the test sets, as the paper's "lowest loss on test" is; equal ones: the largest
-    alpha, which needs the fewest updates.
+    The best alpha is chosen on the test sets, like the paper's "lowest loss on test". Among equals it is the
+    largest alpha, which needs the fewest updates.
     """
     chosen = trials[trials["method"].isin((MC, PMC))]
     names = [*PANEL, "method"]
@@ -49,7 +49,7 @@ def best_alpha(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def best_alphas(trials: pd.DataFrame) -> pd.DataFrame:
-    """`best_alpha` of every metric, one below the other."""
+    """`best_alpha` for every metric in one frame."""
     parts = [
         best_alpha(trials, metric).rename(columns={metric: "median"}).assign(metric=metric)
         for metric in METRICS

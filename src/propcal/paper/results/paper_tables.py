@@ -1,4 +1,4 @@
-"""Tables 4, 5 and 6 beside the published numbers: for the terminal, as Markdown and as CSV."""
+"""Tables 4, 5 and 6 with the published numbers, for the terminal, as Markdown and as CSV."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from propcal.paper.results.seed_intervals import tests, too_few
 METHODS = (MC, PMC, OURS)
 NAMES = {OURS: "propcal (ours)"}
 OURS_NOTE = '"ours" is the default method of propcal, which is not in the paper.'
-APART = "Our method takes part; readings as in Table 6. It has one setting for each grouping."
+APART = "Includes our method, which has one setting for each grouping. Interpretations as in Table 6."
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its name as a file, a title, how it came about, its numbers, and the rows that are shown."""
+    """A table: its file name, title, notes, numbers, and the rows that are shown."""
 
     name: str
     title: str
@@ -30,11 +30,11 @@ class Table:
     frame: pd.DataFrame
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    n_texts: int = 2  # the first columns hold words, the others numbers
-    drawing: Any = None  # for a terminal, if rows are not what it should show
+    n_texts: int = 2  # the first columns contain words, the others numbers
+    drawing: Any = None  # replaces the rows in a terminal
 
     def markdown(self) -> str:
-        """Title, table and notes as Markdown."""
+        """The title, table and notes as Markdown."""
         from propcal.output.report.render import markdown_text
 
         align = ["---" if i < self.n_texts else "---:" for i in range(len(self.headings))]
@@ -83,21 +83,21 @@ def table_4(evidence: Evidence) -> Table:
 
 
 def table_4_by_paper(evidence: Evidence) -> Table:
-    """The same with the losses as the paper defines them."""
+    """Table 4 with the losses as the paper defines them."""
     found = table_4(evidence.by_the_papers_sizes())
     share = RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]
     note = (
-        "The same trials and medians as in Table 4. Losses count categories from alpha * lambda * N, a share "
-        f"of {PAPER_RULE['min_share']:g} of the test set, as the paper's definitions of the losses have it; "
-        f"in Table 4 itself from alpha * lambda * gamma, a share of {share:g}, as in Algorithm 1. AUROC does "
-        "not depend on it."
+        "The same trials and medians as in Table 4, but losses include only categories of at least alpha * "
+        f"lambda * N visits, a share of {PAPER_RULE['min_share']:g} of the test set, as in the paper's "
+        "definitions of the losses. In Table 4 itself the smallest share is alpha * lambda * gamma, "
+        f"{share:g}, as in Algorithm 1. AUROC does not depend on this."
     )
     title = "Table 4 by the paper's definition of the losses: median percent change from the base model"
     return replace(found, name="table_4_by_paper", title=title, notes=(note,))
 
 
 def table_4_by_alpha(evidence: Evidence) -> Table:
-    """The same for each alpha apart: no alpha is picked."""
+    """Table 4 for each alpha separately."""
     found = percent_change.percent_change(evidence.trials, by=["alpha"])
     trials = evidence.trials
     keys = [trials[name] for name in ("method", "model", "alpha")]
@@ -111,8 +111,8 @@ def table_4_by_alpha(evidence: Evidence) -> Table:
         rows.append((METHODS.index(str(method)), evidence.models.index(str(model)), alpha, cells))
     names = tuple(f"{name.removesuffix(' loss')} %" for name in METRICS.values())
     notes = (
-        "Table 4 for each alpha apart; our method has none. To pick the best alpha of a row is to look at "
-        "the test sets. No update: fits that found nothing to correct, so that the base model stays.",
+        "Table 4 for each alpha separately; our method has none. Choosing the best alpha here would mean "
+        "choosing on the test sets. No update: fits that corrected nothing and kept the base model.",
     )
     title = "Table 4 by alpha: median percent change from the base model"
     shown = tuple(cells for *_, cells in sorted(rows))
@@ -121,7 +121,7 @@ def table_4_by_alpha(evidence: Evidence) -> Table:
 
 
 def table_5(evidence: Evidence) -> Table:
-    """Updates and seconds to reach the same PMC, with the published ones."""
+    """Updates and seconds to reach the same PMC, with the published numbers."""
     found = updates_time.updates_and_time(evidence.trials)
     shown: list[tuple[str, ...]] = []
     for model in evidence.models:
@@ -135,17 +135,17 @@ def table_5(evidence: Evidence) -> Table:
             shown.append(("", "", "ratio", *(_times(row[name]) for name in ratios)))
     headings = ("model", "alpha", "method", "updates", "paper", "seconds", "paper")
     title = "Table 5: updates and time for the same alpha of PMC"
-    notes = (updates_time.READING, "The paper's seconds are of its own code on a cluster.")
+    notes = (updates_time.READING, "The paper's seconds are for its own code on a cluster.")
     return Table("table_5", title, notes, found, headings, tuple(shown), n_texts=3)
 
 
 def table_6(evidence: Evidence) -> Table:
-    """How often each is best, by three readings, with the published counts."""
+    """How often each method is best, by three interpretations, with the published counts."""
     return _wins_table(evidence, wins.PUBLISHED, "table_6", "Table 6: best in percent of the comparisons")
 
 
 def table_6_with_ours(evidence: Evidence) -> Table:
-    """The same with our method among those compared; the paper has no such table."""
+    """Table 6 with our method included; the paper has no such table."""
     title = "Like Table 6, with our method: best in percent of the comparisons"
     return _wins_table(evidence, (*wins.PUBLISHED, OURS), "table_6_with_ours", title)
 
@@ -170,7 +170,7 @@ def _wins_table(evidence: Evidence, methods: tuple[str, ...], name: str, title: 
 
 
 def best_alpha_table(evidence: Evidence) -> Table:
-    """Updates and seconds that each method needs for its best median: behind the claims on steps."""
+    """Updates and seconds that each method needs for its best median, used by the claims about updates."""
     found = over_alpha.best_alphas(evidence.trials)
     rows = []
     for _, row in found.iterrows():
@@ -178,13 +178,13 @@ def best_alpha_table(evidence: Evidence) -> Table:
         cost = (IN_PAPER.whole(row["n_updates"]), IN_PAPER.decimal(row["fit_seconds"], 3))
         rows.append((*names, IN_PAPER.decimal(row["median"], 4), *cost))
     headings = ("metric", "model", "grouping", "method", "alpha", "median", "updates", "seconds")
-    notes = ("The alpha whose median over seeds, gamma and rho is best on the test sets, as in the paper.",)
+    notes = ("The alpha with the best median over seeds, gamma and rho on the test sets, as in the paper.",)
     title = "Each method at its best alpha"
     return Table("best_alpha", title, notes, found, headings, tuple(rows), n_texts=4)
 
 
 def accuracies(evidence: Evidence) -> Table:
-    """How far scores are from outcomes, and from the truth where it is known."""
+    """How far scores are from outcomes, and from the true risk where it is known."""
     found = accuracy.accuracy(evidence.trials).set_index(["model", "method"])
     rows = []
     for model in evidence.models:
@@ -199,7 +199,7 @@ def accuracies(evidence: Evidence) -> Table:
 
 
 def base_models(evidence: Evidence) -> Table:
-    """Losses of the base models on the visits they were trained on, and on others."""
+    """The losses of the base models on training and test sets."""
     found = accuracy.base_on_both_sets(evidence.trials)
     rows = [
         (model, row["groups"], *(IN_PAPER.decimal(row[name], 4) for name in found.columns[2:]))
@@ -212,7 +212,7 @@ def base_models(evidence: Evidence) -> Table:
 
 
 def significance(evidence: Evidence) -> Table:
-    """Both tests of every pair of methods."""
+    """Both significance tests for every pair of methods."""
     found = tests(evidence.trials)
     rows = []
     for _, row in found.iterrows():
@@ -222,9 +222,9 @@ def significance(evidence: Evidence) -> Table:
         rows.append((*names, f"{row['rank_sum_corrected']:.2g}", row["mark"], paired, least))
     headings = ("metric", "model", "pair", "seeds", "rank-sum p", "mark", "signed-rank p", "least possible")
     notes = (
-        "A seed's value is the median over a method's settings. Both p values are multiplied by the number "
-        "of pairs of a metric (Bonferroni); pairs with our method are counted apart. Least possible: of "
-        "the rank-sum test with so many seeds.",
+        "The value of a seed is the median over a method's settings. Both p-values are multiplied by the "
+        "number of pairs for a metric (Bonferroni); pairs with our method are counted separately. Least "
+        "possible: the smallest p-value that the rank-sum test can give with this number of seeds.",
         too_few(found),
     )
     kept = tuple(filter(None, notes))
@@ -233,7 +233,7 @@ def significance(evidence: Evidence) -> Table:
 
 
 def _times(ratio: float) -> str:
-    """How many times as much; endless if nothing was needed."""
+    """A ratio as text."""
     return IN_PAPER.unknown if pd.isna(ratio) else f"{ratio:.1f}x"
 
 

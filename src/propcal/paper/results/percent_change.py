@@ -1,4 +1,4 @@
-"""Table 4: by how many percent post-processing changes AUROC and losses."""
+"""Table 4: the percent change in AUROC and losses through post-processing."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from propcal.paper.results.evidence import METRICS
 from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 READING = (
-    "Each trial is compared with the base model of the same seed on the same grouping; the number is the "
-    "median of the percent changes over all of a method's settings (alpha, gamma, rho, both groupings) "
-    "and seeds. The paper does not say over which settings its median is taken. No setting is picked by "
-    "its test loss."
+    "Each trial is compared with the base model of the same seed and grouping. The number is the median "
+    "percent change over all of a method's settings (alpha, gamma, rho, both groupings) and seeds. The paper "
+    "does not say over which settings it takes the median. No setting is selected by its test loss."
 )
 
 
 def trial_changes(trials: pd.DataFrame) -> pd.DataFrame:
-    """Percent change of every metric for each post-processed trial that has its base model in the store."""
+    """The percent change of every metric for each post-processed trial whose base model is in the store."""
     keys = ["seed", "model", "groups"]
     base = trials.loc[trials["method"] == BASE, [*keys, *METRICS]]
     treated = trials[trials["method"].isin((MC, PMC, OURS))]
     both = treated.merge(base, on=keys, suffixes=("", "_base"), validate="many_to_one")
     for metric in METRICS:
-        before = both[f"{metric}_base"].replace(0.0, np.nan)  # no percent of nothing
+        before = both[f"{metric}_base"].replace(0.0, np.nan)  # avoid dividing by 0
         both[f"{metric}_change"] = 100 * (both[metric] - before) / before
     return both
 
 
 def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Median percent changes, a row for each method, base model and metric; `by` splits further.
+    """Median percent changes, one row for each method, base model and metric; `by` splits further.
 
     Returns
     -------
     frame
         method, model, the columns of `by`, metric, change (percent), low, high (99 % interval), n_seeds,
-        n_trials and published (NaN where the paper has none).
+        n_trials and published (NaN if the paper has none).
     """
     names = ["method", "model", *by]
     rows = []

@@ -1,4 +1,4 @@
-"""How sure a median is, and whether two methods differ: seeds are what is drawn, never settings."""
+"""Bootstrap intervals of medians over seeds, and tests of whether two methods differ."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
 from propcal.paper.results.evidence import METRICS
 
 CONFIDENCE, N_DRAWS = 0.99, 1000
-# The caption of the published figure; it has no mark for 0.01 < p <= 0.05.
+# From the caption of the published figure, which has no mark for 0.01 < p <= 0.05.
 MARKS = ((1e-4, "****"), (1e-3, "***"), (1e-2, "**"), (1.0, "ns"))
 LEGEND = "ns: p > 1e-2; **: 1e-3 < p <= 1e-2; ***: 1e-4 < p <= 1e-3; ****: p <= 1e-4"
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A median with its interval; the ends are NaN with a single seed."""
+    """A median with its interval; the limits are NaN with a single seed."""
 
     median: float
     low: float
@@ -32,16 +32,16 @@ class Interval:
 
 
 def median_interval(values: ArrayLike, *, confidence: float = CONFIDENCE, n_draws: int = N_DRAWS) -> Interval:
-    """Median of all values, with a percentile interval from seeds drawn with replacement.
+    """The median of all values, with a percentile bootstrap interval over seeds.
 
     Parameters
     ----------
     values : array of shape (n_seeds,) or (n_seeds, n_settings)
-        A seed's settings share its split of the data, so they are drawn together; NaN is left out.
+        The settings of a seed share a split of the data, so they are resampled together; NaN is ignored.
     confidence : float
-        Share of the drawn medians that lie in the interval.
+        The share of bootstrap medians within the interval.
     n_draws : int
-        How many times the seeds are drawn.
+        The number of bootstrap samples.
 
     Examples
     --------
@@ -68,31 +68,31 @@ def _median(table: Any) -> float:
 
 
 def by_seed(trials: pd.DataFrame, column: str) -> Any:
-    """A row for each seed, its trials beside each other; what is not there is NaN."""
+    """One row for each seed with the values of its trials; missing ones are NaN."""
     place = trials.groupby("seed").cumcount()
     return trials.assign(place=place).pivot(index="seed", columns="place", values=column).to_numpy()
 
 
 def rank_sum(a: ArrayLike, b: ArrayLike) -> float:
-    """P value of the two-sided Wilcoxon rank-sum test: exact for few values without ties."""
+    """The p-value of the two-sided Wilcoxon rank-sum test, exact for few values without ties."""
     from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
 
 
 def signed_rank(a: ArrayLike, b: ArrayLike) -> float:
-    """P value of the two-sided signed-rank test of pairs; 1 if no pair differs."""
+    """The p-value of the two-sided signed-rank test for pairs; 1 if no pair differs."""
     from scipy.stats import wilcoxon
 
     difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     if not difference.any():
         return 1.0
-    # pairs without a difference say nothing about its direction
+    # pairs without a difference carry no information about its direction
     return float(wilcoxon(difference[difference != 0]).pvalue)
 
 
 def smallest_rank_sum(n: int) -> float:
-    """The least p value that a rank-sum test of n values against n can give.
+    """The smallest p-value that a rank-sum test of n values against n values can give.
 
     >>> smallest_rank_sum(3)
     0.1
@@ -101,15 +101,15 @@ def smallest_rank_sum(n: int) -> float:
 
 
 def mark(p: float) -> str:
-    """The sign of a p value in the published figure."""
+    """The mark for a p-value in the published figure."""
     return next(sign for most, sign in MARKS if p <= most)
 
 
 def tests(trials: pd.DataFrame) -> pd.DataFrame:
-    """Every pair of methods of a base model, by each metric: both tests, with Bonferroni.
+    """Both tests for every pair of methods of a base model and every metric, with Bonferroni correction.
 
-    A method's value for a seed is the median over its settings. The p values of a metric are multiplied
-    by the number of pairs compared in it; pairs with our method are counted apart from the published.
+    A method's value for a seed is the median over its settings. The p-values of a metric are multiplied by
+    the number of pairs compared; pairs with our method are counted separately from the published ones.
     """
     middle = trials.groupby(["model", "method", "seed"])[[*METRICS]].median().reset_index()
     rows = []
@@ -166,7 +166,7 @@ def _corrected(row: dict[str, Any], comparisons: int) -> dict[str, Any]:
 
 
 def too_few(found: pd.DataFrame) -> str:
-    """A sentence if the tests have too few seeds to find anything; else nothing."""
+    """A sentence if there are too few seeds for a significant result; otherwise an empty text."""
     if found.empty:
         return "There are no two methods to compare yet."
     hopeless = found["smallest_possible_corrected"] > MARKS[-2][0]
@@ -176,7 +176,7 @@ def too_few(found: pd.DataFrame) -> str:
     whose = "no test" if hopeless.all() else "some tests"
     can = "can" if hopeless.all() else "cannot"
     return (
-        f"With {plural(fewest, 'seed')} and Bonferroni's correction for {comparisons} "
-        f"comparisons {whose} {can} come out significant, whatever the methods do: "
-        f'"ns" says nothing there.'
+        f"With {plural(fewest, 'seed')} and Bonferroni correction for {comparisons} "
+        f"comparisons, {whose} {can} be significant, whatever the data: "
+        f'"ns" is not informative there.'
     )

@@ -1,4 +1,4 @@
-"""Table 5: updates and seconds to reach the same tolerance of PMC; and what convergence draws."""
+"""Table 5: updates and seconds needed to reach the same PMC; also the numbers of the convergence figure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from propcal.paper.published import UPDATES_AND_TIME
 from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 READING = (
-    "MCBoost is run at alpha * rho, which reaches a PMC of alpha as PMCBoost does at alpha. Means over "
-    "seeds, both groupings, gamma and rho; updates of one fit and its seconds. The paper has no DNN here."
+    "MCBoost is run at alpha * rho, which reaches a PMC of alpha, as PMCBoost does at alpha. Mean updates "
+    "and seconds of a fit over seeds, both groupings, gamma and rho. The paper has no DNN here."
 )
 
 
 def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
-    """The trials that aim at the same PMC, where both methods have been run."""
+    """The trials that aim at the same PMC and have been run with both methods."""
     wanted = trials["method"].isin((MC_FOR_PMC, PMC)) & trials["alpha"].isin(EQUIVALENT_ALPHAS)
     chosen = trials[wanted]
     keys = ["seed", "model", "groups", "alpha", "gamma", "rho"]
@@ -27,13 +27,13 @@ def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def updates_and_time(trials: pd.DataFrame) -> pd.DataFrame:
-    """Means for each base model and alpha, MCBoost beside PMCBoost, with ratios.
+    """Means for each base model and alpha, for MCBoost and PMCBoost, with their ratios.
 
     Returns
     -------
     frame
         model, alpha, n_seeds, mc_updates, pmc_updates, updates_ratio, mc_seconds, pmc_seconds,
-        seconds_ratio, and the published ones of each with the prefix ``published_``.
+        seconds_ratio, and the published numbers with the prefix ``published_``.
     """
     rows = []
     key: Any

@@ -1,4 +1,4 @@
-"""Table 6: how often each method is the best, by three readings of the published caption."""
+"""Table 6: how often each method is best, by three interpretations of the published caption."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS
 
 PUBLISHED = (BASE, MC, PMC)
 SETTING = ["groups", "alpha", "gamma", "rho"]
-# What one "trial" of the caption may mean, and the columns that make one.
+# What a "trial" in the caption may mean, and the columns that identify one.
 READINGS = {
     "seed": ["seed"],
     "seed and model": ["seed", "model"],
     "seed, model, setting": ["seed", "model", *SETTING],
 }
 IN_WORDS = {
-    "seed": "of a seed, the best value that any base model and setting of a method gives; one winner a seed",
-    "seed and model": "the same for each base model apart",
-    "seed, model, setting": "methods compared at one and the same setting, with the base model of that "
+    "seed": "the best value of any base model and setting of a method; one winner for each seed",
+    "seed and model": "the same for each base model separately",
+    "seed, model, setting": "methods compared at the same setting, with the base model of that "
     "grouping; one winner for each seed, base model, grouping, alpha, gamma and rho",
 }
 READING = (
-    'The caption says "out of 100 trials"; the appendix, "A single trial consisted of a method, a parameter '
-    'setting [...], and a random seed". Which trials compete is left open; three readings. Equal '
-    "best values share the win. In the first two the best of many settings is taken on the test set "
-    "itself: a method with more settings has more chances (the base model has none; MCBoost's fits do not "
-    "depend on rho, so it has half as many as PMCBoost)."
+    'The caption says "out of 100 trials"; the appendix says "A single trial consisted of a method, a '
+    'parameter setting [...], and a random seed". It is not clear which trials compete, so there are three '
+    "interpretations. Equal best values share the win. In the first two, the best of many settings is "
+    "chosen on the test set itself, so that a method with more settings has more chances (the base model "
+    "has none; the fits of MCBoost do not depend on rho, so it has half as many as PMCBoost)."
 )
 
 
 def wins(trials: pd.DataFrame, methods: Sequence[str] = PUBLISHED) -> pd.DataFrame:
-    """Share of comparisons that each method wins, by each reading and metric.
+    """The share of comparisons that each method wins, for each interpretation and metric.
 
     Returns
     -------
     frame
-        reading, metric, method, wins (ties shared), comparisons, percent, published (NaN if not).
+        reading (the interpretation), metric, method, wins (ties shared), comparisons, percent, published
+        (NaN if not).
     """
     chosen = _at_every_setting(trials[trials["method"].isin([*methods])], methods)
     rows = []
@@ -61,7 +62,7 @@ def _published(metric: str, method: str) -> float:
 
 
 def _at_every_setting(trials: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """Trials with the base model and our method repeated at each setting of their grouping."""
+    """The trials, with the base model and our method repeated for each setting of their grouping."""
     keys = ["seed", "model"]
     fixed = trials["method"].isin((BASE, OURS))
     settings = trials.loc[~fixed, [*keys, *SETTING]].drop_duplicates()
@@ -74,7 +75,7 @@ def _at_every_setting(trials: pd.DataFrame, methods: Sequence[str]) -> pd.DataFr
 def _won(
     trials: pd.DataFrame, keys: list[str], metric: str, methods: Sequence[str]
 ) -> tuple[dict[str, float], int]:
-    """Wins of each method and the number of comparisons in which all of them take part."""
+    """The wins of each method, and the number of comparisons that include all methods."""
     sign = -1 if metric in HIGHER_IS_BETTER else 1
     best = (sign * trials.set_index([*keys, "method"])[metric]).groupby(level=[*keys, "method"]).min()
     table = best.unstack("method").reindex(columns=[*methods]).dropna()

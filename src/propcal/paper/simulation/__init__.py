@@ -1,1 +1,1 @@
-"""The simulation study, its numbers and its picture."""
+"""The paper's simulation study: its numbers and its figure."""

@@ -1,10 +1,10 @@
-"""The simulation study: the same multicalibration, and proportional errors that depend on prevalence.
+"""The simulation study: models with the same MC, whose proportional errors depend on the outcome rate.
 
-Each group S_i has one score for all its people, R_i = p_i - Delta_i, where p_i is the group's outcome
-rate, from 0.2 in steps of 0.01. In a data set one group, drawn at random, has |Delta| = alpha and
-the others a draw from Uniform(0, alpha), all with random signs: an alpha-multicalibrated model.
-Then the outcomes of `n_people` people of each group are drawn. The PMC loss of a group is its absolute
-mean error as observed, |mean of y - R_i|, divided by the true rate p_i, as the paper's text has it.
+Everybody in a group S_i has the same score, R_i = p_i - Delta_i, where p_i is the group's outcome rate, from
+0.2 in steps of 0.01. In each data set one randomly chosen group has |Delta| = alpha, the others have a draw
+from Uniform(0, alpha), and all signs are random: this is an alpha-multicalibrated model. Then the outcomes of
+`n_people` people in each group are drawn. The PMC loss of a group is its observed absolute mean error, |mean
+of y - R_i|, divided by the true rate p_i, as described in the paper.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 FIRST_RATE, STEP = 0.2, 0.01
 SCENARIOS = ("Fixed", "Increasing", "Decreasing")
-# The paper does not say how |Delta| goes up or down; its public code goes from 0.01 to 0.1 in equal steps.
+# The paper does not say how |Delta| increases or decreases; its public code uses equal steps from 0.01 to
+# 0.1.
 LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What was drawn, and what it shows.
+    """The simulated data sets and their losses.
 
     Attributes
     ----------
@@ -40,10 +41,10 @@ class Simulation:
     scenario_delta : dict of arrays of shape (n_groups,)
         |Delta| of each group in the three scenarios.
     scenario_pmc_loss : dict of arrays of shape (n_data_sets, n_groups)
-        Observed PMC loss in the three scenarios, on as many data sets.
+        Observed PMC loss in the three scenarios, on the same number of data sets.
     alpha : float
     n_people : int
-        People of a group.
+        People in each group.
     """
 
     rate: FloatArray
@@ -56,7 +57,7 @@ class Simulation:
     n_people: int
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each data set and group: the gray points."""
+        """One row for each data set and group (the gray points in the figure)."""
         import pandas as pd
 
         n_data_sets, n_groups = self.delta.shape
@@ -72,7 +73,7 @@ class Simulation:
         )
 
     def scenarios(self) -> pd.DataFrame:
-        """A row for each scenario and group: the lines, and what was observed around them."""
+        """One row for each scenario and group: the lines in the figure, and observed values around them."""
         import pandas as pd
 
         parts = []
@@ -92,7 +93,7 @@ class Simulation:
         return pd.concat(parts, ignore_index=True)
 
     def claim(self) -> pd.DataFrame:
-        """The paper's claim in numbers: MC, and how PMC goes with the outcome rate.
+        """The paper's claim in numbers: MC, and how PMC depends on the outcome rate.
 
         Returns
         -------
@@ -100,7 +101,7 @@ class Simulation:
             Indexed by scenario, with "Random" for the gray points. `mc` is the largest |Delta| of a
             data set (the same for all of them), `pmc` the median over data sets of the largest
             observed PMC loss. `rank_correlation` is the mean over data sets of Spearman's correlation
-            of PMC loss and outcome rate: below 0, groups with low rates are worse off. `lowest_fifth`
+            between PMC loss and outcome rate: below 0, groups with low rates are worse off. `lowest_fifth`
             and `highest_fifth` are the mean PMC losses of the groups with the lowest and highest rates.
         """
         import pandas as pd
@@ -115,15 +116,15 @@ class Simulation:
 def simulate(
     n_groups: int = 61, alpha: float = 0.1, n_data_sets: int = 1000, n_people: int = 1000, seed: int = 0
 ) -> Simulation:
-    """Draw the data sets of the simulation study.
+    """Simulate the data sets of the study.
 
     Parameters
     ----------
     n_groups : int, default=61
-        Groups; the outcome rate of the i-th is 0.2 + 0.01 (i - 1). With alpha = 0.1 there can be 71,
-        else a score might exceed 1.
+        Number of groups; the outcome rate of the i-th is 0.2 + 0.01 (i - 1). With alpha = 0.1 at most 71
+        are possible, because scores cannot exceed 1.
     alpha : float, default=0.1
-        Multicalibration of the simulated models; at most 0.2, else a score might be negative.
+        Multicalibration of the simulated models; at most 0.2, because scores cannot be negative.
     n_data_sets : int, default=1000
     n_people : int, default=1000
         People in each group of a data set.
@@ -169,7 +170,7 @@ def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
 
 
 def _observed(rng: np.random.Generator, rate: FloatArray, delta: FloatArray, n_people: int) -> FloatArray:
-    """Absolute mean error of each group: a score for all, and people whose outcomes are drawn."""
+    """The observed absolute mean error of each group, with simulated outcomes."""
     observed = rng.binomial(n_people, np.broadcast_to(rate, delta.shape)) / n_people
     return np.abs(observed - (rate - delta))
 
@@ -186,12 +187,12 @@ def _described(mc: float, pmc_loss: FloatArray) -> dict[str, float]:
 
 
 def _rank_correlation(pmc_loss: FloatArray) -> float:
-    """Spearman's correlation with the outcome rate, averaged over data sets; rates ascend."""
+    """Spearman's correlation with the outcome rate, averaged over data sets (rates are sorted)."""
     from scipy.stats import rankdata
 
     ranks = rankdata(pmc_loss, axis=1)
     ranks -= ranks.mean(axis=1, keepdims=True)
     order = np.arange(pmc_loss.shape[1]) - (pmc_loss.shape[1] - 1) / 2
     spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
-    with np.errstate(invalid="ignore"):  # all equal: no correlation
+    with np.errstate(invalid="ignore"):  # undefined if all values are equal
         return float(np.nan_to_num(ranks @ order / spread).mean())

@@ -1,4 +1,4 @@
-"""The picture of the simulation study: PMC loss of each group against its outcome rate."""
+"""Draws the figure of the simulation study: PMC loss of each group by its outcome rate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from propcal.output.plots.axes import COLORS, SMALL, tidy
 from propcal.paper.figure_file import COLUMN, new_figure
 from propcal.paper.simulation.simulation import Simulation
 
-# colour, line and marker of each scenario: never colour alone
+# each scenario has its own colour, line style and marker
 LOOKS = {
     "Fixed": (COLORS[0], "-", "o"),
     "Increasing": (COLORS[2], "--", "^"),
@@ -19,11 +19,11 @@ LOOKS = {
 
 
 def plot_simulation(simulation: Simulation, *, width: float = COLUMN) -> Any:
-    """Gray points: each group of each data set. Lines: the three scenarios."""
+    """Gray points for each group of each data set, and lines for the three scenarios."""
     figure = new_figure(width, 0.85 * width)
     ax = figure.subplots()
     points, n_data_sets = simulation.to_frame(), len(simulation.delta)
-    # rates are 0.01 apart: spread out sideways, the points make no stripes
+    # rates are 0.01 apart; spread the points sideways to avoid stripes
     aside = np.random.default_rng([2023, 61]).uniform(-0.005, 0.005, len(points))
     ax.plot(
         points["outcome_rate"] + aside,
@@ -34,7 +34,7 @@ def plot_simulation(simulation: Simulation, *, width: float = COLUMN) -> Any:
         mew=0,
         color="0.55",
         alpha=min(1.0, max(0.1, 100 / n_data_sets)),
-        rasterized=True,  # tens of thousands of points would make a heavy drawing
+        rasterized=True,  # tens of thousands of vector points would make a large file
     )
     for name, rows in simulation.scenarios().groupby("scenario", sort=False):
         color, line, marker = LOOKS[str(name)]

@@ -1,1 +1,1 @@
-"""The relations between MC, PMC and DC, as numbers and pictures."""
+"""The relations between MC, PMC and DC, as numbers and figures."""

@@ -1,4 +1,4 @@
-"""The pictures of the theory, as numbers: every value is that of a function of `propcal.bounds`."""
+"""The numbers behind the figures of the theory, all computed by functions of `propcal.bounds`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 R_MINS = (0.01, 0.1, 0.3, 1.0)  # the paper shades [0.01, 1]
-DELTAS = (0.0, 0.17, 0.5)  # the paper shades [0, 0.5]; 0.17: see `crossing`
+DELTAS = (0.0, 0.17, 0.5)  # the paper shades [0, 0.5]; see `crossing` for 0.17
 RHOS = (0.5, 0.1, 0.05, 0.01)
 N_BINS = tuple(range(2, 101))  # lambda = 1 / n_bins, from 0.5 to 0.01
 BINNED_ALPHA = 0.1
-FEASIBLE_ALPHA = 0.5  # from here on alpha-PMC implies no MC below 1
+FEASIBLE_ALPHA = 0.5  # from here on, alpha-PMC does not imply any MC below 1
 
 
 def constraints(alpha: float = 0.2, rho: float = 0.1, n: int = 201) -> pd.DataFrame:
     """How far the score may be from the outcome rate under MC and under PMC.
 
-    At an outcome rate p, alpha-PMC allows what (alpha p)-MC would; below `rho` it allows what it does
-    at rho.
+    At an outcome rate p, alpha-PMC allows the same as (alpha p)-MC; for rates below `rho` it allows the same
+    as at rho.
 
     Returns
     -------
@@ -57,20 +57,20 @@ def constraints(alpha: float = 0.2, rho: float = 0.1, n: int = 201) -> pd.DataFr
 
 
 def relations(n: int = 201) -> pd.DataFrame:
-    """What a guarantee of one kind implies for another (both panels of the comparison).
+    """What a guarantee of one kind implies for another (both panels of the figure).
 
     Returns
     -------
     pandas.DataFrame
-        A row for each panel, line and x: `panel` is "DC" or "MC", what is implied; `given` is the kind of
-        guarantee on x; `parameter` and `at` are r_min for MC, delta for DC; `implied` is inf where
-        there is no bound.
+        One row for each panel, line and x. `panel` is the implied guarantee, "DC" or "MC"; `given` is the
+        kind of guarantee on the x axis; `parameter` and `at` are r_min for MC and delta for DC; `implied` is
+        inf if there is no bound.
 
     Examples
     --------
     >>> frame = relations(n=11)
     >>> row = frame.query("panel == 'MC' and given == 'PMC' and x == 0.5")
-    >>> row["implied"].tolist()  # a gap of 1 is no bound: alpha-PMC says something below 0.5
+    >>> row["implied"].tolist()  # the bound is trivial from alpha = 0.5 on
     [1.0]
     """
     import pandas as pd
@@ -101,12 +101,12 @@ def _line(
 
 
 def discretisation(alpha: float = BINNED_ALPHA) -> pd.DataFrame:
-    """PMC of the discretised model under (alpha, lambda)-PMC, for geometric and for uniform bins.
+    """PMC of the discretised model under (alpha, lambda)-PMC, for geometric and uniform bins.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each binning, rho and number of bins; `bin_width` is lambda.
+        One row for each binning, rho and number of bins; `bin_width` is lambda.
 
     Examples
     --------
@@ -132,9 +132,9 @@ def discretisation(alpha: float = BINNED_ALPHA) -> pd.DataFrame:
 
 
 def crossing(delta: float) -> float:
-    """The tolerance up to which PMC implies a better MC than DC with overall calibration `delta` does.
+    """The tolerance up to which PMC implies a better MC than DC together with overall calibration `delta`.
 
-    The paper says 0.3 "given delta > 0"; that is so for delta = 0.17.
+    The paper says 0.3 "given delta > 0"; this holds for delta = 0.17.
 
     Examples
     --------

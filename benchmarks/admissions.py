@@ -1,8 +1,8 @@
-"""How long the hospital-admission experiment takes: a post-processing fit with its evaluation, and a unit.
+"""Times the hospital-admission experiment: one post-processing fit with its evaluation, and one unit.
 
 python benchmarks/admissions.py
 
-A unit is one base model of one shuffle of 173,561 generated visits, with all 84 settings. Writes
+A unit is one base model and one shuffle of 173,561 simulated visits, with all 84 settings. Writes
 benchmarks/results/admissions.json.
 """
 

@@ -1,14 +1,14 @@
-"""Do two versions of propcal give equal answers, to the last bit?
+"""Compares the answers of two versions of propcal, to the last bit.
 
-python benchmarks/answers.py --against REV     # the working tree and a commit, both run now
-python benchmarks/answers.py --store FILE      # keep digests of the working tree's answers
-python benchmarks/answers.py --compare FILE    # the working tree and digests that were kept
+python benchmarks/answers.py --against REV     # compare the working tree with a commit; runs both
+python benchmarks/answers.py --store FILE      # store digests of the working tree's answers
+python benchmarks/answers.py --compare FILE    # compare the working tree with stored digests
 
-For a refactoring that must not change anything. The cases (answers_cases.py, answers_frames.py,
-answers_calls.py and answers_commands.py) use the public names and the command line alone, so that modules
-may move between the versions. An exception is an answer as well: its type and its text. Prints for each case
-that differs which parts do, and ends with exit code 1 if there is one. --only TEXT takes the cases with that
-text in their name; --spark adds a case that needs Java. Takes some minutes.
+Use it for a refactoring that must not change anything. The cases (answers_cases.py, answers_frames.py,
+answers_calls.py and answers_commands.py) only use public names and the command line, so that modules may move
+between the versions. An exception is an answer too: its type and its text. For each case that differs, the
+differing parts are printed, and the exit code is 1. --only TEXT selects cases with that text in their name;
+--spark adds a case that needs Java. This takes several minutes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
-# one thread, so that sums are added up in one order; and a screen that does not depend on who looks
+# one thread, so that sums are added in the same order, and a fixed terminal
 SETTING = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     **{"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "MPLBACKEND": "agg"},
@@ -43,7 +43,7 @@ OF_OTHERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, Resou
 
 
 def as_text(value: Any) -> str:
-    """Anything that propcal returns as text that differs if a bit does: a float's repr is exact."""
+    """Any result of propcal as text that changes if a single bit changes (a float's repr is exact)."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bytes, bytearray)):
@@ -74,7 +74,7 @@ def _values(column: pd.Series) -> str:
 
 
 class Answers:
-    """Asks for one part of a case after the other, and keeps what comes as text under its digest."""
+    """Collects the parts of a case, and stores each answer as text under its digest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.digests = folder, {}
@@ -88,7 +88,7 @@ class Answers:
         os.chdir(self.work)
 
     def __call__(self, part: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns, or None where it raises."""
+        """The result of `compute`, or None if it raises."""
         assert part not in self.parts, f"a part of this name is there: {part}"
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -111,7 +111,7 @@ class Answers:
             path.write_bytes(data)
 
     def plain(self, text: str) -> str:
-        """Without what two runs of one version do not share: folders, addresses, times, compilation."""
+        """Remove what differs between two runs of one version: folders, addresses, times, compilation."""
         text = text.replace(str(self.work), "FOLDER").replace(str(self.folder), "FOLDER")
         text = re.sub(r"\bat 0x[0-9a-f]+", "at 0x", text)
         text = re.sub(r"about \d+ min left", "about N min left", text)
@@ -119,7 +119,7 @@ class Answers:
 
 
 def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) -> None:
-    """All cases with the propcal that is imported here, which must be that of `source`."""
+    """Run all cases with the imported propcal, which must be that of `source`."""
     import answers_calls
     import answers_cases
     import answers_commands
@@ -139,12 +139,12 @@ def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) ->
         ask.begin(name)
         try:
             case(ask)
-        except Exception as error:  # of the case itself, where it goes on with what a part gave
+        except Exception as error:  # an error in the case itself, which uses results of its parts
             ask.keep("the rest", f"raises {type(error).__name__}: {error}")
         seconds = perf_counter() - began
         if seconds - said > 10 or i == len(chosen):
             said = seconds
-            cpu = sum(os.times()[:4])  # with the commands' own
+            cpu = sum(os.times()[:4])  # including child processes
             told = f"{label}: {i} of {len(chosen)} cases, {seconds:.0f} s, {cpu:.0f} s of a core"
             print(told, file=sys.stderr, flush=True)
     os.chdir(folder)
@@ -174,7 +174,7 @@ def extract(revision: str, folder: Path) -> Path:
 
 
 def differences(old: dict, new: dict, folders: tuple[Path, Path] | None) -> list[str]:
-    """A line for each case with the parts that differ; with the texts at hand, also where the first does."""
+    """One line for each case with the parts that differ and, if texts are available, the first difference."""
     lines = []
     for case in {**old, **new}:
         before, after = old.get(case, {}), new.get(case, {})
@@ -205,7 +205,7 @@ def main() -> None:
     what.add_argument("--against", metavar="REV")
     what.add_argument("--store", metavar="FILE", type=Path)
     what.add_argument("--compare", metavar="FILE", type=Path)
-    what.add_argument("--run", nargs=3, help=argparse.SUPPRESS)  # a process of ours, for one version
+    what.add_argument("--run", nargs=3, help=argparse.SUPPRESS)  # internal: runs one version
     parser.add_argument("--only", metavar="TEXT", default="")
     parser.add_argument("--spark", action="store_true")
     options = parser.parse_args()

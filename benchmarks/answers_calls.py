@@ -1,4 +1,4 @@
-"""Cases of answers.py that ask for numbers and messages: bounds, groups, old files, wrong calls."""
+"""Cases of answers.py about numbers and messages: bounds, groups, old files, wrong calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bound_grids(ask: Any) -> None:
 
 
 def said(compute: Callable[[], Any]) -> Any:
-    """What a call returns, or what it says."""
+    """The result of a call, or its error message."""
     try:
         return compute()
     except Exception as error:
@@ -45,7 +45,7 @@ def said(compute: Callable[[], Any]) -> Any:
 
 
 def surface(ask: Any) -> None:
-    """Names of the package, arguments and their defaults."""
+    """Public names, arguments and their defaults."""
     ask("version", lambda: propcal.__version__)
     ask("names", lambda: sorted(propcal.__all__))
     for name in sorted(propcal.__all__):
@@ -78,7 +78,7 @@ CONDITIONS = (
 
 
 def group_words(ask: Any) -> None:
-    """Groups and conditions in words, right and wrong."""
+    """Definitions of groups and conditions, valid and invalid."""
     frame = people(900, 12)
     for text in CONDITIONS:
         ask(f"where {text}", lambda: Groups(columns=[], where={"x": text}).preview(frame, "y", gamma=0.01))
@@ -119,7 +119,7 @@ def group_words(ask: Any) -> None:
         ask(f"Groups({chosen})", lambda: Groups(**chosen).preview(frame, "y", sample_weight=frame["count"]))
 
 
-# a file of each version, as they were written once
+# a file as written by version 1, and changes to it
 VERSION_1 = """{"format": "propcal-correction", "version": 1, "unit": "2**-32",
   "about": {"method": "PMCBoost", "alpha": 0.1, "gamma": 0.05, "rho": 0.1, "eta": 1.0},
   "attributes": ["race", "age"], "derived": {"age": {"column": "age", "cuts": [40, 65]}},
@@ -166,7 +166,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 def old_files(ask: Any) -> None:
-    """Corrections and atoms of older versions, and damaged ones."""
+    """Corrections and atoms of older versions, and damaged files."""
     new = newcomers(5, "beta")
     for name, edit in EDITS.items():
         content = json.loads(VERSION_1)
@@ -206,7 +206,7 @@ def old_files(ask: Any) -> None:
 
 
 def wrong_settings(ask: Any) -> None:
-    """Arguments of the methods that make no sense."""
+    """Invalid arguments."""
     frame = people(300, 8)
     values: dict[str, tuple[Any, ...]] = {
         "alpha": (0, -0.1, 1.1, float("nan"), "0.1", None, True, np.ones(3)),
@@ -236,7 +236,7 @@ def wrong_settings(ask: Any) -> None:
 
 
 def wrong_data(ask: Any) -> None:
-    """Data that make no sense, and what is told of them."""
+    """Invalid data, and the messages about them."""
     f = people(300, 9)
     s, y, g = f.score.to_numpy(), f.y.to_numpy(), f[["race", "gender"]]
     few = lambda values, what: np.where(np.arange(300) < 3, what, values)  # noqa: E731

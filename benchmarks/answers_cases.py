@@ -1,4 +1,4 @@
-"""Cases of answers.py on generated people: fits, audits, comparisons, atoms."""
+"""Cases of answers.py on simulated people: fits, audits, comparisons, atoms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCORES: dict[str, Callable[[np.random.Generator, int], Any]] = {
 
 
 def people(n: int, seed: int, kind: str = "beta", *, right: bool = False) -> pd.DataFrame:
-    """People with attributes of every type and a score that is wrong for some, unless it is right."""
+    """People with attributes of every type and a score that is miscalibrated for some, unless `right`."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -69,7 +69,7 @@ def people(n: int, seed: int, kind: str = "beta", *, right: bool = False) -> pd.
 
 
 def newcomers(seed: int, kind: str) -> pd.DataFrame:
-    """Other people, some of them with levels that fitting never saw."""
+    """Other people, some of them with levels that did not occur in fitting."""
     new = people(240, seed + 1, kind)
     strange = {"race": "Martian", "gender": "X", "acuity": 9, "ward": 7.0, "age": 17}
     for i, (column, level) in enumerate(strange.items()):
@@ -92,7 +92,7 @@ def study(
     clustered: bool = False,
     **settings: Any,
 ) -> None:
-    """Everything that can be asked of one data set and one setting."""
+    """All results for one data set and one setting."""
     seed = zlib.crc32(ask.case.encode())
     frame, new = people(n, seed, kind, right=right), newcomers(seed, kind)
     features, y, weights = frame[list(columns)], frame[outcome], frame[weight] if weight else None
@@ -100,7 +100,7 @@ def study(
     paper = getattr(method, "__name__", "") == "paper"
     rule |= {"alpha": 0.1} if paper and "alpha" not in rule else {}
     whose = {"sensitive_features": features, "sample_weight": weights}
-    every = seed % 3 == 0  # what takes long is asked in one case of three
+    every = seed % 3 == 0  # slow parts are only run in every third case
     model = ask("fit", lambda: method(**settings).fit(frame.score, y, **whose))
     if model is not None:
         fitted(ask, model, frame, new, columns)
@@ -195,7 +195,7 @@ def compares(ask: Any, c: Any, model: Any) -> None:
 
 
 def atoms_of(ask: Any, frame: Any, model: Any, rule: Any, roles: dict[str, Any], *, compared: bool) -> None:
-    """The same people as atoms, whole, in parts and from a file."""
+    """The same people as atoms: at once, in parts and from a file."""
     atoms = ask("atoms", lambda: Atoms.from_frame(frame, **roles))
     if atoms is None:
         return
@@ -214,7 +214,7 @@ def atoms_of(ask: Any, frame: Any, model: Any, rule: Any, roles: dict[str, Any],
 
 
 def facts(atoms: Any) -> list[Any]:
-    """What atoms say of themselves, and two hashes of all that they hold."""
+    """Properties of atoms, and two hashes of their content."""
     own = [repr(atoms), len(atoms), atoms.n_people, atoms.resolution, atoms.weighted_rows]
     kind = [atoms.frequencies, atoms.soft, atoms.soft_labels]
     return [*own, *kind, atoms.fingerprint(), atoms.people_fingerprint()]

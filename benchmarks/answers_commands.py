@@ -1,4 +1,4 @@
-"""Cases of answers.py on the command line: what it prints, its exit codes and the files it writes."""
+"""Cases of answers.py on the command line: its output, exit codes and files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ column = "better"
 
 
 def propcal(ask: Any, command: str, part: str | None = None) -> None:
-    """Run a command, and keep its exit code, what it prints and every file that is new or changed."""
+    """Run a command, and store its exit code, its output and every new or changed file."""
     before = {path: path.read_bytes() for path in _files()}
     arguments = [sys.executable, "-m", "propcal", *shlex.split(command)]
     found = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
@@ -50,7 +50,7 @@ def _files() -> list[Path]:
 
 def _content(path: Path) -> Any:
     if path.suffix == ".sqlite":
-        return "a store"  # it holds times; admissions() reads it
+        return "a store"  # it contains times; admissions() reads it
     if path.suffix == ".png":
         return "a picture"
     data = path.read_bytes()
@@ -190,7 +190,7 @@ def paper(ask: Any) -> None:
 
 
 def admissions(ask: Any) -> None:
-    """The experiment on few visits; times are set to 1 before its tables are made."""
+    """The experiment on a few visits, with all times set to 1 before tables are made."""
     propcal(ask, "paper admissions --rows 400 --trials 2 --models LR --jobs 1 -o a.sqlite")
     with sqlite3.connect("a.sqlite") as store:
         store.execute("UPDATE trials SET fit_seconds = 1, evaluation_seconds = 1")

@@ -1,4 +1,4 @@
-"""Cases of answers.py on the ways in and out: frames of every kind, files, classifiers, pictures."""
+"""Cases of answers.py on inputs and outputs: frames of every kind, files, classifiers, plots."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def classifiers(ask: Any) -> None:
 
 
 def pictures(ask: Any) -> None:
-    """What pictures show, without their pixels."""
+    """The content of plots, without their pixels."""
     frame = people(2000, 33)
     whose = {"sensitive_features": frame[["race", "gender"]], "n_draws": 100}
     a = audit(frame.y, frame.score, **whose)

@@ -1,4 +1,4 @@
-"""How long an audit takes, and the losses alone against encoding, binning and three bincounts.
+"""Times an audit, and the losses by themselves relative to encoding, binning and three bincounts.
 
 python benchmarks/audit.py
 
@@ -23,7 +23,7 @@ EDGES = np.linspace(0, 1, 11)[1:-1]
 
 
 def baseline(score, y, frame) -> tuple:
-    """What losses cannot do without: groups, bins, and people, outcomes and scores of each."""
+    """The minimum that losses need: groups, bins, and the people, outcomes and scores of each."""
     key = encode(frame) * 10 + np.searchsorted(EDGES, score, side="right")
     return np.bincount(key), np.bincount(key, weights=y), np.bincount(key, weights=score)
 
@@ -37,7 +37,7 @@ def measure(n: int) -> dict:
     score, y, frame = people(n, SHAPES[14])
     repeats = 15 if n <= 200_000 else 5
     bare, three = [], []
-    for _ in range(repeats):  # one after the other, so that both see the same machine
+    for _ in range(repeats):  # alternate, so that both run under the same load
         bare.append(best(lambda: baseline(score, y, frame), 1))
         three.append(best(lambda: losses(score, y, frame), 1))
     return {
@@ -50,7 +50,7 @@ def measure(n: int) -> dict:
 
 
 def others(n: int) -> dict:
-    """Repeated people, survey weights, two scores side by side."""
+    """Repeat visits, survey weights, and a comparison of two scores."""
     score, y, frame = people(n, SHAPES[14])
     rng = np.random.default_rng(0)
     ids, weight = rng.integers(0, n // 3, n), rng.exponential(1.0, n) + 0.1

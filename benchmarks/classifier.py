@@ -1,4 +1,4 @@
-"""What MulticalibratedClassifier adds to the fits it cannot do without, and how long explanations take.
+"""Times MulticalibratedClassifier relative to the fits that it needs, and explanations.
 
 python benchmarks/classifier.py
 
@@ -32,7 +32,7 @@ def overhead(n: int) -> dict:
     score = np.empty(n)
 
     def needed():
-        """Five fits and predictions out of fold, one fit on everybody, one correction."""
+        """Five out-of-fold fits and predictions, one fit on everybody, and one correction."""
         for train, test in StratifiedKFold(5).split(X, y):
             score[test] = clone(base).fit(X.iloc[train], y[train]).predict_proba(X.iloc[test])[:, 1]
         clone(base).fit(X, y)
@@ -41,7 +41,7 @@ def overhead(n: int) -> dict:
     model = MulticalibratedClassifier(base)
     needed()
     bare, wrapped = [], []
-    for _ in range(7):  # one after the other, so that both see the same machine
+    for _ in range(7):  # alternate, so that both run under the same load
         bare.append(best(needed, 1))
         wrapped.append(best(lambda: model.fit(X, y, sensitive_features=groups), 1))
     return {

@@ -1,14 +1,14 @@
-"""How long the cohort from MIMIC takes, on generated files of the size of the real ones.
+"""Times building the MIMIC cohort, with simulated files of realistic size.
 
     python benchmarks/cohort.py
 
-450,000 stays of 210,000 people, as many triage rows, 520,000 admissions, 380,000 patients: gzipped CSV in the
-layouts of 1.0 and 2.x. The real files are for credentialed users and were not used. Each run is a
-process of its own, `propcal paper cohort`, from start to the written Parquet file. Writes
-benchmarks/results/cohort.json.
+The files have 450,000 stays of 210,000 people, 450,000 triage rows, 520,000 admissions and 380,000 patients,
+as gzipped CSV in the layouts of 1.0 and 2.x. The real files are only for credentialed users and were not
+used. Each run is a separate process, `propcal paper cohort`, timed from its start to the written Parquet
+file. Writes benchmarks/results/cohort.json.
 
-Measured on 2 cores with five times as much other work: 6 to 8 seconds of processor time a run, 21 to 28 on
-the clock; 1 GB of memory at most.
+Measured on 2 cores under heavy load from other work: 6 to 8 seconds of CPU time and 21 to 28 seconds of wall
+time per run, with at most 1 GB of memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tables(seed: int = 0) -> dict[str, pd.DataFrame]:
     patients = np.arange(10_000_000, 10_000_000 + N_PATIENTS)
     rng.shuffle(patients)
     visiting = patients[:N_PEOPLE]
-    # most come once, some come often
+    # most people have one visit, some have many
     who = visiting[(N_PEOPLE * rng.beta(0.6, 1.0, N_STAYS)).astype(int).clip(0, N_PEOPLE - 1)]
     intime = times(rng, N_STAYS)
     admitted = rng.random(N_STAYS) < 0.45

@@ -1,4 +1,4 @@
-"""Time and memory of fit and predict, as ratios to encoding the columns and np.lexsort of the same data.
+"""Time and memory of fit and predict, relative to encoding the columns and np.lexsort of the same data.
 
     python benchmarks/engine.py            # everything, about four minutes on 2 cores
     python benchmarks/engine.py --quick    # up to 10^6 rows
@@ -28,7 +28,7 @@ SHAPES = {14: {"race": 7, "gender": 2}, 60: {"race": 5, "gender": 3, "insurance"
 
 
 def people(n: int, shape: dict[str, int], seed: int = 0, categorical: bool = False):
-    """Scores, outcomes and attributes; every group is wrong in its own way."""
+    """Scores, outcomes and attributes; every group has its own miscalibration."""
     rng = np.random.default_rng(seed)
     score = rng.beta(1.5, 3.5, n)
     log_odds = np.log(score / (1 - score))
@@ -44,7 +44,7 @@ def people(n: int, shape: dict[str, int], seed: int = 0, categorical: bool = Fal
 
 
 def best(task, repeats: int, budget: float = 2.0) -> float:
-    """Best time of several runs, fewer where one takes long."""
+    """The best time of several runs, or of fewer if a run is slow."""
     times: list[float] = []
     while len(times) < repeats and (not times or sum(times) < budget):
         began = time.perf_counter()
@@ -54,7 +54,7 @@ def best(task, repeats: int, budget: float = 2.0) -> float:
 
 
 def encode(frame: pd.DataFrame) -> np.ndarray:
-    """What most people would write: factorize each column, combine the codes."""
+    """The usual solution: factorize each column and combine the codes."""
     code = np.zeros(len(frame), dtype=np.int64)
     for name in frame.columns:
         codes, levels = pd.factorize(frame[name])
@@ -68,7 +68,7 @@ def sort_baseline(score, frame):
 
 
 def search_baseline(score, frame, maps):
-    """Encode, and one searchsorted for each pattern."""
+    """Encode, then use one searchsorted for each pattern."""
     code = encode(frame)
     corrected = np.empty_like(score)
     for pattern in range(len(maps.starts) - 1):
@@ -210,7 +210,7 @@ def report(result: dict) -> str:
     ]
     lines += [
         "",
-        "Ratios are to encoding + `np.lexsort` (fit) and encoding + one `searchsorted` a pattern (predict).",
+        "Ratios are to encoding + `np.lexsort` (fit), and encoding + a `searchsorted` per pattern (predict).",
         "",
         "| patterns | rows | alpha | eta | fit, s | fit ratio | predict ratio | updates | segments |"
         " converged |",

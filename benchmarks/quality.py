@@ -1,12 +1,12 @@
-"""Which method leaves a score least wrong? Ours and others, on people of known risk and on real data.
+"""Compares how well our method and others correct a score, on people with known risk and on real data.
 
 make bench-quality, or
 python benchmarks/quality.py [--repeats 20] [--only 1500 arrests ...] [--fresh]
 
-Appends a line of JSON for each trial and method to benchmarks/results/quality.jsonl, so that a run
-that is stopped goes on where it was. `quality_report.py` makes the table and the picture of them.
-The other methods are in the dependency group `peers`. The hospital data (UCI, data set 296) are
-read from the folder that the environment variable PROPCAL_DIABETES names, if it is set.
+Appends a line of JSON for each trial and method to benchmarks/results/quality.jsonl, so that an interrupted
+run can be continued. `quality_report.py` turns the results into tables and a figure. The other methods are in
+the dependency group `peers`. The hospital data (UCI, data set 296) are read from the folder in the
+environment variable PROPCAL_DIABETES, if it is set.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ TEST_PEOPLE = 100_000
 CELLS = [(race, sex, *cell) for race, pair in TABLE_1.items() for sex, cell in zip("FM", pair)]
 SHARE = np.array([visits for *_, visits, _ in CELLS]) / sum(visits for *_, visits, _ in CELLS)
 RATE = np.array([admitted / visits for *_, visits, admitted in CELLS])
-SPREAD = 1.3  # of true log-odds within a cell
+SPREAD = 1.3  # standard deviation of true log-odds within a cell
 
 
 def centre(rate: float) -> float:
-    """Mean of log-odds for which the mean risk is the given rate."""
+    """The mean of log-odds for which the mean risk is the given rate."""
     ranks = SPREAD * np.random.default_rng(0).normal(size=5000)
     low, high = -20.0, 20.0
     for _ in range(50):
@@ -55,7 +55,7 @@ CENTRES = np.array([centre(rate) for rate in RATE])
 
 
 def wrong_score(kind: str, seed: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Log-odds of a score from true log-odds and cell; how it is wrong is drawn anew for each seed."""
+    """Log-odds of a score from true log-odds and cell; its errors are drawn again for each seed."""
     rng = np.random.default_rng([seed, 1])
     race, sex = rng.uniform(-0.3, 0.3, 7), rng.uniform(-0.15, 0.15, 2)
     bend, turn = rng.uniform(-0.15, 0.15, 7), rng.uniform(-2, 2, 7)
@@ -88,8 +88,8 @@ def people(n: int, kind: str, seed: int, part: int) -> pd.DataFrame:
     return frame
 
 
-# Each method takes people to learn from and the names of their group columns, and returns what
-# corrects the score of others.
+# Each method takes people to learn from and the names of their group columns, and returns a function that
+# corrects the scores of others.
 Corrector = Callable[[pd.DataFrame], np.ndarray]
 
 
@@ -138,7 +138,7 @@ def mcgrad(past: pd.DataFrame, groups: list[str]) -> Corrector:
 
 
 def hkrr(past: pd.DataFrame, groups: list[str]) -> Corrector:
-    """Its `predict` loops over people, so it is asked for 400 scores a pattern, and shifts in between."""
+    """Its `predict` loops over people, so it scores 400 points per pattern, and shifts are interpolated."""
     from multicalibration import MulticalibrationPredictor
 
     def members(frame: pd.DataFrame) -> list[list[int]]:
@@ -187,11 +187,11 @@ METHODS: dict[str, Callable[[pd.DataFrame, list[str]], Corrector]] = {
     "propcal, paper": _ours(PMCBoost.paper()),
     "propcal": _ours(PMCBoost()),
 }
-REPEATS_OF_HKRR = 5  # it loops over people; seconds where others take hundredths
+REPEATS_OF_HKRR = 5  # fewer, because it loops over people and takes a hundred times as long
 
 
 def trials(repeats: int) -> Iterator[tuple[str, str, int, Callable[[], tuple]]]:
-    """Name of the data, kind, repeat, and what makes (past, new, group columns)."""
+    """The name of the data, kind, repeat, and a function that makes (past, new, group columns)."""
     from quality_data import arrests, diabetes
 
     for n, share in SIZES.items():
@@ -220,7 +220,7 @@ def run(repeats: int, only: list[str]) -> None:
         lines = map(json.loads, RESULTS.read_text().splitlines())
         done = {(line["data"], line["kind"], line["repeat"], line["method"]) for line in lines}
     warm, few = people(2000, "gross", 0, 0), ["race", "sex"]
-    for method in ("propcal", "propcal, paper"):  # compiling is not what is timed
+    for method in ("propcal", "propcal, paper"):  # compile first, so that compilation is not timed
         METHODS[method](warm, few)(warm)
     for data, kind, repeat, make in trials(repeats):
         if only and data.replace(",", "") not in only:
@@ -253,6 +253,6 @@ if __name__ == "__main__":
     if arguments.fresh:
         RESULTS.unlink(missing_ok=True)
     logging.disable(logging.WARNING)
-    warnings.simplefilter("ignore")  # peers warn of their own settings
+    warnings.simplefilter("ignore")  # other methods warn about their own settings
     with threadpool_limits(1):
         run(arguments.repeats, arguments.only)

@@ -1,4 +1,4 @@
-"""Real people for the benchmark of quality: a third to fit a model, one to correct it, one to judge it."""
+"""Real data for the quality benchmark: a third to fit a model, one to correct it, one to evaluate it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-HOSPICE_OR_DEATH = (11, 13, 14, 19, 20, 21)  # discharged so, nobody can come back
+HOSPICE_OR_DEATH = (11, 13, 14, 19, 20, 21)  # these patients cannot be readmitted
 NUMBERS = [
     "time_in_hospital",
     "num_lab_procedures",
@@ -30,7 +30,7 @@ NUMBERS = [
 
 
 def thirds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Rows of three thirds of the owners; all rows of an owner are in one of them."""
+    """The rows of three random thirds of the people; all rows of a person are in the same third."""
     names, code = np.unique(owner, return_inverse=True)
     part = np.random.default_rng(seed).permutation(len(names)) * 3 // len(names)
     return [np.flatnonzero(part[code] == k) for k in range(3)]
@@ -70,7 +70,7 @@ def _encounters(folder: Path) -> pd.DataFrame:
 
 
 def diabetes(folder: Path, repeat: int) -> tuple:
-    """Readmission within 30 days by race, gender and age, split by patient; the model sees none of these."""
+    """Readmission within 30 days by race, gender and age, split by patient; the model does not use these."""
     frame = _encounters(folder)
     age = frame["age"].str.extract(r"\[(\d+)-")[0].astype(int)
     band = np.select([age < 50, age < 70], ["under 50", "50 to 69"], "70 or over")

@@ -1,4 +1,4 @@
-"""How wrong a score is: on outcomes, debiased and beside its noise floor, and against the true risk."""
+"""Measures of miscalibration: from outcomes, debiased and compared with chance, and against the true risk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALPHA, RHO, DRAWS = 0.1, 0.1, 100
 
 
 def judge(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, float]:
-    """Every measure of one corrected score on people it was not fitted to."""
+    """Every measure of one corrected score on people who were not used to fit."""
     y = new["y"].to_numpy()
     atoms = rows_to_atoms(score, y, new[groups])
     table = CategoryRule(alpha=ALPHA, rho=RHO).table(atoms)
@@ -35,7 +35,7 @@ def judge(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, 
 
 
 def noise(atoms, table) -> dict[str, float]:
-    """Mean squared proportional gap less what chance adds to it, and the losses of a perfect score."""
+    """The mean squared proportional gap minus what chance adds to it, and the losses of a perfect score."""
     chosen = table.eligible
     gap, rate, mean = (a[chosen] for a in (table.gap, table.outcome_rate, table.mean_score))
     n = table.people[chosen]
@@ -59,7 +59,7 @@ def noise(atoms, table) -> dict[str, float]:
 
 
 def truth(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, float]:
-    """Errors against the true risk, which takes the place of the outcome."""
+    """Errors against the true risk, which replaces the outcome."""
     risk = new["risk"].to_numpy()
     table = CategoryRule(alpha=ALPHA, rho=RHO).table(rows_to_atoms(score, risk, new[groups]))
     gap = table.gap[table.eligible] / np.maximum(table.outcome_rate[table.eligible], RHO)

@@ -1,4 +1,4 @@
-"""The table and the picture of quality.py's results, with ranks and paired tests.
+"""Writes tables and a figure of the results of quality.py, with ranks and paired tests.
 
 python benchmarks/quality_report.py
 
@@ -30,7 +30,7 @@ METHODS = [
 ]
 KINDS = ["perfect", "mild", "gross", "one intersection"]
 TITLES = dict(zip(KINDS, ["perfect score", "mildly wrong", "grossly wrong", "wrong in one intersection"]))
-# column, heading, factor, digits; of all but AUROC less is better
+# column, heading, factor, digits; lower is better, except for AUROC
 KNOWN = [
     ("true_mse", "mse x1000", 1000, 2),
     ("true_pmc", "PMC", 1, 2),
@@ -48,7 +48,7 @@ SEEN = [
     ("debiased", "debiased x1000", 1000, 1),
     ("seconds", "seconds", 1, 3),
 ]
-LOOK = {  # Okabe and Ito's colours, a marker each; those that hardly differ from each other are grey
+LOOK = {  # colours of Okabe and Ito, with markers; methods that hardly differ are grey
     "base": ("#000000", "", ":"),
     "temperature": ("0.7", "v", "-"),
     "Platt": ("0.6", "^", "-"),
@@ -67,14 +67,14 @@ def load() -> pd.DataFrame:
 
 
 def wide(results: pd.DataFrame, data: str, kind: str, column: str) -> pd.DataFrame:
-    """Repeats x methods of one measure."""
+    """One measure as a table of repeats by methods."""
     rows = results[(results["data"] == data) & (results["kind"] == kind)]
     table = rows.pivot_table(index="repeat", columns="method", values=column)
     return table[[name for name in METHODS if name in table]]
 
 
 def best(table: pd.DataFrame, *, larger: bool = False) -> set[str]:
-    """The methods that are lowest on average, or within one paired standard error of the lowest."""
+    """The methods with the lowest mean, or within one paired standard error of it."""
     table = -table if larger else table
     lowest = table.mean().idxmin()
     tied = set()
@@ -87,7 +87,7 @@ def best(table: pd.DataFrame, *, larger: bool = False) -> set[str]:
 
 
 def summary(results: pd.DataFrame) -> list[str]:
-    """Errors against the true risk, a row for each size and kind of data."""
+    """Errors against the true risk, one row for each size and kind of data."""
     shown = [name for name in METHODS if name not in ("temperature", "isotonic")]
     lines = ["## Against the true risk: mse x1000 / PMC / rms", ""]
     lines += ["| people | score | " + " | ".join(shown) + " |", "| --- | --- |" + " --- |" * len(shown)]
@@ -107,7 +107,7 @@ def summary(results: pd.DataFrame) -> list[str]:
 
 
 def generated(results: pd.DataFrame) -> list[str]:
-    """Sizes of generated data, ascending."""
+    """The sizes of simulated data, ascending."""
     return sorted({d for d in results["data"] if d[0].isdigit()}, key=lambda d: int(d.replace(",", "")))
 
 
@@ -116,7 +116,7 @@ def real(results: pd.DataFrame) -> list[str]:
 
 
 def harm(results: pd.DataFrame) -> list[str]:
-    """Our default less the base score on held-out people, with paired standard errors."""
+    """Our default minus the base score on held-out people, with paired standard errors."""
     lines = ["## Our default less the base score, on held-out outcomes", ""]
     lines += ["| data | score | Brier x10,000 | log loss x10,000 | AUROC x10,000 |"]
     lines += ["| --- | --- | --- | --- | --- |"]
@@ -152,12 +152,12 @@ def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
 
 
 def comparisons(results: pd.DataFrame) -> list[str]:
-    """Mean rank over all trials, and Wilcoxon's paired test of our default against each method."""
+    """Mean ranks over all trials, and Wilcoxon's paired test of our default against each method."""
     lines = ["## Ranks and paired tests", ""]
     lines += [
-        "Generated people whose score is wrong: mean rank (1 is best) over all trials that every method but"
+        "Simulated people with a miscalibrated score: mean rank (1 is best) over all trials with every method"
     ]
-    lines += ["HKRR took part in, and in how many of them our default was better (Wilcoxon's p).", ""]
+    lines += ["except HKRR, and the share of them in which our default was better (Wilcoxon's p).", ""]
     wrong = results[results["kind"].isin(KINDS[1:])]
     columns = KNOWN[:2] + KNOWN[3:] + [("brier", "Brier", 1, 4), ("log_loss", "log loss", 1, 4)]
     lines.append(

@@ -1,12 +1,12 @@
-"""Time and memory of the reduction of files, as ratios to the bare DuckDB query with the same GROUP BY.
+"""Time and memory of reducing files to atoms, relative to a plain DuckDB query with the same GROUP BY.
 
     python benchmarks/reduction.py                        # 10^6 and 10^7 rows
     python benchmarks/reduction.py --rows 1e6 1e7 1e8     # needs 1.2 GB of disk for the largest
     python benchmarks/reduction.py --spark                # and Spark, local[2], against Spark SQL
 
-Writes benchmarks/results/reduction.json and reduction.md. The people: 7 x 2 x 4 = 56 patterns, a beta(2, 4)
-score, a binary outcome. Pairs of runs alternate, and ratios are taken within a pair: on a busy machine times
-drift, ratios less so. CPU seconds are given as well: they drift least.
+Writes benchmarks/results/reduction.json and reduction.md. The data have 7 x 2 x 4 = 56 patterns, a beta(2, 4)
+score and a binary outcome. Runs alternate in pairs, and ratios are computed within a pair, because they vary
+less on a busy machine than times do. CPU seconds, which vary least, are reported as well.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CHUNK = 1_000_000
 
 
 def generate(path: Path, n: int, kind: str) -> None:
-    """People in chunks, so that any number fits into memory."""
+    """Simulate people in chunks, so that any number fits into memory."""
     rng = np.random.default_rng(0)
     writer = None
     for begin in range(0, n, CHUNK):
@@ -58,7 +58,7 @@ def generate(path: Path, n: int, kind: str) -> None:
 
 
 def query(source: str, bits: int) -> str:
-    """What anybody would write."""
+    """The plain query for comparison."""
     key = f"CAST(floor(CAST(risk AS DOUBLE) * {1 << bits} + 0.5) AS BIGINT)"
     keys = ", ".join(LEVELS)
     sums = "count(*) AS n, CAST(sum(y) AS BIGINT) AS y"
@@ -81,7 +81,7 @@ def timed(task):
 
 
 def pairs(one, other, n_pairs: int) -> dict:
-    """Alternate two tasks; the medians, and the median ratio of a pair."""
+    """Alternate two tasks; return the median times and the median ratio within a pair."""
     walls, cpus = [], []
     for i in range(n_pairs + 1):
         order = (one, other) if i % 2 else (other, one)
@@ -101,9 +101,9 @@ def pairs(one, other, n_pairs: int) -> dict:
 
 
 def peak(path: Path, bits: int, memory: str | None) -> dict:
-    """Peak memory of a fresh process that makes the atoms and does nothing else."""
+    """The peak memory of a new process that only makes the atoms."""
     settings = {**COLUMNS, "resolution": 2.0**-bits, "memory_limit": memory}
-    # not ru_maxrss: it counts what the parent had before the new program began
+    # not ru_maxrss, which includes memory of the parent process
     code = (
         "import re, time; from propcal import Atoms; began = time.perf_counter();"
         f"a = Atoms.from_files({str(path)!r}, **{settings!r}); took = time.perf_counter() - began;"
@@ -150,7 +150,7 @@ def files(rows: list[int], n_pairs: int, folder: Path, kind: str) -> dict:
 
 
 def spark(n: int, n_pairs: int, folder: Path, kind: str) -> dict:
-    """Through narwhals against the same GROUP BY in Spark SQL, both read the file and hand back Arrow."""
+    """narwhals compared with the same GROUP BY in Spark SQL; both read the file and return Arrow."""
     import pyspark
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""How long the page of an audit takes, and how large it is.
+"""Time and size of the HTML report of an audit.
 
 python benchmarks/report.py
 

@@ -4,7 +4,7 @@
     python benchmarks/scoring.py --quick    # 10^6 rows
     python benchmarks/scoring.py --one      # one person at a time alone, some seconds
 
-Ratios are medians of interleaved pairs within one process: a shared machine slows both of a pair.
+Ratios are medians over alternating pairs of runs in one process, because a busy machine slows down both.
 Writes benchmarks/results/scoring.json.
 """
 
@@ -43,7 +43,7 @@ def seconds(task) -> float:
 
 
 def pairs(ours, theirs, n: int = PAIRS) -> dict:
-    """Both once for nothing, then in turn; the median of the ratios."""
+    """Run both once to warm up, then in turn; return the median ratio."""
     ours(), theirs()
     times = [(seconds(ours), seconds(theirs)) for _ in range(n)]
     ratios = sorted(a / b for a, b in times)
@@ -85,7 +85,7 @@ def one_person(corrections: dict, score, frame: pd.DataFrame) -> list[dict]:
 
 
 def encode_and_search(score, frame, owner, begin):
-    """Encode, and one searchsorted for each pattern."""
+    """Encode, then use one searchsorted for each pattern."""
     code = encode(frame)
     found = np.empty(len(score), dtype=np.int64)
     for pattern in range(owner[-1] + 1):
@@ -128,12 +128,12 @@ def files(corrections: dict, source: Path, rows: int) -> list[dict]:
 
 
 def peak_memory(model: Path, source: Path, rows: int) -> dict:
-    """Of a process that applies a correction to a file; what the interpreter takes is in it."""
+    """The memory of a process that applies a correction to a file, including the interpreter."""
     out = source.with_name("peak.parquet")
     program = (
         "import sys; from propcal.cli import main\n"
         "try: main(sys.argv[1:])\n"
-        # getrusage would count what this process had when it started the other
+        # getrusage would include the memory of this process
         "finally: print([line.split()[1] for line in open('/proc/self/status') if 'VmHWM' in line][0])"
     )
     command = ["apply", str(model), str(source), "--score", "risk", "-o", str(out), "--force"]
@@ -146,7 +146,7 @@ def peak_memory(model: Path, source: Path, rows: int) -> dict:
 
 
 def engines(correction: Correction, source: Path, rows: int, spark: bool) -> list[dict]:
-    """Read a file and add up its corrected scores, against reading and correcting it in memory."""
+    """Read a file and sum its corrected scores, compared with reading and correcting it in memory."""
     import dask.dataframe as dd
     import polars as pl
 

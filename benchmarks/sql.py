@@ -1,8 +1,8 @@
-"""How long SQL takes to correct a million scores, and how large it is.
+"""Time for correcting a million scores with SQL, and the size of the SQL.
 
 python benchmarks/sql.py [DSN of a PostgreSQL]
 
-A default fit (smooth start) for 14 patterns. Writes benchmarks/results/sql.json.
+The correction is a default fit (smooth recalibration) with 14 patterns. Writes benchmarks/results/sql.json.
 """
 
 from __future__ import annotations

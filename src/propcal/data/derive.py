@@ -143,7 +143,7 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        text = "string" in str(kind)
+        text = "string" in str(kind) and not is_record(kind)
         limits = _limits(column) if text else 0
         what = "text" if text else DATES if pa.types.is_temporal(kind) else str(kind)
         raise InputError(

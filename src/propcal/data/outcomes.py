@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from propcal.core.grid import FloatArray
 from propcal.core.patterns import Level
+from propcal.data.derive import is_record
 from propcal.data.frames import numbers, one_column
 from propcal.data.levels import distinct, level_key
 from propcal.errors import Argument, InputError, Text
@@ -43,7 +44,7 @@ def _holds_text(column: Any) -> bool:
     if isinstance(column, np.ndarray):
         return any(isinstance(value, (str, bytes)) for value in column)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    return "string" in str(kind) or "binary" in str(kind)
+    return not is_record(kind) and ("string" in str(kind) or "binary" in str(kind))
 
 
 def event_codes(found: Sequence[Any], name: str, positive: Any = None) -> list[float]:

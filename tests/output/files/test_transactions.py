@@ -367,8 +367,8 @@ def test_a_result_that_cannot_be_printed_is_told_with_what_was_written(files, fo
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
     assert done.stderr == (
-        "propcal: cannot write to standard output: No space left on device; the files were written all the "
-        "same: a, b, c\n"
+        "propcal: cannot write to standard output: No space left on device; these files were written "
+        "nevertheless: a, b, c\n"
     )
     assert {name for name in "abc" if Path(name).read_text() != f"old {name}"} == {*"abc"}
     with open("/dev/full", "w") as full:

@@ -38,6 +38,7 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/cohort.py
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/felt.py --cold
 	$(BIN)/python benchmarks/sql.py
 	$(BIN)/python benchmarks/reduction.py
 

@@ -11,7 +11,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import UNIT
 from propcal.core.rounding import loss_bounds
 from propcal.identity import Identity
-from propcal.numbers import percent_of, plural
+from propcal.numbers import listed, percent_of, plural
 
 
 def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
@@ -23,12 +23,12 @@ def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
     for attribute, count in missing_counts(atoms).items():
         alone = rule.words().missing == "level"
         notes.append(missing_note(attribute, count, atoms.n_people, identity, alone=alone))
-    left_out = sum(bool(profile.size.left_out) for profile in found.profiles)
+    reasons = [profile.size.left_out for profile in found.profiles if profile.size.left_out]
+    left_out = len(reasons)
     if left_out:
         notes.append(
-            f"{plural(left_out, 'subgroup')} {'was' if left_out == 1 else 'were'} not tested: fewer than "
-            f"{rule.min_group} {identity.unit}, fewer than {rule.min_events} expected events or non-events, "
-            "or a missing value."
+            f"{plural(left_out, 'subgroup')} {'was' if left_out == 1 else 'were'} not tested: "
+            f"{listed(sorted(set(reasons)), 'or')}."
         )
     if found.table.collection.left_out:
         covered = plural(len(found.table.collection), "group")

@@ -81,7 +81,7 @@ def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
     if everybody.finding in (TOO_HIGH, TOO_LOW):
         told.append(f"It predicts {everybody.finding} for all {identity.unit}{_numbers(everybody)}.")
     if found.slope_rejected:
-        told.append(_shape(found.slope))
+        told.append(_shape(found.slope, after_level=len(told) > 1))
     beyond = len(told) > 1
     if not beyond and found.named:
         told.append(f"Over all {identity.unit} together, no error was found{_numbers(everybody)}.")
@@ -116,17 +116,17 @@ def _with_ratio(group: JudgedGroup, *, interval: bool) -> str:
     return f"{group.label}{_parenthesis(group, interval=interval)}"
 
 
-def _shape(slope: tuple[float, float, float]) -> str:
-    """Too extreme or not extreme enough."""
+def _shape(slope: tuple[float, float, float], *, after_level: bool) -> str:
+    """Too extreme or not extreme enough; what that means is said where no error of the level blurs it."""
     value, low, high = slope
     limits = IN_TEXT.interval(low, high)
     interval = f", 95 % CI {limits}" if limits != IN_TEXT.unknown else ""
     number = f" (calibration slope {IN_TEXT.decimal(value)}{interval})" if known(value) else ""
-    if value > 1:
-        return (
-            f"Its predictions are not extreme enough{number}: high risks are too low, and low risks too high."
-        )
-    return f"Its predictions are too extreme{number}: high ones are too high, low ones too low."
+    extreme = f"{'not extreme enough' if value > 1 else 'too extreme'}{number}"
+    if after_level:
+        return f"Apart from that, its predictions are {extreme}."
+    ends = ("too low", "too high") if value > 1 else ("too high", "too low")
+    return f"Its predictions are {extreme}: high ones are {ends[0]}, low ones {ends[1]}."
 
 
 def _for_whom(found: Conclusions, *, beyond: bool) -> list[str]:
@@ -145,8 +145,10 @@ def _for_whom(found: Conclusions, *, beyond: bool) -> list[str]:
     told = [f"{opening} {parts[0]}."]
     told += [f"It predicts {part}." for part in parts[1:]]
     if found.others:
-        named = "This error accounts" if len(found.named) == 1 else "These errors account"
-        told.append(f"{named} for what was found in {plural(found.others, 'overlapping subgroup')}.")
+        these = "it" if len(found.named) == 1 else "these"
+        verbs = "overlaps with {} and shows" if found.others == 1 else "overlap with {} and show"
+        further = plural(found.others, "further subgroup")
+        told.append(f"{further} {verbs.format(these)} no additional error.")
     return told
 
 
@@ -185,13 +187,13 @@ def _people(found: Conclusions, identity: Identity) -> str:
 def _none_found(found: Conclusions, identity: Identity) -> list[str]:
     people = _people(found, identity)
     whom = (
-        f"in all {identity.unit} or in any of the {plural(found.tested, 'subgroup')} tested"
+        f", overall or in any of the {plural(found.tested, 'subgroup')} tested"
         if found.tested > 1
-        else f"in all {identity.unit} or in the subgroup tested"
+        else ", overall or in the subgroup tested"
         if found.tested
-        else f"in all {identity.unit}"
+        else ""
     )
-    told = [f"No miscalibration was found {whom} ({people}).", _no_proof(found.unnoticed, identity)]
+    told = [f"No miscalibration was found{whom} ({people}).", _no_proof(found.unnoticed, identity)]
     if found.unjudged_cells:
         told.append(
             f"{found.unjudged_cells:,} of {plural(found.cells, 'cell')} (subgroup and risk range) did not "
@@ -205,6 +207,6 @@ def _no_proof(unnoticed: Unnoticed | None, identity: Identity) -> str:
         return "This is not proof of calibration."
     whom = f"all {identity.unit}" if unnoticed.label == identity.everyone else unnoticed.label
     return (
-        f"This is not proof of calibration: in {whom}, an error smaller than "
-        f"{rough_percent(unnoticed.share)} could easily have gone unnoticed."
+        f"This is not proof of calibration: in {whom}, an error of up to "
+        f"{rough_percent(unnoticed.share)} of the expected events could easily have gone unnoticed."
     )

@@ -58,6 +58,8 @@ def audit(
             help="Fewest people in a cell that is tested. [dim]Default: 30[/dim]",
         ),
     ] = None,
+    min_group: o.MinGroup = None,
+    min_events: o.MinEvents = None,
     alpha: o.Alpha = None,
     rho: o.Rho = None,
     n_bins: o.NBins = None,
@@ -115,6 +117,13 @@ def audit(
             help="Write a short Markdown report to this file.",
         ),
     ] = None,
+    title: o.Title = "",
+    score_name: o.ScoreName = "",
+    outcome_name: o.OutcomeName = "",
+    unit: o.Unit = "",
+    label: o.Label = None,
+    source: o.Source = "",
+    period: o.Period = "",
     suppress: o.Suppress = 11,
     force: o.Force = False,
     config: o.Config = None,
@@ -155,6 +164,8 @@ def audit(
         missing=missing,
         gamma=gamma,
         min_people=min_people,
+        min_group=min_group,
+        min_events=min_events,
         alpha=alpha,
         rho=rho,
         n_bins=n_bins,
@@ -164,6 +175,8 @@ def audit(
         weight_kind=weight_kind,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
+    settings |= {"title": title, "score_name": score_name, "outcome_name": outcome_name, "unit": unit}
+    settings |= {"labels": o.labels(label), "source": source, "period": period}
     _check_targets([output, html, markdown], force, [*find_files(files), correction, config])
     _check_endings(output, html, markdown)
     model = _load(correction)

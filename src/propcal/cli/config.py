@@ -36,7 +36,8 @@ def _options(command: Any) -> dict[str, Any]:
 
 
 def _key(text: str) -> str:
-    return text.lstrip("-").replace("-", "_")
+    key = text.lstrip("-").replace("-", "_")
+    return "label" if key == "labels" else key  # a table of labels reads better in the plural
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -82,7 +83,7 @@ def _refuse_unknown(key: str, known: Iterable[str], path: str) -> None:
 def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
     """The value as on the command line: lists and tables become texts."""
     if isinstance(value, dict):
-        value = [f"{name}={_joined(part)}" for name, part in value.items()]
+        value = [f"{name}={_joined(part)}" for name, part in _flat(value).items()]
     if parameter.multiple:
         parts = value if isinstance(value, list) else [value]
         if isinstance(value, list) and parameter.metavar == COLUMNS:  # each entry is one whole name
@@ -93,6 +94,15 @@ def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
     if isinstance(value, bool) and not getattr(parameter, "is_flag", False):
         raise InputError(f"{path}: {key!r} cannot be true or false", argument=key)
     return _joined(value) if isinstance(value, list) else value
+
+
+def _flat(table: dict[str, Any]) -> dict[str, Any]:
+    """Tables within a table, such as the labels of a column, with a point between the names."""
+    return {
+        f"{name}.{inner}" if isinstance(part, dict) else name: value
+        for name, part in table.items()
+        for inner, value in (part.items() if isinstance(part, dict) else [("", part)])
+    }
 
 
 def _joined(value: Any) -> str:

@@ -11,6 +11,11 @@ from propcal.errors import Argument, Text
 FLAGS = {
     "max_updates": "--max-updates",
     "min_people": "--min-people",
+    "min_group": "--min-group",
+    "min_events": "--min-events",
+    "score_name": "--score-name",
+    "outcome_name": "--outcome-name",
+    "labels": "--label",
     "n_bins": "--n-bins",
     "n_draws": "--draws",
     "random_state": "--seed",

@@ -15,6 +15,7 @@ from propcal.cli.config import read_config
 from propcal.errors import InputError
 
 _DATA, _GROUPS, _METHOD, _OUT = "Your data", "Groups", "Method", "Output"
+_NAMES = "Names in the report"
 
 People = Annotated[
     list[Path],
@@ -194,6 +195,47 @@ Invalid = Annotated[
         "the score.",
     ),
 ]
+Title = Annotated[str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="Title of the report.")]
+ScoreName = Annotated[
+    str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help='What the score is called: "Sepsis risk".')
+]
+OutcomeName = Annotated[
+    str,
+    typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help='What the outcome is: "death in hospital".'),
+]
+Unit = Annotated[
+    str,
+    typer.Option(
+        metavar="NOUN",
+        rich_help_panel=_NAMES,
+        help="Plural noun for those who are scored, such as patients. [dim]Default: people[/dim]",
+    ),
+]
+Label = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN.LEVEL=TEXT",
+        rich_help_panel=_NAMES,
+        help="What a level is called: sex.F=women; may be repeated.",
+    ),
+]
+Source = Annotated[str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="Where the data are from.")]
+Period = Annotated[
+    str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="The time that the data cover.")
+]
+MinGroup = Annotated[
+    int | None,
+    typer.Option(
+        rich_help_panel=_GROUPS, help="Fewest people in a group that is tested. [dim]Default: 50[/dim]"
+    ),
+]
+MinEvents = Annotated[
+    int | None,
+    typer.Option(
+        rich_help_panel=_GROUPS,
+        help="Fewest expected events, and non-events, in a group that is tested. [dim]Default: 10[/dim]",
+    ),
+]
 Suppress = Annotated[
     int,
     typer.Option(
@@ -266,6 +308,26 @@ def conditions(texts: Sequence[str] | None) -> dict[str, str]:
     {'elderly': 'age >= 75'}
     """
     return dict(_pairs("--where", texts, '"elderly=age >= 75"'))
+
+
+def labels(texts: Sequence[str] | None) -> dict[str, dict[str, str]]:
+    """Read ``sex.F=women``: a column, a level and what it is called; no level is a missing value.
+
+    >>> labels(["sex.F=women", "sex.M=men", "race.=race unknown"])
+    {'sex': {'F': 'women', 'M': 'men'}, 'race': {'': 'race unknown'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, text in _pairs("--label", texts, "sex.F=women"):
+        column, point, level = (part.strip() for part in name.partition("."))
+        if not (column and point):
+            raise InputError(
+                f"--label {name}={text}",
+                argument="--label",
+                next_step="write it like sex.F=women",
+                between=": ",
+            )
+        found.setdefault(column, {})[level] = text
+    return found
 
 
 def _pairs(option: str, texts: Sequence[str] | None, example: str) -> list[tuple[str, str]]:

@@ -471,4 +471,4 @@ def test_outcomes_that_nobody_expected_are_told():
     assert "30 events, none expected" in a.verdict.text
     assert "nan" not in a.verdict.text
     right = audit(y, y, sensitive_features=np.repeat(["a", "b"], 1500))
-    assert "smaller than 1 %" in right.verdict.text
+    assert "up to 1 %" in right.verdict.text

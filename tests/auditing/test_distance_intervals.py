@@ -32,6 +32,6 @@ def test_ranges_of_distances_are_those_of_the_plain_way(error, loudness):
 
 def test_distances_that_are_equal_count_on_both_sides():
     cells = np.linspace(-2, 2, calibration.N_CELLS)
-    bend, still = np.zeros_like(cells), np.zeros((calibration.N_CELLS, 8))
-    shares = calibration._at_least_and_at_most(cells, bend, still, calibration._distances(cells, bend))
-    assert shares.tolist() == [[1.0] * 4, [1.0] * 4]
+    still = np.repeat(cells[:, None], 8, axis=1)
+    observed = calibration._distances(cells, np.zeros_like(cells))
+    assert calibration._at_least_and_at_most(still, cells, observed) == ([1.0] * 4, [1.0] * 4)

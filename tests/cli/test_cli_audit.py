@@ -66,7 +66,7 @@ def run(capfd):
 def test_the_verdict_comes_first_and_the_next_command_last(files, calls, run):
     out, err = run("audit", "visits.csv", *COLUMNS)
     assert out.startswith("Verdict: miscalibrated\n")
-    order = [out.index(word) for word in ("Losses", "Worst categories", "Groups", "Notes", "To correct it")]
+    order = [out.index(word) for word in ("Groups: ", "Cells with", "Losses: ", "Notes", "To correct it")]
     assert order == sorted(order)
     *text, command = out.splitlines()
     assert command == "  propcal fit visits.csv --score risk --outcome y --groups race,gender -o model.json"
@@ -96,6 +96,9 @@ def test_every_option_reaches_the_audit(files, calls, run):
         "199",
         "--seed",
         "3",
+        *("--min-group", "60", "--min-events", "12", "--title", "A title", "--score-name", "Sepsis risk"),
+        *("--outcome-name", "sepsis", "--unit", "patients", "--source", "North", "--period", "2025"),
+        *("--label", "gender.F=women", "--label", "gender.M=men"),
     )
     run("audit", "visits.csv", *COLUMNS, *numbers, *more)
     settings = calls[0][1]
@@ -110,6 +113,15 @@ def test_every_option_reaches_the_audit(files, calls, run):
         "binning": "quantile",
         "n_draws": 199,
         "random_state": 3,
+        "min_group": 60,
+        "min_events": 12,
+        "title": "A title",
+        "score_name": "Sepsis risk",
+        "outcome_name": "sepsis",
+        "unit": "patients",
+        "labels": {"gender": {"F": "women", "M": "men"}},
+        "source": "North",
+        "period": "2025",
     }
 
 
@@ -156,7 +168,7 @@ def test_a_correction_is_audited_beside_the_score(files, calls, run):
         "corrected\nVerdict",
         "corrected compared with score",
         "corrected, in full",
-        "Differences are from score",
+        "Differences are relative to score",
     ):
         assert word in out
     content = json.loads(run(*arguments, "--format", "json")[0])
@@ -233,16 +245,19 @@ def test_a_threshold_that_is_passed_ends_with_1(files, calls, run):
     )
 
 
+FEW = ("--min-group", "5000", "--min-people", "5000")
+
+
 def test_a_value_that_is_not_known_fails_and_says_so(files, calls, run):
-    few = ("--min-group", "5000", "--format", "json")
+    few = ("--min-group", "5000", "--min-people", "5000", "--format", "json")
     out, err = run("audit", "visits.csv", *COLUMNS, *few, "--fail-on", "pmc_rms > 0.9", code=1)
     assert err == "propcal: failed: pmc_rms > 0.9: pmc_rms is not known for these data\n"
     assert json.loads(out)
 
 
 def test_no_verdict_passes_and_says_so(files, run):
-    _, err = run("audit", "visits.csv", *COLUMNS, "--min-group", "5000", "--fail-on", "verdict")
-    assert err == "propcal: note: verdict: it is insufficient data, which does not fail\n"
+    _, err = run("audit", "visits.csv", *COLUMNS, *FEW, "--fail-on", "verdict")
+    assert err == "propcal: note: verdict: it is not enough data, which does not fail\n"
 
 
 def test_on_a_terminal_progress_stays_off_standard_output(files, calls, run, monkeypatch):
@@ -313,7 +328,7 @@ def test_a_replaced_file_stays_as_private_as_it_was(files, run):
 def test_the_next_command_is_told_only_where_something_is_to_be_corrected(files, run):
     out, _ = run("audit", "visits.csv", *COLUMNS, "--gamma", "0.02", "--binning", "0,0.2,1")
     assert out.splitlines()[-1].endswith("--gamma 0.02 --binning 0,0.2,1 -o model.json")
-    out, _ = run("audit", "visits.csv", *COLUMNS, "--min-group", "5000")
+    out, _ = run("audit", "visits.csv", *COLUMNS, *FEW)
     assert "To correct it" not in out
 
 

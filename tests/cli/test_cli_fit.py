@@ -103,7 +103,7 @@ def test_a_fit_that_stops_early_says_so_in_a_line(files, run, capfd):
             ("fit", "past.csv", *COLUMNS[:4], "--groups", "age", "-o", "m.json"),
             "Give cut points, --cut age=...; if the numbers are codes",
         ),
-        (("fit", "past.csv", *COLUMNS, "--missing", "error", "-o", "m.json"), "; --missing level makes them"),
+        (("fit", "past.csv", *COLUMNS, "--missing", "error", "-o", "m.json"), "--missing level"),
         (("fit", "past.csv", "--score", "race", "--outcome", "y", "-o", "m.json"), "All of it is text"),
         (("fit", "past.csv", "--score", "risk", "--outcome", "age", "-o", "m.json"), "must be 0 or 1"),
         (("fit", "nowhere.csv", *COLUMNS, "-o", "m.json"), "there is no file nowhere.csv"),

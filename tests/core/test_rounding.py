@@ -74,9 +74,9 @@ def test_an_audit_of_rounded_scores_says_what_rounding_can_change(cohort):
     atoms = Atoms.from_frame(cohort, score="score", outcome="y", groups=["gender"], resolution=2**-12)
     result = audit(atoms, n_draws=100)
     note = next(note for note in result.notes if "rounded" in note)
-    assert "Scores are rounded to 2**-12" in note
+    assert "Scores were rounded to 2**-12" in note
     exact = audit(cohort.y, cohort.score, sensitive_features=cohort[["gender"]], n_draws=100)
-    low, high = map(float, note.split("MC loss from ")[1].split(",")[0].split(" to "))
+    low, high = map(float, note.split("MC loss ")[1].split(",")[0].split(" to "))
     assert low - 1e-4 <= exact.losses.loc["mc", "value"] <= high + 1e-4
     assert not any("rounded" in text for text in exact.notes)
 

@@ -186,7 +186,7 @@ def test_unseen_people_are_refused_where_that_is_the_policy(cohort):
     frame = cohort[["race", "gender"]]
     correction = PMCBoost(unseen="error").fit(cohort.score, cohort.y, sensitive_features=frame).correction_
     for _ in range(2):
-        with pytest.warns(UnknownLevelWarning), pytest.raises(UnseenError, match="1 rows"):
+        with pytest.warns(UnknownLevelWarning), pytest.raises(UnseenError, match="1 row has"):
             correction.score_one(0.3, race="Martian", gender="F")
 
 

@@ -13,6 +13,7 @@ from propcal.auditing.measures import auroc_influence, brier, log_loss
 from propcal.auditing.sample import Sample
 from propcal.disclosure.suppressed import suppressed
 from propcal.disclosure.suppression import hidden
+from propcal.numbers import risk_range
 from propcal.output.report.render import html, markdown
 from propcal.output.report.summary import summarise
 
@@ -299,13 +300,15 @@ def test_losses_and_texts_tell_no_gap_of_a_hidden_category():
         frame, score, y = people(1500, seed)
         a = audit(y, np.clip(score * 1.6, 0, 1), sensitive_features=frame, n_draws=100, gamma=0.02)
         s = suppressed(a, FEWEST)
-        shown = set(zip(s.categories["group"], s.categories["bin"], s.categories["people"].notna()))
+        groups, ranges = s.categories["group"].map(a.labels), s.categories["bin"].map(risk_range)
+        shown = set(zip(groups, ranges, s.categories["people"].notna()))
         for name in ("mc", "pmc"):
             where = a.losses.loc[name, "where"]
-            group, _, label = where.rpartition(", scores in ")
+            group, _, label = where.rpartition(", predicted risk ")
             assert np.isnan(s.losses.loc[name, "value"]) == ((group, label, False) in shown)
-        if "stands out most" in s.verdict.text:
-            group, label = re.search(r"most: (.*) with scores in (\S+ \S+),", s.verdict.text).groups()
+        if "clearest gap" in s.verdict.text:
+            place = r"clearest gap is in (.*) at predicted risk (\S+ %)"
+            group, label = re.search(place, s.verdict.text).groups()
             assert (group, label, True) in shown
 
 
@@ -376,7 +379,7 @@ def test_one_person_with_many_rows_is_one_person():
     assert a.groups.set_index("group").finding["g=C"] == "not enough data"  # not "within noise"
     shown = json.loads(a.to_json(suppress=11))
     assert next(row for row in shown["groups"] if row["group"] == "g=C")["people"] is None
-    assert "people come again" in shown["notes"][-1]
+    assert "are suppressed" in shown["notes"][-1]
     plain = json.loads(
         audit(many.y, many.s, sensitive_features=many[["g"]], cluster=many.id).to_json(suppress=11)
     )

@@ -338,7 +338,7 @@ def test_the_command_writes_the_cohort_and_prints_table_1_beside_the_published_o
     [
         (["--mimic", "mimic", "-o", "mine.csv"], "mine.csv already exists. Use --force to replace it"),
         (["--mimic", "mimic", "-o", "mimic/ed/triage.csv.gz", "--force"], "is also an input file"),
-        (["--mimic", "mimic", "-o", "cohort.xls"], "must end in .csv"),
+        (["--mimic", "mimic", "-o", "cohort.xls"], "name a .csv or .parquet file"),
         (["--mimic", "mimic", "--rule", "dirty", "-o", "new.csv"], "--rule must be one of"),
         (["--mimic", "elsewhere", "-o", "new.csv"], "elsewhere does not exist"),
         (["--mimic", "broken", "-o", "new.csv"], "is damaged"),

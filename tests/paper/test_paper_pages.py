@@ -51,7 +51,7 @@ def test_table_4_shows_the_published_numbers_beside_and_marks_ours(tmp_path):
     path = whole_store(tmp_path / "a.sqlite", like_the_paper, models=("RF",))
     rows = TABLES["table_4"](Evidence.from_store(path)).rows
     assert (rows[1][:3], rows[1][4:7]) == (("PMCBoost", "RF", "3"), ("-0.27", "-17.00", "-17.53"))
-    assert rows[2][:6] == ("ours", "RF", "3", "+0.00", "–", "-50.00")
+    assert rows[2][:6] == ("ours", "RF", "3", "0.00", "–", "-50.00")
     assert [row[0] for row in rows] == ["MCBoost", "PMCBoost", "ours"]
 
 

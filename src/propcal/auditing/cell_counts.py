@@ -31,6 +31,7 @@ class Counts:
     inside : array of bool, shape (n_groups, n_patterns)
         Groups in the order of an audit's `groups`.
     kept : array of bool, shape (n_groups,)
+        Groups that are tested, or whose cells are shown.
     category_group, category_bin : arrays of int64
         For each row of an audit's `categories` its row in `groups`, and its bin.
     missing : dict
@@ -70,12 +71,13 @@ class Counts:
         sizes = [profile.size for profile in found.profiles]
         places = {size.group: i for i, size in enumerate(sizes)}
         row, bin_index = np.nonzero(found.table.people)
+        with_cells = set(found.table.collection.groups)
         of_kept = np.array([places[group] for group in found.table.collection.groups], dtype=np.int64)
         outcome, weight = _by_outcome(atoms, bins)
         return cls(
             table=patterns.table,
             inside=membership([size.group for size in sizes], patterns),
-            kept=np.array([not size.left_out for size in sizes], dtype=np.bool_),
+            kept=np.array([not size.left_out or size.group in with_cells for size in sizes], dtype=np.bool_),
             category_group=of_kept[row],
             category_bin=bin_index,
             missing={

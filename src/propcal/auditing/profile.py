@@ -47,7 +47,7 @@ class JudgedGroups:
     def too_few(self, sample: Sample) -> str:
         """Why a group is too small to be tested; empty if it is not."""
         if sample.n_people < self.people:
-            return f"fewer than {self.people} people"
+            return f"fewer than {self.people:,} people"
         share = sample.expected / sample.total if sample.total > 0 else 0.0
         if sample.n_people * max(share, self.rate) < self.events:
             return f"fewer than {self.events} expected events"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from propcal import Correction
 
 
+PAGE_SUPPRESS = 11  # pages are meant to be handed on
 KINDS = {"--html": "an HTML page", "--md": "Markdown", "--output": "JSON"}
 SHARED = ("alpha", "gamma", "rho", "n_bins", "binning", "intersections", "missing", "weight_kind")
 
@@ -124,7 +125,7 @@ def audit(
     label: o.Label = None,
     source: o.Source = "",
     period: o.Period = "",
-    suppress: o.Suppress = 11,
+    suppress: o.PageSuppress = None,
     force: o.Force = False,
     config: o.Config = None,
 ) -> None:
@@ -194,12 +195,14 @@ def audit(
         with working("Auditing...") as say:
             settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
             result = _audit(atoms, model, settings)
-    shown = _shown(result, suppress)  # once, for all that is printed or written
+    shown = _shown(result, suppress or 0)
     text = shown.to_json() if output is not None or format_ is Format.JSON else ""
     with outputs(force=force):
         if output is not None:
             _write(text, output)
-        _write_pages(html, markdown, result, shown, suppress=suppress, correction=model)
+        _write_pages(
+            html, markdown, result, suppress=PAGE_SUPPRESS if suppress is None else suppress, correction=model
+        )
     if format_ is Format.JSON:
         typer.echo(text)
     else:
@@ -244,12 +247,15 @@ def _shown(result: Any, suppress: int) -> Any:
 
 
 def _write_pages(
-    html: Path | None, markdown: Path | None, result: Any, shown: Any, *, suppress: int, correction: Any
+    html: Path | None, markdown: Path | None, result: Any, *, suppress: int, correction: Any
 ) -> None:
     if html is None and markdown is None:
         return
     from propcal.output.report.render import write_html, write_markdown
 
+    if html is None and markdown is None:
+        return
+    shown = _shown(result, suppress)  # once for both
     if html is not None:
         write_html(result, html, shown=shown, suppress=suppress, correction=correction)
     if markdown is not None:

@@ -13,8 +13,6 @@ FLAGS = {
     "min_people": "--min-people",
     "min_group": "--min-group",
     "min_events": "--min-events",
-    "score_name": "--score-name",
-    "outcome_name": "--outcome-name",
     "labels": "--label",
     "n_bins": "--n-bins",
     "n_draws": "--draws",

@@ -236,6 +236,16 @@ MinEvents = Annotated[
         help="Fewest expected events, and non-events, in a group that is tested. [dim]Default: 10[/dim]",
     ),
 ]
+PageSuppress = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        rich_help_panel=_OUT,
+        help="Suppress counts of people below this, and anything they could be derived from, in all that is "
+        "printed or written; 0 shows everything. [dim]Default: 11 on pages (--html, --md), which are meant "
+        "to be handed on; nothing elsewhere[/dim]",
+    ),
+]
 Suppress = Annotated[
     int,
     typer.Option(

@@ -193,6 +193,20 @@ def test_a_condition_is_neither_too_deep_nor_too_long():
     Groups(where={"x": "(" * 49 + "a = 1" + ")" * 49, "y": " or ".join(["a = 1"] * 1000)})
 
 
+@pytest.mark.parametrize("number", ["1e-100000000", "0e-100000000", "1e100000000", "1." + "0" * 500, "9" * 400])
+def test_a_number_in_a_condition_has_a_sensible_size(number):
+    with pytest.raises(InputError, match="too large, too small or too long"):
+        Groups(where={"x": f"age = {number}"})
+    content = json.loads(text_of([["true"], ["false"]], [], attributes=["x"]))
+    content["derived"] = {"x": {"where": f"age in [1, {number}]"}}
+    with pytest.raises(FileFormatError, match="too large, too small or too long"):
+        Correction.from_json(json.dumps(content))
+    content["derived"] = {"x": {"where": f"age = '{number}'"}}  # in quotes, it is a text
+    correction = Correction.from_json(json.dumps(content))
+    assert correction.apply([0.5], {"age": [1.0]})[0] == 0.5
+    assert len(str(correction.to_sql(score="s"))) < 10_000
+
+
 @pytest.mark.parametrize("cuts", [[10**400], [10**5000], list(range(1000)), [float("nan")], ["x"], [None]])
 def test_cuts_that_are_no_cuts_are_refused(cuts):
     with pytest.raises(InputError, match="cuts of 'age'"):

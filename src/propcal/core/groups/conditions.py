@@ -32,6 +32,7 @@ _TOKEN = re.compile(
 # Readers of a condition are recursive, and database engines have limits of their own.
 MOST_DEPTH, MOST_TESTS = 50, 1_000
 MOST_SHOWN = 200  # characters of a condition in an error
+MOST_DIGITS = MOST_EXPONENT = 400  # of a number; double precision ends near 1e308 and 1e-324
 _WORDS = ("and", "or", "not", "in", "is", "missing")
 
 
@@ -115,8 +116,14 @@ def parse(text: str) -> Condition:
 
 
 def is_numeric(value: str) -> bool:
-    """Whether a value can be compared as a number."""
-    return re.fullmatch(_NUMBER, value) is not None and math.isfinite(float(value))
+    """Whether a value can be compared as a number.
+
+    Numbers beyond double precision cannot: written out, 1e-100000000 would take 100 MB.
+    """
+    if len(value) > MOST_DIGITS or re.fullmatch(_NUMBER, value) is None:
+        return False
+    exponent = value.lower().partition("e")[2]
+    return abs(int(exponent or 0)) <= MOST_EXPONENT and math.isfinite(float(value))
 
 
 def _write(value: str) -> str:
@@ -244,6 +251,8 @@ class _Parser:
         if kind == "word" and value.lower() in ("missing", "none", "null", "nan", "na"):
             raise self._wrong(f"use \"is missing\" for missing values, or quotes for the text '{value}'")
         self.at += 1
+        if kind == "number" and not is_numeric(value):
+            raise self._wrong(f"the number {plain(value, 20)} is too large, too small or too long")
         if kind == "word" and value.lower() in ("true", "false"):
             return value.lower()
         return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if kind == "text" else value

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges, Recipe
-from propcal.core.patterns import Level, Patterns
+from propcal.core.patterns import Level
 from propcal.data.derive import numeric_tests, wanted_keys
 from propcal.data.levels import level_key
 from propcal.errors import InputError
@@ -123,9 +124,11 @@ class OnePerson:
         """The map of a pattern (None: its scores stay as they are); keep it for the next person."""
         known = self._correction.patterns
         table = np.array([code], dtype=np.int64).reshape(1, len(code))
-        maps, place = self._correction.maps_of(Patterns(known.attributes, known.levels, table, known.derived))
-        p, found = int(place[0]), None
-        if p >= 0:
+        found = None
+        for maps, place in self._correction.maps_of(replace(known, table=table)):
+            p = int(place[0])
+            if p < 0:
+                continue
             pieces = slice(maps.starts[p], maps.starts[p + 1])
             columns = (maps.begin[pieces], maps.slope[pieces], maps.offset[pieces])
             smooth = maps.smooth[p].tolist()

@@ -60,7 +60,7 @@ def compiled():
 
 def test_a_few_updates_that_make_millions_of_pieces_are_refused():
     assert len(saw(8)) < 1000
-    with pytest.raises(FileFormatError, match=r"its 24 adjustments .* more than 4,194,304 pieces"):
+    with pytest.raises(FileFormatError, match=r"its 24 adjustments would give more than 4,194,304 pieces"):
         Correction.from_json(saw(8))
     with pytest.raises(FileFormatError, match="its 31 adjustments"):
         Correction.from_json(saw(1))
@@ -142,15 +142,44 @@ def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch, at_once):
     assert "maps" not in vars(correction)
     assert correction.apply([0.05], {"a": ["3"]})[0] == pytest.approx(0.05, abs=1e-6)
     monkeypatch.setattr("propcal.core.correction.maps.MOST_PIECES", 30)
-    with pytest.raises(InputError, match=r"too large: its .* adjustments give more than"):
+    with pytest.raises(InputError, match=r"too large: its .* adjustment would give more than"):
         Correction.from_json(text).apply([0.05], {"a": ["3"]})
 
 
 def test_people_to_be_scored_cannot_ask_for_more_either(monkeypatch):
     correction = Correction.from_json(text_of(levels(20), [[0, 0, 100]]))
     monkeypatch.setattr(limits, "MOST_STEPS", 10)
-    with pytest.raises(InputError, match=r"1 adjustments would take .* steps"):
+    with pytest.raises(InputError, match=r"1 adjustment would take .* steps for 1 pattern,"):
         correction.apply([0.1, 0.2], {"a": ["new", "other"]})
+
+
+def test_the_other_people_of_a_batch_do_not_matter_to_the_limits(monkeypatch):
+    attributes = ("a", "b", "c")
+    groups = [[], *([[name, str(i)]] for name in attributes for i in range(5))]
+    rng = np.random.default_rng(0)
+    updates = np.stack([rng.integers(0, 16, 60), rng.integers(0, 10, 60), rng.normal(0, 3e8, 60)], axis=1)
+    start = [[[["a", "1"]], [1000 * i for i in range(193)]]]
+    rows = {name: rng.integers(0, 5, 2000).astype(str) for name in attributes}
+    score = rng.random(2000)
+    for more in ((), start):
+        seen = [[str(i), str(i), str(i)] for i in range(5)]
+        text = text_of(seen, updates.astype(int).tolist(), groups=groups, attributes=attributes, start=more)
+        whole = Correction.from_json(text)
+        expected = {n: whole.apply(score, rows, n_updates=n) for n in (None, 7)}
+        kept = whole.apply(score, rows, unseen="keep")
+        pieces = max(np.diff(whole.replay(whole.patterns).starts))
+        with monkeypatch.context() as patch:
+            # a limit that two patterns together exceed, and blocks of a few patterns
+            patch.setattr("propcal.core.correction.correction.MOST_AT_ONCE", 7)
+            small = Correction.from_json(text)
+            _ = small.maps
+            patch.setattr("propcal.core.correction.maps.MOST_PIECES", 3 * pieces)
+            for n, found in expected.items():
+                np.testing.assert_array_equal(small.apply(score, rows, n_updates=n), found)
+            np.testing.assert_array_equal(small.apply(score, rows, unseen="keep"), kept)
+            patch.setattr("propcal.core.correction.maps.MOST_PIECES", 2)
+            with pytest.raises(InputError, match="pieces for 1 pattern"):
+                small.apply(score, rows, n_updates=50)
 
 
 def test_an_explanation_is_bounded(monkeypatch):
@@ -193,7 +222,9 @@ def test_a_condition_is_neither_too_deep_nor_too_long():
     Groups(where={"x": "(" * 49 + "a = 1" + ")" * 49, "y": " or ".join(["a = 1"] * 1000)})
 
 
-@pytest.mark.parametrize("number", ["1e-100000000", "0e-100000000", "1e100000000", "1." + "0" * 500, "9" * 400])
+@pytest.mark.parametrize(
+    "number", ["1e-100000000", "0e-100000000", "1e100000000", "1." + "0" * 500, "9" * 400]
+)
 def test_a_number_in_a_condition_has_a_sensible_size(number):
     with pytest.raises(InputError, match="too large, too small or too long"):
         Groups(where={"x": f"age = {number}"})

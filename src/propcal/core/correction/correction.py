@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan
 from os import PathLike
@@ -14,8 +14,8 @@ import numpy as np
 from propcal.core.bins import Bins
 from propcal.core.caches import WithoutCaches
 from propcal.core.correction.explain import Explanation, Reason, begin, trace
-from propcal.core.correction.limits import AT_ONCE, refuse_work, steps_by_pattern
-from propcal.core.correction.lookup import Lookup, unknown_levels, warn_of_unknown
+from propcal.core.correction.limits import AT_ONCE, MOST_AT_ONCE, MOST_STEPS, refuse_work, steps_by_pattern
+from propcal.core.correction.lookup import Lookup, Part, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.sharing import Sharing, shared
 from propcal.core.correction.smooth_map import NAME as START
@@ -280,8 +280,14 @@ class Correction(WithoutCaches):
             )
             return corrected
         people = np.bincount(code, minlength=len(patterns))
-        maps, place = self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen)
-        return np.asarray(maps.apply(score, place[code]))
+        corrected = score
+        for maps, place in self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen):
+            if corrected is score and np.all(place >= 0):  # usually there is one part
+                return np.asarray(maps.apply(score, place[code]))
+            corrected = score.copy() if corrected is score else corrected
+            rows = np.flatnonzero(place[code] >= 0)
+            corrected[rows] = maps.apply(score[rows], place[code[rows]])
+        return corrected.copy() if corrected is score else corrected
 
     def maps_of(
         self,
@@ -290,21 +296,20 @@ class Correction(WithoutCaches):
         *,
         n_updates: int | None = None,
         unseen: str | None = None,
-    ) -> tuple[PatternMaps, IntArray]:
-        """Maps of any patterns, and the place of each among them; -1: its scores stay as they are.
+    ) -> Iterable[Part]:
+        """Maps of any patterns, in parts; the scores of a pattern that is in none stay as they are.
 
         `people` counts those of each pattern (one each by default), for the error about unseen ones.
         """
         policy = self.unseen if unseen is None else unseen
         check_choice("unseen", policy, ("replay", "keep", "error"))
-        maps, place, known = self._lookup.find(patterns, n_updates)
-        if np.any(known < 0):
-            if policy == "error":
-                counted = np.ones(len(patterns), dtype=np.int64) if people is None else people
-                self._lookup.refuse_unseen(counted, known)
-            if policy == "keep":
-                place = np.where(known < 0, -1, place)
-        return maps, place
+        if n_updates is not None:
+            check_number("n_updates", n_updates, at_least=0, whole=True)
+        known, parts = self._lookup.find(patterns, n_updates, keep=policy == "keep")
+        if policy == "error":
+            counted = np.ones(len(patterns), dtype=np.int64) if people is None else people
+            self._lookup.refuse_unseen(counted, known)
+        return parts
 
     @cached_property
     def _one_person(self) -> Callable[[Any, dict[str, Any], str], float]:
@@ -535,6 +540,10 @@ class Correction(WithoutCaches):
 
     def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
         """Maps of any patterns, from the updates of the groups that they belong to."""
+        return PatternMaps.of_updates(*self._to_replay(patterns, n_updates))
+
+    def _to_replay(self, patterns: Patterns, n_updates: int | None) -> tuple[Any, ...]:
+        """Which groups contain which patterns, the updates, the bins, and the recalibrated scores."""
         if n_updates is None:
             n_updates = self.n_updates
         check_number("n_updates", n_updates, at_least=0, whole=True)
@@ -543,7 +552,15 @@ class Correction(WithoutCaches):
         if self.start is not None and n_updates > 0:
             smooth = self.start.values(patterns)
             n_updates -= 1
-        return PatternMaps.of_updates(inside, self.updates[:n_updates], self.bins.edges, smooth)
+        return inside, self.updates[:n_updates], self.bins.edges, smooth
+
+    def replay_in_parts(self, patterns: Patterns, n_updates: int | None = None) -> Iterator[PatternMaps]:
+        """Like `replay`, in consecutive parts. How many patterns there are does not matter to the limits."""
+        terms = 0 if self.start is None else len(self.start.groups)
+        at_once = min(MOST_AT_ONCE, MOST_STEPS // max(len(self.groups), terms, 1) or 1)
+        for first in range(0, len(patterns), at_once):
+            some = replace(patterns, table=patterns.table[first : first + at_once])
+            yield from PatternMaps.in_parts(*self._to_replay(some, n_updates))
 
     def to_frame(self, kind: str = "maps") -> pd.DataFrame:
         """Show the correction as a table.

@@ -1,6 +1,8 @@
 """Limits on the memory and time that a correction may take, checked before either is used.
 
 A correction can come from a file, and a file can be malicious. Fitted corrections stay far below the limits.
+They apply to all patterns seen in fitting together, and to each other pattern by itself, so that the rows
+scored together with a person do not matter.
 """
 
 from __future__ import annotations
@@ -9,10 +11,12 @@ import numpy as np
 
 from propcal.core.grid import UNIT, BoolArray, IntArray
 from propcal.errors import InputError
+from propcal.numbers import plural
 
 MOST_PIECES = 1 << 22  # pieces of all maps together; 100 MB
 MOST_STEPS = 1 << 26  # steps for composing all maps; about a minute
 MOST_SMOOTH_VALUES = 1 << 26  # values of the smooth recalibration, at all knots of all patterns; 500 MB
+MOST_AT_ONCE = 1 << 12  # unseen patterns whose maps are composed together
 UPDATES_PER_STEP = 64  # updates that can be checked in the time of one step
 AT_ONCE = 1 << 20  # steps that loading a file may spend on checks; about a second
 MOST_TRACED = 1 << 34  # updates times people in an explanation; about half a minute
@@ -40,8 +44,8 @@ def refuse_work(n_updates: int, n_patterns: int, steps: int) -> None:
     """Refuse to compose maps that would take more than about a minute."""
     if steps > MOST_STEPS:
         raise InputError(
-            f"this correction is too large: its {n_updates:,} adjustments would take {steps:,} steps for "
-            f"{n_patterns:,} patterns, and at most {MOST_STEPS:,} are allowed",
+            f"this correction is too large: its {plural(n_updates, 'adjustment')} would take {steps:,} steps "
+            f"for {plural(n_patterns, 'pattern')}, and at most {MOST_STEPS:,} are allowed",
             next_step=NOISE,
         )
 
@@ -56,9 +60,10 @@ def refuse_values(n_terms: int, n_patterns: int, n_knots: int) -> None:
         )
 
 
-def refuse_pieces(n_updates: int) -> None:
+def refuse_pieces(n_updates: int, n_patterns: int) -> None:
     """Refuse maps with too many pieces."""
     raise InputError(
-        f"this correction is too large: its {n_updates:,} adjustments give more than {MOST_PIECES:,} pieces",
+        f"this correction is too large: its {plural(n_updates, 'adjustment')} would give more than "
+        f"{MOST_PIECES:,} pieces for {plural(n_patterns, 'pattern')}",
         next_step=NOISE,
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from propcal.core.correction.limits import MOST_AT_ONCE
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.grid import IntArray, SumArray
 from propcal.core.patterns import Level, Patterns
@@ -19,6 +22,14 @@ if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
 
 MOST_RECENT = 16  # sets of patterns whose maps are cached
+MOST_CACHED_PARTS = 2  # the maps of patterns seen in fitting, and one part for others
+
+
+class Part(NamedTuple):
+    """Maps of some of the patterns, and for every pattern its place among them (-1 if it has none here)."""
+
+    maps: PatternMaps
+    place: IntArray
 
 
 class Lookup:
@@ -29,16 +40,27 @@ class Lookup:
 
     def __init__(self, correction: Correction) -> None:
         self._correction = correction
-        self._recent: dict[Any, tuple[PatternMaps, IntArray, IntArray]] = {}
+        self._recent: dict[Any, tuple[IntArray, list[Part]]] = {}
 
-    def find(self, patterns: Patterns, n_updates: int | None) -> tuple[PatternMaps, IntArray, IntArray]:
-        """The maps, which of them each pattern has, and its index among fitted patterns (-1 if unseen)."""
-        if patterns.levels is not self._correction.patterns.levels:
-            return self._find(patterns, n_updates)
-        key = (n_updates, patterns.table.tobytes())
+    def find(
+        self, patterns: Patterns, n_updates: int | None, *, keep: bool
+    ) -> tuple[IntArray, Iterable[Part]]:
+        """The index of each pattern among fitted ones (-1 if unseen), and the maps of all, in parts.
+
+        `keep` leaves unseen patterns without a map.
+        """
+        if patterns.levels is not self._correction.patterns.levels or len(patterns) > MOST_AT_ONCE:
+            known = self.known(patterns)
+            return known, self._parts(patterns, n_updates, known, keep)
+        key = (n_updates, keep, patterns.table.tobytes())
         found = self._recent.get(key)
         if found is None:
-            found = self._find(patterns, n_updates)
+            known = self.known(patterns)
+            parts = self._parts(patterns, n_updates, known, keep)
+            some = list(islice(parts, MOST_CACHED_PARTS + 1))
+            if len(some) > MOST_CACHED_PARTS:
+                return known, chain(some, parts)
+            found = known, some
             if len(self._recent) >= MOST_RECENT:
                 self._recent.clear()
             self._recent[key] = found
@@ -65,11 +87,20 @@ class Lookup:
                 between=". ",
             )
 
-    def _find(self, patterns: Patterns, n_updates: int | None) -> tuple[PatternMaps, IntArray, IntArray]:
-        known = self.known(patterns)
-        if n_updates is None and not np.any(known < 0):
-            return self._correction.maps, known, known
-        return self._correction.replay(patterns, n_updates), np.arange(len(patterns)), known
+    def _parts(
+        self, patterns: Patterns, n_updates: int | None, known: IntArray, keep: bool
+    ) -> Iterator[Part]:
+        seen = known >= 0
+        if n_updates is None and np.any(seen):
+            yield Part(self._correction.maps, known)
+        other, done = np.flatnonzero((~seen & (not keep)) | (seen & (n_updates is not None))), 0
+        for maps in self._correction.replay_in_parts(
+            replace(patterns, table=patterns.table[other]), n_updates
+        ):
+            place = np.full(len(patterns), -1)
+            place[other[done : done + len(maps)]] = np.arange(len(maps))
+            done += len(maps)
+            yield Part(maps, place)
 
     @cached_property
     def _seen(self) -> dict[tuple[Level, ...], int]:

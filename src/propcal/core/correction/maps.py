@@ -9,6 +9,7 @@ If there is a smooth recalibration, a raw score first goes through it and then t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,24 +40,49 @@ class PatternMaps:
     offset: IntArray
     smooth: IntArray
 
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
     @classmethod
     def of_updates(
         cls, inside: BoolArray, updates: IntArray, edges: IntArray, smooth: IntArray | None = None
     ) -> PatternMaps:
         """The maps of the patterns (columns of `inside`), each from the updates of its groups (rows)."""
-        steps = int(steps_by_pattern(inside, updates, edges).sum())
-        refuse_work(len(updates), inside.shape[1], steps)
+        n = inside.shape[1]
+        refuse_work(len(updates), n, int(steps_by_pattern(inside, updates, edges).sum()))
         tables, left = [], MOST_PIECES
         for members in inside.T:
-            own = updates[members[updates[:, 0]]][:, 1:]
-            # most fits need no updates: then nothing has to be compiled, which takes seconds
-            tables.append(compose(np.ascontiguousarray(own), edges, left) if len(own) else NO_CHANGE)
+            tables.append(_composed(members, updates, edges, left))
             left -= len(tables[-1])
             if not len(tables[-1]):
-                refuse_pieces(len(updates))
+                refuse_pieces(len(updates), n)
+        return cls._of_tables(tables, smooth)
+
+    @classmethod
+    def in_parts(
+        cls, inside: BoolArray, updates: IntArray, edges: IntArray, smooth: IntArray | None = None
+    ) -> Iterator[PatternMaps]:
+        """Like `of_updates`, in consecutive parts. The limits apply to each pattern by itself."""
+        refuse_work(len(updates), 1, int(steps_by_pattern(inside, updates, edges).max(initial=0)))
+        tables: list[IntArray] = []
+        first = n_pieces = 0
+        for p, members in enumerate(inside.T):
+            table = _composed(members, updates, edges, MOST_PIECES)
+            if not len(table):
+                refuse_pieces(len(updates), 1)
+            if n_pieces + len(table) > MOST_PIECES:
+                yield cls._of_tables(tables, None if smooth is None else smooth[first:p])
+                tables, first, n_pieces = [], p, 0
+            tables.append(table)
+            n_pieces += len(table)
+        if tables:
+            yield cls._of_tables(tables, None if smooth is None else smooth[first:])
+
+    @classmethod
+    def _of_tables(cls, tables: Sequence[IntArray], smooth: IntArray | None) -> PatternMaps:
         starts = np.cumsum([0, *map(len, tables)])
         begin, slope, offset = (np.concatenate([table[:, c] for table in tables]) for c in range(3))
-        none = np.empty((inside.shape[1], 0), dtype=np.int64)
+        none = np.empty((len(tables), 0), dtype=np.int64)
         return cls(starts, begin, slope, offset, none if smooth is None else smooth)
 
     def apply(self, score: Any, code: Any) -> Any:
@@ -70,10 +96,10 @@ class PatternMaps:
         For each piece: its pattern, its first raw score (in units), slope and intercept. Slope and
         intercept are those of the lines, before rounding to units.
         """
-        owner = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        owner = np.repeat(np.arange(len(self)), np.diff(self.starts))
         if not self.smooth.shape[1]:
             return owner, self.begin, self.slope.astype(np.float64), from_grid(self.offset)
-        tables = [self._composed(p) for p in range(len(self.starts) - 1)]
+        tables = [self._composed(p) for p in range(len(self))]
         owner = np.repeat(np.arange(len(tables)), [len(begin) for begin, *_ in tables])
         begin, slope, intercept = (np.concatenate(column) for column in zip(*tables))
         return owner, begin, slope, intercept
@@ -93,6 +119,13 @@ class PatternMaps:
         intercept = (self.slope[piece] * unrounded + self.offset[piece]) / UNIT
         new = np.append(True, (np.abs(np.diff(slope)) > 1e-12) | (np.abs(np.diff(intercept)) > 1e-12))
         return begin[new], slope[new], intercept[new]
+
+
+def _composed(members: BoolArray, updates: IntArray, edges: IntArray, most: int) -> IntArray:
+    """The map of one pattern, given which groups contain it; no rows if there would be more than `most`."""
+    own = updates[members[updates[:, 0]]][:, 1:]
+    # most fits need no updates: then nothing has to be compiled, which takes seconds
+    return np.asarray(compose(np.ascontiguousarray(own), edges, most)) if len(own) else NO_CHANGE
 
 
 def start_reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import warnings
 from dataclasses import replace
 from decimal import Decimal
 
@@ -286,6 +287,7 @@ def test_one_odd_cell_changes_nobody_else(tmp_path):
     assert both.patterns.levels == (("Unknown", "false", "true"),)
 
 
+@pytest.mark.filterwarnings("ignore:.*only in case or spaces:UserWarning")
 def test_a_blank_that_is_no_space_is_part_of_a_text_in_a_csv_too(tmp_path):
     """As it is beside other texts, so that it does not depend on the other rows."""
     rows = [("\u00a01", 0), ("2", 1), ("1", 1), (" 2 ", 0)]
@@ -294,6 +296,79 @@ def test_a_blank_that_is_no_space_is_part_of_a_text_in_a_csv_too(tmp_path):
         (tmp_path / name).write_text("\n".join(["s,y,g", *lines, *more]), encoding="utf-8")
         atoms = Atoms.from_files(tmp_path / name, score="s", outcome="y", groups=["g"])
         assert {*atoms.patterns.levels[0]} == {"1", "2", "\u00a01", *(["x"] if more else [])}
+
+
+LONG = [
+    "1.5000000000000000000001",
+    "9007199254740993.0",
+    "9007199254740993",
+    "2020-01-01T00:00:00",
+    "2020-01-01 00:00:00",
+    "2020-01-01",
+    "0.1",
+    "0.30000000000000004",
+    "0.00001",
+    " 12.50",
+    "1e5",
+    "-1.0",
+    "TRUE",
+]
+
+
+@pytest.mark.parametrize("text", LONG)
+def test_a_cell_of_a_csv_means_its_text_alone_and_beside_others(text, tmp_path):
+    from propcal.data.files.formats import open_file
+    from propcal.output.files.scored_files import score_file
+
+    known = knowing(["x", "1", level_key(text)])
+    for others in ([], ["x"], ["1.25"], ["2024-05-31"]):
+        path, out = tmp_path / "people.csv", tmp_path / "scored.csv"
+        path.write_text("\n".join(["s,g", *(f'0.5,"{cell}"' for cell in [text, *others])]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnknownLevelWarning)
+            score_file(known, open_file(path), out, score="s")
+        assert float(pd.read_csv(out).corrected[0]) == 0.5 + 3 / 64, others
+        out.unlink()
+
+
+@pytest.mark.parametrize("text", [text for text in LONG if not text.startswith("2020")])
+def test_a_cell_of_a_csv_is_fitted_as_it_is_scored(text, tmp_path):
+    for others in ([], ["x"], ["12"]):
+        path = tmp_path / "people.csv"
+        rows = [f'0.{i},{i % 2},"{cell}"' for i, cell in enumerate([text] * 9 + others, start=1)]
+        path.write_text("\n".join(["s,y,g", *rows]))
+        try:
+            atoms = Atoms.from_files(path, score="s", outcome="y", groups=["g"])
+        except InputError as error:
+            assert "not all of them whole" in str(error)  # noqa: PT017
+        else:
+            assert {*atoms.patterns.levels[0]} == {level_key(text), *others}
+
+
+def test_a_number_that_means_missing_does_so_beside_texts_too(tmp_path):
+    for more in ("", "0.5,1,x\n"):
+        (tmp_path / "p.csv").write_text(f"s,y,g\n0.1,0,-9\n0.2,1,-9.0\n0.3,1, -9.00\n0.4,0,1\n{more}")
+        atoms = Atoms.from_files(tmp_path / "p.csv", score="s", outcome="y", groups=["g"], na=["-9"])
+        assert {*atoms.patterns.levels[0]} == {None, "1", *(["x"] if more else [])}
+
+
+def knowing(levels):
+    """A correction that adds 1/64 for the first of these levels, 2/64 for the second, and so on."""
+    content = {
+        "format": "propcal-correction",
+        "version": 3,
+        "unit": "2**-32",
+        "about": {},
+        "attributes": ["g"],
+        "derived": {},
+        "bins": {"kind": "uniform", "divisor": 1, "edges": [0, 1 << 32]},
+        "groups": [[["g", level]] for level in levels],
+        "patterns": [[level] for level in dict.fromkeys(levels)],
+        "unseen": "replay",
+        "start": [],
+        "updates": [[i, 0, (i + 1) << 26] for i in range(len(levels))],
+    }
+    return Correction.from_json(json.dumps(content))
 
 
 def test_unknown_levels_are_counted_from_the_first_row_on(correction):

@@ -39,13 +39,18 @@ COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_
 
 def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) -> list[str]:
     """The columns that must be numeric, because they are cut or compared by size and are not attributes."""
+    return [c for c in sized_columns(recipes) if c not in attributes or c in recipes]
+
+
+def sized_columns(recipes: Mapping[str, Recipe]) -> list[str]:
+    """The columns that are cut or compared by size."""
     found: list[str] = []
     for recipe in recipes.values():
         if isinstance(recipe, Ranges):
             found.append(recipe.column)
         else:
             found += numeric_tests(recipe)
-    return [c for c in dict.fromkeys(found) if c not in attributes or c in recipes]
+    return list(dict.fromkeys(found))
 
 
 def numeric_tests(recipe: Where) -> list[str]:

@@ -14,6 +14,7 @@ Files, engines and SQL follow the same rule.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -77,6 +78,18 @@ def _shortest(decimal: str) -> str:
     if rest:
         return f"{whole}.{rest}"
     return "0" if whole == "-0" else whole
+
+
+def spellings(keys: Iterable[str]) -> str:
+    """A regular expression for every spelling of some levels that are truth values or numbers."""
+    return f"^ *(?:{'|'.join(map(_spelling, keys))}) *$"
+
+
+def _spelling(key: str) -> str:
+    if key in TRUTHS:
+        return "".join(f"[{letter}{letter.upper()}]" for letter in key)
+    sign = "-?" if key == "0" else ""
+    return sign + (key.replace(".", "[.]") + "0*" if "." in key else f"{key}(?:[.]0*)?")
 
 
 def decoded(value: bytes) -> str:

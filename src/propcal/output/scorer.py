@@ -19,7 +19,7 @@ from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import FloatArray
 from propcal.core.patterns import Patterns
 from propcal.data.checks import SCORING, ScoreTally
-from propcal.data.derive import numeric_columns
+from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
 from propcal.data.rows_to_patterns import rows_to_score
 from propcal.errors import Column
@@ -64,6 +64,13 @@ class Scorer:
         """The columns that must be numeric."""
         known = self.correction.patterns
         return [self.score, *numeric_columns(known.derived, known.attributes)]
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns of which only levels are used: nothing compares them by size."""
+        known = self.correction.patterns
+        sized = {self.score, *self.numeric, *sized_columns(known.derived)}
+        return [name for name in known.reads if name not in sized]
 
     def correct(self, columns: Any, tally: Tally | None = None) -> FloatArray:
         """The corrected scores of a batch of columns (a mapping or a table); the batch may be empty.

@@ -22,7 +22,7 @@ from propcal.core.groups.recipes import Ranges
 from propcal.data.checks import CODES, LARGEST_WEIGHT
 from propcal.data.derive import wanted_keys
 from propcal.data.engines.totals import Trouble
-from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates
+from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates, spellings
 from propcal.errors import Column, InputError
 
 Expr = Any
@@ -234,18 +234,6 @@ def _joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr]) -> Expr:
     """Join several expressions in pairs, because engines refuse expressions that are nested too deeply."""
     half = len(parts) // 2
     return join(_joined(parts[:half], join), _joined(parts[half:], join)) if half else parts[0]
-
-
-def spellings(keys: Iterable[str]) -> str:
-    """A regular expression for every spelling of some levels that are truth values or numbers."""
-    return f"^ *(?:{'|'.join(map(_spelling, keys))}) *$"
-
-
-def _spelling(key: str) -> str:
-    if key in TRUTHS:
-        return "".join(f"[{letter}{letter.upper()}]" for letter in key)
-    sign = "-?" if key == "0" else ""
-    return sign + (key.replace(".", "[.]") + "0*" if "." in key else f"{key}(?:[.]0*)?")
 
 
 def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:

@@ -26,7 +26,7 @@ from propcal.data.derive import RECODE
 from propcal.data.engines import expressions as ex
 from propcal.data.engines.totals import Shape, atoms_of_totals
 from propcal.data.frames import require
-from propcal.data.levels import RECORDS, TRUTHS, distinct, level_key, refuse_dates
+from propcal.data.levels import RECORDS, TRUTHS, distinct, level_key, refuse_dates, spellings
 from propcal.data.named_columns import NamedColumns
 from propcal.data.near_levels import warn_of_failed_conditions
 from propcal.data.outcomes import event_codes
@@ -174,7 +174,7 @@ def _only_truths(frame: Any, column: str) -> bool:
     """Whether a text column contains only "true" and "false", in any spelling."""
     text = nw.col(column).cast(nw.String)
     other = frame.select(text.alias("text")).filter(
-        ~nw.col("text").is_null() & ~nw.col("text").str.contains(ex.spellings(TRUTHS))
+        ~nw.col("text").is_null() & ~nw.col("text").str.contains(spellings(TRUTHS))
     )
     return not len(collected(other.head(1)))
 

@@ -47,12 +47,18 @@ class PeopleFile(Protocol):
         """Names and types of all columns as `batches` gives them."""
 
     def batches(
-        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), as_text: bool = False
+        self,
+        wanted: Sequence[str],
+        *,
+        numeric: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        as_text: bool = False,
     ) -> Iterator[tuple[Any, Any]]:
         """In order: some rows with all columns of the file, and the wanted columns of these rows.
 
-        `as_text` leaves the columns of a text file as they are written in it. A column of texts may come
-        as a dictionary, in all batches or in none.
+        Those named in `texts` are read as text from a text file, which has no types. `as_text` leaves all
+        columns of a text file as they are written in it. A column of texts may come as a dictionary, in all
+        batches or in none.
         """
 
 
@@ -229,6 +235,7 @@ class ParquetFile:
         wanted: Sequence[str],
         *,
         numeric: Sequence[str] = (),  # noqa: ARG002
+        texts: Sequence[str] = (),  # noqa: ARG002
         as_text: bool = False,  # noqa: ARG002
     ) -> Iterator[tuple[Any, Any]]:
         """Some rows with all columns, and the wanted columns of these rows."""
@@ -236,8 +243,10 @@ class ParquetFile:
         try:
             # what is a dictionary in the file is neither decoded nor looked up row by row, and a row
             # group of any size is read page by page
-            texts = self._repeated_texts()
-            file = pq.ParquetFile(self.path, read_dictionary=texts, pre_buffer=False, buffer_size=PAGE_BYTES)
+            repeated = self._repeated_texts()
+            file = pq.ParquetFile(
+                self.path, read_dictionary=repeated, pre_buffer=False, buffer_size=PAGE_BYTES
+            )
             for batch in file.iter_batches(BATCH_ROWS):
                 check_dictionaries(batch)
                 yield batch, pa.Table.from_batches([batch.select(list(wanted))])

@@ -4,6 +4,9 @@ Nothing is guessed from the first rows. The first line names the columns and its
 file's. A column holds numbers if *every* value of it is written as one: a leading zero makes codes
 (``02139`` stays text), so does a whole number of more than 18 digits. Truth values and ISO dates
 are taken as such likewise; everything else is text as it stands. An empty cell is missing.
+
+The level of a cell is that of its text, whatever the type of its column. In fitting, the type decides what
+is refused as a group (dates, measurements); for scoring, columns of levels are read as text.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import pyarrow as pa
 from propcal.data.derive import LIMIT, TOP_CODED
 from propcal.data.files.duckdb_setup import connect
 from propcal.data.files.formats import BATCH_ROWS, check_names
-from propcal.data.levels import DECIMAL
+from propcal.data.levels import DECIMAL, spellings, text_key
 from propcal.data.sql_quotes import quoted
 from propcal.errors import FileFormatError, InputError
 
@@ -40,7 +43,6 @@ PATTERNS = {
     "truth": "true|True|TRUE|false|False|FALSE",
     "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
     "time": "[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+",
-    "decimal": r"-?(0|[1-9][0-9]*)\.[0-9]*",
     "percent": r".*[0-9]\s*%",
     "comma": "-?[0-9]*,[0-9]+",
     "limit": LIMIT,
@@ -131,11 +133,18 @@ class TextFile:
         return table.rename_columns(list(wanted))
 
     def batches(
-        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), as_text: bool = False
+        self,
+        wanted: Sequence[str],
+        *,
+        numeric: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        as_text: bool = False,
     ) -> Iterator[tuple[Any, Any]]:
         """Some rows with all columns, and the wanted columns of these rows."""
         places = self._places(wanted)
-        types = self._read_types(places, [self.names.index(name) for name in numeric])
+        typed = [i for i, name in zip(places, wanted) if name not in texts]
+        found = dict(zip(typed, self._read_types(typed, [self.names.index(name) for name in numeric])))
+        types = [found.get(i, "VARCHAR") for i in places]
         whole = self.schema(as_text=as_text)
         n = len(self.names)
         kinds = ["VARCHAR"] * n if as_text else self._types(list(range(n)), [])
@@ -201,11 +210,15 @@ class TextFile:
         value = f"c{place}"
         for text in self.missing if null else []:
             value = f"nullif({value}, {quoted(text)})"
+        codes = list(filter(DECIMAL.fullmatch, self.missing if null else []))  # -1.0 is missing where -1 is
         if kind == "VARCHAR":
+            if codes:
+                missing = quoted(spellings(map(text_key, codes)))
+                value = f"CASE WHEN NOT regexp_matches({value}, {missing}) THEN {value} END"
             return f"{value} AS {name}"
         value = f"CAST(trim({value}) AS {kind})"
-        if kind in ("BIGINT", "DOUBLE"):  # -1.0 is missing where -1 is
-            for text in filter(DECIMAL.fullmatch, self.missing if null else []):
+        if kind in ("BIGINT", "DOUBLE"):
+            for text in codes:
                 value = f"nullif({value}, {text})"
         return f"{value} AS {name}"
 
@@ -220,13 +233,14 @@ class TextFile:
     ) -> list[str]:
         """The type in which each column is read: numbers only if as text they would be the same levels.
 
-        Among texts 1e5 is a code, so that it must not depend on the other rows what it is.
+        Among texts 1e5 is a code, and so is a number with more digits than double precision has; what it
+        is must not depend on the other rows.
         """
         types = self._types(places, numeric, lenient)
         sure = {*numeric, *lenient}
         unsure = [i for i, kind in zip(places, types) if kind == "DOUBLE" and i not in sure]
-        found = self._matches([(i, name) for i in unsure for name in ("any", "whole", "decimal")])
-        codes = [i for i in unsure if found[i, "whole"] + found[i, "decimal"] < found[i, "any"]]
+        found = self._matches([(i, name) for i in unsure for name in ("any", "exact")])
+        codes = [i for i in unsure if found[i, "exact"] < found[i, "any"]]
         return ["VARCHAR" if i in codes else kind for i, kind in zip(places, types)]
 
     def _types(self, places: Sequence[int], numeric: Sequence[int], lenient: Sequence[int] = ()) -> list[str]:
@@ -235,7 +249,7 @@ class TextFile:
         new = [key for key in dict.fromkeys(asked) if key not in self._kinds]
         free = [i for i, way in new if way == FREE]
         # what the first rows rule out need not be looked for in all of them
-        names = [name for name in PATTERNS if name not in ("decimal", *HINTS)]
+        names = [name for name in PATTERNS if name not in HINTS]
         first = self._matches([(i, name) for i in free for name in ("any", *names)], limit=FIRST_ROWS)
         likely = [(i, name) for i in free for name in _possible(i, first)]
         found = self._matches(
@@ -369,5 +383,23 @@ def _counted(column: str, name: str) -> str:
         return f"count({column})"
     if name == "number":  # also NaN and infinity, which are told later as such
         return f"count(TRY_CAST(trim({column}) AS DOUBLE))"
-    # other blanks than ' ' are part of a text
-    return f"count(*) FILTER (regexp_full_match(trim({column}, ' '), {quoted(PATTERNS[name])}))"
+    text = f"trim({column}, ' ')"  # other blanks are part of a text
+    if name == "exact":
+        return f"count(*) FILTER ({_exact(text)})"
+    return f"count(*) FILTER (regexp_full_match({text}, {quoted(PATTERNS[name])}))"
+
+
+def _exact(text: str) -> str:
+    """Whether a text is a number in decimals that double precision does not change.
+
+    That is so with up to 15 digits, and otherwise if the number is printed as it was written.
+    """
+    digits = f"ltrim(regexp_replace({text}, '[-.]', '', 'g'), '0')"
+    printed = f"CAST(TRY_CAST({text} AS DOUBLE) AS VARCHAR)"
+    same = f"{_without_zeros(text)} = {_without_zeros(printed)}"
+    return f"regexp_full_match({text}, {quoted(DECIMAL.pattern)}) AND (length({digits}) <= 15 OR {same})"
+
+
+def _without_zeros(number: str) -> str:
+    """A number in decimals without zeros at its end."""
+    return f"CASE WHEN contains({number}, '.') THEN rtrim(rtrim({number}, '0'), '.') ELSE {number} END"

@@ -57,7 +57,8 @@ class ScoredFiles:
             )
 
     def _batches(self, people: PeopleFile, *, as_text: bool) -> Batches:
-        return people.batches(self._scorer.wanted, numeric=self._scorer.numeric, as_text=as_text)
+        how = self._scorer
+        return people.batches(how.wanted, numeric=how.numeric, texts=how.texts, as_text=as_text)
 
     def _correct(self, rows: Any, columns: Any, write: Callable[[Any], None]) -> None:
         corrected = self._scorer.correct(columns, self._tally)

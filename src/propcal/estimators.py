@@ -106,6 +106,7 @@ class Boost(BaseEstimator):
         *,
         sensitive_features: Any = None,
         sample_weight: Any = None,
+        cluster: Any = None,
         positive: Any = None,
         drop_missing: bool = False,
     ) -> Self:
@@ -121,6 +122,9 @@ class Boost(BaseEstimator):
             The attributes that define the groups; by default everybody is one group.
         sample_weight : array-like of shape (n,), optional
             A row of weight 2 counts as two people; a row of weight 0 is ignored.
+        cluster : array-like of shape (n,), optional
+            Patient IDs, if there are repeat visits: rows of one person then count as less than rows of
+            different people, and fewer errors are told from chance.
         positive : optional
             The value of `y` that means the event, such as "EXPIRED"; every other value then means no event.
             Not needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.
@@ -134,6 +138,7 @@ class Boost(BaseEstimator):
             y,
             sensitive_features,
             sample_weight,
+            cluster=cluster,
             groups=settings.definition(),
             positive=positive,
             drop_missing=drop_missing,

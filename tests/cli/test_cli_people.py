@@ -58,6 +58,14 @@ def test_few_people_left_out_are_not_counted_out(people, run):
     assert "4 of 3,000 people (0.13 %)" in run("fit", *arguments)
 
 
+def test_repeat_visits_reach_the_fit(people, run):
+    again = people.loc[people.index.repeat(3)].assign(patient=np.repeat(np.arange(len(people)), 3))
+    again.to_csv("visits.csv", index=False)
+    out = run("fit", "visits.csv", *COLUMNS, "--cluster", "patient", "-o", "model.json")
+    assert "--cluster patient" in out  # in the command that comes next
+    assert "Repeat visits were taken into account" in out
+
+
 def test_a_missing_code_is_named_and_left_out(people, run):
     frame = people.copy()
     frame.loc[::50, "risk"] = -1

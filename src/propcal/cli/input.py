@@ -55,6 +55,7 @@ class Columns:
             ("--groups", [",".join(_cell(name) for name in self.groups)]),
             ("--as-levels", [",".join(_cell(name) for name in self.as_levels)]),
             ("--weight", [self.weight]),
+            ("--cluster", [self.cluster]),
             ("--cut", [*cuts]),
             ("--where", [*where]),
             ("--na", [*self.na]),

@@ -15,6 +15,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.boosting import kernel as kernel
 from propcal.core.boosting.guard import noise_limit, standard_errors
+from propcal.core.boosting.repeat_effect import repeat_effect, repeat_note, with_effect
 from propcal.core.boosting.smooth_fit import SIGNIFICANCE, Learned, learn_start
 from propcal.core.boosting.state import BoostingState, UpdateRule
 from propcal.core.categories import category_min_share
@@ -94,6 +95,7 @@ class BoostResult:
 
 def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
     """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update."""
+    effect = repeat_effect(atoms)
     atoms = without_clusters(atoms)
     if alike := outcome_alike(atoms):
         raise InputError(f"a correction needs both classes of the outcome: {alike}", argument="outcome")
@@ -103,15 +105,17 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     )
     collection = atoms.collection(settings.definition(), gamma=settings.gamma)
     _say_if_compiling()
-    learned = Learned(None)
+    learned, spread = Learned(None), with_effect(atoms, effect)
     if settings.start == "smooth" and settings.max_updates > 0:
-        learned = learn_start(atoms, collection, np.random.default_rng(SEED))
+        learned = learn_start(spread, collection, np.random.default_rng(SEED))
     elif settings.start == "smooth":
         learned = Learned(None, notes=("not recalibrated, because max_updates=0 allows no change",))
-    started = atoms
+    if effect > 1:
+        learned = replace(learned, notes=(*learned.notes, repeat_note(effect)))
+    started = spread
     if learned.start is not None:
         score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
-        started = replace(atoms, score=score)
+        started = replace(spread, score=score)
     rule = _rule(started, settings, collection, bins)
     state = BoostingState(started, bins, collection)
     most = int(settings.max_updates) - (learned.start is not None)

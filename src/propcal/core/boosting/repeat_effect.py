@@ -1,0 +1,74 @@
+"""Repeat visits in a fit: how much less rows of the same people tell than rows of different people.
+
+Residuals (outcome minus score) are summed over clusters of people. If rows of one person are alike, these
+sums vary more than those of independent rows would; the ratio of the two variances is the design effect. A
+fit then works as with survey weights: the same sums, with variances that are larger by the design effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.grid import FloatArray, from_grid
+from propcal.core.reduction import CLUSTER
+from propcal.errors import InputError
+
+FEWEST_CLUSTERS = 10  # with fewer, the variation between clusters says too little
+
+
+def repeat_effect(atoms: Atoms) -> float:
+    """The design effect of repeat visits, at least 1; exactly 1 if the rows are of different people."""
+    if CLUSTER not in atoms.patterns.attributes:
+        return 1.0
+    place = atoms.patterns.attributes.index(CLUSTER)
+    of_pattern = atoms.patterns.table[:, place]
+    score, weight, squares, positives, positive_squares = (
+        np.asarray(column, dtype=np.float64)
+        for column in (
+            from_grid(atoms.score),
+            atoms.weight,
+            atoms.weight_sq,
+            atoms.positives,
+            atoms.positives_sq,
+        )
+    )
+    known, cluster = np.unique(of_pattern[atoms.pattern_index()], return_inverse=True)
+    if len(known) < FEWEST_CLUSTERS:
+        raise InputError(
+            "the rows come from too few different people to see how much people differ",
+            argument="cluster",
+            next_step="fit without the patient ID column, or to more people",
+        )
+
+    def sums(column: FloatArray) -> Any:
+        return np.bincount(cluster, weights=column)
+
+    excess = positives - weight * score
+    centred = sums(excess) - excess.sum() / weight.sum() * sums(weight)
+    together = float(np.sum(centred**2)) * len(known) / (len(known) - 1)
+    apart = float(np.sum(positive_squares * (1 - 2 * score) + squares * score**2))
+    return max(together / apart, 1.0) if apart > 0 else 1.0
+
+
+def with_effect(atoms: Atoms, effect: float) -> Atoms:
+    """The same people with variances that are larger by a design effect."""
+    if effect == 1:
+        return atoms
+    weight, positives = (np.asarray(c, dtype=np.float64) for c in (atoms.weight, atoms.positives))
+    return replace(
+        atoms,
+        weight=weight,
+        positives=positives,
+        weight_sq=np.asarray(atoms.weight_sq, dtype=np.float64) * effect,
+        positives_sq=np.asarray(atoms.positives_sq, dtype=np.float64) * effect,
+    )
+
+
+def repeat_note(effect: float) -> str:
+    """What a fit summary says about repeat visits."""
+    share = f"{100 / effect:.0f} %"
+    return f"repeat visits were taken into account: rows count as {share} of as many different people"

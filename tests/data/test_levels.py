@@ -371,6 +371,56 @@ def knowing(levels):
     return Correction.from_json(json.dumps(content))
 
 
+@pytest.mark.parametrize("form", ["lookup", "case"])
+def test_decimals_and_large_numbers_have_all_their_digits_in_duckdb(form):
+    values = {
+        "9007199254740993": "9007199254740993::DECIMAL(18,0)",
+        "1.5000000000000000000001": "1.5000000000000000000001::DECIMAL(38,22)",
+        "0.1": "0.1::DECIMAL(5,3)",
+        "0": "0::DECIMAL(5,3)",
+        "1000000000000000000000": "1e21::DOUBLE",
+        "1.5": "1.5::DOUBLE",
+        "9007199254740992": "9007199254740992::DOUBLE",
+    }
+    export = knowing(values).to_sql("duckdb", score="s", form=form)
+    with duckdb.connect() as connection:
+        for statement in export.setup:
+            connection.execute(statement)
+        for place, value in enumerate(values.values(), start=1):
+            connection.execute(f"CREATE OR REPLACE TABLE people AS SELECT 0.5::DOUBLE AS s, {value} AS g")
+            assert connection.execute(export.query).fetchone()[-1] == 0.5 + place / 64, value
+
+
+def test_text_that_spells_a_number_is_cut_and_compared_alike_in_duckdb_and_sqlite():
+    content = json.loads(knowing(["65 or over", "under 65", None]).to_json())
+    content["attributes"], content["derived"] = ["age"], {"age": {"column": "age", "cuts": [65.0]}}
+    content["groups"] = [[["age", level]] for level in ("65 or over", "under 65", None)]
+    cuts = Correction.from_json(json.dumps(content))
+    content["attributes"], content["derived"] = ["old"], {"old": {"where": "age >= 65"}}
+    content["groups"] = [[["old", level]] for level in ("true", "false")]
+    content["patterns"], content["updates"] = [["true"], ["false"]], content["updates"][:2]
+    test = Correction.from_json(json.dumps(content))
+    ages = ["80", " 80.5 ", "64.99", "7e1", None, "9007199254740993"]
+    expected = {"cuts": [1, 1, 2, 1, 3, 1], "test": [1, 1, 2, 1, 2, 1]}
+    for name, correction in {"cuts": cuts, "test": test}.items():
+        for dialect, engine in (("duckdb", duckdb), ("sqlite", sqlite3)):
+            connection = engine.connect(":memory:")
+            connection.execute("CREATE TABLE people (id INTEGER, s TEXT, age TEXT)")
+            connection.executemany(
+                "INSERT INTO people VALUES (?, ?, ?)", [(i, "0.5", age) for i, age in enumerate(ages)]
+            )
+            export = correction.to_sql(dialect, score="s", form="case")
+            found = [row[-1] for row in connection.execute(export.query).fetchall()]
+            assert found == [0.5 + place / 64 for place in expected[name]], (name, dialect)
+            connection.close()
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE people (s TEXT, age TEXT)")
+    connection.execute("INSERT INTO people VALUES ('0.5', '80 years'), ('half', '80')")
+    query = cuts.to_sql("sqlite", score="s", form="case").query
+    assert [row[-1] for row in connection.execute(query).fetchall()] == [0.5 + 3 / 64, None]
+    connection.close()
+
+
 def test_unknown_levels_are_counted_from_the_first_row_on(correction):
     with pytest.warns(
         UnknownLevelWarning, match="'race': the value did not occur in the fitting data"

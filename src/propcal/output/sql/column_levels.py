@@ -16,12 +16,13 @@ from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeri
 from propcal.core.groups.recipes import Ranges, Where
 from propcal.core.patterns import Level, Patterns
 from propcal.data.derive import COMPARE, wanted_keys
-from propcal.data.levels import DECIMAL, TRUTHS
+from propcal.data.levels import DECIMAL, TRUTHS, level_key
 from propcal.errors import Argument, InputError
 from propcal.output.sql.dialects import Dialect
 
 KINDS = ("text", "number", "boolean")
 OTHER_NUMBER = "a number that is no level"
+MOST_WHOLE = 9 * 10**18  # whole numbers up to here fit into 64 bits
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,12 @@ class Reader:
         return f"CASE{arms} ELSE {text} END" if arms else text
 
     def _number_key(self, column: str, x: str) -> str:
-        """Whole numbers without a point, and those fractions with which the column is compared."""
+        """Whole numbers without a point, and other numbers with which the column is compared."""
         d = self.dialect
-        fractions = dict.fromkeys(t for t in self._compared(column) if t is not None and _is_fraction(t))
-        arms = "".join(f" WHEN {x} = {d.literal(float(t))} THEN {d.text(t)}" for t in fractions)
+        others = dict.fromkeys(t for t in self._compared(column) if t is not None and _is_written_out(t))
+        arms = "".join(f" WHEN {x} = {d.literal(float(t))} THEN {d.text(t)}" for t in others)
         return (
-            f"CASE WHEN {d.is_whole.format(x=x)} AND ABS({x}) < 9000000000000000000 "
+            f"CASE WHEN {d.is_whole.format(x=x)} AND ABS({x}) < {MOST_WHOLE} "
             f"THEN CAST(CAST({x} AS {d.whole}) AS {d.string}){arms} "
             f"WHEN {d.no_nan.format(x=x)} IS NOT NULL THEN {d.text(OTHER_NUMBER)} END"
         )
@@ -193,6 +194,8 @@ class Reader:
         return ", ".join(self.dialect.key(text) for text in texts)
 
 
-def _is_fraction(text: str) -> bool:
-    """Whether a text is the level of a number that is not whole."""
-    return DECIMAL.fullmatch(text) is not None and "." in text
+def _is_written_out(text: str) -> bool:
+    """Whether a text is the level of a number that is not whole, or of one too large for whole numbers."""
+    if DECIMAL.fullmatch(text) is None or not is_numeric(text) or level_key(float(text)) != text:
+        return False
+    return "." in text or abs(int(text)) >= MOST_WHOLE

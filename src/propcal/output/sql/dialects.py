@@ -125,7 +125,7 @@ def checked(text: str, what: str) -> str:
     return text
 
 
-_FLOATS = "typeof({c}) IN ('FLOAT', 'DOUBLE') OR typeof({c}) LIKE 'DECIMAL%'"
+_SPARK_FLOATS = "typeof({c}) IN ('float', 'double') OR typeof({c}) LIKE 'decimal%'"
 _PG_FLOATS = "'real', 'double precision', 'numeric'"
 
 DIALECTS = {
@@ -138,7 +138,7 @@ DIALECTS = {
         number="CAST(TRY({c}) AS DOUBLE)",
         bare="TRIM({x}, ' ')",
         exact_text='({x}) COLLATE "binary"',
-        is_fraction=f"({_FLOATS})",
+        is_fraction="(typeof({c}) IN ('FLOAT', 'DOUBLE'))",  # decimals have all their digits as text
         without="p.* EXCLUDE ({x})",
     ),
     "sqlite": Dialect(
@@ -151,8 +151,9 @@ DIALECTS = {
         floor="CAST({x} AS INTEGER)",  # some builds lack floor(); same from 0 up
         is_whole="{x} = CAST({x} AS INTEGER)",
         no_nan="{x}",  # SQLite has no NaN
-        # a cast would turn a text into 0
-        number="CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS REAL) END",
+        # a cast would turn any text into a number; this comparison holds only if the whole text is one
+        number="CASE WHEN typeof({c}) IN ('integer', 'real') OR (typeof({c}) = 'text' "
+        "AND {c} = CAST({c} AS NUMERIC)) THEN CAST({c} AS REAL) END",
         fraction="{c}",
         truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST({c} AS TEXT) END",
         exact_text="({x}) COLLATE BINARY",
@@ -184,7 +185,7 @@ DIALECTS = {
         no_zeros="TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {x}))",
         is_whole="{x} % 1 = 0",  # FLOOR returns an integer here, and fails for large numbers
         fraction="CAST(CAST({c} AS STRING) AS DOUBLE)",
-        is_fraction=f"({_FLOATS.lower().replace('typeof({c}) in', 'typeof({c}) IN')})",
+        is_fraction=f"({_SPARK_FLOATS})",
         temporary_view=True,
     ),
     "tsql": Dialect(

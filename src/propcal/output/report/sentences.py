@@ -65,7 +65,7 @@ def _cannot_tell(audit: Audit, found: Conclusions) -> list[str]:
     if found.left_out:
         told.append(
             f"Whether the score is right for {plural(found.left_out, 'subgroup')} with too few {unit} or a "
-            "missing value: they are shown below but not tested."
+            f"missing value: {'it is' if found.left_out == 1 else 'they are'} shown below but not tested."
         )
     if audit.settings["fitted_on_these"]:
         told.append(

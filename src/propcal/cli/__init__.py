@@ -8,7 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 from errno import EDQUOT, EFBIG, EIO, ENOSPC
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +28,8 @@ from propcal.output.files.transaction import forget_written, written
 from propcal.plain_text import plain
 
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone
+# an option that is wrong or missing: UsageError, which versions of typer keep in different places
+WRONG_USAGE: Any = typer.BadParameter.__base__
 LONGEST_WORD = 500  # longer words of an error, such as a number of 5,000 digits, are cut
 
 app = typer.Typer(
@@ -107,7 +109,7 @@ def _call(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         code = _call(arguments)
-    except typer.TyperException as error:  # an option that is wrong or missing
+    except WRONG_USAGE as error:
         trouble = _usage_trouble(error)
     except PropcalError as error:
         trouble = error.render(as_flag)

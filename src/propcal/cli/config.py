@@ -81,7 +81,7 @@ def _refuse_unknown(key: str, known: Iterable[str], path: str) -> None:
 
 
 def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
-    """The value as on the command line: lists and tables become texts."""
+    """The value as on the command line: everything but truth values becomes text."""
     if isinstance(value, dict):
         value = [f"{name}={_joined(part)}" for name, part in _flat(value).items()]
     if parameter.multiple:
@@ -93,7 +93,9 @@ def _value(key: str, value: Any, parameter: Any, path: str) -> Any:
         raise InputError(f"{path}: {key!r} must be true or false", argument=key)
     if isinstance(value, bool) and not getattr(parameter, "is_flag", False):
         raise InputError(f"{path}: {key!r} cannot be true or false", argument=key)
-    return _joined(value) if isinstance(value, list) else value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1e5 is a whole number, also where one is asked for
+    return _joined(value) if isinstance(value, list) else value if isinstance(value, bool) else str(value)
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:

@@ -139,11 +139,11 @@ def _run(arguments: list[str]) -> int:
     return 2
 
 
-def _usage_trouble(error: typer.TyperException) -> str:
+def _usage_trouble(error: Any) -> str:
     """A wrong option; an unknown one with the nearest of those that exist."""
     unknown = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or unknown is None:
-        return error.format_message()
+        return str(error.format_message())
     nearest = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
     return f"No such option {unknown}.{nearest}"
 

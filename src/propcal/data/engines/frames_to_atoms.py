@@ -167,15 +167,16 @@ def _level(name: str, kind: Any) -> Any:
     value = nw.col(name)
     if kind.is_float():  # some engines separate NaN from missing and -0.0 from 0.0; Dask fails
         return nw.when(~value.is_nan()).then(nw.when(value != 0).then(value).otherwise(nw.lit(0.0)))
-    return value if kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Binary) else value.cast(nw.String)
+    if kind.is_numeric() or kind in (nw.Boolean, nw.String, nw.Binary):
+        return value
+    return nw.when(~value.is_null()).then(value.cast(nw.String))  # pandas before 3 writes missing as "nan"
 
 
 def _only_truths(frame: Any, column: str) -> bool:
     """Whether a text column contains only "true" and "false", in any spelling."""
-    text = nw.col(column).cast(nw.String)
-    other = frame.select(text.alias("text")).filter(
-        ~nw.col("text").is_null() & ~nw.col("text").str.contains(spellings(TRUTHS))
-    )
+    present = frame.filter(~nw.col(column).is_null())
+    text = present.select(nw.col(column).cast(nw.String).alias("text"))
+    other = text.filter(~nw.col("text").str.contains(spellings(TRUTHS)))
     return not len(collected(other.head(1)))
 
 

@@ -42,6 +42,8 @@ from propcal.errors import InputError
 
 NUMBERS = ["age", "acuity", "heartrate", "o2sat", "n_previous_visits", "n_previous_admissions"]
 GROUPS = ["race", "gender"]
+# before 1.7 the check of weights may exchange the two classes in one of the data sets that it compares
+OLD_CHECKS = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 7)
 
 
 def checks():
@@ -52,12 +54,16 @@ def checks():
     ]
     for model, usual in models:
         for estimator, check in estimator_checks_generator(model):
+            if OLD_CHECKS and "sample_weight_equivalence" in str(check):
+                continue
             for routing in (False, True):
                 marks = () if routing is usual else pytest.mark.slow
                 yield pytest.param(estimator, check, routing, marks=marks)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # tiny data sets of the checks
+# tiny data sets of the checks
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:The least populated class in y:UserWarning")
 @pytest.mark.parametrize(("estimator", "check", "routing"), list(checks()))
 def test_scikit_learn_checks(estimator, check, routing):
     with sklearn.config_context(enable_metadata_routing=routing):

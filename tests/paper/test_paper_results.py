@@ -158,7 +158,7 @@ def test_the_interval_of_the_median_is_the_bootstrap_of_scipy():
     values = np.random.default_rng(5).gamma(2.0, size=60)
     ours = median_interval(values, n_draws=4000)
     theirs = stats.bootstrap(
-        (values,), np.median, confidence_level=0.99, method="percentile", n_resamples=4000, rng=7
+        (values,), np.median, confidence_level=0.99, method="percentile", n_resamples=4000, random_state=7
     ).confidence_interval
     assert ours.median == np.median(values)
     assert (ours.low, ours.high) == (

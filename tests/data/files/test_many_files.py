@@ -98,10 +98,11 @@ def test_a_file_of_every_kind_of_column_gives_the_atoms_of_rows_in_memory(role):
 
 def test_names_in_which_engines_see_signs_are_only_names():
     frame = pd.DataFrame({"Age": ["a", "b"], "age": [7, 8], 'a "b"; --': [0.1, 0.9], "y's": [0, 1]})
+    frame["home.ward"] = frame.Age  # as R writes names; DuckDB before 2.0 looks for a table "home"
     roles = {"score": 'a "b"; --', "outcome": "y's"}
     for name in ("odd *[1]'s.parquet", "odd ?[2].csv"):
         write(frame, name)
-        for group in ("Age", "age"):
+        for group in ("Age", "age", "home.ward"):
             assert_same(
                 Atoms.from_files(name, **roles, groups=group), Atoms.from_frame(frame, **roles, groups=group)
             )

@@ -1,8 +1,9 @@
-# Every target makes its own virtual environment in .venv first; nothing outside this folder changes.
+# Every target makes its own virtual environment first, in .venv or .venv-lowest; nothing outside this folder changes.
 PYTHON ?= python3
 BIN := .venv/bin
+LOWEST := .venv-lowest
 
-.PHONY: demo test test-engines test-browser test-slow test-all lint types bench bench-quality figures map clean
+.PHONY: demo test test-engines test-browser test-slow test-all test-lowest lint types bench bench-quality figures map clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
@@ -23,6 +24,10 @@ test-slow: .venv/developed
 
 test-all: .venv/developed
 	$(BIN)/pytest -m "" -n auto --dist loadgroup
+
+# what numba compiles is kept apart from what its newest version compiled
+test-lowest: $(LOWEST)/developed
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/pytest -n auto --dist worksteal
 
 lint: .venv/developed
 	$(BIN)/ruff check .
@@ -57,7 +62,7 @@ map: .venv/developed
 	$(BIN)/python docs/module_map.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(LOWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -67,4 +72,13 @@ clean:
 
 .venv/developed: .venv/installed
 	$(BIN)/pip install --quiet --group dev
+	@touch $@
+
+# the dependencies of pyproject.toml with == in place of >=; what only tests need is the newest that goes with them
+$(LOWEST)/developed: pyproject.toml
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --upgrade "pip>=25.1"
+	$(LOWEST)/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+		| sed 's/>=/==/' > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable . --group test
 	@touch $@

@@ -225,6 +225,14 @@ def test_every_extra_named_in_a_message_exists():
             assert extra in extras, path.name
 
 
+def test_every_dependency_has_a_lowest_version():
+    # make test-lowest puts == in place of >=
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [wanted for extra in project["optional-dependencies"].values() for wanted in extra]
+    for wanted in project["dependencies"] + extras:
+        assert re.fullmatch(r"[a-z0-9-]+(\[[a-z,]+\])?>=[0-9]+(\.[0-9]+)*", wanted), wanted
+
+
 def test_the_version_is_the_same_everywhere():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == propcal.__version__
     assert f"## {propcal.__version__}" in (ROOT / "CHANGELOG.md").read_text()

@@ -152,12 +152,16 @@ def advice(drop_missing: bool | None, what: str) -> str | Text:
     return EXCLUDE + f"{what} is missing"
 
 
+FEWEST_SWAPPED = 10
+
+
 def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, str]) -> None:
     """Refuse scores that are all 0 or `one`, both of which occur, beside outcomes mostly between.
 
-    `soft` says how many of the `n` outcomes lie strictly between 0 and 1.
+    `soft` says how many of the `n` outcomes lie strictly between 0 and 1. A few rows, such as a small
+    chunk of a file, may look like that by chance.
     """
-    if soft <= n / 2:
+    if soft <= max(n / 2, FEWEST_SWAPPED):
         return
     zeros, ones = np.any(score == 0), np.any(score == one)
     if zeros and ones and bool(np.all((score == 0) | (score == one))):

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import uuid
 import warnings
 from dataclasses import replace
 from decimal import Decimal
@@ -473,3 +474,51 @@ def test_corrections_of_older_versions_score_clean_columns_as_they_did(version):
     old = Correction.from_json(json.dumps(content))
     for column in (["TRUE", "FALSE"], ["true", "false"], [True, False]):
         assert old.apply([0.5, 0.5], {"icu": column}).tolist() == [0.75, 0.25]
+
+
+class Code:
+    """A value of a type that no library knows."""
+
+    def __str__(self):
+        return "x7"
+
+
+ODD = {
+    "18446744073709551616": 2**64,
+    "9223372036854775808": 2**63,
+    "inf": Decimal("Infinity"),
+    "-inf": Decimal("-Infinity"),
+    None: Decimal("sNaN"),
+    "00000000-0000-0000-0000-000000000001": uuid.UUID(int=1),
+    "2020-01-01": np.datetime64("2020-01-01"),
+    "b7": bytearray(b"b7"),
+    "b8": memoryview(b"b8"),
+    "x7": Code(),
+    "1e+1000000": Decimal("1E+1000000"),
+}
+
+
+@pytest.mark.parametrize("level", ODD, ids=str)
+def test_an_odd_object_is_the_level_of_its_text_alone_and_in_a_batch(level):
+    value, known = ODD[level], knowing(["x", "true", level])
+    for others in ([], ["x"], [True, None], [2.5, "x"], [value]):
+        array = np.fromiter([value, *others], dtype=object)
+        frames = {"list": {"g": list(array)}, "array": {"g": array}}
+        frames["pandas"] = pd.DataFrame({"g": pd.Series(array, dtype=object)})
+        frames["polars"] = pl.DataFrame({"g": pl.Series(list(array), dtype=pl.Object)})
+        for name, frame in frames.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UnknownLevelWarning)
+                found = known.apply([0.5] * len(array), frame)
+            assert found[0] == 0.5 + 3 / 64, (name, others)
+    assert known.score_one(0.5, g=value) == 0.5 + 3 / 64
+
+
+def test_numbers_of_half_precision_and_of_128_bits_are_levels_like_others():
+    known = knowing(["0.1", "1"])
+    half = np.array([0.1, 1], dtype=np.float16)
+    frames = [{"g": half}, pd.DataFrame({"g": half}), pa.table({"g": half}), {"g": list(half)}]
+    for frame in frames:
+        assert known.apply([0.5, 0.5], frame).tolist() == [0.5 + 1 / 64, 0.5 + 2 / 64]
+    wide = pl.DataFrame({"g": pl.Series([1, 1], dtype=pl.Int128)})
+    assert known.apply([0.5, 0.5], wide).tolist() == [0.5 + 2 / 64] * 2

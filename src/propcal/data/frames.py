@@ -17,6 +17,9 @@ from propcal.errors import InputError
 from propcal.plain_text import plain
 
 MOST_NAMES = 30  # the most columns that an error lists
+# raised by Arrow for Python values that it cannot hold, such as whole numbers of more than 64 bits
+NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError)
+BUFFERS = (bytearray, memoryview)
 
 
 def is_engine_frame(frame: Any) -> bool:
@@ -124,6 +127,8 @@ def _array(values: Any, name: str) -> Any:
 def _arrow(series: Any) -> Any:
     """A narwhals series as a pyarrow array, or as Python objects if its values have mixed types."""
     native = series.to_native()
+    if series.dtype == nw.Object and not hasattr(native, "array"):  # polars would give addresses in memory
+        return _attribute(native.to_list())
     values = getattr(getattr(native, "dtype", None), "categories", native)  # pandas categories may be objects
     if str(getattr(values, "dtype", "")) == "object" and not _one_kind(values):
         return _mixed(series.to_numpy())
@@ -131,17 +136,25 @@ def _arrow(series: Any) -> Any:
         column = series.to_arrow()
     except UnicodeEncodeError:
         raise _no_unicode(series.name) from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        return _mixed(series.to_numpy())
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):  # intervals, periods, records
-        return _mixed(series.to_numpy())
-    return column
+    except NOT_ARROW:
+        return _mixed(series.to_list())
+    return _mixed(series.to_numpy()) if _is_special(column.type) else column
+
+
+def _is_special(kind: Any) -> bool:
+    """Whether values need Python to be read: intervals, periods, UUIDs, records."""
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return isinstance(held, pa.BaseExtensionType) or bool(pa.types.is_nested(held))
 
 
 def _one_kind(values: Any) -> bool:
-    """Whether Python objects all have one type, apart from missing ones (Arrow would convert mixed types)."""
+    """Whether Python objects all have one type, apart from missing ones (Arrow would convert mixed types).
+
+    Arrow would convert numpy's dates, too.
+    """
     kinds = {*map(type, values)} - {type(None)}
+    if np.datetime64 in kinds:
+        return False
     if len(kinds) > 1 and float in kinds:
         kinds -= {float} if all(v != v for v in values if isinstance(v, float)) else set()
     return len(kinds) <= 1
@@ -163,7 +176,10 @@ def _mixed(values: Any) -> Any:
     except UnicodeEncodeError:
         raise _no_unicode("sensitive_features") from None
     cleaned = np.empty(len(values), dtype=object)
-    cleaned[:] = [None if level_key(value) is None else value for value in values]
+    cleaned[:] = [
+        None if level_key(value) is None else bytes(value) if isinstance(value, BUFFERS) else value
+        for value in values
+    ]
     return cleaned
 
 
@@ -216,18 +232,17 @@ def _attribute(values: Any) -> Any:
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
         return values
     if isinstance(values, (list, tuple, np.ndarray)):
-        values = np.array(values, dtype=object) if isinstance(values, (list, tuple)) else values
+        if not isinstance(values, np.ndarray):
+            values = np.fromiter(values, dtype=object, count=len(values))  # np.array would open buffers
         if values.dtype.kind == "O" and not _one_kind(values):
             return _mixed(values)
-        if values.dtype == np.float16:
-            values = values.astype(np.float32)
         try:
             column = pa.array(values, from_pandas=True)
         except UnicodeEncodeError:
             raise _no_unicode("sensitive_features") from None
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        except NOT_ARROW:
             return _mixed(values)
-        return _mixed(values) if pa.types.is_nested(column.type) else column
+        return _mixed(values) if _is_special(column.type) else column
     return _array(values, "sensitive_features")
 
 

@@ -29,6 +29,7 @@ RECORDS = "sensitive_features holds lists or records; a group is one value for e
 TRUTHS = ("true", "false")
 DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
 MAX_LEVELS = 200
+MOST_PLACES = 5_000  # of a number in decimals; 1E+1000000 is not written out
 MAX_NUMERIC_LEVELS = 20
 
 
@@ -49,10 +50,13 @@ def level_key(value: Any) -> Level:
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, (float, np.floating, Decimal)):
-        if value != value:
-            return None
         exact = Decimal(str(value))  # as many digits as tell the number from its neighbours
-        return _shortest(format(exact, "f")) if exact.is_finite() else str(value).lower()
+        if exact.is_nan():
+            return None
+        if exact.is_infinite():
+            return "inf" if exact > 0 else "-inf"
+        far = max(abs(exact.adjusted()), -int(exact.as_tuple().exponent)) > MOST_PLACES
+        return str(exact).lower() if far else _shortest(format(exact, "f"))
     if isinstance(value, (bytes, bytearray, memoryview)):
         return text_key(decoded(bytes(value)))
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas' own missing values

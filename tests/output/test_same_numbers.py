@@ -150,7 +150,7 @@ def test_before_and_after_have_the_same_numbers_everywhere(cohort):
     a = propcal.compare(
         {"before": cohort.score, "after": cohort.score**1.1}, cohort.y, sensitive_features=cohort[["race"]]
     )
-    columns = ["before", "after", "difference", "95 % CI"]
+    columns = ["before", "after", "95 % CI of the change"]
     terminal = table_of(plain_cells(cells(as_text(comparison_text(a), 250))), columns)
     page = table_of(plain_cells(Tables(a.to_html(suppress=0)).rows), columns)
     assert len(page) == 9

@@ -173,7 +173,7 @@ def comparison_html(comparison: Comparison) -> str:
     return _card(
         f"Comparison of {len(comparison.audits)} scores",
         _table(("score", "verdict", ""), verdicts),
-        _table(("score", "measure", comparison.base, "value", "difference", "95 % CI"), rows),
+        _table(("score", "measure", comparison.base, "value", "95 % CI of the change"), rows),
         f"<ul>{notes}</ul>",
     )
 
@@ -185,6 +185,5 @@ def _difference_row(row: Any) -> tuple[str, ...]:
         measure.name,
         IN_NOTEBOOK.decimal(row["base"], measure.digits),
         IN_NOTEBOOK.decimal(row["value"], measure.digits),
-        IN_NOTEBOOK.decimal(row["difference"], measure.digits, "+"),
         IN_NOTEBOOK.interval(row["low"], row["high"], measure.digits, "+"),
     )

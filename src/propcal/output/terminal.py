@@ -195,13 +195,12 @@ def _differences(comparison: Comparison) -> RenderableType:
         chosen = comparison.differences[comparison.differences["score"] == name]
         overall = chosen["group"].isin(["all categories", "everybody"])
         title = f"{plain(name)} compared with {plain(names[0])}"
-        table = _table(title, ("measure", "before", "after", "difference", "95 % CI"))
+        table = _table(title, ("measure", "before", "after", "95 % CI of the change"))
         for _, row in chosen[overall].iterrows():
             measure = MEASURE_NAMES[row["measure"]]
             numbers = [IN_TEXT.decimal(row[column], measure.digits) for column in ("base", "value")]
-            change = IN_TEXT.decimal(row["difference"], measure.digits, "+")
             interval = IN_TEXT.interval(row["low"], row["high"], measure.digits, "+")
-            _row(table, measure.name, *numbers, change, interval)
+            _row(table, measure.name, *numbers, interval)
         parts += [table, Text(), *_group_differences(chosen[~overall], comparison.audits[name].labels)]
     return Group(*parts)
 

@@ -23,7 +23,6 @@ class Change:
     group: str
     before: str
     after: str
-    difference: str
     interval: str
 
 
@@ -56,7 +55,6 @@ def _change(row: dict[Any, Any], labels: dict[str, str]) -> Change:
         group=labels.get(row["group"], row["group"]),
         before=ON_PAGE.decimal(row["base"], measure.digits),
         after=ON_PAGE.decimal(row["value"], measure.digits),
-        difference=ON_PAGE.decimal(row["difference"], measure.digits, "+"),
         interval=ON_PAGE.interval(row["low"], row["high"], measure.digits, "+"),
     )
 

@@ -268,7 +268,7 @@ def test_swapped_columns_are_refused(door):
     with pytest.raises(
         InputError, match=r"holds only 0 and 1, and column 'y' holds values between them. Are score"
     ):
-        reduced(people([0.1, 0.4, 0.6, 0.9] * 5, [0, 1, 0, 1] * 5), door)
+        reduced(people([0.1, 0.4, 0.6, 0.9] * 5, [0, 1, 0, 1] * 5, list("aabb") * 5), door)
 
 
 def test_swapped_arguments_are_refused_everywhere():

@@ -22,6 +22,7 @@ LAYERS = [
     "numbers",
     "identity",
     "interrupts",
+    "regular_file",
     "core",
     "data",
     "metrics",

@@ -1,6 +1,7 @@
 """Whatever is absurd ends in one line and exit code 2: never in a trace, never in code 70."""
 
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -96,6 +97,9 @@ def test_absurd_options_are_refused(folder, capfd, option):
         "force = 3",
         "a" * 100_000 + " = 1",
         "audit = 1",
+        ".".join(["a"] * 20_000) + " = 1",
+        "[" + ".".join(["a"] * 20_000) + "]",
+        "# " + "x" * 100_000,
         "alpha = 1\nalpha = 2",
         "\ufeffalpha = 0.1\n\0",
     ],
@@ -104,6 +108,20 @@ def test_absurd_configurations_are_refused(folder, capfd, text):
     (folder / "x.toml").write_text(text)
     columns = ["--score", "s", "--outcome", "y"]
     refused(capfd, "audit", folder / "people.csv", *columns, "--config", folder / "x.toml")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_pipes_and_devices_are_no_files(folder, capfd):
+    os.mkfifo(folder / "pipe")
+    columns = ["--score", "s", "--outcome", "y", "--groups", "g"]
+    for special in (folder / "pipe", "/dev/zero"):
+        for command in (
+            ["audit", folder / "people.csv", *columns, "--config", special],
+            ["audit", folder / "people.csv", *columns, "--correction", special],
+            ["apply", special, folder / "people.csv", "--score", "s", "-o", folder / "out.csv"],
+            ["export", special, "--score", "s"],
+        ):
+            assert "a pipe or a device" in refused(capfd, *command)
 
 
 def test_a_configuration_that_is_no_utf8_is_refused(folder, capfd):

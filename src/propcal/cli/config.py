@@ -11,8 +11,11 @@ from typing import Any
 import typer
 
 from propcal.errors import FileFormatError, InputError
+from propcal.regular_file import refuse_special
 
 COLUMNS = "COLUMNS"  # the metavar of options that list columns with commas between them
+# a dotted key of n parts takes memory in proportion to n * n
+MOST_BYTES, MOST_DOTS = 1 << 16, 1_000
 
 
 def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
@@ -41,8 +44,15 @@ def _key(text: str) -> str:
 
 
 def _load(path: Path) -> dict[str, Any]:
+    refuse_special(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise FileFormatError(f"{path} is too large for a configuration: more than {MOST_BYTES:,} bytes")
+        if any(line.count(b".") > MOST_DOTS for line in content.splitlines()):
+            raise FileFormatError(f"{path} has more than {MOST_DOTS:,} dots in one line")
+        return tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"--config: there is no file {path}", argument="--config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -20,6 +20,7 @@ from propcal.output.files.atoms_of_table import ATTRIBUTE, atoms_of_table
 from propcal.output.files.correction_file import need, recipes
 from propcal.output.files.whole_file import write_whole
 from propcal.plain_text import plain
+from propcal.regular_file import refuse_special
 
 ATOMS_VERSION = 1
 ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # peak memory per row, and per attribute (measured: 95 and 10)
@@ -59,6 +60,7 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
 
 def load_atoms(path: str | PathLike[str]) -> Atoms:
     """Read atoms; refuse anything that `save_atoms` would not write."""
+    refuse_special(path)
     with open(path, "rb"):  # raises the usual error if the file is missing or unreadable
         pass
     file = _opened(path)

@@ -23,6 +23,7 @@ from propcal.errors import FileFormatError, InputError
 from propcal.output.files.older_corrections import as_present
 from propcal.output.files.whole_file import write_whole
 from propcal.plain_text import plain
+from propcal.regular_file import refuse_special
 
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 3
 MOST_DEPTH = 10  # how deeply "about" may be nested
@@ -79,6 +80,7 @@ def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
 
 def load_correction(path: str | PathLike[str]) -> Correction:
     """Read a correction; refuse anything that is not a valid correction file."""
+    refuse_special(path)
     content = Path(path).read_bytes()
     other = _other_kind(path, content[:4096])
     if other:

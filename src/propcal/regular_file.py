@@ -1,0 +1,19 @@
+"""Refuse pipes and devices where a file is expected: reading them may never end."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from propcal.errors import InputError
+
+
+def refuse_special(path: str | PathLike[str]) -> None:
+    """Refuse anything but a regular file; a path that does not exist is left to whoever opens it."""
+    found = Path(path)
+    if found.is_dir():
+        raise InputError(f"{path} is a folder", next_step="Name a file in it")
+    if found.exists() and not found.is_file():
+        raise InputError(
+            f"{path} is a pipe or a device, not a file", next_step="Save its content to a file first"
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 
@@ -17,13 +18,24 @@ class Stopped(SystemExit):
     """Raised to end a command after a signal; its exit code is that of the signal."""
 
 
+PATIENCE = 2.0  # seconds in which further signals are ignored while a command stops
+
 _asked: int | None = None
+_when = 0.0
 _settling = False
+_finished = False
 
 
 def ask(number: int, frame: Any = None) -> None:  # noqa: ARG001
-    """Record a signal, and stop at once unless files are just being put in place."""
-    global _asked  # noqa: PLW0603
+    """Record a signal, and stop at once unless files are just being put in place.
+
+    Signals often come in pairs. A second one would interrupt the cleanup after the first, so it is ignored
+    for two seconds, and altogether once the command has finished.
+    """
+    global _asked, _when  # noqa: PLW0603
+    if _finished or (_asked is not None and monotonic() - _when < PATIENCE):
+        return
+    _when = monotonic()
     _asked = number
     if not _settling:
         check()
@@ -36,8 +48,14 @@ def asked() -> int | None:
 
 def forget() -> None:
     """Forget a recorded signal before a new command."""
-    global _asked  # noqa: PLW0603
-    _asked = None
+    global _asked, _finished
+    _asked, _finished = None, False
+
+
+def finish() -> None:
+    """Ignore signals from now on: only the last line is still to be printed."""
+    global _finished  # noqa: PLW0603
+    _finished = True
 
 
 def check() -> None:

@@ -156,6 +156,43 @@ def test_ctrl_c_ends_with_130_and_one_line(tmp_path):
     assert not list((tmp_path / "demo").iterdir())
 
 
+@pytest.mark.parametrize("signals", ["SIGINT SIGINT", "SIGTERM SIGINT", "SIGTERM SIGTERM SIGHUP SIGINT"])
+def test_signals_in_quick_succession_are_one_interruption(tmp_path, signals):
+    command = [sys.executable, "-m", "propcal", "demo", "-o", str(tmp_path / "demo")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "demo").exists():
+        time.sleep(0.01)
+    for name in signals.split():
+        process.send_signal(getattr(signal, name))
+        time.sleep(0.002)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == (130 if signals.startswith("SIGINT") else 143)
+    assert error == "propcal: interrupted; no file was changed\n"
+
+
+def test_signals_are_ignored_while_a_command_stops_and_after_it():
+    from propcal import interrupts
+
+    interrupts.forget()
+    with pytest.raises(interrupts.Stopped):
+        interrupts.ask(signal.SIGTERM)
+    interrupts.ask(signal.SIGINT)  # at once: ignored
+    assert interrupts.asked() == signal.SIGTERM
+    interrupts.forget()
+    interrupts.finish()
+    interrupts.ask(signal.SIGINT)
+    assert interrupts.asked() is None
+    interrupts.forget()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closing standard output takes a POSIX shell")
+def test_a_closed_standard_output_is_refused():
+    command = f"{sys.executable} -m propcal --version >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("propcal: standard output is closed")
+
+
 def test_output_into_a_closed_pipe_is_no_error(tmp_path):
     command = f"{sys.executable} -m propcal --help | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

@@ -70,25 +70,31 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; an error that the user can fix is one line, with exit code 2."""
     alone = arguments is None  # run as a program, not called from Python
     arguments = sys.argv[1:] if arguments is None else arguments
-    if threading.current_thread() is threading.main_thread():
-        # Ctrl-C, a scheduler or a closed session: clean up before exiting
-        for number in [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]:
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks
-                signal.signal(number, stopping.ask)
     stopping.forget()
+    signals = _signals()
+    for number in signals:
+        signal.signal(number, stopping.ask)
     forget_written()
     hook = sys.unraisablehook
     # where Python could only print the exception of an interruption, print nothing: one line follows
     sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
     try:
         code = _run(arguments or ["--help"])
+        if alone:  # all is done: ignore an interruption during Python's own cleanup
+            for number in signals:
+                signal.signal(number, signal.SIG_IGN)
     finally:
         sys.unraisablehook = hook
         stopping.forget()
-    if alone and signal.getsignal(signal.SIGTERM) is stopping.ask:
-        # all is done: ignore an interruption during Python's own cleanup
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(code)
+
+
+def _signals() -> list[signal.Signals]:
+    """The signals after which a command cleans up: Ctrl-C, a scheduler's, and that of a closed session."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    known = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    return [n for n in known if n is not None and signal.getsignal(n) is not signal.SIG_IGN]  # as nohup asks
 
 
 def _call(arguments: list[str]) -> int:
@@ -104,9 +110,14 @@ def _call(arguments: list[str]) -> int:
         if number is None:
             raise
         return 128 + number
+    finally:
+        stopping.finish()
 
 
 def _run(arguments: list[str]) -> int:
+    if sys.stdout is None:  # as by >&-; the next file that is opened would take its place
+        _tell("standard output is closed; redirect it instead, for example to /dev/null")
+        return 2
     try:
         code = _call(arguments)
     except WRONG_USAGE as error:
@@ -120,7 +131,7 @@ def _run(arguments: list[str]) -> int:
     except OSError as error:
         trouble = _system_trouble(error)
     except MemoryError:
-        trouble = "there is not enough memory for this file; use fewer groups, or split the file"
+        trouble = "there is not enough memory for these files; use fewer groups, or smaller files"
     except Exception as error:
         if "interrupt" in str(error).lower():  # DuckDB, in the middle of a query
             code = 130

@@ -48,9 +48,9 @@ DOORS = {
     ("core.correction.correction", "output"): "Correction.save, load, to_json, to_sql, plot; in a notebook",
     ("core.correction.explain", "output"): "Explanation.plot; in a notebook",
     ("core.correction.fit_summary", "output"): "FitSummary in a notebook",
-    ("auditing.audit", "disclosure"): "Audit.to_json hides small counts",
+    ("auditing.audit", "disclosure"): "Audit.to_json protects small counts",
     ("auditing.audit", "output"): "Audit.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
-    ("auditing.compare", "disclosure"): "Comparison.to_json hides small counts",
+    ("auditing.compare", "disclosure"): "Comparison.to_json protects small counts",
     (
         "auditing.compare",
         "output",

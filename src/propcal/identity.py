@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from propcal.errors import Argument, InputError
-from propcal.numbers import IN_TEXT
+from propcal.numbers import IN_SENTENCE
 from propcal.plain_text import plain
 
 LONGEST = 200  # letters of a name, a title, a source
@@ -66,7 +66,7 @@ class Identity:
         >>> Identity(unit="patients").count(9104), Identity(unit="people").count(1)
         ('9,104 patients', '1 person')
         """
-        return f"{IN_TEXT.count(n)} {self.noun(n)}"
+        return f"{IN_SENTENCE.count(n)} {self.noun(n)}"
 
     def noun(self, n: Any = 2) -> str:
         """The noun that goes with a number."""

@@ -10,6 +10,36 @@ from typing import Any
 SMALLEST_P = 0.001  # smaller p-values are written as "< 0.001"
 
 
+class Limit(float):
+    """A number that is known only to lie below another one, above it, or at least there.
+
+    It computes and compares as the limit itself does; what is computed from it is a plain number.
+
+    >>> IN_TEXT.decimal(Limit(0.6, "below")), IN_SENTENCE.percent(Limit(0.064, "below"))
+    ('< 0.60', 'below 6.4 %')
+    >>> IN_TEXT.count(Limit(11, "below")), IN_SENTENCE.count(Limit(11, "below"))
+    ('< 11', 'fewer than 11')
+    """
+
+    side: str
+
+    def __new__(cls, value: float, side: str) -> Limit:
+        """`side` is "below", "above" or "at least"."""
+        made = super().__new__(cls, value)
+        made.side = side
+        return made
+
+    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
+        return float(self), self.side
+
+    def __repr__(self) -> str:
+        return f"{SIGNS[self.side]} {float(self):g}"
+
+
+SIGNS = {"below": "<", "above": ">", "at least": "≥"}
+COUNTED = {"below": "fewer than", "above": "more than", "at least": "at least"}
+
+
 @dataclass(frozen=True)
 class Style:
     """What differs between front ends; everything else about a number is the same in all of them.
@@ -19,10 +49,21 @@ class Style:
     unknown : str
         Stands for a number that is suppressed or not known.
     minus : str
+    words : bool
+        Whether limits are written as words ("below 0.6") or as signs ("< 0.6").
     """
 
     unknown: str = "-"
     minus: str = "-"
+    words: bool = False
+
+    def _limited(self, value: Any, text: str, words: dict[str, str] | None = None) -> str:
+        """A number in print, with its sign or word if it is a limit."""
+        if not isinstance(value, Limit):
+            return text
+        if self.words:
+            return f"{(words or {}).get(value.side, value.side)} {text}"
+        return f"{SIGNS[value.side]} {text}"
 
     def count(self, value: Any) -> str:
         """A number of people; weights may make it a fraction.
@@ -32,7 +73,9 @@ class Style:
         """
         if not known(value):
             return self.unknown
-        return f"{float(value):,.0f}" if float(value) == round(float(value)) else f"{float(value):,.1f}"
+        number = float(value)
+        text = f"{number:,.0f}" if number == round(number) else f"{number:,.1f}"
+        return self._limited(value, text, COUNTED)
 
     def whole(self, value: Any) -> str:
         """A number without its fraction.
@@ -51,7 +94,8 @@ class Style:
         if not known(value):
             return self.unknown
         text = f"{float(value):{sign}.{digits}f}"
-        return text.lstrip("+-") if float(text) == 0 else text.replace("-", self.minus)
+        text = text.lstrip("+-") if float(text) == 0 else text.replace("-", self.minus)
+        return self._limited(value, text)
 
     def interval(self, low: Any, high: Any, digits: int = 2, sign: str = "") -> str:
         """From one number to another.
@@ -73,7 +117,7 @@ class Style:
             return self.unknown
         percent = 100 * float(value)
         digits = 1 if percent == 0 or abs(percent) >= 0.995 else 2 if abs(percent) >= 0.0995 else 3
-        return f"{self.decimal(percent, digits)} %"
+        return self._limited(value, f"{self.decimal(percent, digits)} %")
 
     def points(self, value: Any, digits: int = 1) -> str:
         """A difference of two rates, in percentage points.
@@ -81,22 +125,29 @@ class Style:
         >>> ON_PAGE.points(-0.0198)
         '−2.0'
         """
-        return self.decimal(100 * float(value), digits, "+") if known(value) else self.unknown
+        if not known(value):
+            return self.unknown
+        return self._limited(value, self.decimal(100 * float(value), digits, "+"))
 
     def p_value(self, value: Any) -> str:
         """A p-value in a table.
 
         >>> ON_PAGE.p_value(0.0284), ON_PAGE.p_value(1e-9), ON_PAGE.p_value(1)
         ('0.028', '< 0.001', '> 0.999')
+        >>> ON_PAGE.p_value(Limit(0.05, "above"))
+        '> 0.05'
         """
         if not known(value):
             return self.unknown
+        if isinstance(value, Limit):
+            return f"{SIGNS[value.side]} {float(value):g}"
         if float(value) < SMALLEST_P:
             return f"< {SMALLEST_P}"
         return f"{float(value):.3f}" if float(value) <= 1 - SMALLEST_P else f"> {1 - SMALLEST_P}"
 
 
-IN_TEXT = Style()  # sentences and the terminal
+IN_TEXT = Style()  # tables of the terminal
+IN_SENTENCE = Style(words=True)
 IN_NOTEBOOK = Style(unknown="")
 ON_PAGE = Style(unknown="–", minus="−")
 IN_PAPER = Style(unknown="–")
@@ -157,7 +208,7 @@ def p_equals(value: float) -> str:
     >>> p_equals(0.0123), p_equals(1e-9)
     ('p = 0.012', 'p < 0.001')
     """
-    text = IN_TEXT.p_value(value)
+    text = IN_SENTENCE.p_value(value)
     return f"p {text}" if text[0] in "<>" else f"p = {text}"
 
 

@@ -426,14 +426,15 @@ def test_the_real_audit_knows_every_threshold(files, run):
 
 
 @pytest.mark.parametrize("more", [(), ("--correction", "model.json")])
-def test_small_counts_are_looked_for_once(files, run, monkeypatch, more):
-    from propcal.disclosure import suppressed
+@pytest.mark.parametrize("suppress", [(), ("--suppress", "11")])
+def test_counts_are_protected_once_for_all_that_is_written(files, run, monkeypatch, more, suppress):
+    from propcal.disclosure import protected
 
     seen = []
-    hidden = suppressed.hidden
-    monkeypatch.setattr(suppressed, "hidden", lambda *given: seen.append(given) or hidden(*given))
+    once = protected.protected_findings
+    monkeypatch.setattr(protected, "protected_findings", lambda *given: seen.append(given) or once(*given))
     model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     model.correction_.save("model.json")
     written = ("--html", "a.html", "--md", "a.md", "-o", "a.json", "--format", "json")
-    run("audit", "visits.csv", *COLUMNS, "--draws", "100", *written, *more)
-    assert len(seen) == 1
+    run("audit", "visits.csv", *COLUMNS, "--draws", "100", *written, *more, *suppress)
+    assert len(seen) == (2 if more else 1)  # of each score

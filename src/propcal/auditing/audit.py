@@ -12,9 +12,8 @@ import pandas as pd
 
 from propcal import __version__
 from propcal.auditing import audit_tables as frames
-from propcal.auditing.cell_counts import Counts
 from propcal.auditing.debiased import debiased
-from propcal.auditing.findings import AuditSettings, Findings, find
+from propcal.auditing.findings import AuditSettings, AuditSource, Findings, find
 from propcal.auditing.loss_intervals import losses
 from propcal.auditing.notes import notes_of
 from propcal.auditing.verdict import Verdict, verdict_of
@@ -64,7 +63,7 @@ class Audit:
     notes: tuple[str, ...]
     settings: dict[str, Any]
     identity: Identity = field(default_factory=Identity)
-    _counts: Counts | None = field(default=None, repr=False)
+    _source: AuditSource | None = field(default=None, repr=False)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -84,12 +83,12 @@ class Audit:
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON (docs/reference/audit.schema.json).
 
-        `suppress=11` hides counts of 1 to 10 people and what would give them away; None hides nothing.
+        `suppress=11` computes all numbers from counts that are protected, as for a page; None and 0 do not.
         """
-        from propcal.disclosure.suppressed import suppressed
+        from propcal.disclosure.protected import protected_audit
         from propcal.output.json import audit_to_json
 
-        return audit_to_json(suppressed(self, suppress))
+        return audit_to_json(protected_audit(self, suppress))
 
     def to_html(
         self,
@@ -107,8 +106,9 @@ class Audit:
         path : path, optional
             Where to write it, whole or not at all; it is one file that needs nothing else.
         suppress : int, default=11
-            Hide counts of people, of outcomes and of people without it from 1 to 10, what comes from
-            them, and whatever they could be worked out from; 0 shows everything.
+            Protect small counts. Counts of 0 to 10 people with or without the outcome are shown as "fewer than
+            11", larger ones as the middle of a block of ten, and all numbers are computed from these. 0 shows
+            everything.
         title : str, optional
         correction : Correction or fitted PMCBoost or MCBoost, optional
             Show what it does to the score, and its certificate if it has one.
@@ -290,7 +290,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
     """Put what was measured into tables and words."""
     rule = found.rule
     if not identity.unit:
-        repeated = found.everybody.sample.n_clusters > 0
+        repeated = found.people.clusters > 0
         identity = replace(identity, unit="visits" if repeated else "people")
     groups = frames.groups_frame(found, identity)
     labels = dict(zip(groups["group"], groups["label"]))
@@ -304,7 +304,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
     )
     return Audit(
         verdict=verdict_of(
-            found.tests,
+            frames.tests_frame(found.tests),
             groups,
             categories,
             identity,
@@ -321,7 +321,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         notes=notes_of(found, identity),
         settings=settings_of(found),
         identity=identity,
-        _counts=Counts.of(found),
+        _source=AuditSource.of(found),
     )
 
 
@@ -390,13 +390,13 @@ def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
 
 def settings_of(found: Findings) -> dict[str, Any]:
     """By which rule the audit was made, and of how many people."""
-    rule, atoms, sample = found.rule, found.atoms, found.everybody.sample
+    rule, who = found.rule, found.people
     words, seed = rule.words(), rule.random_state
     return {
         "version": __version__,
-        "people": atoms.n_people,
-        "positives": sample.observed,
-        "attributes": list(atoms.patterns.attributes),
+        "people": who.people,
+        "positives": who.positives,
+        "attributes": list(who.patterns.attributes),
         "intersections": words.intersections if isinstance(words.intersections, (str, int)) else "listed",
         "missing": words.missing,
         "alpha": float(rule.alpha),
@@ -410,9 +410,9 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "min_events": int(rule.min_events),
         "n_draws": int(rule.n_draws),
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
-        "weights": "frequency" if atoms.frequencies else "survey",
-        "soft_labels": atoms.soft_labels,
-        "buckets": sample.n_clusters,
+        "weights": "frequency" if who.frequencies else "survey",
+        "soft_labels": who.soft_labels,
+        "buckets": who.clusters,
         "fitted_on_these": bool(found.fitted_on_these),
-        "fingerprint": atoms.fingerprint(),
+        "fingerprint": who.fingerprint,
     }

@@ -26,9 +26,20 @@ from propcal.identity import Identity
 POWER = 0.8
 
 
+def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table; unlike those of `to_dict` they keep limits."""
+    columns = {str(name): table[name].tolist() for name in table.columns}
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
 def losses_frame(losses: Sequence[Loss]) -> pd.DataFrame:
     """One row a loss, by name."""
     return pd.DataFrame([asdict(loss) for loss in losses]).set_index("name")
+
+
+def tests_frame(tests: Sequence[CalibrationTest]) -> pd.DataFrame:
+    """One row a test."""
+    return pd.DataFrame(tests, columns=list(CalibrationTest.__dataclass_fields__))
 
 
 def debiased_frame(measures: Sequence[Debiased]) -> pd.DataFrame:
@@ -93,7 +104,7 @@ def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
     by_name = {test.test: test for test in found.tests if test.test not in (CATEGORIES, SLOPE)}
     labels = group_labels(
         [profile.size.group for profile in found.profiles],
-        found.atoms.patterns,
+        found.people.patterns,
         identity.labels,
         everyone=identity.everyone,
     )

@@ -1,113 +1,160 @@
-"""Counts: how many people of each pattern are in each bin; what an audit's numbers add up from.
-
-Not shown anywhere. It is what tells which numbers must be hidden together, so that small counts cannot be
-worked out from larger ones.
-"""
+"""Counts: people with and without the outcome by group and range of scores; protected pages start here."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from propcal.auditing.findings import Findings
+from propcal.auditing.sample import atom_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
-from propcal.core.groups.collection import membership
-from propcal.core.left_out import LeftOutReport
+from propcal.core.grid import UNIT, BoolArray, FloatArray, from_grid, to_grid
+from propcal.core.groups.collection import Group, membership
+from propcal.core.patterns import Patterns
+from propcal.core.reduction import without_clusters
+from propcal.data.repeat_visits import N_CLUSTERS
+
+Members = Callable[[Patterns], BoolArray]  # the patterns of each group
+FEW_SCORES = 40  # different values
+
+# Steps of a fixed grid of scores, finer where risks are low or high
+STEPS = (
+    np.arange(0, 100) / 10_000,
+    np.arange(10, 100) / 1000,
+    np.arange(10, 90) / 100,
+    np.arange(900, 990) / 1000,
+    np.arange(9900, 10_001) / 10_000,
+)
+WHOLE = Bins(np.array([0, UNIT], dtype=np.int64), "explicit", 1)
+
+
+def fine_ranges() -> Bins:
+    """The fixed grid as ranges of scores."""
+    edges = to_grid(np.concatenate(STEPS))
+    return Bins(edges, "explicit", len(edges) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """People with the outcome (first row) and without it (second), by group and range of scores.
+
+    Attributes
+    ----------
+    people : array of float64, shape (2, n_groups, n_ranges)
+        Rows of the data. Under survey weights: people times the weighted share with the outcome.
+    different : array of float64, same shape
+        At least so many different people are behind them: clusters of repeat visits that their rows fill,
+        or the effective number under survey weights.
+    score, angle, angle_squared : array of float64, same shape
+        Sums of their scores, of the angles arcsin(sqrt(score)) and of the squares of these, on the scale of
+        `people`.
+    clusters : array of uint8, shape (2, n_groups, n_ranges, n_clusters / 8), or None
+        Which clusters of repeat visits the rows fill, as bits; None if every row is a person.
+    """
+
+    people: FloatArray
+    different: FloatArray
+    score: FloatArray
+    angle: FloatArray
+    angle_squared: FloatArray
+    clusters: Any
+
+    def between(self, outcome: int, group: int, begin: int, end: int) -> float:
+        """At least so many different people are in a run of ranges."""
+        if self.clusters is None:
+            return float(self.different[outcome, group, begin:end].sum())
+        together = np.bitwise_or.reduce(self.clusters[outcome, group, begin:end], axis=0)
+        return float(np.bitwise_count(together).sum())
+
+    @classmethod
+    def of(cls, atoms: Atoms, bare: Atoms, members: Members, bins: Bins) -> Tally:
+        """Add up the people of the patterns that `members` finds; `bare` are the atoms without clusters."""
+        inside = members(bare.patterns).astype(np.float64)
+        clusters = _filled_clusters(atoms, members, bins)
+        filled = None if clusters is None else np.bitwise_count(clusters).sum(axis=3).astype(np.float64)
+
+        def total(column: Any) -> FloatArray:
+            found = inside @ np.asarray(bucket_sums(bare, bins, column), dtype=np.float64)
+            return np.where(np.abs(found) < 1e-9, 0.0, found)  # rounding of running sums
+
+        score = from_grid(bare.score)
+        angle = np.arcsin(np.sqrt(score))
+        either = [bare.positives, bare.weight - bare.positives]
+        weight = np.maximum([total(column) for column in either], 0.0)
+        sums = [np.array([total(column * each) for column in either]) for each in (score, angle, angle**2)]
+        if bare.frequencies:
+            return cls(weight, weight if filled is None else filled, *sums, clusters)
+        squares = np.array([total(bare.positives_sq), total(bare.weight_sq - bare.positives_sq)])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scale = np.nan_to_num(total(bare.people) / weight.sum(axis=0), posinf=0.0)
+            effective = np.nan_to_num(weight**2 / squares, posinf=0.0)
+        different = effective if filled is None else np.minimum(effective, filled)
+        return cls(weight * scale, different, *(each * scale for each in sums), clusters)
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """People of every (pattern, bin), and which patterns make up which groups.
+    """All counts of an audit; groups are in the order of its table of groups.
 
     Attributes
     ----------
-    table : array of shape (n_patterns, n_attributes)
-        Level of each attribute.
-    inside : array of bool, shape (n_groups, n_patterns)
-        Groups in the order of an audit's `groups`.
-    kept : array of bool, shape (n_groups,)
-        Groups that are tested, or whose cells are shown.
-    category_group, category_bin : arrays of int64
-        For each row of an audit's `categories` its row in `groups`, and its bin.
-    missing : dict
-        For each attribute that is missing for some people, in which patterns it is.
-    people : array of int64, shape (n_patterns, n_bins)
-    outcome : array of float64, shape (2, n_patterns, n_bins)
-        People with and without the outcome; under survey weights the effective number.
-    weight : array of float64, shape (2, n_patterns, n_bins)
-        Their weight.
-    edges : array of float64
-    ends : int
-        People with a score of exactly 0 or 1.
-    left_out : LeftOutReport
-        People left out for want of a score or an outcome.
-    rows_per_person : float
-        The most rows that people of any cell have on average: more than 1 if people come again.
+    totals, ranges, fine : Tally
+        Of whole groups, by bin of the audit, and by the steps of a fixed grid of scores.
+    missing : Tally
+        Of the people for whom an attribute is missing, in the order of `AuditedPeople.missing`.
+    few_scores : bool
+        Whether scores take so few values that a sum of scores is a count in disguise.
     """
 
-    table: IntArray
-    inside: BoolArray
-    kept: BoolArray
-    category_group: IntArray
-    category_bin: IntArray
-    missing: dict[str, BoolArray]
-    people: IntArray
-    outcome: FloatArray
-    weight: FloatArray
-    edges: FloatArray
-    ends: int
-    left_out: LeftOutReport
-    rows_per_person: float
+    totals: Tally
+    ranges: Tally
+    fine: Tally
+    missing: Tally
+    few_scores: bool
 
     @classmethod
-    def of(cls, found: Findings) -> Counts:
-        """Add up what was found."""
-        atoms, bins, patterns = found.atoms, found.table.bins, found.atoms.patterns
-        sizes = [profile.size for profile in found.profiles]
-        places = {size.group: i for i, size in enumerate(sizes)}
-        row, bin_index = np.nonzero(found.table.people)
-        with_cells = set(found.table.collection.groups)
-        of_kept = np.array([places[group] for group in found.table.collection.groups], dtype=np.int64)
-        outcome, weight = _by_outcome(atoms, bins)
+    def of(cls, atoms: Atoms, groups: Sequence[Group], bins: Bins) -> Counts:
+        """Add up atoms that may have clusters of repeat visits."""
+        bare, fine = without_clusters(atoms), fine_ranges()
+
+        def members(patterns: Patterns) -> BoolArray:
+            return membership(groups, patterns)
+
         return cls(
-            table=patterns.table,
-            inside=membership([size.group for size in sizes], patterns),
-            kept=np.array([not size.left_out or size.group in with_cells for size in sizes], dtype=np.bool_),
-            category_group=of_kept[row],
-            category_bin=bin_index,
-            missing={
-                name: patterns.table[:, a] == levels.index(None)
-                for a, (name, levels) in enumerate(zip(patterns.attributes, patterns.levels))
-                if None in levels
-            },
-            people=np.asarray(bucket_sums(atoms, bins, atoms.people), dtype=np.int64),
-            outcome=outcome,
-            weight=weight,
-            edges=from_grid(bins.edges),
-            ends=int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum()),
-            left_out=LeftOutReport.of(atoms),
-            rows_per_person=found.rows_per_person,
+            totals=Tally.of(atoms, bare, members, WHOLE),
+            ranges=Tally.of(atoms, bare, members, bins),
+            fine=Tally.of(atoms, bare, members, fine),
+            missing=Tally.of(atoms, bare, _without_a_value, WHOLE),
+            few_scores=len(np.unique(bare.score)) < FEW_SCORES,
         )
 
 
-def _by_outcome(atoms: Atoms, bins: Bins) -> tuple[FloatArray, FloatArray]:
-    """People with and without the outcome, and their weight."""
-    columns: list[tuple[Any, Any]] = [
-        (atoms.positives, atoms.positives_sq),
-        (atoms.weight - atoms.positives, atoms.weight_sq - atoms.positives_sq),
+def _without_a_value(patterns: Patterns) -> BoolArray:
+    """The patterns in which an attribute is missing, for each attribute that is missing for somebody."""
+    found = [
+        patterns.table[:, a] == levels.index(None)
+        for a, levels in enumerate(patterns.levels)
+        if None in levels
     ]
-    people, weights = [], []
-    for plain, square in columns:
-        weight = np.maximum(bucket_sums(atoms, bins, np.asarray(plain, dtype=np.float64)), 0.0)
-        squares = np.maximum(bucket_sums(atoms, bins, np.asarray(square, dtype=np.float64)), 0.0)
-        weight[weight < 1e-9] = 0.0  # rounding of running sums
-        enough = (weight > 0) & (squares > 0)
-        number = np.divide(weight**2, squares, out=np.where(weight > 0, 1.0, 0.0), where=enough)
-        people.append(weight.copy() if atoms.frequencies else number)
-        weights.append(weight)
-    return np.stack(people), np.stack(weights)
+    return np.array(found, dtype=np.bool_).reshape(-1, len(patterns))
+
+
+def _filled_clusters(atoms: Atoms, members: Members, bins: Bins) -> Any:
+    """Which clusters the rows with and without the outcome fill, as bits; None if every row is a person."""
+    cluster = atom_clusters(atoms)
+    if cluster is None:
+        return None
+    of_pattern, inside = cluster[atoms.starts[:-1]], members(atoms.patterns).astype(np.float64)
+    found = []
+    for column in (atoms.positives, atoms.weight - atoms.positives):
+        there = (bucket_sums(atoms, bins, column) > 1e-9).astype(np.float64)
+        filled = np.zeros((len(inside), len(bins), N_CLUSTERS), dtype=np.bool_)
+        for number in np.unique(of_pattern):
+            rows = of_pattern == number
+            filled[:, :, number] = inside[:, rows] @ there[rows] > 0
+        found.append(np.packbits(filled, axis=2))
+    return np.stack(found)

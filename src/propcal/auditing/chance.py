@@ -19,7 +19,7 @@ from propcal.core.boosting.null import draw_outcomes
 from propcal.core.categories import Categories, bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
-from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.core.reduction import without_clusters
 from propcal.data.repeat_visits import N_CLUSTERS
 
 MOST_PARTS = 8  # of a bin: within one part all scores are taken as its mean
@@ -123,28 +123,6 @@ def design_effect(atoms: Atoms, bins: Bins) -> FloatArray | None:
     pooled = float(np.nansum(together) / max(np.nansum(apart), 1e-300))
     fewer = np.minimum(positives.sum(axis=0), (weight - positives).sum(axis=0))
     return np.maximum(np.where(fewer >= ENOUGH_OUTCOMES, effect, pooled), 1.0)
-
-
-def rows_per_person(atoms: Atoms, bins: Bins) -> float:
-    """The most rows that people of one pattern, bin and outcome have, on average; 1 if rows are people.
-
-    What is known to have so many times eleven rows is of eleven people at the least.
-    """
-    cluster = atom_clusters(atoms)
-    if cluster is None:
-        return 1.0
-    place = next(a for a, name in enumerate(atoms.patterns.attributes) if name == CLUSTER)
-    rest = np.delete(atoms.patterns.table, place, axis=1)
-    _, row = np.unique(rest, axis=0, return_inverse=True)
-    most = 1.0
-    for column in (atoms.positives, atoms.weight - atoms.positives):
-        sums = np.asarray(bucket_sums(atoms, bins, column), dtype=np.float64)
-        rows, filled = np.zeros((2, int(row.max()) + 1, len(bins)))
-        np.add.at(rows, row.reshape(-1), sums)
-        np.add.at(filled, row.reshape(-1), (sums > 0).astype(np.float64))
-        few = (filled > 0) & (filled < N_CLUSTERS / 2)  # of more, several share a cluster
-        most = max(most, float(np.max(rows[few] / filled[few], initial=1.0)))
-    return most
 
 
 def different_people(atoms: Atoms, table: Categories) -> FloatArray:

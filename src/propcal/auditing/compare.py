@@ -57,10 +57,10 @@ class Comparison:
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON (docs/reference/audit.schema.json); `suppress` as for an audit."""
-        from propcal.disclosure.suppressed import suppressed_comparison
+        from propcal.disclosure.protected import protected_comparison
         from propcal.output.json import comparison_to_json
 
-        return comparison_to_json(suppressed_comparison(self, suppress))
+        return comparison_to_json(protected_comparison(self, suppress))
 
     def to_html(
         self,

@@ -14,7 +14,7 @@ from propcal.auditing.hypothesis_tests import CATEGORIES, SLOPE
 
 @dataclass(frozen=True)
 class JudgedGroup:
-    """A group, its rates and its O/E ratio; suppressed numbers are NaN."""
+    """A group, its rates and its O/E ratio; of protected counts some are limits, or NaN."""
 
     label: str
     finding: str
@@ -51,8 +51,8 @@ class Conclusions:
 
     Attributes
     ----------
-    people : int or None
-        How many were audited; None if that is suppressed.
+    people : int
+        How many were audited.
     everybody : JudgedGroup
     slope : tuple of float
         Calibration slope of everybody with its interval.
@@ -75,7 +75,7 @@ class Conclusions:
         Among the subgroups (or everybody) whose error could be chance.
     """
 
-    people: int | None
+    people: int
     everybody: JudgedGroup
     slope: tuple[float, float, float]
     slope_rejected: bool
@@ -93,20 +93,19 @@ class Conclusions:
 
     @classmethod
     def of(cls, tests: pd.DataFrame, groups: pd.DataFrame, categories: pd.DataFrame) -> Conclusions:
-        """Draw them from the tables; numbers in these may be suppressed."""
+        """Draw them from the tables; numbers in these may be limits."""
         everybody, subgroups = groups.iloc[0], groups.iloc[1:]
-        people = everybody["people"]
         wrong = subgroups["finding"].isin([TOO_HIGH, TOO_LOW])
         ranked = subgroups[subgroups["rank"] > 0].sort_values("rank", kind="stable")
         rejected = set(tests["test"][tests["rejected"].astype(bool)])
         subgroup_tests = ~tests["test"].isin([CATEGORIES, SLOPE, everybody["group"]])
         return cls(
-            people=None if people is None else int(people),
+            people=everybody["people"],
             everybody=_judged(everybody),
             slope=tuple(float(everybody[f"slope{end}"]) for end in ("", "_low", "_high")),  # type: ignore[arg-type]
             slope_rejected=SLOPE in rejected,
             gap_rejected=CATEGORIES in rejected,
-            smallest_p=float(tests["adjusted_p"].min()),
+            smallest_p=tests["adjusted_p"][tests["rejected"] | (not rejected)].min(),
             named=tuple(_judged(row) for _, row in ranked.iterrows()),
             others=int(wrong.sum()) - len(ranked),
             exempt=_exempt(everybody, subgroups),
@@ -147,7 +146,7 @@ def _exempt(everybody: Any, subgroups: pd.DataFrame) -> tuple[JudgedGroup, ...]:
 def worst_categories(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     """Cells with enough data: surely wrong ones first, then by their gap relative to the detectable one."""
     eligible = categories[categories["eligible"] & categories["gap"].notna()]
-    sure = (eligible["low"] > 0) | (eligible["high"] < 0)
+    sure = eligible["finding"].isin([TOO_HIGH, TOO_LOW])
     ranked = eligible.assign(beyond=sure, relative=(eligible["gap"].abs() / eligible["detectable_gap"]))
     ranked = ranked.fillna({"relative": ranked["gap"].abs()})  # by the gap itself if chance is not known
     return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)

@@ -7,7 +7,6 @@ from math import isnan
 from propcal.auditing.findings import Findings
 from propcal.auditing.measures import Estimate, auroc
 from propcal.auditing.sample import Sample
-from propcal.core.left_out import LeftOutReport
 
 FEWEST_EVENTS = 50  # with fewer, an AUROC far below one half may be chance
 REVERSED = 0.4
@@ -15,8 +14,8 @@ REVERSED = 0.4
 
 def data_notes(found: Findings) -> list[str]:
     """What a reader must know of the data before any number."""
-    area = reversed_ranking(found.everybody.sample)
-    left_out = LeftOutReport.of(found.atoms).sentence()
+    area = reversed_ranking(found.profiles[0].sample)
+    left_out = found.people.left_out.sentence()
     return [note for note in ("" if area is None else reversed_note(area), left_out) if note]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.core.bins import bin_label
+from propcal.numbers import Limit
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -23,7 +24,7 @@ def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
     `dc` is the largest |log rate_a - log rate_b| over all pairs of eligible groups, rates floored at rho;
     `low` and `high` are its limits, which hold for all bins at once. The largest row is the DC loss.
     Of groups that the floor makes alike the first is named, or, by their `own_rates`, the one whose rate is
-    lowest; that may be the highest too. Categories whose numbers are hidden are left aside.
+    lowest; that may be the highest too. Cells of which only limits are known are left aside.
 
     Examples
     --------
@@ -35,7 +36,12 @@ def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
     True
     """
     rho = float(a.settings["rho"])
-    shown = a.categories["eligible"] & a.categories["outcome_rate"].notna()
+    rate = a.categories["outcome_rate"]
+    shown = (
+        a.categories["eligible"]
+        & rate.notna()
+        & ~rate.map(lambda value: isinstance(value, Limit)).astype(bool)
+    )
     found = [_row(label, rows[shown[rows.index]], rho, own_rates) for label, rows in in_bins(a)]
     return pd.DataFrame(found, columns=list(COLUMNS))
 

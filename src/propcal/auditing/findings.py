@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from propcal.auditing.audited_people import AuditedPeople
 from propcal.auditing.broadest_first import distinct_groups
-from propcal.auditing.chance import Chance, ScoreCells, rows_per_person, score_cells
+from propcal.auditing.cell_counts import Counts
+from propcal.auditing.chance import Chance, ScoreCells, score_cells
 from propcal.auditing.hypothesis_tests import (
     SLOPE,
     CalibrationTest,
@@ -23,10 +25,11 @@ from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, prof
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
-from propcal.core.grid import UNIT, check_choice, check_number
-from propcal.core.groups.collection import membership
+from propcal.core.grid import UNIT, FloatArray, check_choice, check_number
+from propcal.core.groups.collection import GroupSize, membership
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
+from propcal.core.rounding import loss_bounds
 from propcal.metrics import CategoryRule
 
 
@@ -59,13 +62,11 @@ class Findings:
 
     `distinct` numbers the groups to name, the broadest first. `untested` says why there are no tests (empty
     if there are), `min_share` from which share a cell counts, `fitted_on_these` whether the score was
-    corrected by something fitted to these people (None: it was not corrected), `rows` how many rows whole
-    weights were counted up from (0: nobody was weighted), `rows_per_person` the most rows that people of any
-    one pattern and bin have on average.
+    corrected by something fitted to these people (None: it was not corrected).
     """
 
     rule: AuditSettings
-    atoms: Atoms
+    people: AuditedPeople
     table: Categories
     noise: Chance
     profiles: list[Profile]
@@ -74,13 +75,63 @@ class Findings:
     untested: str
     min_share: float
     fitted_on_these: bool | None
-    rows: int
-    rows_per_person: float
+    counts: Counts
 
-    @property
-    def everybody(self) -> Profile:
-        """The first profile."""
-        return self.profiles[0]
+
+@dataclass(frozen=True, eq=False)
+class AuditSource:
+    """What an audit keeps of its findings, so that a page can be made from protected counts.
+
+    Attributes
+    ----------
+    rule, people, table, tests, distinct, untested, min_share, fitted_on_these, counts
+        As in `Findings`.
+    sizes : tuple of GroupSize
+        Every group, in the order of the table of groups.
+    too_few : tuple of str
+        For each of them why it is not tested, if it is too small.
+    measured : tuple of bool
+        Whether it has enough people for measures.
+    effects, cell_effects : array of float64, shapes (n_groups,) and that of `table`
+        How many times larger variances are than those of as many independent people of equal weight.
+    """
+
+    rule: AuditSettings
+    people: AuditedPeople
+    table: Categories
+    tests: list[CalibrationTest]
+    distinct: dict[str, int]
+    untested: str
+    min_share: float
+    fitted_on_these: bool | None
+    counts: Counts
+    sizes: tuple[GroupSize, ...]
+    too_few: tuple[str, ...]
+    measured: tuple[bool, ...]
+    effects: FloatArray
+    cell_effects: FloatArray
+
+    @classmethod
+    def of(cls, found: Findings) -> AuditSource:
+        """Keep counts and findings, and leave out samples, curves and draws."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cell_effects = found.table.people / found.noise.effective
+        return cls(
+            rule=found.rule,
+            people=found.people,
+            table=found.table,
+            tests=found.tests,
+            distinct=found.distinct,
+            untested=found.untested,
+            min_share=found.min_share,
+            fitted_on_these=found.fitted_on_these,
+            counts=found.counts,
+            sizes=tuple(profile.size for profile in found.profiles),
+            too_few=tuple(profile.too_few for profile in found.profiles),
+            measured=tuple(profile.measured for profile in found.profiles),
+            effects=np.array([profile.variance_ratio for profile in found.profiles]),
+            cell_effects=cell_effects,
+        )
 
 
 def find(
@@ -108,19 +159,26 @@ def find(
     untested = _untested(bare, measured[0])
     cells = score_cells(bare, table.bins)
     tests = [] if untested else _tests(bare, cells, table, noise, measured)
+    min_share = rule.share_of(table.bins)
+    rounded = bare.resolution_bits < 32 and fitted_on_these is None
     return Findings(
         rule=rule,
-        atoms=bare,
+        people=AuditedPeople.of(
+            bare,
+            clusters=measured[0].sample.n_clusters,
+            rounding=loss_bounds(bare, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people)
+            if rounded
+            else None,
+        ),
         table=table,
         noise=noise,
         profiles=measured,
         tests=tests,
         distinct=distinct_groups(cells, bare.patterns, measured, tests),
         untested=untested,
-        min_share=rule.share_of(table.bins),
+        min_share=min_share,
         fitted_on_these=fitted_on_these,
-        rows=bare.weighted_rows,
-        rows_per_person=rows_per_person(atoms, table.bins),
+        counts=Counts.of(atoms, [profile.size.group for profile in measured], table.bins),
     )
 
 

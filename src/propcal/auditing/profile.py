@@ -82,6 +82,15 @@ class Profile:
         """Standard error of the number of events."""
         return self.sample.error(1 - self.sample.score, -self.sample.score)
 
+    @property
+    def variance_ratio(self) -> float:
+        """Variance of the number of events, in variances of as many independent people of equal weight."""
+        sample = self.sample
+        if sample.total <= 0:
+            return 1.0
+        independent = sample.mean((1 - sample.score) ** 2, sample.score**2) / max(sample.n_people, 1)
+        return (self.count_error / sample.total) ** 2 / independent if independent > 0 else 1.0
+
 
 def audited_groups(atoms: Atoms, words: Groups) -> list[GroupSize]:
     """Everybody, and every group there is; groups that a missing value rules out say so."""
@@ -108,7 +117,7 @@ def profiles(
         too_few = judged.too_few(sample)
         unnamed = too_few and not size.left_out and not _named(size.group, atoms)
         listed = replace(size, left_out=too_few) if unnamed else size
-        found.append(_profile(listed, sample, too_few, min_people, rng))
+        found.append(profile_of(listed, sample, too_few, min_people, rng))
         if progress is not None:
             progress(i + 1, len(sizes))
     return sorted(found, key=lambda profile: bool(profile.size.left_out))
@@ -122,9 +131,10 @@ def _named(group: Group, atoms: Atoms) -> bool:
     return not others and isinstance(atoms.patterns.derived.get(attribute), Where)
 
 
-def _profile(
+def profile_of(
     size: GroupSize, sample: Sample, too_few: str, min_people: int, rng: np.random.Generator
 ) -> Profile:
+    """Measure one group, if it has so many people."""
     if sample.n_people < min_people:
         return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
     fitted: Calibration = calibration(sample, rng)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -17,9 +16,8 @@ from propcal.auditing.finding_names import (
     TOO_LOW,
     UNTESTED,
 )
-from propcal.auditing.hypothesis_tests import CalibrationTest
 from propcal.identity import Identity
-from propcal.numbers import IN_TEXT, known, listed, p_equals, plural, risk_range, rough_percent
+from propcal.numbers import IN_SENTENCE, Limit, known, listed, p_equals, plural, risk_range, rough_percent
 from propcal.plain_text import plain
 
 MOST_NAMED = 3
@@ -53,7 +51,7 @@ class Verdict:
 
 
 def verdict_of(
-    tests: Sequence[CalibrationTest],
+    tests: pd.DataFrame,
     groups: pd.DataFrame,
     categories: pd.DataFrame,
     identity: Identity,
@@ -62,16 +60,15 @@ def verdict_of(
     too_small: str,
 ) -> Verdict:
     """Put the tests into words; `untested` says why there are none, `too_small` what too small a group is."""
-    table = pd.DataFrame(tests, columns=list(CalibrationTest.__dataclass_fields__))
     if untested:
-        return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), table)
-    found = Conclusions.of(table, groups, categories)
-    if any(test.rejected for test in tests):
-        return Verdict(MISCALIBRATED, tuple(_miscalibrated(found, identity)), table)
+        return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
+    found = Conclusions.of(tests, groups, categories)
+    if tests["rejected"].any():
+        return Verdict(MISCALIBRATED, tuple(_miscalibrated(found, identity)), tests)
     judged = groups["kept"].astype(bool) & (groups["finding"] == CHANCE)
     if not judged.iloc[1:].any() and (len(groups) > 1 or not judged.any()):
-        return Verdict(NOT_ENOUGH, tuple(_not_enough(found, identity, too_small)), table)
-    return Verdict(NONE_FOUND, tuple(_none_found(found, identity)), table)
+        return Verdict(NOT_ENOUGH, tuple(_not_enough(found, identity, too_small)), tests)
+    return Verdict(NONE_FOUND, tuple(_none_found(found, identity)), tests)
 
 
 def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
@@ -98,18 +95,26 @@ def _numbers(group: JudgedGroup) -> str:
     """Observed and predicted rate, O/E ratio and interval, as far as they may be shown."""
     if not known(group.outcome_rate) or not known(group.mean_score):
         return ""
-    rates = f"observed {IN_TEXT.percent(group.outcome_rate)}, predicted {IN_TEXT.percent(group.mean_score)}"
-    return f": {rates}{_parenthesis(group, interval=True)}"
+    observed, predicted = (IN_SENTENCE.percent(rate) for rate in (group.outcome_rate, group.mean_score))
+    return f": observed {observed}, predicted {predicted}{_parenthesis(group, interval=True)}"
 
 
 def _parenthesis(group: JudgedGroup, *, interval: bool) -> str:
     if not known(group.ratio):
         if known(group.positives) and group.mean_score == 0:
-            return f" ({plural(round(group.positives), 'event')}, none expected)"
+            return f" ({_events(group)}, none expected)"
         return ""
-    ratio = f"O/E {IN_TEXT.decimal(group.ratio)}"
-    limits = IN_TEXT.interval(group.ratio_low, group.ratio_high)
-    return f" ({ratio}, 95 % CI {limits})" if interval and limits != IN_TEXT.unknown else f" ({ratio})"
+    ratio = f"O/E {IN_SENTENCE.decimal(group.ratio)}"
+    if isinstance(group.positives, Limit):
+        return f" ({_events(group)}, {ratio})"
+    limits = IN_SENTENCE.interval(group.ratio_low, group.ratio_high)
+    return f" ({ratio}, 95 % CI {limits})" if interval and limits != IN_SENTENCE.unknown else f" ({ratio})"
+
+
+def _events(group: JudgedGroup) -> str:
+    if isinstance(group.positives, Limit):
+        return f"{IN_SENTENCE.count(group.positives)} events"
+    return plural(round(group.positives), "event")
 
 
 def _with_ratio(group: JudgedGroup, *, interval: bool) -> str:
@@ -119,9 +124,9 @@ def _with_ratio(group: JudgedGroup, *, interval: bool) -> str:
 def _shape(slope: tuple[float, float, float], *, after_level: bool) -> str:
     """Too extreme or not extreme enough; what that means is said where no error of the level blurs it."""
     value, low, high = slope
-    limits = IN_TEXT.interval(low, high)
-    interval = f", 95 % CI {limits}" if limits != IN_TEXT.unknown else ""
-    number = f" (calibration slope {IN_TEXT.decimal(value)}{interval})" if known(value) else ""
+    limits = IN_SENTENCE.interval(low, high)
+    interval = f", 95 % CI {limits}" if limits != IN_SENTENCE.unknown else ""
+    number = f" (calibration slope {IN_SENTENCE.decimal(value)}{interval})" if known(value) else ""
     extreme = f"{'not extreme enough' if value > 1 else 'too extreme'}{number}"
     if after_level:
         return f"Apart from that, its predictions are {extreme}."
@@ -159,7 +164,7 @@ def _where(worst: WorstCell | None, identity: Identity) -> str:
     whom = f"all {identity.unit}" if worst.label == identity.everyone else worst.label
     return (
         f"The clearest gap is in {whom} at predicted risk {risk_range(worst.bin)}: observed "
-        f"{IN_TEXT.percent(worst.outcome_rate)}, predicted {IN_TEXT.percent(worst.mean_score)}."
+        f"{IN_SENTENCE.percent(worst.outcome_rate)}, predicted {IN_SENTENCE.percent(worst.mean_score)}."
     )
 
 
@@ -171,7 +176,7 @@ def _not_enough(found: Conclusions, identity: Identity, too_small: str) -> list[
         ]
     return [
         f"There are not enough data to judge any subgroup ({too_small}).",
-        f"Over all {_people(found, identity)}, no miscalibration was found{_numbers(found.everybody)}.",
+        f"Over all {identity.count(found.people)}, no miscalibration was found{_numbers(found.everybody)}.",
     ]
 
 
@@ -180,12 +185,8 @@ def _inside(subject: str) -> str:
     return "the score" if subject == "The score" else subject
 
 
-def _people(found: Conclusions, identity: Identity) -> str:
-    return identity.unit if found.people is None else identity.count(found.people)
-
-
 def _none_found(found: Conclusions, identity: Identity) -> list[str]:
-    people = _people(found, identity)
+    people = identity.count(found.people)
     whom = (
         f", overall or in any of the {plural(found.tested, 'subgroup')} tested"
         if found.tested > 1

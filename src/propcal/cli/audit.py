@@ -195,14 +195,12 @@ def audit(
         with working("Auditing...") as say:
             settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
             result = _audit(atoms, model, settings)
-    shown = _shown(result, suppress or 0)
+    shown = _protected(result, suppress)  # for the terminal and JSON: only if --suppress is given
     text = shown.to_json() if output is not None or format_ is Format.JSON else ""
     with outputs(force=force):
         if output is not None:
             _write(text, output)
-        _write_pages(
-            html, markdown, result, suppress=PAGE_SUPPRESS if suppress is None else suppress, correction=model
-        )
+        _write_pages(html, markdown, result, shown, suppress=suppress, correction=model)
     if format_ is Format.JSON:
         typer.echo(text)
     else:
@@ -240,22 +238,28 @@ def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | Non
         raise InputError("--output, --html and --md must be different files")
 
 
-def _shown(result: Any, suppress: int) -> Any:
-    from propcal.disclosure.suppressed import without_small_counts
+def _protected(result: Any, suppress: int | None) -> Any:
+    from propcal.disclosure.protected import protected
 
-    return without_small_counts(result, suppress)
+    return protected(result, suppress)
 
 
 def _write_pages(
-    html: Path | None, markdown: Path | None, result: Any, *, suppress: int, correction: Any
+    html: Path | None,
+    markdown: Path | None,
+    result: Any,
+    shown: Any,
+    *,
+    suppress: int | None,
+    correction: Any,
 ) -> None:
-    if html is None and markdown is None:
-        return
     from propcal.output.report.render import write_html, write_markdown
 
     if html is None and markdown is None:
         return
-    shown = _shown(result, suppress)  # once for both
+    if suppress is None:
+        suppress = PAGE_SUPPRESS
+        shown = _protected(result, suppress)  # once, for both
     if html is not None:
         write_html(result, html, shown=shown, suppress=suppress, correction=correction)
     if markdown is not None:

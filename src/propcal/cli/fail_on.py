@@ -12,6 +12,7 @@ from typing import Any
 from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND
 from propcal.auditing.measure_names import LOSSES
 from propcal.errors import InputError
+from propcal.numbers import Limit
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
@@ -40,7 +41,7 @@ class Threshold:
     def failure(self, audit: Any, shown: Any = None) -> str:
         """Why the audit fails; empty if it does not. An unknown value fails.
 
-        `shown` is the audit with small counts suppressed.
+        `shown` is the audit as it may be shown, from protected counts.
         """
         if self.name == "verdict":
             conclusion = audit.verdict.conclusion
@@ -50,13 +51,11 @@ class Threshold:
             return f"{self}: {self.name} is not known for these data"
         if not COMPARE[self.compare](value, self.limit):
             return ""
-        hidden = shown is not None and math.isnan(_value(shown, self.name))
-        said = (
-            "this holds; the value is suppressed because it rests on few people"
-            if hidden
-            else f"{self.name} is {value:.4g}"
-        )
-        return f"{self}: {said}"
+        told = value if shown is None or shown is audit else _value(shown, self.name)
+        if math.isnan(told):
+            return f"{self}: this holds; its value is not shown, because it rests on few people"
+        least = f"{told.side} " if isinstance(told, Limit) else "about " if told is not value else ""
+        return f"{self}: {self.name} is {least}{told:.4g}"
 
     def __str__(self) -> str:
         return self.name if self.name == "verdict" else f"{self.name} {self.compare} {self.limit:g}"
@@ -66,7 +65,8 @@ def _value(audit: Any, name: str) -> float:
     loss = name.removesuffix("_rms").removesuffix(".low")
     if name.endswith("_rms"):
         return float(audit.debiased.loc[loss, "rms"])
-    return float(audit.losses.loc[loss, "low" if name.endswith(".low") else "value"])
+    value = audit.losses.loc[loss, "low" if name.endswith(".low") else "value"]
+    return value if isinstance(value, Limit) else float(value)
 
 
 def thresholds(texts: Sequence[str] | None) -> list[Threshold]:

@@ -241,9 +241,9 @@ PageSuppress = Annotated[
     typer.Option(
         min=0,
         rich_help_panel=_OUT,
-        help="Suppress counts of people below this, and anything they could be derived from, in all that is "
-        "printed or written; 0 shows everything. [dim]Default: 11 on pages (--html, --md), which are meant "
-        "to be handed on; nothing elsewhere[/dim]",
+        help="Protect counts of people below this in all that is printed or written; 0 shows everything. "
+        "[dim]Default: 11 on pages (--html, --md), which are meant to be handed on; the terminal and JSON "
+        "show everything[/dim]",
     ),
 ]
 Suppress = Annotated[

@@ -10,7 +10,7 @@ import numpy as np
 
 from propcal.core.groups.recipes import Where
 from propcal.core.patterns import Level
-from propcal.numbers import percent_of
+from propcal.numbers import IN_SENTENCE, Limit, percent_of
 
 if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
@@ -102,8 +102,9 @@ class LeftOutReport:
         """Who was left out, highest share first; hides counts from 1 to `fewest` - 1."""
         if not self.left:
             return ""
-        small = 0 < self.left < fewest
-        what = f"Fewer than {fewest}" if small else f"{self.left:,}"
+        left = Limit(fewest, "below") if self.left < fewest else self.left
+        small, words = isinstance(left, Limit), IN_SENTENCE.count(left)
+        what = f"{words[0].upper()}{words[1:]}"
         share = "" if small else f" ({percent_of(self.left, self.total)})"
         one = self.left == 1 and not small
         first = (

@@ -1,1 +1,1 @@
-"""What a page that is handed on may show: everything that hides small counts."""
+"""Pages that are handed on: computed from protected counts, and from nothing else."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.numbers import Limit
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -19,10 +21,10 @@ AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-compa
 
 
 def _plain(value: Any) -> Any:
-    """A number, text or truth value as JSON has it; NaN and infinity, which it has not, become null."""
+    """A number, text or truth value as JSON has it; NaN, infinity and limits become null."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and (isinstance(value, Limit) or not math.isfinite(value)):
         return None
     return value
 

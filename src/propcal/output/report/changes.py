@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
@@ -39,7 +40,7 @@ def measure_changes(comparison: Comparison, name: str) -> tuple[list[Change], li
     """What differs between the base and another score: overall, and observed/expected by group."""
     table = comparison.differences[comparison.differences["score"] == name]
     labels = comparison.audits[name].labels
-    rows = [_change(row, labels) for row in table.to_dict("records")]
+    rows = [_change(row, labels) for row in row_dicts(table)]
     overall = table["group"].isin(["all categories", "everybody"]).tolist()
     ratio = (table["measure"] == "observed_expected").tolist()
     return (

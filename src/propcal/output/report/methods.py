@@ -7,12 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from propcal.auditing.audit import Audit
-from propcal.numbers import ON_PAGE, known, plural
+from propcal.numbers import IN_SENTENCE, ON_PAGE, plural
 
 LIBRARIES = ("numpy", "scipy", "pandas")
 
 
-def paragraphs(audit: Audit, suppress: int) -> list[str]:
+def paragraphs(audit: Audit) -> list[str]:
     """What was done, in sentences for a methods section."""
     s, unit = audit.settings, audit.identity.unit
     seed = s["random_state"] if s["random_state"] is not None else "not recorded"
@@ -44,21 +44,14 @@ def paragraphs(audit: Audit, suppress: int) -> list[str]:
         f"net benefit at a threshold t is (true positives − false positives × t / (1 − t)) / {unit}."
     )
     told.append(_weights(s))
-    if suppress > 1:
-        told.append(
-            f"Counts from 1 to {suppress - 1} are suppressed, and so is anything they could be derived from; "
-            "other numbers of groups with suppressed parts are rounded. A second report on the same "
-            f"{unit} with other risk ranges or groups could reveal them. Curves over thresholds and "
-            "histograms are drawn at the limits of the risk ranges."
-        )
     return told
 
 
 def _who(audit: Audit) -> str:
     s, who = audit.settings, audit.identity
-    events = f" with {ON_PAGE.count(s['positives'])} events" if known(s["positives"]) else ""
+    events = f" with {IN_SENTENCE.count(s['positives'])} events"
     attributes = ", ".join(s["attributes"]) or "none"
-    some = who.count(s["people"]) if known(s["people"]) else f"{who.unit} (number suppressed)"
+    some = who.count(s["people"])
     missing = {
         "level": "A missing value forms a group of its own.",
         "exclude": f"{who.unit.capitalize()} with a missing value are in no group of that attribute.",
@@ -120,7 +113,7 @@ def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
         ("weights", str(s["weights"])),
         ("soft labels", "yes" if s["soft_labels"] else "no"),
         ("clusters of repeat visits", str(s["buckets"] or "none")),
-        ("counts suppressed below", str(suppress) if suppress > 1 else "nothing is suppressed"),
+        ("counts protected", f"below {suppress}" if suppress > 1 else "no"),
     ]
 
 

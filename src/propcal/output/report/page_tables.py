@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.dc_by_bin import bin_labels, dc_by_bin
 from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES, MeasureName
-from propcal.numbers import ON_PAGE, known
+from propcal.numbers import ON_PAGE, Limit, known
 from propcal.output.report.svg import Axis, Tick
 
 SYMBOLS = {TOO_HIGH: "▲", TOO_LOW: "▼"}
@@ -91,7 +92,7 @@ class CategoryRow:
 def group_rows(groups: pd.DataFrame) -> tuple[list[GroupRow], list[GroupRow], list[Tick]]:
     """Groups that count, those left out, and the axis of the forest plot."""
     axis, marks = _forest_axis(groups)
-    rows = [_group_row(row, axis) for row in groups.to_dict("records")]
+    rows = [_group_row(row, axis) for row in row_dicts(groups)]
     kept = groups["kept"].tolist()
     return [r for r, k in zip(rows, kept) if k], [r for r, k in zip(rows, kept) if not k], marks
 
@@ -131,6 +132,12 @@ def _group_row(row: dict[Any, Any], axis: Axis) -> GroupRow:
 def _forest(axis: Axis, ratio: float, low: float, high: float) -> Forest | None:
     if not known(ratio):
         return None
+    if isinstance(ratio, Limit):  # all that is on its side
+        low, high = (1e-6, ratio) if ratio.side == "below" else (ratio, 1e6)
+        places = axis(np.clip(np.log([low, high]), axis.low, axis.high))
+        end, beyond = (1, "left") if ratio.side == "below" else (0, "right")
+        ends = [f"{place:.1f}" for place in places]
+        return Forest(ends[0], ends[1], ends[end], beyond, f"{ratio.side} {ON_PAGE.decimal(float(ratio))}")
     low, high = (low, high) if known(low) and known(high) else (ratio, ratio)
     logs = np.log(np.maximum([low, high, ratio], 1e-6))
     places = axis(np.clip(logs, axis.low, axis.high))
@@ -150,7 +157,7 @@ def heat_map(audit: Audit) -> tuple[list[str], list[HeatRow], list[CategoryRow]]
     rows: list[HeatRow] = []
     listed: list[CategoryRow] = []
     last, groups = len(labels), audit.labels
-    for i, row in enumerate(audit.categories.to_dict("records")):
+    for i, row in enumerate(row_dicts(audit.categories)):
         place = _next(labels, row["bin"], last)
         row["group"] = groups.get(row["group"], row["group"])
         if place is None or rows[-1].name != row["group"]:
@@ -176,7 +183,7 @@ def _heat_cell(row: dict[Any, Any], i: int) -> HeatCell:
     look = LOOKS.get(finding, "noise")
     symbol = SYMBOLS.get(finding, "")
     if not known(gap):
-        return HeatCell(symbol, f"{finding}, numbers suppressed", f"{look} hidden", "", i)
+        return HeatCell(symbol, f"{finding}, too few people for numbers", f"{look} hidden", "", i)
     off = ON_PAGE.points(gap, 0)
     if finding == NOT_ENOUGH:
         return HeatCell("", finding, look, _sort_key(gap), i)
@@ -195,7 +202,7 @@ def _category_row(row: dict[Any, Any], b: int) -> CategoryRow:
         group=row["group"],
         bin=row["bin"],
         bin_place=b,
-        finding=row["finding"] if row["people"] is not None else f"{row['finding']}; numbers suppressed",
+        finding=row["finding"],
         symbol=SYMBOLS.get(row["finding"], ""),
         look=LOOKS.get(row["finding"], "noise"),
         people=ON_PAGE.count(row["people"]),
@@ -239,7 +246,7 @@ def dc_rows(audit: Audit) -> list[DcRow]:
             width=f"{180 * row['dc'] / widest:.1f}",
             groups=row["groups"],
         )
-        for row in found.to_dict("records")
+        for row in row_dicts(found)
     ]
 
 

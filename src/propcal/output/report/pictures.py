@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.numbers import ON_PAGE, known, trimmed
+from propcal.numbers import IN_SENTENCE, ON_PAGE, known, trimmed
 from propcal.output.report.group_curves import GroupCurves
 from propcal.output.report.svg import (
     BOTTOM,
@@ -148,33 +148,20 @@ def _group(found: GroupCurves, benefit: Axis, most: float) -> GroupPictures:
 
 
 def _calibration(found: GroupCurves) -> tuple[str, str]:
-    """The curve and its band, in pieces between hidden bins."""
+    """The curve and its band."""
     if not len(found.curve):
         return "", ""
-    edges = found.bars[1:, 0] if len(found.bars) else np.empty(0)
-    place = np.searchsorted(edges, found.curve[:, 0], side="right")
-    hidden = np.flatnonzero(found.hidden_bars)
-    cuts = [
-        i
-        for i in range(1, len(place))
-        if np.any((hidden > place[i - 1]) & (hidden < place[i])) and place[i] > place[i - 1]
-    ]
-    pieces = [_thinned(piece, 60) for piece in np.split(found.curve, cuts) if len(piece)]
-    lines = [path(X(piece[:, 0]), Y(piece[:, 1])) for piece in pieces]
-    bands = [
-        area(list(X(piece[:, 0])), list(Y(piece[:, 2])), list(Y(piece[:, 3])))
-        for piece in pieces
-        if len(piece) > 1
-    ]
-    return "".join(lines), "".join(bands)
+    curve = _thinned(found.curve, 60)
+    line = path(X(curve[:, 0]), Y(curve[:, 1]))
+    if len(curve) < 2:
+        return line, ""
+    return line, area(list(X(curve[:, 0])), list(Y(curve[:, 2])), list(Y(curve[:, 3])))
 
 
 def _density(found: GroupCurves) -> FloatArray:
-    """Share of the group's people, hidden ones too, for each unit of the score."""
-    low, high, people = found.bars[:, :3].T
-    rate, shown = found.row["outcome_rate"], float(np.nansum(people))
-    total = found.row["positives"] / rate if known(rate) and rate > 0 else shown
-    return np.asarray(people / max(total, shown, 1e-9) / (high - low))
+    """Share of the group's people for each unit of the score."""
+    low, high = found.bars[:, :2].astype(np.float64).T
+    return np.asarray(found.heights / max(float(found.heights.sum()), 1e-9) / (high - low))
 
 
 def _most_dense(found: list[GroupCurves]) -> float:
@@ -188,7 +175,7 @@ def _bars(found: GroupCurves, most: float) -> str:
         return ""
     heights = _density(found) / most
     return "".join(
-        bar(float(X(low)), float(X(high)), float(Y(0)), float(Y(height)))
+        bar(float(X(float(low))), float(X(float(high))), float(Y(0)), float(Y(height)))
         for low, high, height in zip(bars[:, 0], bars[:, 1], heights)
         if height > 0
     )
@@ -204,8 +191,7 @@ def _benefit_axis(found: list[GroupCurves]) -> Axis:
 def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
     """The numbers behind the pictures."""
     t = found.thresholds
-    exact = _thinned(np.flatnonzero(~t.guessed))
-    ends = found.bars[:, :2] if len(found.bars) else np.empty((0, 2))
+    chosen = _thinned(np.arange(len(t.threshold)))
     return {
         "roc": [
             [
@@ -213,7 +199,7 @@ def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
                 ON_PAGE.decimal(t.sensitivity[i], 3),
                 ON_PAGE.decimal(1 - t.specificity[i], 3),
             ]
-            for i in exact
+            for i in chosen
         ],
         "calibration": [
             [trimmed(s), ON_PAGE.percent(rate), ON_PAGE.interval(100 * low, 100 * high, 1)]
@@ -225,17 +211,13 @@ def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
                 ON_PAGE.decimal(t.net_benefit[i], 4),
                 ON_PAGE.decimal(t.treat_all[i], 4),
             ]
-            for i in exact
+            for i in chosen
         ],
         "distribution": [
-            [trimmed(low), trimmed(high), _or_hidden(people), _or_hidden(positives)]
-            for (low, high), (people, positives) in zip(ends, found.bars[:, 2:])
+            [trimmed(low), trimmed(high), ON_PAGE.count(people), ON_PAGE.count(positives)]
+            for low, high, people, positives in found.bars
         ],
     }
-
-
-def _or_hidden(value: float) -> str:
-    return ON_PAGE.count(value) if known(value) else "suppressed"
 
 
 def _thinned(rows: Any, most: int = 25) -> Any:
@@ -245,21 +227,17 @@ def _thinned(rows: Any, most: int = 25) -> Any:
 
 def _told(found: GroupCurves, enough: bool) -> dict[str, str]:
     """A sentence under each picture."""
-    row, guessed = found.row, bool(found.thresholds.guessed.any())
-    spread = " Where counts are hidden, the line is an estimate." if guessed else ""
+    row = found.row
     limits = ON_PAGE.interval(row["auroc_low"], row["auroc_high"], 3)
     auroc = f"AUROC {ON_PAGE.decimal(row['auroc'], 3)} (95 % CI {limits})"
     off = f"Mean distance from the diagonal (ICI) {ON_PAGE.decimal(100 * row['ici'], 1)} percentage points"
-    hidden = int(found.hidden_bars.sum())
+    people, rate = IN_SENTENCE.count(row["people"]), IN_SENTENCE.percent(row["outcome_rate"])
     return {
         "roc": (auroc + "." if known(row["auroc"]) else "AUROC is not known.")
-        + (spread if enough else " Too few of its points can be shown to draw the line."),
+        + ("" if enough else " There are not enough data for a curve."),
         "calibration": f"{off}; calibration slope {ON_PAGE.decimal(row['slope'])}."
         if known(row["ici"])
         else "Not enough data for a curve.",
-        "benefit": (f"Observed rate {ON_PAGE.percent(row['outcome_rate'])}." + spread)
-        if known(row["outcome_rate"])
-        else "Not shown.",
-        "distribution": f"{ON_PAGE.count(row['people'])} people."
-        + (f" {hidden} of {len(found.bars)} bars are suppressed." if hidden else ""),
+        "benefit": f"Observed rate {rate}." if known(row["outcome_rate"]) else "Not enough data.",
+        "distribution": f"{people[0].upper()}{people[1:]} people.",
     }

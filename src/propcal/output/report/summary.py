@@ -1,4 +1,4 @@
-"""Summary: everything a report says, as plain numbers and sentences; small counts are suppressed already."""
+"""Summary: everything a report says, as numbers and sentences, from counts that are protected already."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
 from propcal.core.correction.fit_summary import FitSummary
-from propcal.disclosure.suppressed import without_small_counts
+from propcal.disclosure.protected import protected
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.numbers import ON_PAGE, known
+from propcal.numbers import IN_SENTENCE
 from propcal.output.json import audit_content, comparison_content, rounded
 from propcal.output.report import methods
 from propcal.output.report import page_tables as tables
@@ -86,16 +86,16 @@ def summarise(
 ) -> Summary:
     """The summary of an audit, or of the last score of a comparison.
 
-    `shown` is the result without small counts, where somebody has hidden them already.
+    `shown` is the protected result, where somebody has made it already.
     """
     fit, proof = _fitted(correction, certificate)
     if shown is None:
-        shown = without_small_counts(result, suppress)
+        shown = protected(result, suppress)
     if isinstance(result, Comparison):
         assert isinstance(shown, Comparison)
         name, audit = list(shown.audits.items())[-1]
         before = {other: each for other, each in shown.audits.items() if other != name}
-        worse = further_off(result, name)
+        worse = further_off(shown, name)
         before_after = [
             BeforeAfter(shown.base, other, *measure_changes(shown, other)) for other in list(shown.audits)[1:]
         ]
@@ -133,7 +133,7 @@ def summarise(
         certificate=certificate_view(proof),
         correction=correction_view(fit),
         notes=list(dict.fromkeys(notes)),
-        methods=methods.paragraphs(audit, suppress),
+        methods=methods.paragraphs(audit),
         facts=methods.facts(audit, suppress),
         tripod=methods.TRIPOD,
         suppress=suppress,
@@ -161,11 +161,9 @@ def _lead(audit: Audit) -> str:
     who = audit.identity
     outcome = f"the outcome ({who.outcome})" if who.outcome else "the outcome"
     people, positives = audit.settings["people"], audit.settings["positives"]
-    if not known(people) or not known(positives):
-        return f"An audit of {who.unit} whose score and outcome are known; their number is suppressed."
     return (
-        f"An audit of {who.count(people)} whose score and outcome are known; {ON_PAGE.count(positives)} had "
-        f"{outcome}."
+        f"An audit of {who.count(people)} whose score and outcome are known; "
+        f"{IN_SENTENCE.count(positives)} had {outcome}."
     )
 
 

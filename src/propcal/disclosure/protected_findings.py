@@ -1,0 +1,244 @@
+"""Findings computed from protected counts: the same measures, tests and losses, by the same code as always.
+
+What was found ("too high", a rejected test, which groups are named) stays as the exact audit found it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.chance import HALF, Chance, ScoreCells
+from propcal.auditing.findings import AuditSource, Findings
+from propcal.auditing.hypothesis_tests import (
+    CATEGORIES,
+    SIGNIFICANCE,
+    SLOPE,
+    CalibrationTest,
+    category_p_value,
+    combine,
+    group_p_value,
+    slope_test,
+)
+from propcal.auditing.measures import UNKNOWN
+from propcal.auditing.profile import MEASURES, Profile, profile_of
+from propcal.core.boosting.null import draw_outcomes
+from propcal.core.categories import Categories
+from propcal.core.grid import FloatArray, from_grid
+from propcal.core.left_out import LeftOutReport
+from propcal.disclosure.blocks import Blocks
+from propcal.disclosure.protected_sample import expected_events, protected_sample
+from propcal.numbers import Limit
+
+
+def protected_findings(source: AuditSource, blocks: Blocks) -> Findings:
+    """Findings whose every number comes from protected counts.
+
+    Small counts have their stand-in here; `limits` replaces it by what may be said.
+    """
+    seed = source.rule.random_state
+    rng = np.random.default_rng(seed if isinstance(seed, (int, np.integer)) else 0)
+    table = _table(source, blocks)
+    noise = _chance(source, table, rng)
+    profiles = [_profile(source, group, blocks, rng) for group in range(len(source.sizes))]
+    return Findings(
+        rule=source.rule,
+        people=_people(source, blocks),
+        table=table,
+        noise=noise,
+        profiles=profiles,
+        tests=_tests(source, table, noise, profiles),
+        distinct=source.distinct,
+        untested=source.untested,
+        min_share=source.min_share,
+        fitted_on_these=source.fitted_on_these,
+        counts=source.counts,
+    )
+
+
+def rounded_effect(effects: Any) -> Any:
+    """How many times larger variances are, to one digit after the point."""
+    return np.round(effects, 1)
+
+
+def _people(source: AuditSource, blocks: Blocks) -> Any:
+    """Totals for notes and settings."""
+    who, counts = source.people, source.counts
+    missing = [
+        blocks.people(counts.missing.people[:, i, 0], counts.missing.different[:, i, 0])
+        for i in range(len(who.missing))
+    ]
+    totals, different = counts.totals.people[:, 0, 0], counts.totals.different[:, 0, 0]
+    small, shown = blocks.small(totals, different), blocks.shown(totals, different)
+    events: float = float(shown[0])
+    if small[0]:
+        events = Limit(blocks.fewest, "below")
+    return replace(
+        who,
+        people=blocks.people(totals, different),
+        positives=events,
+        missing=dict(zip(who.missing, missing)),
+        at_ends=_alone(who.at_ends, blocks),
+        rounding=None,
+        rows=_alone(who.rows, blocks),
+        fingerprint=None,
+        left_out=_left_out(who.left_out, blocks),
+    )
+
+
+def _left_out(report: LeftOutReport, blocks: Blocks) -> LeftOutReport:
+    """People left out, in all and by level; levels with small counts are not listed."""
+
+    def share(left: int, total: int) -> tuple[Any, Any]:
+        left_out, kept = _alone(left, blocks), _alone(total - left, blocks)
+        return left_out, int(left_out) + int(kept)
+
+    by = {
+        name: [(label, *share(left, total)) for label, left, total in rows]
+        for name, rows in report.by.items()
+    }
+    known = {
+        name: [row for row in rows if not any(isinstance(value, Limit) for value in row)]
+        for name, rows in by.items()
+    }
+    return LeftOutReport(*share(report.left, report.total), by=known)
+
+
+def _alone(count: int, blocks: Blocks) -> float:
+    """A count that stands by itself; nobody stays nobody."""
+    if 0 < count < blocks.fewest:
+        return Limit(blocks.fewest, "below")
+    return int(blocks.shown(np.array(count), np.array(count))) if count else 0
+
+
+def _profile(source: AuditSource, group: int, blocks: Blocks, rng: np.random.Generator) -> Profile:
+    """A group with protected counts; one that is small in either of them has no measures."""
+    counts, size = source.counts, source.sizes[group]
+    effect = float(rounded_effect(source.effects[group]))
+    sample, small = protected_sample(counts, group, blocks, effect=effect, soft=source.people.soft_labels)
+    everybody = blocks.shown(counts.totals.people[:, 0, 0], counts.totals.different[:, 0, 0]).sum()
+    people = round(sample.total) if size.people else 0
+    listed = replace(size, people=people, share=min(people / everybody, 1.0))
+    if not source.measured[group]:
+        return Profile(listed, sample, source.too_few[group], dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
+    bars = _bars(source, group, blocks)
+    if small:
+        unknown = dict.fromkeys(MEASURES, UNKNOWN)
+        return Profile(listed, sample, source.too_few[group], unknown, None, {}, bars)
+    return replace(profile_of(listed, sample, source.too_few[group], 0, rng), bars=bars)
+
+
+def _bars(source: AuditSource, group: int, blocks: Blocks) -> dict[str, Any]:
+    """The histogram: protected people in the ranges of the audit."""
+    ranges, edges = source.counts.ranges, from_grid(source.table.bins.edges)
+    people, different = ranges.people[:, group], ranges.different[:, group]
+    shown, small = blocks.shown(people, different), blocks.small(people, different)
+    nobody = people.sum(axis=0) <= 0
+    total = np.where(nobody, 0.0, shown.sum(axis=0)).astype(object)
+    events = np.where(nobody, 0.0, shown[0]).astype(object)
+    for j in np.flatnonzero(~nobody):
+        if small[:, j].all():
+            total[j] = Limit(2 * blocks.width + 1, "below")
+        if small[0, j]:
+            events[j] = Limit(blocks.fewest, "below")
+    return {"score_from": edges[:-1], "score_to": edges[1:], "people": total, "positives": events}
+
+
+def table_rows(source: AuditSource) -> list[int]:
+    """For each group that has cells, its place among all groups."""
+    places = {size.group: i for i, size in enumerate(source.sizes)}
+    return [places[group] for group in source.table.collection.groups]
+
+
+def _table(source: AuditSource, blocks: Blocks) -> Categories:
+    """Cells with protected counts and expected events, whose mean scores stay within their ranges.
+
+    Those with small counts have no numbers, and so take no part in losses.
+    """
+    table, ranges, rows = source.table, source.counts.ranges, table_rows(source)
+    people, different, score = (x[:, rows] for x in (ranges.people, ranges.different, ranges.score))
+    somebody = table.people > 0
+    shown = np.where(somebody, blocks.shown(people, different), 0.0)
+    total = shown.sum(axis=0)
+    mean = score.sum(axis=0) / np.maximum(people.sum(axis=0), 1e-300)
+    expected = np.vectorize(expected_events, otypes=[np.float64])(mean, total)
+    edges = from_grid(table.bins.edges)
+    expected = np.clip(expected, total * edges[:-1], total * edges[1:])
+    small = blocks.small(people, different).any(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gap = (shown[0] - expected) / total
+    return replace(
+        table,
+        people=total.astype(np.int64),
+        weight=total,
+        positives=shown[0],
+        score_sum=expected,
+        gap=gap,
+        share=total / max(float(total[0].sum()), 1.0),
+        eligible=table.eligible & ~small,
+    )
+
+
+def _chance(source: AuditSource, table: Categories, rng: np.random.Generator) -> Chance:
+    """What chance would show in cells of so many people, each of them drawn by itself."""
+    effect = rounded_effect(source.cell_effects)
+    filled = table.people > 0
+    if not np.isfinite(effect[filled]).any():
+        return Chance.unknown(table)
+    effect = np.where(np.isfinite(effect), np.maximum(effect, 0.1), 1.0)
+    score = np.where(filled, table.mean_score, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = np.sqrt((table.weight * score * (1 - score) + HALF) * effect) / table.weight
+        effective = np.where(filled, table.weight / effect, np.nan)
+    rates = np.full((source.rule.n_draws, *table.people.shape), np.nan)
+    whole = np.maximum(np.rint(effective[filled]), 1).astype(np.int64)
+    (drawn,) = draw_outcomes(whole, score[filled], source.rule.n_draws, rng, block=source.rule.n_draws)
+    rates[:, filled] = drawn / whole
+    people = table.weight.astype(np.float64)
+    return Chance(error, effective, rates, people, table.people, np.ones(len(table.bins)))
+
+
+def _tests(
+    source: AuditSource, table: Categories, noise: Chance, profiles: Sequence[Profile]
+) -> list[CalibrationTest]:
+    """The same tests of protected counts; which of them reject is what the exact audit found."""
+    if not source.tests:
+        return []
+    by_name = {profile.size.group.name: profile for profile in reversed(profiles)}
+    found = []
+    for test in source.tests:
+        if test.test == CATEGORIES:
+            continue
+        profile = profiles[0] if test.test == SLOPE else by_name[test.test]
+        found.append((test.test, _statistic(profile, slope=test.test == SLOPE)))
+    made = combine([name for name, _ in found], [one for _, one in found], category_p_value(table, noise))
+    return [_agreeing(own, exact) for own, exact in zip(made, source.tests)]
+
+
+def _statistic(profile: Profile, *, slope: bool) -> tuple[float, float]:
+    sample = profile.sample
+    if slope:
+        found = slope_test(sample, profile.measures["intercept"].value)
+    else:
+        nowhere: Any = np.zeros(len(sample.score), dtype=np.int64)
+        typical: FloatArray = np.nan_to_num(sample.weight_sq / sample.weight, nan=1.0)
+        cells = ScoreCells(nowhere, nowhere, sample.weight, typical, sample.score)
+        found = group_p_value(cells, np.ones(len(sample.score), dtype=np.bool_), sample.observed)
+    return found if np.isfinite(found[1]) else (0.0, 1.0)
+
+
+def _agreeing(test: CalibrationTest, exact: CalibrationTest) -> CalibrationTest:
+    """A test on protected counts that agrees with what was found."""
+    adjusted = test.adjusted_p
+    if exact.rejected != (adjusted < SIGNIFICANCE):
+        adjusted = SIGNIFICANCE * (1 - 1e-9) if exact.rejected else 1.0
+    return CalibrationTest(
+        test=exact.test,
+        statistic=float(np.copysign(round(abs(test.statistic), 1), exact.statistic)),
+        p_value=min(test.p_value, adjusted),
+        adjusted_p=adjusted,
+        rejected=exact.rejected,
+    )

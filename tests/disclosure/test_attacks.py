@@ -140,7 +140,7 @@ def test_limits_of_a_loss_lead_back_to_protected_counts_only():
 
 
 def test_before_and_after_are_two_binnings_of_the_same_people():
-    """Both scores cut the same people into ranges: together they must not tell more than three values leave."""
+    """Both scores cut the same people into ranges: together, they must leave three values."""
     frame, score, y = people(400, 7, ONE, 2.0)
     other = np.clip(score * 1.5 + 0.02, 0, 1)
     c = compare({"a": score, "b": other}, y, sensitive_features=frame, n_draws=100, gamma=0.001, n_bins=3)

@@ -61,6 +61,7 @@ def test_the_worst_categories_are_the_surest(audit):
             "high": [1.0, 0.3, -0.2, 0.2, 1.0],
             "detectable_gap": [0.6, 0.1, 0.1, np.nan, 0.1],
             "eligible": [True, True, True, True, False],
+            "finding": ["could be chance", "too low", "too high", "could be chance", "not enough data"],
         }
     )
     assert worst_categories(frame).group.tolist() == ["c", "b", "a", "d"]

@@ -106,9 +106,9 @@ class Audit:
         path : path, optional
             Where to write it, whole or not at all; it is one file that needs nothing else.
         suppress : int, default=11
-            Protect small counts. Counts of 0 to 10 people with or without the outcome are shown as "fewer than
-            11", larger ones as the middle of a block of ten, and all numbers are computed from these. 0 shows
-            everything.
+            Protect small counts. Counts of 0 to 10 people with or without the outcome are shown as "fewer
+            than 11", larger ones as the middle of a block of ten, and all numbers are computed from these.
+            0 shows everything.
         title : str, optional
         correction : Correction or fitted PMCBoost or MCBoost, optional
             Show what it does to the score, and its certificate if it has one.

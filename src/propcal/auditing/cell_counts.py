@@ -39,7 +39,7 @@ def fine_ranges() -> Bins:
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class OutcomeTally:
     """People with the outcome (first row) and without it (second), by group and range of scores.
 
     Attributes
@@ -71,7 +71,7 @@ class Tally:
         return float(np.bitwise_count(together).sum())
 
     @classmethod
-    def of(cls, atoms: Atoms, bare: Atoms, members: Members, bins: Bins) -> Tally:
+    def of(cls, atoms: Atoms, bare: Atoms, members: Members, bins: Bins) -> OutcomeTally:
         """Add up the people of the patterns that `members` finds; `bare` are the atoms without clusters."""
         inside = members(bare.patterns).astype(np.float64)
         clusters = _filled_clusters(atoms, members, bins)
@@ -85,15 +85,17 @@ class Tally:
         angle = np.arcsin(np.sqrt(score))
         either = [bare.positives, bare.weight - bare.positives]
         weight = np.maximum([total(column) for column in either], 0.0)
-        sums = [np.array([total(column * each) for column in either]) for each in (score, angle, angle**2)]
+        first, second, third = (
+            np.array([total(column * each) for column in either]) for each in (score, angle, angle**2)
+        )
         if bare.frequencies:
-            return cls(weight, weight if filled is None else filled, *sums, clusters)
+            return cls(weight, weight if filled is None else filled, first, second, third, clusters)
         squares = np.array([total(bare.positives_sq), total(bare.weight_sq - bare.positives_sq)])
         with np.errstate(invalid="ignore", divide="ignore"):
             scale = np.nan_to_num(total(bare.people) / weight.sum(axis=0), posinf=0.0)
             effective = np.nan_to_num(weight**2 / squares, posinf=0.0)
         different = effective if filled is None else np.minimum(effective, filled)
-        return cls(weight * scale, different, *(each * scale for each in sums), clusters)
+        return cls(weight * scale, different, first * scale, second * scale, third * scale, clusters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,18 +104,18 @@ class Counts:
 
     Attributes
     ----------
-    totals, ranges, fine : Tally
+    totals, ranges, fine : OutcomeTally
         Of whole groups, by bin of the audit, and by the steps of a fixed grid of scores.
-    missing : Tally
+    missing : OutcomeTally
         Of the people for whom an attribute is missing, in the order of `AuditedPeople.missing`.
     few_scores : bool
         Whether scores take so few values that a sum of scores is a count in disguise.
     """
 
-    totals: Tally
-    ranges: Tally
-    fine: Tally
-    missing: Tally
+    totals: OutcomeTally
+    ranges: OutcomeTally
+    fine: OutcomeTally
+    missing: OutcomeTally
     few_scores: bool
 
     @classmethod
@@ -125,10 +127,10 @@ class Counts:
             return membership(groups, patterns)
 
         return cls(
-            totals=Tally.of(atoms, bare, members, WHOLE),
-            ranges=Tally.of(atoms, bare, members, bins),
-            fine=Tally.of(atoms, bare, members, fine),
-            missing=Tally.of(atoms, bare, _without_a_value, WHOLE),
+            totals=OutcomeTally.of(atoms, bare, members, WHOLE),
+            ranges=OutcomeTally.of(atoms, bare, members, bins),
+            fine=OutcomeTally.of(atoms, bare, members, fine),
+            missing=OutcomeTally.of(atoms, bare, _without_a_value, WHOLE),
             few_scores=len(np.unique(bare.score)) < FEW_SCORES,
         )
 

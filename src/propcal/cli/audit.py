@@ -253,10 +253,10 @@ def _write_pages(
     suppress: int | None,
     correction: Any,
 ) -> None:
-    from propcal.output.report.render import write_html, write_markdown
-
     if html is None and markdown is None:
         return
+    from propcal.output.report.render import write_html, write_markdown
+
     if suppress is None:
         suppress = PAGE_SUPPRESS
         shown = _protected(result, suppress)  # once, for both

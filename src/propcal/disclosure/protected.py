@@ -15,14 +15,14 @@ from propcal.auditing.findings import AuditSource
 from propcal.auditing.measure_names import LOSSES
 from propcal.auditing.verdict import verdict_of
 from propcal.disclosure.blocks import Blocks
-from propcal.disclosure.limits import (
+from propcal.disclosure.protected_findings import protected_findings, table_rows
+from propcal.disclosure.small_counts import (
     SmallCounts,
     limited_categories,
     limited_groups,
     limited_losses,
     limited_tests,
 )
-from propcal.disclosure.protected_findings import protected_findings, table_rows
 from propcal.numbers import Limit, plural
 
 ON_THE_PAGE = {
@@ -87,9 +87,9 @@ def _protection_notes(audit: Audit, shown: Audit, blocks: Blocks) -> tuple[str, 
         f"Small counts are protected. From 0 to {width} {whom} with the outcome, or without it, are shown as "
         f"“fewer than {n}” or “< {n}”, and larger counts as the middle of a block of {width}: {n} to "
         f"{2 * width} as {width + blocks.stand_in}, {2 * width + 1} to {3 * width} as "
-        f"{2 * width + blocks.stand_in}, and so on. All numbers, curves and intervals are computed from these "
-        "counts, so they differ a little from the exact ones. Findings and the conclusion are those of the "
-        "exact audit. On a terminal, propcal audit without --suppress shows the exact values."
+        f"{2 * width + blocks.stand_in}, and so on. All numbers, curves and intervals are computed from "
+        "these counts, so they differ a little from the exact ones. Findings and the conclusion are those of "
+        "the exact audit. On a terminal, propcal audit without --suppress shows the exact values."
     )
     blank = total = 0
     for kind, names in ON_THE_PAGE.items():

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from propcal.auditing.audited_people import AuditedPeople
 from propcal.auditing.chance import HALF, Chance, ScoreCells
 from propcal.auditing.findings import AuditSource, Findings
 from propcal.auditing.hypothesis_tests import (
@@ -37,7 +38,7 @@ from propcal.numbers import Limit
 def protected_findings(source: AuditSource, blocks: Blocks) -> Findings:
     """Findings whose every number comes from protected counts.
 
-    Small counts have their stand-in here; `limits` replaces it by what may be said.
+    Small counts have their stand-in here; `small_counts` replaces it by what may be said.
     """
     seed = source.rule.random_state
     rng = np.random.default_rng(seed if isinstance(seed, (int, np.integer)) else 0)
@@ -64,21 +65,20 @@ def rounded_effect(effects: Any) -> Any:
     return np.round(effects, 1)
 
 
-def _people(source: AuditSource, blocks: Blocks) -> Any:
+def _people(source: AuditSource, blocks: Blocks) -> AuditedPeople:
     """Totals for notes and settings."""
     who, counts = source.people, source.counts
-    missing = [
+    missing: list[Any] = [
         blocks.people(counts.missing.people[:, i, 0], counts.missing.different[:, i, 0])
         for i in range(len(who.missing))
     ]
     totals, different = counts.totals.people[:, 0, 0], counts.totals.different[:, 0, 0]
     small, shown = blocks.small(totals, different), blocks.shown(totals, different)
-    events: float = float(shown[0])
-    if small[0]:
-        events = Limit(blocks.fewest, "below")
+    people: Any = blocks.people(totals, different)
+    events = Limit(blocks.fewest, "below") if small[0] else float(shown[0])
     return replace(
         who,
-        people=blocks.people(totals, different),
+        people=people,
         positives=events,
         missing=dict(zip(who.missing, missing)),
         at_ends=_alone(who.at_ends, blocks),
@@ -107,7 +107,7 @@ def _left_out(report: LeftOutReport, blocks: Blocks) -> LeftOutReport:
     return LeftOutReport(*share(report.left, report.total), by=known)
 
 
-def _alone(count: int, blocks: Blocks) -> float:
+def _alone(count: int, blocks: Blocks) -> Any:
     """A count that stands by itself; nobody stays nobody."""
     if 0 < count < blocks.fewest:
         return Limit(blocks.fewest, "below")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from propcal.auditing.cell_counts import Counts, Tally, fine_ranges
+from propcal.auditing.cell_counts import Counts, OutcomeTally, fine_ranges
 from propcal.auditing.distributions import normal_quantile
 from propcal.auditing.sample import NEAREST, Sample
 from propcal.core.grid import FloatArray, from_grid
@@ -43,7 +43,7 @@ def protected_sample(
     positives = np.where(np.arange(len(weights)) < len(weight[0]), weights, 0.0)
     sample = Sample(
         score=score,
-        people=weights,  # type: ignore[arg-type]
+        people=weights,
         weight=weights,
         weight_sq=effect * weights,
         positives=positives,
@@ -54,7 +54,7 @@ def protected_sample(
     return sample, bool(small.any())
 
 
-def cell_starts(fine: Tally, outcome: int, group: int, blocks: Blocks) -> tuple[list[int], float]:
+def cell_starts(fine: OutcomeTally, outcome: int, group: int, blocks: Blocks) -> tuple[list[int], float]:
     """Where the cells of a group begin on the fixed grid of scores, and the number that each exceeds.
 
     A cell ends as soon as it has more people than that number: a twentieth of the group, in whole blocks.
@@ -74,7 +74,7 @@ def cell_starts(fine: Tally, outcome: int, group: int, blocks: Blocks) -> tuple[
 
 
 def _cells(
-    fine: Tally, outcome: int, group: int, blocks: Blocks, total: float
+    fine: OutcomeTally, outcome: int, group: int, blocks: Blocks, total: float
 ) -> tuple[FloatArray, FloatArray]:
     """Protected people and scores of the parts of cells; `total` is the protected number of all."""
     starts, least = cell_starts(fine, outcome, group, blocks)

@@ -11,7 +11,7 @@ from propcal.core.correction.fit_summary import FitSummary
 from propcal.disclosure.protected import protected
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE
+from propcal.numbers import IN_SENTENCE, Limit
 from propcal.output.json import audit_content, comparison_content, rounded
 from propcal.output.report import methods
 from propcal.output.report import page_tables as tables
@@ -117,7 +117,7 @@ def summarise(
         score=name,
         about=_facts(audit.identity),
         unit=audit.identity.unit,
-        lead=_lead(audit),
+        lead=_lead(audit, exact=shown is result),
         top=top_of(audit, name, before, worse),
         four=four_pictures(found),
         groups=kept,
@@ -157,13 +157,14 @@ def _fitted(correction: Any, certificate: Any) -> tuple[Correction | None, FitSu
     return fit, proof
 
 
-def _lead(audit: Audit) -> str:
+def _lead(audit: Audit, *, exact: bool) -> str:
     who = audit.identity
     outcome = f"the outcome ({who.outcome})" if who.outcome else "the outcome"
     people, positives = audit.settings["people"], audit.settings["positives"]
+    about = "" if exact or isinstance(people, Limit) else "about "
     return (
-        f"An audit of {who.count(people)} whose score and outcome are known; "
-        f"{IN_SENTENCE.count(positives)} had {outcome}."
+        f"An audit of {about}{who.count(people)} whose score and outcome are known; "
+        f"{about}{IN_SENTENCE.count(positives)} had {outcome}."
     )
 
 

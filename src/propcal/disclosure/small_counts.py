@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit_tables import losses_frame
-from propcal.auditing.cell_counts import Tally
+from propcal.auditing.cell_counts import OutcomeTally
 from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.findings import Findings
 from propcal.auditing.loss_intervals import losses
@@ -37,7 +37,7 @@ class SmallCounts:
     blocks: Blocks
 
     @classmethod
-    def of(cls, tally: Tally, where: Any, blocks: Blocks) -> SmallCounts:
+    def of(cls, tally: OutcomeTally, where: Any, blocks: Blocks) -> SmallCounts:
         """Of chosen places of a tally."""
         people, different = tally.people[:, *where], tally.different[:, *where]
         few = people < blocks.fewest - 1e-9
@@ -113,19 +113,24 @@ def limited_groups(
     table["outcome_rate"] = np.where(somebody, counts.shown[0] / counts.shown.sum(axis=0), np.nan)
     columns = ["positives", "outcome_rate", "observed_expected"]
     table[columns] = table[columns].astype(object)
-    for i in np.flatnonzero(counts.any):
+    for i in np.flatnonzero(counts.any).tolist():
         if exact["people"].iloc[i] == 0:
             continue
-        rate = counts.rate(int(i))
-        table.iat[i, table.columns.get_loc("people")] = counts.people(int(i))
-        table.iat[i, table.columns.get_loc("positives")] = counts.events(int(i))
-        table.iat[i, table.columns.get_loc("outcome_rate")] = rate
+        rate = counts.rate(i)
+        values = {"people": counts.people(i), "positives": counts.events(i), "outcome_rate": rate}
         if counts.small[:, i].all():
-            table.iat[i, table.columns.get_loc("mean_score")] = np.nan
+            values["mean_score"] = np.nan
         if measured[i]:
-            ratio = _ratio(rate, float(counts.shown[:, i].sum()), expected[i])
-            table.iat[i, table.columns.get_loc("observed_expected")] = ratio
+            values["observed_expected"] = _ratio(rate, float(counts.shown[:, i].sum()), expected[i])
+        _put(table, i, values)
     return table
+
+
+def _put(table: pd.DataFrame, row: int, values: dict[str, Any]) -> None:
+    places: Any = table.iat
+    names = list(table.columns)
+    for name, value in values.items():
+        places[row, names.index(name)] = value
 
 
 def _ratio(rate: Any, people: float, expected: float) -> Any:
@@ -166,17 +171,12 @@ def limited_categories(categories: pd.DataFrame, exact: pd.DataFrame, counts: Sm
     _agree(table, "low", "high", 0.0, NEAR_ZERO)
     columns = ["positives", "outcome_rate", "gap"]
     table[columns] = table[columns].astype(object)
-    for i in np.flatnonzero(counts.any):
-        rate, mean = counts.rate(int(i)), float(table["mean_score"].iloc[i])
+    for i in np.flatnonzero(counts.any).tolist():
+        rate, mean = counts.rate(i), float(table["mean_score"].iloc[i])
         gap = Limit(float(rate) - mean, rate.side) if isinstance(rate, Limit) else float("nan")
-        values = {"people": counts.people(int(i)), "positives": counts.events(int(i)), "outcome_rate": rate}
-        for name, value in {**values, "gap": gap}.items():
-            table.iat[i, table.columns.get_loc(name)] = value
-        for name in UNCERTAIN:
-            table.iat[i, table.columns.get_loc(name)] = np.nan
-        if counts.small[:, i].all():
-            for name in ("mean_score", "detectable_gap"):
-                table.iat[i, table.columns.get_loc(name)] = np.nan
+        values = {"people": counts.people(i), "positives": counts.events(i), "outcome_rate": rate, "gap": gap}
+        unknown = (*UNCERTAIN, "mean_score", "detectable_gap") if counts.small[:, i].all() else UNCERTAIN
+        _put(table, i, values | dict.fromkeys(unknown, np.nan))
     return table
 
 
@@ -202,7 +202,7 @@ def limited_losses(
             for value, low, more in zip(rows["value"], least["value"], worse)
         ]
         rows["where"] = np.where(worse & (rows.index != "dc"), least["where"], rows["where"])
-        if worse[-1] and rows.loc["dc", "where"].startswith("no "):
+        if worse[-1] and str(rows.loc["dc", "where"]).startswith("no "):
             rows.loc["dc", "where"] = "a small cell"
         rows["value"] = pd.Series(values, index=rows.index, dtype=object)
         rows["high"] = np.nan

@@ -11,6 +11,7 @@ from propcal.numbers import IN_SENTENCE
 from propcal.plain_text import plain
 
 LONGEST = 200  # letters of a name, a title, a source
+TEXTS = ("title", "score", "outcome", "unit", "source", "period", "institution", "population")
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Identity:
         Names of levels: ``{"sex": {"F": "women", "M": "men"}}``; the empty text labels a missing value.
     source, period : str
         Where the data are from, and which time they cover.
+    institution, population : str
+        The hospital or other site, and who the people are: "adults admitted as emergencies".
     """
 
     title: str = ""
@@ -38,12 +41,14 @@ class Identity:
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     source: str = ""
     period: str = ""
+    institution: str = ""
+    population: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("title", "score", "outcome", "unit", "source", "period"):
+        for name in TEXTS:
             text = getattr(self, name)
             if not isinstance(text, str) or len(text) > LONGEST:
-                given = name if name in ("title", "unit", "source", "period") else f"{name}_name"
+                given = f"{name}_name" if name in ("score", "outcome") else name
                 raise InputError(
                     Argument(given) + f" must be a text of at most {LONGEST} letters", argument=given
                 )

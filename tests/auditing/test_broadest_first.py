@@ -33,7 +33,7 @@ def named(a):
 def test_an_overall_error_is_one_finding(people):
     a = audited(people, log_odds(people.risk) - 0.5)
     assert (a.groups.finding[a.groups.kept] == "too high").all()  # every subgroup, and yet:
-    assert named(a) == []
+    assert named(a) == ["All people"]
     assert a.verdict.sentences[1].startswith("It predicts too high for all people: observed ")
     assert "Beyond that" not in a.verdict.text
 
@@ -53,7 +53,7 @@ def test_a_group_is_named_and_its_intersections_are_not(people):
     assert named(a)[0] == "B"
     assert not [label for label in named(a) if label.startswith("B, ")]
     assert a.groups.set_index("label").finding["B, F"] == "too high"
-    assert "no additional error" in a.verdict.text
+    assert "also off, but only because they contain people from this group" in a.verdict.text
 
 
 def test_an_intersection_is_named_if_no_parent_explains_it(people):
@@ -66,7 +66,7 @@ def test_an_intersection_is_named_if_no_parent_explains_it(people):
 
 def test_a_group_beyond_the_overall_error(people):
     a = audited(people, log_odds(people.risk) - 0.4 - 0.8 * (people.race == "C"))
-    assert "Beyond that, it predicts too high for C (O/E" in a.verdict.text
+    assert "Beyond that, it predicts too high for C: observed" in a.verdict.text
 
 
 def test_groups_without_the_overall_error_are_told(people):
@@ -113,3 +113,13 @@ def test_a_perfect_score_passes_the_test_of_its_slope():
         tests = a.verdict.tests.set_index("test")
         wrong += bool(SLOPE in tests.index and tests.p_value[SLOPE] <= 0.05)
     assert wrong <= 32  # 5 % of 400, and three standard errors
+
+
+def test_a_large_group_that_explains_the_overall_error_is_named_in_its_place(people):
+    a = audited(people, log_odds(people.risk) - 0.9 * (people.race == "B"))
+    assert a.groups.finding.iloc[0] == "too high"  # everybody taken together, and yet:
+    assert named(a) == ["B"]
+    assert "This is also why, over all people together" in a.verdict.text
+    assert "No error was found in the other people taken together" in a.verdict.text
+    both = audited(people, log_odds(people.risk) - 0.3 - 0.9 * (people.race == "B"))
+    assert named(both)[0] == "All people"  # the others are wrong, too

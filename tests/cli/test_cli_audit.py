@@ -98,6 +98,7 @@ def test_every_option_reaches_the_audit(files, calls, run):
         "3",
         *("--min-group", "60", "--min-events", "12", "--title", "A title", "--score-name", "Sepsis risk"),
         *("--outcome-name", "sepsis", "--unit", "patients", "--source", "North", "--period", "2025"),
+        *("--institution", "North Hospital", "--population", "adults", "--threshold", "0.2"),
         *("--label", "gender.F=women", "--label", "gender.M=men"),
     )
     run("audit", "visits.csv", *COLUMNS, *numbers, *more)
@@ -122,6 +123,9 @@ def test_every_option_reaches_the_audit(files, calls, run):
         "labels": {"gender": {"F": "women", "M": "men"}},
         "source": "North",
         "period": "2025",
+        "institution": "North Hospital",
+        "population": "adults",
+        "thresholds": [0.2],
     }
 
 

@@ -134,7 +134,9 @@ def test_a_sentence_tells_a_limit_in_words():
     y = (rng.random(2000) < 0.05).astype(int)
     y[1400:] = np.arange(600) < 4
     told = protected_audit(audit(y, score, sensitive_features=group), 11).verdict.text
-    assert "B (fewer than 11 events, O/E below 0.40)" in told
+    assert (
+        "too high for B: observed below 1.8 %, predicted 5.0 % (fewer than 11 events, O/E below 0.40)" in told
+    )
 
 
 def test_losses_have_values_and_at_least_is_true():

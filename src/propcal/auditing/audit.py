@@ -12,6 +12,7 @@ import pandas as pd
 
 from propcal import __version__
 from propcal.auditing import audit_tables as frames
+from propcal.auditing.at_threshold import threshold_table
 from propcal.auditing.debiased import debiased
 from propcal.auditing.findings import AuditSettings, AuditSource, Findings, find
 from propcal.auditing.loss_intervals import losses
@@ -79,6 +80,29 @@ class Audit:
             )
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
+
+    def at_threshold(self, *thresholds: float) -> pd.DataFrame:
+        """What treating everybody at or above a threshold comes to, for everybody and each group that counts.
+
+        Each has its 95 % interval: the share `flagged`, `sensitivity`, `specificity`, `ppv` (the share of
+        those flagged who have the outcome) and `net_benefit`. `avoided` is the share of people who are spared
+        treatment, compared with treating everybody, at no cost in net benefit.
+
+        Parameters
+        ----------
+        *thresholds : float
+            Whole percents, such as 0.2, or those that the audit was made with; the default is the latter.
+
+        Examples
+        --------
+        >>> from propcal import audit
+        >>> from propcal.data.cohorts import make_ed_visits
+        >>> visits = make_ed_visits(5_000, seed=1)
+        >>> a = audit(visits.admitted, visits.true_risk, thresholds=0.2)
+        >>> a.at_threshold()[["flagged", "sensitivity", "ppv"]].round(2).iloc[0].tolist()
+        [0.52, 0.88, 0.52]
+        """
+        return threshold_table(self.groups, self.net_benefit, thresholds or self.settings["thresholds"])
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON (docs/reference/audit.schema.json).
@@ -190,6 +214,7 @@ def audit(
     correction: Any = None,
     positive: Any = None,
     drop_missing: bool = False,
+    thresholds: Any = (),
     n_draws: int = 1000,
     random_state: Any = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -200,6 +225,8 @@ def audit(
     title: str = "",
     source: str = "",
     period: str = "",
+    institution: str = "",
+    population: str = "",
 ) -> Audit:
     """Is this score wrong, for whom, and by more than chance explains?
 
@@ -234,6 +261,9 @@ def audit(
         needed for 0 and 1, nor for yes/no, y/n, true/false or t/f in any case.
     drop_missing : bool, default=False
         Leave out people without a score or an outcome; a note says how many, and from which groups.
+    thresholds : float or list of float, optional
+        Risks from which people would be treated, beside whole percents (see `Audit.at_threshold`); the
+        report begins with these.
     n_draws : int, default=1000
         Data sets drawn from the score itself, to see what chance alone would show.
     random_state : int or Generator, default=0
@@ -245,9 +275,9 @@ def audit(
     unit : str, optional
         Plural noun for those who are scored, such as "patients". The default is "people", or "visits" with
         `cluster`.
-    score_name, outcome_name, title, source, period : str, optional
-        What the score and the outcome are called, the title of reports, where the data are from, and the
-        time they cover.
+    score_name, outcome_name, title, source, period, institution, population : str, optional
+        What the score and the outcome are called, the title of reports, where the data are from, the time
+        they cover, the hospital or other site, and who the people are.
 
     Returns
     -------
@@ -279,8 +309,11 @@ def audit(
         weight_kind=weight_kind,
         positive=positive,
         drop_missing=drop_missing,
+        thresholds=thresholds,
     )
-    identity = Identity(title, score_name, outcome_name, unit, labels or {}, source, period)
+    identity = Identity(
+        title, score_name, outcome_name, unit, labels or {}, source, period, institution, population
+    )
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
     return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity)
@@ -408,6 +441,7 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "min_people": int(rule.min_people),
         "min_group": int(rule.min_group),
         "min_events": int(rule.min_events),
+        "thresholds": list(rule.thresholds),
         "n_draws": int(rule.n_draws),
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
         "weights": "frequency" if who.frequencies else "survey",

@@ -136,6 +136,7 @@ def _group_row(
         "positives": sample.observed,
         "outcome_rate": np.nan if empty else sample.observed / sample.total,
         "mean_score": np.nan if empty else sample.expected / sample.total,
+        "design_effect": profile.variance_ratio if profile.measured else np.nan,
         "detectable_error": detectable(n_tests) * spread / sample.expected if sample.expected > 0 else np.nan,
     }
     for name in MEASURES:

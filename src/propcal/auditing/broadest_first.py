@@ -1,9 +1,10 @@
-"""Broadest first: which subgroups are wrong beyond the overall error and beyond broader subgroups.
+"""Broadest first: who is to be named, everybody or subgroups, so that one finding does not look like many.
 
 A score that is too high for everyone is too high for every subgroup, and one that is too high for women is
-too high for Black women. Naming all of them would make one finding look like many. So the overall error
-(level and slope) is taken out first, then the error of subgroups of one attribute, then of two, and so on: a
-subgroup is named if it is still wrong after the broader ones that are named.
+too high for Black women. So the overall error (level and slope) is taken out first, then the error of
+subgroups of one attribute, then of two, and so on: a subgroup is named if it is still wrong after the broader
+ones that are named. But if a score is wrong for one large group alone, it is a little wrong for everybody
+taken together. Where fewer subgroups explain the overall error as well, they are named in its place.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from propcal.core.patterns import Patterns
 MOST_NAMED = 20
 STEPS = 60  # of the bisection for a shift in log-odds
 WIDEST = 30.0
+ROUNDING = 1e-6  # of a sum over all people, in events
 
 
 def distinct_groups(
     cells: ScoreCells, patterns: Patterns, profiles: Sequence[Profile], tests: Sequence[CalibrationTest]
 ) -> dict[str, int]:
-    """Subgroups that are wrong in their own right, numbered from 1 in the order in which to name them.
+    """Groups that are wrong in their own right, numbered from 1 in the order in which to name them.
 
     Only subgroups that their own test calls miscalibrated are named, and only in the direction of that test.
     Level and slope of everybody are fitted by logistic regression if their tests reject; the error of a named
@@ -39,12 +41,12 @@ def distinct_groups(
     """
     rejected = {test.test: test for test in tests if test.rejected}
     chosen = [profile for profile in profiles[1:] if profile.size.group.name in rejected]
-    if not chosen:
-        return {}
     everybody = profiles[0]
-    change = _overall_change(
-        everybody.sample, level=everybody.size.group.name in rejected, slope=SLOPE in rejected
-    )
+    level, slope = everybody.size.group.name in rejected, SLOPE in rejected
+    first = {everybody.size.group.name: 1} if level or slope else {}
+    if not chosen:
+        return first
+    change = _overall_change(everybody.sample, level=level, slope=slope)
     x = log_odds(np.clip(cells.score, NEAREST, 1 - NEAREST))
     inside = membership([profile.size.group for profile in chosen], patterns)[:, cells.pattern]
     wrong = [
@@ -58,8 +60,29 @@ def distinct_groups(
         for profile, members in zip(chosen, inside)
     ]
     limit = normal_quantile(1 - SIGNIFICANCE / (2 * len(tests)))
-    named = _named(wrong, change[0] + change[1] * x, cells.weight, limit)
-    return {chosen[i].size.group.name: rank for rank, i in enumerate(named, start=1)}
+    named, _ = _named(wrong, change[0] + change[1] * x, cells.weight, limit)
+    if first:
+        alone, corrected = _named(wrong, x, cells.weight, limit)
+        simpler = 0 < len(alone) < len(named) + level + slope
+        if simpler and _explains_all(everybody, cells, x, corrected):
+            first, named = {}, alone
+    return first | {chosen[i].size.group.name: rank for rank, i in enumerate(named, start=1 + len(first))}
+
+
+def _explains_all(everybody: Profile, cells: ScoreCells, score: FloatArray, corrected: FloatArray) -> bool:
+    """Whether the level and slope of everybody are right once scores are corrected (both are log-odds)."""
+    sample, rate = everybody.sample, expit(corrected)
+    spread = cells.weight * rate * (1 - rate)
+    centre = float(spread @ score / spread.sum())
+    level = sample.observed - float(cells.weight @ rate)
+    tilt = float(sample.positives @ sample.x - (cells.weight * rate) @ score) - centre * level
+    effect = 1.0 if sample.cluster is None else everybody.variance_ratio
+    errors = [
+        np.sqrt(effect * float((spread * cells.typical) @ distance**2))
+        for distance in (np.ones(len(score)), score - centre)
+    ]
+    limit = normal_quantile(1 - SIGNIFICANCE / 2)
+    return all(abs(left) <= limit * error + ROUNDING for left, error in zip((level, tilt), errors))
 
 
 class _Wrong(NamedTuple):
@@ -93,9 +116,15 @@ def _overall_change(sample: Sample, *, level: bool, slope: bool) -> tuple[float,
     return 0.0, 1.0
 
 
-def _named(wrong: list[_Wrong], value: FloatArray, weight: FloatArray, limit: float) -> list[int]:
-    """Places of the subgroups to name: at each depth the most significant first, until none is left."""
+def _named(
+    wrong: list[_Wrong], start: FloatArray, weight: FloatArray, limit: float
+) -> tuple[list[int], FloatArray]:
+    """Places of the subgroups to name, and the log-odds (from `start` on) without their errors.
+
+    At each depth the most significant is named first, until none is left.
+    """
     found: list[int] = []
+    value = start.copy()
     for depth in sorted({group.depth for group in wrong}):
         left = [i for i, group in enumerate(wrong) if group.depth == depth]
         while left and len(found) < MOST_NAMED:
@@ -106,7 +135,7 @@ def _named(wrong: list[_Wrong], value: FloatArray, weight: FloatArray, limit: fl
             group = wrong[left[best]]
             found.append(left.pop(best))
             value[group.members] += _shift(value[group.members], weight[group.members], group.observed)
-    return found
+    return found, value
 
 
 def _shift(value: FloatArray, weight: FloatArray, observed: float) -> float:

@@ -24,7 +24,17 @@ from propcal.data.rows_to_atoms import rows_of_scores
 from propcal.errors import InputError
 from propcal.identity import Identity
 
-IDENTITY = ("title", "score_name", "outcome_name", "unit", "labels", "source", "period")
+IDENTITY = (
+    "title",
+    "score_name",
+    "outcome_name",
+    "unit",
+    "labels",
+    "source",
+    "period",
+    "institution",
+    "population",
+)
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 
 

@@ -60,6 +60,8 @@ class Conclusions:
         Whether the slope differs from 1, and whether the largest gap of all cells exceeds chance.
     smallest_p : float
         Adjusted for the number of tests; NaN if there is none.
+    overall : bool
+        Whether an error of everybody is a finding of its own, which the subgroups named do not explain.
     named : tuple of JudgedGroup
         Subgroups that are wrong beyond the overall error and beyond broader subgroups, broadest first.
     others : int
@@ -81,6 +83,7 @@ class Conclusions:
     slope_rejected: bool
     gap_rejected: bool
     smallest_p: float
+    overall: bool
     named: tuple[JudgedGroup, ...]
     others: int
     exempt: tuple[JudgedGroup, ...]
@@ -106,6 +109,7 @@ class Conclusions:
             slope_rejected=SLOPE in rejected,
             gap_rejected=CATEGORIES in rejected,
             smallest_p=tests["adjusted_p"][tests["rejected"] | (not rejected)].min(),
+            overall=everybody["rank"] > 0,
             named=tuple(_judged(row) for _, row in ranked.iterrows()),
             others=int(wrong.sum()) - len(ranked),
             exempt=_exempt(everybody, subgroups),

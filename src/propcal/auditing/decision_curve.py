@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
-from propcal.core.grid import FloatArray, to_grid
+from propcal.core.grid import FloatArray, check_number, to_grid
 
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
 BARS = np.round(np.arange(0, 1.025, 0.05), 2)
+
+
+def checked_thresholds(values: Any) -> tuple[float, ...]:
+    """Thresholds that the user gave, in order: one number or several, between 0 and 1.
+
+    >>> checked_thresholds([0.3, 0.075]), checked_thresholds(0.2)
+    ((0.075, 0.3), (0.2,))
+    """
+    given = tuple(np.atleast_1d(np.asarray(values, dtype=object)).tolist())
+    for value in given:
+        check_number("thresholds", value, above=0, at_most=0.999999)
+    return tuple(sorted({float(value) for value in given}))
 
 
 def odds_of(threshold: FloatArray) -> FloatArray:
@@ -58,14 +71,15 @@ def threshold_columns(
         }
 
 
-def decision_curve(sample: Sample) -> dict[str, FloatArray]:
-    """Columns over the thresholds, with intervals of the net benefit."""
-    part = _place(sample.score, THRESHOLDS)
-    right, wrong = (_at_least(part, column) for column in (sample.positives, sample.negatives))
-    benefit = net_benefit(right, wrong, sample.total, THRESHOLDS)
-    spread = np.sqrt(_variance(sample, part, odds_of(THRESHOLDS), benefit))
+def decision_curve(sample: Sample, more: Sequence[float] = ()) -> dict[str, FloatArray]:
+    """Columns over whole percents and `more` thresholds, with intervals of the net benefit."""
+    thresholds = np.union1d(THRESHOLDS, more)
+    part = _place(sample.score, thresholds)
+    right, wrong = (_at_least(part, column, thresholds) for column in (sample.positives, sample.negatives))
+    benefit = net_benefit(right, wrong, sample.total, thresholds)
+    spread = np.sqrt(_variance(sample, part, thresholds, benefit))
     return threshold_columns(
-        THRESHOLDS,
+        thresholds,
         right,
         wrong,
         positives=sample.observed,
@@ -80,16 +94,19 @@ def _place(score: FloatArray, edges: FloatArray) -> Any:
     return np.searchsorted(to_grid(edges), to_grid(score), side="right")
 
 
-def _at_least(part: Any, column: FloatArray) -> FloatArray:
+def _at_least(part: Any, column: FloatArray, thresholds: FloatArray) -> FloatArray:
     """Sum of a column over the people at or above each threshold."""
-    sums = np.bincount(part, weights=column, minlength=len(THRESHOLDS) + 1)
+    sums = np.bincount(part, weights=column, minlength=len(thresholds) + 1)
     return np.asarray(np.cumsum(sums[::-1])[::-1][1:])
 
 
-def _variance(sample: Sample, part: Any, odds: FloatArray, benefit: FloatArray) -> FloatArray:
+def _variance(sample: Sample, part: Any, thresholds: FloatArray, benefit: FloatArray) -> FloatArray:
     """Variance of the sum over people of what each contributes beyond the mean."""
+    odds = odds_of(thresholds)
     if sample.cluster is None:
-        right, wrong = (_at_least(part, column) for column in (sample.positives_sq, sample.negatives_sq))
+        right, wrong = (
+            _at_least(part, column, thresholds) for column in (sample.positives_sq, sample.negatives_sq)
+        )
         square = right + odds**2 * wrong - 2 * benefit * (right - odds * wrong)
         return np.asarray(np.maximum(square + benefit**2 * sample.weight_sq.sum(), 0.0))  # rounding
     if sample.n_clusters < FEWEST_CLUSTERS:
@@ -98,8 +115,8 @@ def _variance(sample: Sample, part: Any, odds: FloatArray, benefit: FloatArray) 
     sums = []
     for cluster in range(sample.n_clusters):
         rows = index == cluster
-        right = _at_least(part[rows], sample.positives[rows])
-        wrong = _at_least(part[rows], sample.negatives[rows])
+        right = _at_least(part[rows], sample.positives[rows], thresholds)
+        wrong = _at_least(part[rows], sample.negatives[rows], thresholds)
         sums.append(right - odds * wrong - benefit * sample.weight[rows].sum())
     return np.asarray(np.var(sums, axis=0, ddof=1) * sample.n_clusters)
 

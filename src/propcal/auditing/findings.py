@@ -12,6 +12,7 @@ from propcal.auditing.audited_people import AuditedPeople
 from propcal.auditing.broadest_first import distinct_groups
 from propcal.auditing.cell_counts import Counts
 from propcal.auditing.chance import Chance, ScoreCells, score_cells
+from propcal.auditing.decision_curve import checked_thresholds
 from propcal.auditing.hypothesis_tests import (
     SLOPE,
     CalibrationTest,
@@ -45,6 +46,7 @@ class AuditSettings(CategoryRule):
     weight_kind: str = "auto"
     positive: Any = None
     drop_missing: bool = False
+    thresholds: Any = ()
 
     def __post_init__(self) -> None:
         check_choice("weight_kind", self.weight_kind, ("auto", "frequency", "survey"))
@@ -53,6 +55,7 @@ class AuditSettings(CategoryRule):
         check_number("min_group", self.min_group, at_least=1, whole=True)
         check_number("min_events", self.min_events, at_least=0, whole=True)
         check_number("n_draws", self.n_draws, at_least=100, at_most=1_000_000, whole=True)
+        object.__setattr__(self, "thresholds", checked_thresholds(self.thresholds))
         self.words()  # checks its own arguments
 
 
@@ -153,6 +156,7 @@ def find(
         audited_groups(bare, rule.words()),
         judged=JudgedGroups(rule.min_group, rule.min_events, float(bare.positives.sum() / bare.weight.sum())),
         min_people=min(rule.min_people, rule.min_group),
+        thresholds=rule.thresholds,
         rng=rng,
         progress=progress,
     )

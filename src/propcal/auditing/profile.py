@@ -106,6 +106,7 @@ def profiles(
     *,
     judged: JudgedGroups,
     min_people: int,
+    thresholds: Sequence[float],
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None,
 ) -> list[Profile]:
@@ -117,7 +118,7 @@ def profiles(
         too_few = judged.too_few(sample)
         unnamed = too_few and not size.left_out and not _named(size.group, atoms)
         listed = replace(size, left_out=too_few) if unnamed else size
-        found.append(profile_of(listed, sample, too_few, min_people, rng))
+        found.append(profile_of(listed, sample, too_few, min_people, thresholds, rng))
         if progress is not None:
             progress(i + 1, len(sizes))
     return sorted(found, key=lambda profile: bool(profile.size.left_out))
@@ -132,7 +133,12 @@ def _named(group: Group, atoms: Atoms) -> bool:
 
 
 def profile_of(
-    size: GroupSize, sample: Sample, too_few: str, min_people: int, rng: np.random.Generator
+    size: GroupSize,
+    sample: Sample,
+    too_few: str,
+    min_people: int,
+    thresholds: Sequence[float],
+    rng: np.random.Generator,
 ) -> Profile:
     """Measure one group, if it has so many people."""
     if sample.n_people < min_people:
@@ -145,6 +151,5 @@ def profile_of(
         "log_loss": log_loss(sample),
         "auroc": auroc(sample),
     }
-    return Profile(
-        size, sample, too_few, measures, fitted.curve, decision_curve(sample), distribution(sample)
-    )
+    decisions = decision_curve(sample, thresholds)
+    return Profile(size, sample, too_few, measures, fitted.curve, decisions, distribution(sample))

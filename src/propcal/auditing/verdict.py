@@ -75,20 +75,38 @@ def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
     p = f" (adjusted {p_equals(found.smallest_p)})" if known(found.smallest_p) else ""
     told = [f"{identity.subject} is miscalibrated{p}."]
     everybody = found.everybody
-    if everybody.finding in (TOO_HIGH, TOO_LOW):
-        told.append(f"It predicts {everybody.finding} for all {identity.unit}{_numbers(everybody)}.")
-    if found.slope_rejected:
-        told.append(_shape(found.slope, after_level=len(told) > 1))
-    beyond = len(told) > 1
-    if not beyond and found.named:
-        told.append(f"Over all {identity.unit} together, no error was found{_numbers(everybody)}.")
-    told += _for_whom(found, beyond=beyond)
-    if found.exempt and len(found.exempt) <= MOST_NAMED:
+    if found.overall:
+        if everybody.finding in (TOO_HIGH, TOO_LOW):
+            told.append(f"It predicts {everybody.finding} for all {identity.unit}{_numbers(everybody)}.")
+        if found.slope_rejected:
+            told.append(_shape(found.slope, after_level=len(told) > 1))
+    told += _for_whom(found, beyond=found.overall)
+    if found.named and not found.overall:
+        told += _average(found, identity)
+    if found.named and found.others:
+        told.append(_others(found))
+    if found.overall and found.exempt and len(found.exempt) <= MOST_NAMED:
         free = listed([_with_ratio(group, interval=False) for group in found.exempt])
         told.append(f"No such error was found in {free}.")
     if found.gap_rejected or len(told) == 1:
         told.append(_where(found.worst, identity))
     return [sentence for sentence in told if sentence]
+
+
+def _average(found: Conclusions, identity: Identity) -> list[str]:
+    """What errors of subgroups alone come to on average over everybody."""
+    everybody, unit = found.everybody, identity.unit
+    why = []
+    if everybody.finding in (TOO_HIGH, TOO_LOW):
+        why.append(f"{everybody.finding}{_parenthesis(everybody, interval=True)}")
+    if found.slope_rejected:
+        why.append(_extreme(found.slope))
+    if not why:
+        return [f"On average over all {unit}, the score is right{_numbers(everybody)}."]
+    return [
+        f"This is also why, over all {unit} together, its predictions are {' and '.join(why)}.",
+        f"No error was found in the other {unit} taken together.",
+    ]
 
 
 def _numbers(group: JudgedGroup) -> str:
@@ -123,15 +141,18 @@ def _with_ratio(group: JudgedGroup, *, interval: bool) -> str:
 
 def _shape(slope: tuple[float, float, float], *, after_level: bool) -> str:
     """Too extreme or not extreme enough; what that means is said where no error of the level blurs it."""
+    if after_level:
+        return f"Apart from that, its predictions are {_extreme(slope)}."
+    ends = ("too low", "too high") if slope[0] > 1 else ("too high", "too low")
+    return f"Its predictions are {_extreme(slope)}: high ones are {ends[0]}, low ones {ends[1]}."
+
+
+def _extreme(slope: tuple[float, float, float]) -> str:
     value, low, high = slope
     limits = IN_SENTENCE.interval(low, high)
     interval = f", 95 % CI {limits}" if limits != IN_SENTENCE.unknown else ""
     number = f" (calibration slope {IN_SENTENCE.decimal(value)}{interval})" if known(value) else ""
-    extreme = f"{'not extreme enough' if value > 1 else 'too extreme'}{number}"
-    if after_level:
-        return f"Apart from that, its predictions are {extreme}."
-    ends = ("too low", "too high") if value > 1 else ("too high", "too low")
-    return f"Its predictions are {extreme}: high ones are {ends[0]}, low ones {ends[1]}."
+    return f"{'not extreme enough' if value > 1 else 'too extreme'}{number}"
 
 
 def _for_whom(found: Conclusions, *, beyond: bool) -> list[str]:
@@ -147,14 +168,22 @@ def _for_whom(found: Conclusions, *, beyond: bool) -> list[str]:
     if not parts:
         return []
     opening = "Beyond that, it predicts" if beyond else "It predicts"
+    if len(found.named) == 1:
+        (group,) = found.named
+        parts = [f"{group.finding} for {group.label}{_numbers(group)}"]
     told = [f"{opening} {parts[0]}."]
     told += [f"It predicts {part}." for part in parts[1:]]
-    if found.others:
-        these = "it" if len(found.named) == 1 else "these"
-        verbs = "overlaps with {} and shows" if found.others == 1 else "overlap with {} and show"
-        further = plural(found.others, "further subgroup")
-        told.append(f"{further} {verbs.format(these)} no additional error.")
     return told
+
+
+def _others(found: Conclusions) -> str:
+    """Subgroups that are off for the reasons given before."""
+    some = f"{plural(found.others, 'more subgroup')} {'is' if found.others == 1 else 'are'} also off, but"
+    if found.overall:
+        return f"{some} no more than this explains."
+    them = "it contains" if found.others == 1 else "they contain"
+    group = "this group" if len(found.named) == 1 else "these groups"
+    return f"{some} only because {them} people from {group}."
 
 
 def _where(worst: WorstCell | None, identity: Identity) -> str:

@@ -73,6 +73,7 @@ def audit(
         ),
     ] = None,
     seed: o.Seed = None,
+    threshold: o.Thresholds = None,
     correction: Annotated[
         Path | None,
         typer.Option(
@@ -125,6 +126,8 @@ def audit(
     label: o.Label = None,
     source: o.Source = "",
     period: o.Period = "",
+    institution: o.Institution = "",
+    population: o.Population = "",
     suppress: o.PageSuppress = None,
     force: o.Force = False,
     config: o.Config = None,
@@ -174,10 +177,12 @@ def audit(
         n_draws=draws,
         random_state=seed,
         weight_kind=weight_kind,
+        thresholds=threshold,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
     settings |= {"title": title, "score_name": score_name, "outcome_name": outcome_name, "unit": unit}
     settings |= {"labels": o.labels(label), "source": source, "period": period}
+    settings |= {"institution": institution, "population": population}
     _check_targets([output, html, markdown], force, [*find_files(files), correction, config])
     _check_endings(output, html, markdown)
     model = _load(correction)

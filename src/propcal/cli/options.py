@@ -223,6 +223,25 @@ Source = Annotated[str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, hel
 Period = Annotated[
     str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="The time that the data cover.")
 ]
+Institution = Annotated[
+    str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="The hospital or other site.")
+]
+Population = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT", rich_help_panel=_NAMES, help='Who was scored: "adults admitted as emergencies".'
+    ),
+]
+Thresholds = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--threshold",
+        metavar="RISK",
+        rich_help_panel="Method",
+        help="Risk from which people would be treated, such as 0.2: prints what that comes to in every "
+        "group, and the report starts there. May be repeated.",
+    ),
+]
 MinGroup = Annotated[
     int | None,
     typer.Option(

@@ -128,7 +128,8 @@ def _profile(source: AuditSource, group: int, blocks: Blocks, rng: np.random.Gen
     if small:
         unknown = dict.fromkeys(MEASURES, UNKNOWN)
         return Profile(listed, sample, source.too_few[group], unknown, None, {}, bars)
-    return replace(profile_of(listed, sample, source.too_few[group], 0, rng), bars=bars)
+    made = profile_of(listed, sample, source.too_few[group], 0, source.rule.thresholds, rng)
+    return replace(made, bars=bars)
 
 
 def _bars(source: AuditSource, group: int, blocks: Blocks) -> dict[str, Any]:

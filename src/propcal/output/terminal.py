@@ -41,7 +41,8 @@ STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of the conc
 
 def audit_text(audit: Audit) -> RenderableType:
     """An audit, to be printed."""
-    parts = [*_verdict(audit), *_groups(audit), *_categories(audit), _losses(audit), *_debiased(audit)]
+    parts = [*_verdict(audit), *_groups(audit), *_thresholds(audit)]
+    parts += [*_categories(audit), _losses(audit), *_debiased(audit)]
     return Group(*parts, *_notes(audit.notes))
 
 
@@ -53,7 +54,7 @@ def comparison_text(comparison: Comparison) -> RenderableType:
         parts += [Text(plain(name), style="bold"), *_verdict(audit)]
     parts += [_differences(comparison), Text(f"{plain(names[-1])}, in full", style="bold"), Text()]
     last = comparison.audits[names[-1]]
-    parts += [*_groups(last), *_categories(last), _losses(last), *_debiased(last)]
+    parts += [*_groups(last), *_thresholds(last), *_categories(last), _losses(last), *_debiased(last)]
     # of each score the comparison has said already to whom it was fitted
     own = [note for note in last.notes if not note.startswith("The correction was ")]
     return Group(*parts, *_notes([*comparison.notes, *own]))
@@ -181,6 +182,27 @@ def _left_out(groups: Any, unit: str) -> list[RenderableType]:
         rates = (IN_TEXT.percent(row["outcome_rate"]), IN_TEXT.percent(row["mean_score"]))
         _row(table, row["label"], IN_TEXT.count(row["people"]), *rates, row["reason"])
     return [table, *_more(len(groups) - MOST_LEFT_OUT), Text()]
+
+
+def _thresholds(audit: Audit) -> list[RenderableType]:
+    """What acting on the score at the user's thresholds comes to."""
+    parts: list[RenderableType] = []
+    headings = ("group", "flagged per 100", "sensitivity", "specificity", "PPV", "net benefit per 100")
+    for threshold, rows in audit.at_threshold().groupby("threshold"):
+        table = _table(f"At a threshold of {100 * float(str(threshold)):g} %", headings)
+        for _, row in rows.head(MOST_GROUPS).iterrows():
+            shares = [IN_TEXT.percent(row[name]) for name in ("sensitivity", "specificity", "ppv")]
+            per_100 = [IN_TEXT.decimal(100 * row[name], 1) for name in ("flagged", "net_benefit")]
+            _row(table, row["label"], per_100[0], *shares, per_100[1])
+        parts += [table, *_more(len(rows) - MOST_GROUPS)]
+    if parts:
+        said = (
+            "Flagged: predicted at or above the threshold. PPV: share of those flagged who had the outcome. "
+            "Net benefit: true positives minus false positives weighted by the odds of the threshold. Their "
+            "95 % intervals are in the report and in Audit.at_threshold()."
+        )
+        parts += [_said(said), Text()]
+    return parts
 
 
 def _more(count: int) -> list[RenderableType]:

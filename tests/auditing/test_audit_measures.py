@@ -242,3 +242,19 @@ def test_one_class_only_has_no_calibration_measures():
     assert np.isnan(found.intercept.value)
     assert found.curve is None
     assert np.isnan(auroc(sample_of(np.linspace(0.1, 0.9, 50), np.ones(50))).value)
+
+
+def test_scores_of_exactly_0_and_1_are_points_and_no_hook():
+    rng = np.random.default_rng(4)
+    score = rng.beta(2, 5, 6000)
+    y = (rng.random(6000) < score).astype(int)
+    plain = calibration(sample_of(score, y), np.random.default_rng(0)).curve
+    certain = np.concatenate([np.zeros(400), np.ones(300)])
+    outcome = np.concatenate([np.arange(400) < 20, np.arange(300) < 240]).astype(int)
+    found = calibration(
+        sample_of(np.concatenate([score, certain]), np.concatenate([y, outcome])), np.random.default_rng(0)
+    ).curve
+    assert found[0, :2].tolist() == [0.0, 0.05]
+    assert found[-1, :2].tolist() == [1.0, 0.8]
+    assert found[0, 2] < 0.05 < found[0, 3]
+    np.testing.assert_allclose(found[1:-1], plain)  # the line is that of all others

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.auditing.intervals import TAIL, accepted_range, possible_truths
+from propcal.auditing.intervals import TAIL, accepted_range, possible_truths, wilson_interval
 from propcal.auditing.measures import UNKNOWN, Estimate
-from propcal.auditing.sample import Sample
+from propcal.auditing.sample import NEAREST, Sample
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.core.logistic import (
     LogisticFit,
@@ -32,13 +32,15 @@ KNOTS = {100: (0.05, 0.275, 0.5, 0.725, 0.95), 50: (0.05, 0.35, 0.65, 0.95), 0: 
 N_DRAWS = 250
 N_CELLS = 40  # of equally many people each, on which distances are simulated
 CURVE_POINTS = 41
+MANY = 0.01  # share of the people whose score is exactly 0, or exactly 1
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Intercept with the slope fixed at 1, the slope (fitted with an intercept), distances and the curve.
 
-    `curve` has the columns score, outcome rate, and its interval, over the middle 98 % of the scores.
+    `curve` has the columns score, outcome rate, and its interval, over the middle 98 % of the scores. A row
+    with a score of exactly 0 or 1 is a point by itself.
     """
 
     intercept: Estimate = UNKNOWN
@@ -69,7 +71,7 @@ def calibration(sample: Sample, rng: np.random.Generator) -> Calibration:
     fits = [curve, line] if line is not None and len(knots) >= 2 else [curve]
     ends = _intervals(sample, order, knots, fits, rng)
     found = {name: _estimate(value, *ends[i]) for i, (name, value) in enumerate(zip(DISTANCES, values))}
-    return Calibration(intercept, slope, **found, curve=_curve(sample, order, knots, curve))
+    return Calibration(intercept, slope, **found, curve=_drawn(sample, order, knots, curve))
 
 
 class _Fit(NamedTuple):
@@ -260,3 +262,29 @@ def _curve(sample: Sample, order: IntArray, knots: FloatArray, fit: _Fit) -> Flo
     value = design @ fit.coefficients
     reach = sample.quantile * np.sqrt(np.sum((design @ fit.covariance) * design, axis=1))
     return np.stack([score, expit(value), expit(value - reach), expit(value + reach)], axis=1)
+
+
+def _drawn(sample: Sample, order: IntArray, knots: FloatArray, fit: _Fit) -> FloatArray:
+    """The curve to draw; a score of 0 or 1 that many people have is a point by itself, and not a hook."""
+    ends = {at: end for at in (0.0, 1.0) if (end := _end(sample, at)) is not None}
+    if not ends:
+        return _curve(sample, order, knots, fit)
+    inside = sample.where(np.abs(sample.score - 0.5) < 0.5 - 2 * NEAREST)
+    if not 0 < inside.observed < inside.total:
+        return _curve(sample, order, knots, fit)
+    places = np.argsort(inside.cells.x, kind="stable")
+    own = _knots(inside, places)
+    line = _fit(inside, own)
+    between = _curve(inside, places, own, line) if line is not None else np.empty((0, 4))
+    return np.array([*([ends[0.0]] if 0.0 in ends else []), *between, *([ends[1.0]] if 1.0 in ends else [])])
+
+
+def _end(sample: Sample, at: float) -> tuple[float, float, float, float] | None:
+    """The rate of the people whose score is 0 or 1 and its interval, if they are many."""
+    there = np.abs(sample.score - at) <= 2 * NEAREST
+    weight, squares = float(sample.weight[there].sum()), float(sample.weight_sq[there].sum())
+    if weight < MANY * sample.total or squares <= 0:
+        return None
+    rate = float(sample.positives[there].sum()) / weight
+    low, high = wilson_interval(np.array(rate), np.array(weight**2 / squares), sample.quantile)
+    return at, rate, float(low), float(high)

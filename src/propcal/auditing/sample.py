@@ -8,7 +8,7 @@ several times. One mechanism thus gives the interval of every measure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from propcal.auditing.distributions import normal_quantile, t_quantile
 from propcal.auditing.intervals import CONFIDENCE
 from propcal.core.atoms import Atoms
 from propcal.core.caches import WithoutCaches
-from propcal.core.grid import FloatArray, IntArray, from_grid
+from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.logistic import expit, log_odds
 from propcal.core.reduction import CLUSTER
 
@@ -39,6 +39,12 @@ class Sample(WithoutCaches):
     positives_sq: FloatArray
     cluster: IntArray | None
     soft: bool = False
+
+    def where(self, chosen: BoolArray) -> Sample:
+        """Some of these people."""
+        columns = ("score", "people", "weight", "weight_sq", "positives", "positives_sq")
+        cluster = None if self.cluster is None else self.cluster[chosen]
+        return replace(self, **{name: getattr(self, name)[chosen] for name in columns}, cluster=cluster)
 
     @classmethod
     def of(cls, atoms: Atoms, patterns: Any = None) -> Sample:

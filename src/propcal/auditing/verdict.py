@@ -102,7 +102,9 @@ def _average(found: Conclusions, identity: Identity) -> list[str]:
     if found.slope_rejected:
         why.append(_extreme(found.slope))
     if not why:
-        return [f"On average over all {unit}, the score is right{_numbers(everybody)}."]
+        excludes = not everybody.ratio_low <= 1 <= everybody.ratio_high and known(everybody.ratio_low)
+        average = "the error could be chance, given the number of tests" if excludes else "the score is right"
+        return [f"On average over all {unit}, {average}{_numbers(everybody)}."]
     return [
         f"This is also why, over all {unit} together, its predictions are {' and '.join(why)}.",
         f"No error was found in the other {unit} taken together.",

@@ -129,7 +129,22 @@ def _profile(source: AuditSource, group: int, blocks: Blocks, rng: np.random.Gen
         unknown = dict.fromkeys(MEASURES, UNKNOWN)
         return Profile(listed, sample, source.too_few[group], unknown, None, {}, bars)
     made = profile_of(listed, sample, source.too_few[group], 0, source.rule.thresholds, rng)
-    return replace(made, bars=bars)
+    return replace(made, bars=bars, curve=_between_cells(made))
+
+
+def _between_cells(profile: Profile) -> FloatArray | None:
+    """The curve where there are cells of both outcomes around; beyond them it would be made of rounding.
+
+    Whether people with a score of exactly 0 or 1 had the outcome is not told by cells either.
+    """
+    curve, sample = profile.curve, profile.sample
+    if curve is None:
+        return None
+    with_outcome = sample.positives > 0
+    ends = [np.quantile(sample.score[chosen], (0.0, 1.0)) for chosen in (with_outcome, ~with_outcome)]
+    low, high = max(first for first, _ in ends), min(last for _, last in ends)
+    inside = (curve[:, 0] >= low) & (curve[:, 0] <= high) & (curve[:, 0] > 0) & (curve[:, 0] < 1)
+    return np.asarray(curve[inside]) if inside.any() else None
 
 
 def _bars(source: AuditSource, group: int, blocks: Blocks) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from propcal.core.logistic import expit, log_odds
 from propcal.disclosure.blocks import Blocks
 
 MOST_CELLS = 20  # of people with the outcome, and as many of those without
+CERTAIN = 10 * NEAREST
 # A cell is drawn as five equal parts, at the quantiles of a normal distribution of variance 1
 PARTS = np.array([normal_quantile(p) for p in (0.1, 0.3, 0.5, 0.7, 0.9)])
 PARTS /= np.sqrt(np.mean(PARTS**2))
@@ -40,6 +41,7 @@ def protected_sample(
     weights, score = np.concatenate(weight), np.concatenate(scores)
     if not counts.few_scores or small.any():
         score = shifted(score, weights, expected_events(mean, float(weights.sum())))
+    score = np.clip(score, CERTAIN, 1 - CERTAIN)  # cells do not tell who has a score of exactly 0 or 1
     positives = np.where(np.arange(len(weights)) < len(weight[0]), weights, 0.0)
     sample = Sample(
         score=score,

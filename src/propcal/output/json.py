@@ -58,15 +58,15 @@ def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
-    """Six digits are enough for machines too, and four for points of curves; whole numbers stay whole.
+    """Six digits are enough for machines too, and five for points of curves; whole numbers stay whole.
 
     >>> rounded({"gap": 0.123456789, "curve": [0.123456789, 20_000.0]})
-    {'gap': 0.123457, 'curve': [0.1235, 20000]}
+    {'gap': 0.123457, 'curve': [0.12346, 20000]}
     """
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_rounded_number(part, 4) if type(part) is float else rounded(part, 4) for part in value]
+        return [_rounded_number(part, 5) if type(part) is float else rounded(part, 5) for part in value]
     return _rounded_number(value, digits) if isinstance(value, float) else value
 
 

@@ -17,7 +17,7 @@ from propcal import PMCBoost, audit, compare
 from propcal.cli import main
 from propcal.errors import InputError
 from propcal.numbers import ON_PAGE
-from propcal.output.report.render import html, markdown
+from propcal.output.report.render import html, markdown, unpacked
 from propcal.output.report.summary import summarise
 
 SCHEMA = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
@@ -67,7 +67,7 @@ def page(found):
 
 
 def embedded(page):
-    return json.loads(re.search(r'id="audit-data">(.*?)</script>', page).group(1))
+    return unpacked(re.search(r'id="audit-data">(.*?)</script>', page).group(1))
 
 
 def test_the_page_is_sound_and_needs_nothing_else(page):
@@ -106,9 +106,11 @@ def test_the_parts_come_in_the_order_in_which_a_committee_reads(cohort):
     page = both.to_html(correction=cal)
     parsed = Page(page)
     sections = [attrs["id"] for attrs in parsed.of("section")]
-    assert sections == ["verdict", "pictures", "groups", "heat", "apart", "change", "correction", "methods"]
+    first = ["verdict", "picture", "details", "limits"]
+    then = ["groups", "heat", "thresholds", "change", "correction", "pictures", "apart", "methods"]
+    assert sections == [*first, *then]
     text = " ".join(parsed.text)
-    assert "The score on this page: new" in re.sub(r"\s+", " ", text)
+    assert "new: " in text  # which of the scores the page is about
     assert "not evidence" in text  # fitted to these very people
     assert cal.fit_summary_.sentences()[0] in text
     assert "What the correction does" in text
@@ -119,7 +121,8 @@ def test_the_parts_come_in_the_order_in_which_a_committee_reads(cohort):
 def test_the_top_has_the_verdict_and_what_follows(found):
     top = summarise(found, suppress=0).top
     assert top.headline == "Miscalibrated"
-    assert top.verdict == list(found.verdict.sentences)
+    assert [*top.verdict, *top.details] == list(found.verdict.sentences)
+    assert len(top.verdict) == 2
     assert top.cannot_tell
     assert top.next_steps
 
@@ -224,7 +227,7 @@ def test_hostile_names_in_markdown_stay_in_their_cell(hostile):
     assert "<img" not in text
     table = [line for line in text.splitlines() if line.startswith("|")]
     widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table}
-    assert widths <= {3, 6, 7, 10, 12}
+    assert widths <= {3, 6, 7, 8, 10, 12}
     assert "\n# heading" not in text
 
 
@@ -340,7 +343,7 @@ def test_many_groups_fit_on_the_page(n_first, n_second):
     assert len(parsed.of("option")) > n_pairs
 
 
-def test_sixty_groups_are_under_a_megabyte_and_a_half():
+def test_sixty_groups_are_under_a_megabyte():
     rng = np.random.default_rng(0)
     n = 50_000
     frame = pd.DataFrame({"a": rng.integers(0, 5, n).astype(str), "b": rng.integers(0, 9, n).astype(str)})
@@ -349,7 +352,7 @@ def test_sixty_groups_are_under_a_megabyte_and_a_half():
     a = audit(y, score, sensitive_features=frame, gamma=0.001, n_draws=100)
     assert int(a.groups["kept"].sum()) >= 60
     for suppress in (0, 11):
-        assert len(a.to_html(suppress=suppress).encode()) < 1_500_000
+        assert len(a.to_html(suppress=suppress).encode()) < 1_000_000
 
 
 def test_markdown_says_the_same(found):
@@ -359,7 +362,7 @@ def test_markdown_says_the_same(found):
     assert summary.top.verdict[1] in text
     for row in summary.groups:
         assert f"| {row.ratio} | {row.ratio_interval} | {row.people} |" in text
-    assert html(summary).count("<section") == 6
+    assert html(summary).count("<section") == 10
 
 
 def test_a_comparison_says_what_the_score_before_was(cohort):
@@ -368,6 +371,7 @@ def test_a_comparison_says_what_the_score_before_was(cohort):
     cal = PMCBoost().fit(past.score, past.y, sensitive_features=past[groups])
     both = compare({"as it is": new.score, "corrected": cal}, new.y, sensitive_features=new[groups])
     text = both.to_markdown()
-    assert "Before, with as it is: miscalibrated. After, with corrected:" in text
+    assert "For comparison: as it is is miscalibrated." in text
+    assert "subgroups tested, " in text
     assert "## corrected: " in text
-    assert "Nothing here asks for a correction." not in text
+    assert "propcal fit" not in text  # a correction is there already

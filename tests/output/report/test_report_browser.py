@@ -1,6 +1,5 @@
 """The page in a real browser, from disk, the network blocked: by mouse, by keyboard, on paper, on a phone."""
 
-import json
 import shutil
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 from paths import ROOT
 from propcal import PMCBoost, audit, compare
+from propcal.output.report.render import unpacked
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -32,7 +32,9 @@ def results(cohort):
     cal = PMCBoost().fit(cohort.score, cohort.y, sensitive_features=features)
     scores = {"score": cohort.score, "corrected": cal}
     return {
-        "audit": audit(cohort.y, cohort.score, sensitive_features=features, n_draws=200),
+        "audit": audit(
+            cohort.y, cohort.score, sensitive_features=features, n_draws=200, thresholds=[0.3, 0.525]
+        ),
         "both": compare(scores, cohort.y, sensitive_features=features, n_draws=200),
         "model": cal,
     }
@@ -42,6 +44,11 @@ def results(cohort):
 def pages(results, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     results["audit"].to_html(folder / "open.html", suppress=0)
+    codes = np.random.default_rng(1).integers(0, 90, 9000)
+    chance = np.random.default_rng(2).random((2, 9000))
+    features = np.char.add("level ", codes.astype(str))
+    many = audit((chance[1] < chance[0]).astype(int), chance[0], sensitive_features=features, n_draws=100)
+    many.to_html(folder / "many.html")
     results["audit"].to_html(folder / "hidden.html")
     results["both"].to_html(folder / "both.html", correction=results["model"])
     rng = np.random.default_rng(0)
@@ -76,6 +83,7 @@ def visit(browser, pages):
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("dialog", lambda dialog: said.append(dialog.message))
         page.goto(target)
+        page.wait_for_selector("html[data-ready]", state="attached")
         return page
 
     yield open_page
@@ -105,7 +113,7 @@ def test_values_shown_equal_the_audit(visit, results):
     assert column(page, "groups-table", 0) == kept["label"].tolist()
     assert column(page, "groups-table", 2) == [f"{x:.2f}" for x in kept["observed_expected"]]
     assert column(page, "groups-table", 5) == [f"{x:,}" for x in kept["people"]]
-    content = json.loads(page.locator("#audit-data").text_content())
+    content = unpacked(page.locator("#audit-data").text_content())
     assert [g["people"] for g in content["groups"]] == groups["people"].tolist()
 
 
@@ -193,6 +201,70 @@ def test_details_of_a_cell_by_pointer_and_by_arrow_keys(visit, results):
     told = page.locator("#detail").inner_text()
     assert page.evaluate("document.activeElement.parentNode.cells[0].textContent") in told
     assert page.locator("#heat-table td[tabindex='0']").count() == 1
+
+
+def test_the_slider_gives_the_numbers_of_the_audit(visit, results):
+    page = visit()
+    assert page.locator("#threshold-value").inner_text() == "30 %"  # as the user asked
+    for threshold in (0.3, 0.55, 0.04):
+        page.locator("#threshold").fill(str(round(100 * threshold)))
+        table = results["audit"].at_threshold(threshold)
+        assert page.locator("#threshold-value").inner_text() == f"{100 * threshold:g} %"
+        shown = [
+            page.eval_on_selector_all(
+                "#threshold-table-0 tbody tr",
+                f"rows => rows.map(r => r.cells[{place}].firstChild.textContent)",
+            )
+            for place in range(1, 7)
+        ]
+        names = ("flagged", "sensitivity", "specificity", "ppv", "net_benefit", "avoided")
+        for name, texts in zip(names, shown):
+            for text, value in zip(texts, table[name], strict=True):
+                if text == "–":
+                    assert np.isnan(value)
+                else:
+                    assert float(text.replace("−", "-")) == pytest.approx(100 * value, abs=0.06)
+        first = page.locator("#threshold-table-0 tbody tr").first.locator("td").nth(1).locator(".ci")
+        ends = [float(end) for end in first.inner_text().split(" to ")]
+        row = table.iloc[0]
+        assert ends == pytest.approx([100 * row.sensitivity_low, 100 * row.sensitivity_high], abs=0.06)
+    page.locator("button.choose").nth(1).click()
+    assert page.locator("#threshold-value").inner_text() == "52.5 %"
+    page.locator("#threshold").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#threshold-value").inner_text() == "54 %"
+
+
+def test_a_phone_shows_key_columns_and_all_on_request(visit):
+    page = visit(viewport={"width": 390, "height": 844})
+    hidden = page.locator("#groups-table thead th.more").first
+    assert not hidden.is_visible()
+    page.locator("button[data-columns=groups-table]").click()
+    assert hidden.is_visible()
+    assert page.locator("button[data-columns=groups-table]").get_attribute("aria-pressed") == "true"
+    wide = visit()
+    assert wide.locator("#groups-table thead th.more").first.is_visible()
+    assert not wide.locator("button[data-columns=groups-table]").is_visible()
+
+
+def test_long_tables_unfold(visit):
+    page = visit("many")
+    rows = page.locator("#groups-table tbody tr")
+    assert page.locator("#groups-table tbody tr:not([hidden])").count() == 60
+    page.locator("#find-groups").fill("7")
+    assert page.locator("#groups-table tbody tr:not([hidden])").count() < rows.count()
+    page.locator("#find-groups").fill("")
+    assert page.locator("#groups-table tbody tr:not([hidden])").count() == rows.count()
+
+
+def test_the_first_screen_has_the_verdict_the_figures_and_the_picture(visit):
+    for name in ("open", "hidden", "both"):
+        page = visit(name, viewport={"width": 1280, "height": 800})
+        for part in ("#verdict", ".strip", "#picture .bars"):
+            assert page.locator(part).bounding_box()["y"] < 640
+        assert page.locator("#picture .bars li").nth(4).bounding_box()["y"] < 800
+        phone = visit(name, viewport={"width": 390, "height": 844})
+        assert phone.locator(".strip").bounding_box()["y"] < 844
 
 
 def test_everything_can_be_read_without_javascript(browser, pages):

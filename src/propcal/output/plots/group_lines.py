@@ -74,10 +74,14 @@ def plot_calibration(a: Audit, groups: Any = None, *, ax: Any = None, width: flo
         return say(ax, NOBODY)
     ax.plot([0, 1], [0, 1], color="0.55", lw=0.8, zorder=1, label="_diagonal")
     keys = []
-    for name, label, look, rows in _each(ax, chosen, a.curves):
+    for name, label, look, curve in _each(ax, chosen, a.curves):
         points = a.categories[(a.categories["group"] == name) & a.categories["eligible"]]
         line = {key: look[key] for key in ("color", "ls", "lw")}
         dot = {"marker": look["marker"] or "o", "color": look["color"], "ls": "", "ms": 4.5, "clip_on": False}
+        certain = curve["score"].isin([0.0, 1.0])  # many people have this very score
+        rows, ends = (curve[~certain], curve[certain]) if not certain.all() else (curve, curve[:0])
+        if len(ends):
+            ax.plot(ends["score"], ends["outcome_rate"], label="_ends", mfc="white", **{**dot, "marker": "D"})
         if len(rows) > 1:
             x = rows["score"].to_numpy()
             ax.fill_between(x, rows["low"], rows["high"], color=look["color"], alpha=0.13, lw=0)

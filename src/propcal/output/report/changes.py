@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
+from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
-from propcal.numbers import ON_PAGE
+from propcal.numbers import IN_SENTENCE, ON_PAGE, known, listed, plural
 
+MOST_WORSE = 5
 FURTHER = 0.01  # in the logarithm of the ratio: less is no matter
 
 
@@ -27,13 +30,64 @@ class Change:
     interval: str
 
 
-def further_off(comparison: Comparison, name: str) -> int:
-    """How many groups' observed/expected ratios came to lie further from 1, more than chance explains."""
+def further_off(comparison: Comparison, name: str) -> list[str]:
+    """Groups whose O/E ratio came to lie further from 1, by more than chance explains, the worst first."""
     table = comparison.differences
     chosen = table[(table["score"] == name) & (table["measure"] == "observed_expected")]
-    before, after = (np.abs(np.log(np.maximum(chosen[c].astype(float), 1e-9))) for c in ("base", "value"))
-    sure = (chosen["low"] > 0) | (chosen["high"] < 0)
-    return int(np.sum(sure & (after > before + FURTHER)))
+    before, after = (
+        np.abs(np.log(np.maximum(chosen[column].to_numpy(dtype=np.float64), 1e-9)))
+        for column in ("base", "value")
+    )
+    sure = ((chosen["low"] > 0) | (chosen["high"] < 0)).to_numpy() & (after > before + FURTHER)
+    worst = np.argsort(np.where(sure, before - after, np.inf), kind="stable")[: int(sure.sum())]
+    labels, ratios = comparison.audits[name].labels, chosen.iloc[worst]
+    return [
+        f"{labels.get(row['group'], row['group'])} (O/E {IN_SENTENCE.decimal(row['base'])} before, "
+        f"{IN_SENTENCE.decimal(row['value'])} after)"
+        for row in row_dicts(ratios)
+    ]
+
+
+def effect_sentences(comparison: Comparison, name: str) -> list[str]:
+    """What changed for whom, in numbers that add up."""
+    base, last = (comparison.audits[each] for each in (comparison.base, name))
+    before, after = (_off(each) for each in (base, last))
+    tested = set(before) & set(after)
+    was, now = ({group for group in tested if found[group]} for found in (before, after))
+    told = []
+    if tested:
+        told.append(
+            f"Of {plural(len(tested), 'subgroup')} tested, {_are(len(was))} off with {comparison.base} and "
+            f"{_are(len(now))} off with {name}: {_are(len(was - now))} no longer off, {_are(len(was & now))} "
+            f"still off, and {_are(len(now - was))} newly off."
+        )
+    typical = [float(each.debiased["rms"].get("mc", np.nan)) for each in (base, last)]
+    if all(map(known, typical)):
+        first, second = (IN_SENTENCE.decimal(100 * value, 1) for value in typical)
+        told.append(
+            f"The typical gap of a cell (a group within a risk range), without what chance adds, is {second} "
+            f"percentage points; before, it was {first}."
+        )
+    worse = further_off(comparison, name)
+    if worse:
+        more = [f"{len(worse) - MOST_WORSE} more"] if len(worse) > MOST_WORSE else []
+        told.append(
+            "Further from 1 than before, by more than chance explains: "
+            f"{listed([*worse[:MOST_WORSE], *more])}."
+        )
+    elif len(comparison.differences):
+        told.append("No group is further from 1 than before by more than chance explains.")
+    return told
+
+
+def _off(audit: Audit) -> dict[str, bool]:
+    """For each subgroup tested, whether it is too high or too low."""
+    tested = audit.groups.iloc[1:][lambda rows: rows["finding"].isin([TOO_HIGH, TOO_LOW, CHANCE])]
+    return dict(zip(tested["group"], tested["finding"] != CHANCE))
+
+
+def _are(count: int) -> str:
+    return f"{count} is" if count == 1 else f"{count or 'none'} are"
 
 
 def measure_changes(comparison: Comparison, name: str) -> tuple[list[Change], list[Change]]:

@@ -14,23 +14,12 @@ from propcal.auditing.dc_by_bin import bin_labels, dc_by_bin
 from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES, MeasureName
 from propcal.numbers import ON_PAGE, Limit, known
-from propcal.output.report.svg import Axis, Tick
+from propcal.output.report.forest_bars import ForestAxis, ForestBar
+from propcal.output.report.svg import Tick
 
 SYMBOLS = {TOO_HIGH: "▲", TOO_LOW: "▼"}
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}
 SHADES = (0.025, 0.05, 0.1)
-REACHES = ((1.25, "⅘", "1¼"), (2.0, "½", "2"), (4.0, "¼", "4"), (8.0, "⅛", "8"))  # of the forest plot
-
-
-@dataclass(frozen=True)
-class Forest:
-    """A point and its interval on the axis of observed/expected; arrows where it reaches beyond."""
-
-    low: str
-    high: str
-    point: str
-    beyond: str
-    told: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +35,7 @@ class GroupRow:
     observed: str
     ratio: str
     ratio_interval: str
-    forest: Forest | None
+    forest: ForestBar | None
     auroc: str
     p_value: str
     reason: str
@@ -91,26 +80,14 @@ class CategoryRow:
 
 def group_rows(groups: pd.DataFrame) -> tuple[list[GroupRow], list[GroupRow], list[Tick]]:
     """Groups that count, those left out, and the axis of the forest plot."""
-    axis, marks = _forest_axis(groups)
+    ends = groups.loc[groups["kept"], ["observed_expected_low", "observed_expected_high"]]
+    axis = ForestAxis.holding(ends.to_numpy(dtype=np.float64).ravel())
     rows = [_group_row(row, axis) for row in row_dicts(groups)]
     kept = groups["kept"].tolist()
-    return [r for r, k in zip(rows, kept) if k], [r for r, k in zip(rows, kept) if not k], marks
+    return [r for r, k in zip(rows, kept) if k], [r for r, k in zip(rows, kept) if not k], axis.ticks
 
 
-def _forest_axis(groups: pd.DataFrame) -> tuple[Axis, list[Tick]]:
-    """A logarithmic axis that holds the intervals of the groups that count; half and double lie alike."""
-    ends = groups.loc[groups["kept"], ["observed_expected_low", "observed_expected_high"]]
-    logs = np.abs(np.log(np.maximum(ends.to_numpy(dtype=np.float64), 1e-6)))
-    furthest = float(np.exp(np.nanmax(logs, initial=0.0)))
-    reach, *labels = next((found for found in REACHES if found[0] >= furthest), REACHES[-1])
-    axis = Axis(-np.log(reach), np.log(reach), 10, 190)
-    values = {1 / reach: labels[0], 1.0: "1", reach: labels[1]}
-    if reach > 2:
-        values |= {0.5: "½", 2.0: "2"}
-    return axis, [Tick(f"{axis(np.log(v)):.1f}", values[v]) for v in sorted(values)]
-
-
-def _group_row(row: dict[Any, Any], axis: Axis) -> GroupRow:
+def _group_row(row: dict[Any, Any], axis: ForestAxis) -> GroupRow:
     oe = [row[f"observed_expected{end}"] for end in ("", "_low", "_high")]
     return GroupRow(
         name=row["label"],
@@ -122,30 +99,10 @@ def _group_row(row: dict[Any, Any], axis: Axis) -> GroupRow:
         observed=ON_PAGE.percent(row["outcome_rate"]),
         ratio=ON_PAGE.decimal(oe[0]),
         ratio_interval=ON_PAGE.interval(oe[1], oe[2]),
-        forest=_forest(axis, *oe),
+        forest=axis.bar(*oe),
         auroc=ON_PAGE.decimal(row["auroc"], MEASURE_NAMES["auroc"].digits),
         p_value=ON_PAGE.p_value(row["p_value"]),
         reason=row["reason"],
-    )
-
-
-def _forest(axis: Axis, ratio: float, low: float, high: float) -> Forest | None:
-    if not known(ratio):
-        return None
-    if isinstance(ratio, Limit):  # all that is on its side
-        low, high = (1e-6, ratio) if ratio.side == "below" else (ratio, 1e6)
-        places = axis(np.clip(np.log([low, high]), axis.low, axis.high))
-        end, beyond = (1, "left") if ratio.side == "below" else (0, "right")
-        ends = [f"{place:.1f}" for place in places]
-        return Forest(ends[0], ends[1], ends[end], beyond, f"{ratio.side} {ON_PAGE.decimal(float(ratio))}")
-    low, high = (low, high) if known(low) and known(high) else (ratio, ratio)
-    logs = np.log(np.maximum([low, high, ratio], 1e-6))
-    places = axis(np.clip(logs, axis.low, axis.high))
-    left, right = logs[0] < axis.low, logs[1] > axis.high
-    low_end, high_end, point = (f"{place:.1f}" for place in places)
-    beyond = ("left " if left else "") + ("right" if right else "")
-    return Forest(
-        low_end, high_end, point, beyond, f"{ON_PAGE.decimal(ratio)}, {ON_PAGE.interval(low, high)}"
     )
 
 
@@ -257,6 +214,8 @@ def loss_rows(audit: Audit) -> list[list[str]]:
         measure = MEASURE_NAMES[str(name)]
         value, floor = (ON_PAGE.decimal(row[column], measure.digits) for column in ("value", "floor_95"))
         interval = ON_PAGE.interval(row["low"], row["high"], measure.digits)
+        if known(row["low"]) and not known(row["high"]):
+            interval = ON_PAGE.decimal(Limit(row["low"], "at least"), measure.digits)
         rows.append([_measure(measure), value, floor, interval, str(row["where"])])
     return rows
 

@@ -21,11 +21,13 @@ from propcal.output.report.svg import (
     area,
     bar,
     path,
+    ring,
     round_steps,
     ticks,
 )
 
 TENTHS = (0, 0.2, 0.4, 0.6, 0.8, 1.0)
+ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # of axes that hold rare risks
 FEWEST_POINTS = 5  # a line through fewer looks like a worse score than it is
 X = Axis(0, 1, LEFT, RIGHT)
 Y = Axis(0, 1, BOTTOM, TOP)
@@ -48,13 +50,14 @@ class Four:
     pictures: list[Picture]
     headings: dict[str, list[str]]
     groups: list[GroupPictures]
+    risk_end: str  # of both axes of the calibration curves
 
 
 def four_pictures(found: list[GroupCurves]) -> Four:
     """Draw everybody, and keep the groups ready for the reader to pick."""
-    benefit, most = _benefit_axis(found), _most_dense(found)
-    groups = [_group(each, benefit, most) for each in found]
-    first, shown = groups[0], _frames(benefit)
+    benefit, most, end = _benefit_axis(found), _most_dense(found), _risk_end(found)
+    groups = [_group(each, benefit, most, end) for each in found]
+    first, shown = groups[0], _frames(benefit, end)
     for picture in shown:
         look = "fill" if picture.key == "distribution" else "line"
         own = [key for key in first.lines if key.split("-")[0] == picture.key]
@@ -64,12 +67,27 @@ def four_pictures(found: list[GroupCurves]) -> Four:
         for key in own:
             kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
             picture.lines.append(Line(f"one-{kind}", "", key))
-    return Four(shown, HEADINGS, groups)
+    return Four(shown, HEADINGS, groups, trimmed(end))
 
 
-def _frames(benefit: Axis) -> list[Picture]:
+def _risk_end(found: list[GroupCurves]) -> float:
+    """Where calibration curves end: at 1, or earlier if everything is rare."""
+    most = [float(np.nanmax(curve[:, :2], initial=0.0)) for each in found if len(curve := _inner(each.curve))]
+    highest = max([*most, 0.0])
+    return next((end for end in ENDS if highest <= end), 1.0) if highest > 0 else 1.0
+
+
+def _inner(curve: FloatArray) -> FloatArray:
+    """The curve without points of scores that are exactly 0 or 1."""
+    inside = (curve[:, 0] > 0) & (curve[:, 0] < 1)
+    return curve[inside] if inside.any() else curve
+
+
+def _frames(benefit: Axis, end: float) -> list[Picture]:
     """The pictures without people: words, axes and guides."""
     steps, digits = round_steps(benefit.low, benefit.high)
+    across, up = _risk_axes(end)
+    risks, risk_digits = round_steps(0.0, end)
     return [
         Picture(
             "roc",
@@ -89,8 +107,8 @@ def _frames(benefit: Axis) -> list[Picture]:
             "score lies on the dotted diagonal; below it the score is too high.",
             "predicted risk",
             "observed rate",
-            ticks(X, TENTHS),
-            ticks(Y, TENTHS),
+            ticks(across, risks, risk_digits),
+            ticks(up, risks, risk_digits),
             [Line("guide", path(X([0, 1]), Y([0, 1])))],
         ),
         Picture(
@@ -126,14 +144,14 @@ HEADINGS = {
 }
 
 
-def _group(found: GroupCurves, benefit: Axis, most: float) -> GroupPictures:
+def _group(found: GroupCurves, benefit: Axis, most: float, end: float) -> GroupPictures:
     row, t = found.row, found.thresholds
     false = np.concatenate([[1.0], 1 - t.specificity, [0.0]])
     right = np.concatenate([[1.0], t.sensitivity, [0.0]])
     enough = (
         len(t.threshold) >= FEWEST_POINTS and known(row["outcome_rate"]) and np.isfinite(false + right).all()
     )
-    curve, band = _calibration(found)
+    curve, band = _calibration(found, end)
     shown = t.net_benefit >= benefit.low  # far below zero there is nothing to see
     treated = t.treat_all >= benefit.low
     lines = {
@@ -147,15 +165,27 @@ def _group(found: GroupCurves, benefit: Axis, most: float) -> GroupPictures:
     return GroupPictures(row["label"], lines, _tables(found), _told(found, bool(enough)))
 
 
-def _calibration(found: GroupCurves) -> tuple[str, str]:
-    """The curve and its band."""
+def _risk_axes(end: float) -> tuple[Axis, Axis]:
+    return Axis(0, end, LEFT, RIGHT), Axis(0, end, BOTTOM, TOP)
+
+
+def _calibration(found: GroupCurves, end: float) -> tuple[str, str]:
+    """The curve and its band; a ring where many scores are exactly 0 or 1."""
     if not len(found.curve):
         return "", ""
-    curve = _thinned(found.curve, 60)
-    line = path(X(curve[:, 0]), Y(curve[:, 1]))
+    across, up = _risk_axes(end)
+    curve = _inner(found.curve)
+    rings = "".join(
+        ring(float(across(score)), float(up(rate)))
+        for score, rate in found.curve[:, :2]
+        if score in (0.0, 1.0) and score <= end and rate <= end
+    )
+    curve = _thinned(curve, 60)
+    places, rates, low, high = across(curve[:, 0]), *(np.minimum(up(curve[:, i]), BOTTOM) for i in (1, 2, 3))
+    line = path(places, rates) + rings
     if len(curve) < 2:
         return line, ""
-    return line, area(list(X(curve[:, 0])), list(Y(curve[:, 2])), list(Y(curve[:, 3])))
+    return line, area(list(places), list(low), list(np.maximum(high, TOP)))
 
 
 def _density(found: GroupCurves) -> FloatArray:

@@ -6,17 +6,28 @@ from dataclasses import dataclass
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.conclusions import Conclusions
-from propcal.auditing.finding_names import HEADLINES, MISCALIBRATED, NONE_FOUND
+from propcal.auditing.finding_names import HEADLINES, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, UNTESTED
 from propcal.numbers import plural
+
+COMPARED = {
+    MISCALIBRATED: "{} is miscalibrated",
+    NONE_FOUND: "no miscalibration was found in {}",
+    NOT_ENOUGH: "there are not enough data to judge {}",
+    UNTESTED: "{} was not tested",
+}
 
 
 @dataclass(frozen=True)
 class Top:
-    """What a reader takes away in a minute."""
+    """What a reader takes away in a minute.
+
+    `verdict` is what the verdict comes to, one sentence or two; `details` is the rest of it.
+    """
 
     tone: str
     headline: str
     verdict: list[str]
+    details: list[str]
     cannot_tell: list[str]
     next_steps: list[str]
 
@@ -28,25 +39,23 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
     """
     tone, headline = HEADLINES[audit.verdict.conclusion]
     found = Conclusions.of(audit.verdict.tests, audit.groups, audit.categories)
+    sentences = list(audit.verdict.sentences)
     return Top(
         tone=tone,
         headline=f"{name}: {_inside(headline)}" if before else headline,
-        verdict=[*_compared(name, before or {}, worse), *audit.verdict.sentences],
+        verdict=sentences[:2],
+        details=[*sentences[2:], *_compared(before or {})],
         cannot_tell=_cannot_tell(audit, found),
-        next_steps=_next_steps(audit, name if before else ""),
+        next_steps=_next_steps(audit, name if before else "", worse),
     )
 
 
-def _compared(name: str, before: dict[str, Audit], worse: int) -> list[str]:
+def _compared(before: dict[str, Audit]) -> list[str]:
     """The conclusions on the scores that this one is compared with."""
-    told = []
-    for other, audit in before.items():
-        headline = HEADLINES[audit.verdict.conclusion].words
-        told.append(f"Before, with {other}: {_inside(headline)}. After, with {name}:")
-    if worse:
-        verb = "is" if worse == 1 else "are"
-        told.append(f"{plural(worse, 'group')} {verb} further off than before (see Before and after).")
-    return told
+    return [
+        f"For comparison: {COMPARED[audit.verdict.conclusion].format(other)}."
+        for other, audit in before.items()
+    ]
 
 
 def _inside(headline: str) -> str:
@@ -79,36 +88,35 @@ def _cannot_tell(audit: Audit, found: Conclusions) -> list[str]:
     return told
 
 
-def _next_steps(audit: Audit, corrected: str) -> list[str]:
+def _next_steps(audit: Audit, corrected: str, worse: int) -> list[str]:
     if audit.verdict.conclusion == MISCALIBRATED:
-        told = [
-            "Decide who needs to know about this error, and whether to correct the score, to restrict its "
-            "use, or not to use it for the groups named above."
-        ]
         if corrected:
             return [
-                *told,
-                f"{corrected} leaves some miscalibration. Look at what changed under Before and after, and "
-                "consider fitting the correction to more or more recent data.",
+                f"Some error remains in {corrected}. See “Before and after” for whom, and how much is gone.",
+                "Decide whether what remains is small enough. If not, fit the correction to more or more "
+                "recent data, or do not use the score for the groups named above.",
             ]
         return [
-            *told,
+            "Decide who needs to know about this error, and whether to correct the score, to restrict its "
+            "use, or not to use it for the groups named above.",
             "A correction can be fitted (propcal fit). Audit it on people it was not fitted to (propcal "
             "audit --correction).",
             "Seek legal advice before using a correction that reads an attribute such as race or gender.",
         ]
     if audit.verdict.conclusion == NONE_FOUND:
-        first = "Nothing here calls for a correction."
-        if corrected:
-            first = (
-                f"Nothing here calls for more than {corrected}. Before it is used, make sure that none of "
-                "these people were used to fit it, and check whether the attributes it reads need legal "
-                "advice."
-            )
-        return [
-            first,
+        told = [
             "Look at how large an error could have gone unnoticed in the groups that matter most to you. If "
             "that is too large, audit more people.",
             "Repeat the audit when the score, the patients or the way the outcome is recorded change.",
         ]
+        if not corrected:
+            return ["There is no reason here to correct the score.", *told]
+        first = (
+            f"Before {corrected} is used, make sure that none of these people were used to fit it, and check "
+            "whether the attributes it reads need legal advice."
+        )
+        if worse:
+            are = "is" if worse == 1 else "are"
+            told = [f"{plural(worse, 'group')} {are} further off than before: see “Before and after”.", *told]
+        return [first, *told]
     return ["Collect more people with known outcomes, or define fewer and larger groups, and audit again."]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from propcal import __version__
 from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
 from propcal.core.correction.fit_summary import FitSummary
@@ -19,14 +21,19 @@ from propcal.output.report.changes import (
     CertificateView,
     Change,
     certificate_view,
+    effect_sentences,
     further_off,
     measure_changes,
 )
 from propcal.output.report.correction_picture import CorrectionView, correction_view
+from propcal.output.report.curve_panels import Panel, curve_panels
 from propcal.output.report.group_curves import group_curves
+from propcal.output.report.key_figures import KeyFigure, key_figures
+from propcal.output.report.main_picture import MainPicture, main_picture
 from propcal.output.report.pictures import Four, four_pictures
 from propcal.output.report.sentences import Top, top_of
 from propcal.output.report.svg import Tick
+from propcal.output.report.threshold_view import ThresholdView, threshold_view
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
@@ -40,6 +47,7 @@ class BeforeAfter:
 
     base: str
     name: str
+    effect: list[str]
     overall: list[Change]
     groups: list[Change]
 
@@ -53,7 +61,12 @@ class Summary:
     about: list[tuple[str, str]]
     unit: str
     lead: str
+    made: str
     top: Top
+    figures: list[KeyFigure]
+    main: MainPicture
+    panels: list[Panel]
+    thresholds: ThresholdView | None
     four: Four
     groups: list[tables.GroupRow]
     left_out: list[tables.GroupRow]
@@ -95,9 +108,10 @@ def summarise(
         assert isinstance(shown, Comparison)
         name, audit = list(shown.audits.items())[-1]
         before = {other: each for other, each in shown.audits.items() if other != name}
-        worse = further_off(shown, name)
+        worse = len(further_off(shown, name))
         before_after = [
-            BeforeAfter(shown.base, other, *measure_changes(shown, other)) for other in list(shown.audits)[1:]
+            BeforeAfter(shown.base, other, effect_sentences(shown, other), *measure_changes(shown, other))
+            for other in list(shown.audits)[1:]
         ]
         content: Any = comparison_content(shown)
         notes = [*shown.notes, *audit.notes]
@@ -110,16 +124,24 @@ def summarise(
         audit.groups,
         {kind: getattr(audit, kind) for kind in ("curves", "net_benefit", "distribution")},
     )
+    base = next(iter(before.values()), None)
     kept, left_out, forest_ticks = tables.group_rows(audit.groups)
     bins, heat, categories = tables.heat_map(audit)
+    exact = audit._source is not None  # protected audits have none
+    four, made = four_pictures(found), date.today().isoformat()
     return Summary(
         title=title or audit.identity.title or TITLE,
         score=name,
-        about=_facts(audit.identity),
+        about=_facts(audit.identity, made),
         unit=audit.identity.unit,
-        lead=_lead(audit, exact=shown is result),
+        lead=_lead(audit, exact=exact),
+        made=made,
         top=top_of(audit, name, before, worse),
-        four=four_pictures(found),
+        figures=key_figures(audit, base, exact=exact),
+        main=main_picture(audit, base),
+        panels=curve_panels(audit.groups, four.groups),
+        thresholds=threshold_view(audit),
+        four=four,
         groups=kept,
         left_out=left_out,
         forest_ticks=forest_ticks,
@@ -168,12 +190,15 @@ def _lead(audit: Audit, *, exact: bool) -> str:
     )
 
 
-def _facts(identity: Identity) -> list[tuple[str, str]]:
-    """What the page is about, as far as it was given."""
+def _facts(identity: Identity, made: str) -> list[tuple[str, str]]:
+    """What the page is about, as far as it was given, and when it was made."""
     given = [
         ("Score", identity.score),
         ("Outcome", identity.outcome),
+        ("Who", identity.population),
+        ("Where", identity.institution),
         ("Source", identity.source),
         ("Period", identity.period),
+        ("Made", f"{made}, propcal {__version__}"),
     ]
     return [(name, text) for name, text in given if text]

@@ -106,6 +106,16 @@ def bar(x0: float, x1: float, y0: float, y1: float) -> str:
     return f"M{point(x0, y0)}H{x1:.1f}V{y1:.1f}H{x0:.1f}Z".replace(".0", "")
 
 
+def ring(x: float, y: float, radius: float = 3.5) -> str:
+    """A circle as a path.
+
+    >>> ring(10, 20, 3)
+    'M7,20a3,3 0 1 0 6,0a3,3 0 1 0 -6,0'
+    """
+    r = f"{radius:g},{radius:g}"
+    return f"M{point(x - radius, y)}a{r} 0 1 0 {2 * radius:g},0a{r} 0 1 0 -{2 * radius:g},0"
+
+
 def ticks(axis: Axis, values: Iterable[float], digits: int = 1) -> list[Tick]:
     """Marks at values."""
     return [Tick(f"{float(axis(v)):.1f}", ON_PAGE.decimal(v + 0.0, digits)) for v in values]

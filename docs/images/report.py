@@ -31,15 +31,27 @@ QUIET = [
 def main() -> None:
     visits = make_ed_visits(40_000, seed=1)
     score = visits.groupby(["acuity", visits.age // 10], dropna=False).admitted.transform("mean")
-    found = audit(visits.admitted, score, sensitive_features=visits[["race", "gender"]])
-    found.to_html(PAGE, title="Is this admission score right for everyone? (generated visits)")
+    found = audit(
+        visits.admitted,
+        score,
+        sensitive_features=visits[["race", "gender"]],
+        labels={"gender": {"F": "women", "M": "men"}},
+        title="Is this admission score right for everyone?",
+        unit="patients",
+        score_name="The triage score",
+        outcome_name="admission",
+        population="visits to an emergency department",
+        source="generated data",
+        thresholds=[0.3],
+    )
+    found.to_html(PAGE)
     browser = shutil.which("chromium")
     if browser is None:
         print("no Chromium: the picture stays as it is")
         return
     with tempfile.TemporaryDirectory() as profile:
         target = f"--screenshot={HERE / 'report.png'}"
-        command = [browser, *QUIET, f"--user-data-dir={profile}", "--window-size=1100,1180", target]
+        command = [browser, *QUIET, f"--user-data-dir={profile}", "--window-size=1280,860", target]
         subprocess.run([*command, PAGE.as_uri()], check=True, capture_output=True)
 
 

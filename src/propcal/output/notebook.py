@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
 from propcal.numbers import IN_NOTEBOOK, plural, risk_range
+from propcal.output.report.forest_bars import ForestAxis
+from propcal.output.report.key_figures import key_figures
 
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
@@ -21,16 +24,29 @@ if TYPE_CHECKING:
 MOST_ROWS = 10
 MOST_GROUPS = 25
 STYLE = (
-    "<style>.propcal-card{font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:60em}"
+    "<style>.propcal-card{font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:72em}"
     ".propcal-card table{border-collapse:collapse;margin:.4em 0;font-size:inherit}"
     ".propcal-card th,.propcal-card td{padding:.15em .8em .15em 0;text-align:left;vertical-align:top}"
     ".propcal-card th{font-weight:600;border-bottom:1px solid currentColor}"
-    ".propcal-card .propcal-number{text-align:right;font-variant-numeric:tabular-nums}</style>"
+    ".propcal-card .propcal-number{text-align:right;font-variant-numeric:tabular-nums}"
+    ".propcal-card .propcal-verdict{border-left:.45em solid #767b83;background:rgba(118,123,131,.12);"
+    "border-radius:.4em;padding:.5em .9em;margin:.3em 0;font-size:14px}"
+    ".propcal-card .propcal-wrong{border-color:#c2500f;background:rgba(194,80,15,.12)}"
+    ".propcal-card .propcal-noise{border-color:#2f7d50;background:rgba(47,125,80,.12)}"
+    ".propcal-card .propcal-figures{display:flex;flex-wrap:wrap;gap:.4em 1.6em;margin:.5em 0}"
+    ".propcal-card .propcal-figures b{display:block;font-size:17px;font-variant-numeric:tabular-nums}"
+    ".propcal-card svg{width:9em;height:1.3em;vertical-align:middle}"
+    ".propcal-card td:nth-child(n+2):not(:last-child){white-space:nowrap}</style>"
 )
+INKS = {TOO_HIGH: "#c2500f", TOO_LOW: "#1f6fb5"}  # as on the page, and readable on light and dark
 
 
 def _card(title: str, *body: str) -> str:
     return f'{STYLE}<div class="propcal-card"><strong>{escape(title)}</strong>{"".join(body)}</div>'
+
+
+class _Drawn(str):
+    """Markup that a table takes as it is."""
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -40,6 +56,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         cells = [
             f'<td class="propcal-number">{IN_NOTEBOOK.decimal(value, 3)}</td>'
             if isinstance(value, float)
+            else f"<td>{value}</td>"
+            if isinstance(value, _Drawn)
             else f"<td>{escape(str(value))}</td>"
             for value in row
         ]
@@ -134,9 +152,11 @@ def audit_html(audit: Audit) -> str:
         for _, row in worst_categories(audit.categories).iterrows()
     ]
     kept = audit.groups[audit.groups["kept"].astype(bool)]
+    axis = ForestAxis.holding(kept[["observed_expected_low", "observed_expected_high"]].to_numpy().ravel())
     groups = [
         (
             row["label"],
+            _bar(axis, row),
             IN_NOTEBOOK.count(row["people"]),
             IN_NOTEBOOK.percent(row["outcome_rate"]),
             IN_NOTEBOOK.percent(row["mean_score"]),
@@ -150,14 +170,42 @@ def audit_html(audit: Audit) -> str:
     left = len(kept) - len(groups)
     more = f"<div>... and {plural(left, 'more group')}</div>" if left else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
+    headline = HEADLINES[audit.verdict.conclusion]
     return _card(
-        f"Audit: {audit.verdict.conclusion}",
-        f"<div>{escape(audit.verdict.text)}</div>",
-        _table(("group", unit, "observed", "predicted", "O/E", "95 % CI", "adjusted p", "finding"), groups),
+        audit.identity.title or "Audit",
+        f'<div class="propcal-verdict propcal-{headline.tone}"><strong>{escape(headline.words)}</strong><br>'
+        f"{escape(audit.verdict.text)}</div>",
+        _figures(audit),
+        _table(
+            ("group", "", unit, "observed", "predicted", "O/E", "95 % CI", "adjusted p", "finding"), groups
+        ),
         more,
         _table(("clearest cells", "predicted risk", unit, "observed", "predicted", "finding"), worst),
         _table(("loss", "value", "95 % CI", "by chance up to", "where"), losses),
         f"<ul>{notes}</ul>",
+    )
+
+
+def _figures(audit: Audit) -> str:
+    """The key figures of the page."""
+    cards = "".join(
+        f"<span>{escape(figure.name)}<b>{escape(figure.value)}</b>"
+        f"{escape(f'95 % CI {figure.interval}' if figure.interval else figure.meaning)}</span>"
+        for figure in key_figures(audit, None, exact=True)
+    )
+    return f'<div class="propcal-figures">{cards}</div>'
+
+
+def _bar(axis: ForestAxis, row: Any) -> _Drawn:
+    """An O/E ratio and its interval, as on the page."""
+    bar = axis.bar(*(row[f"observed_expected{end}"] for end in ("", "_low", "_high")))
+    if bar is None:
+        return _Drawn("")
+    ink = INKS.get(row["finding"], "#767b83")
+    return _Drawn(
+        '<svg viewBox="0 0 200 20" aria-hidden="true"><path d="M100,0V20" stroke="#767b83" '
+        f'stroke-dasharray="2 2"/><path d="M{bar.low},10H{bar.high}" stroke="{ink}" stroke-width="2"/>'
+        f'<circle cx="{bar.point}" cy="10" r="4.5" fill="{ink}"/></svg>'
     )
 
 

@@ -40,11 +40,14 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
     tone, headline = HEADLINES[audit.verdict.conclusion]
     found = Conclusions.of(audit.verdict.tests, audit.groups, audit.categories)
     sentences = list(audit.verdict.sentences)
+    first = next(
+        (i for i, text in enumerate(sentences) if i > 1 and not text.startswith("It predicts")), None
+    )
     return Top(
         tone=tone,
         headline=f"{name}: {_inside(headline)}" if before else headline,
-        verdict=sentences[:2],
-        details=[*sentences[2:], *_compared(before or {})],
+        verdict=sentences[:first],
+        details=[*(sentences[first:] if first else []), *_compared(before or {})],
         cannot_tell=_cannot_tell(audit, found),
         next_steps=_next_steps(audit, name if before else "", worse),
     )

@@ -1,4 +1,4 @@
-"""Time and size of the HTML report of an audit.
+"""Time and size of the HTML report of an audit, and how long Chromium takes to open it, if it is installed.
 
 python benchmarks/report.py
 
@@ -8,6 +8,8 @@ Writes benchmarks/results/report.json.
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,12 @@ from engine import best
 
 from propcal import audit
 
-SHAPES = {"23 groups x 10": ((5, 3), 10), "60 groups x 10": ((5, 9), 10), "200 groups x 20": ((10, 17), 20)}
+SHAPES = {
+    "23 groups x 10": ((5, 3), 10),
+    "60 groups x 10": ((5, 9), 10),
+    "200 groups x 20": ((10, 17), 20),
+    "500 groups x 10": ((20, 24), 10),
+}
 
 
 def audited(levels: tuple[int, ...], n_bins: int, n: int = 60_000):
@@ -25,6 +32,29 @@ def audited(levels: tuple[int, ...], n_bins: int, n: int = 60_000):
     score = rng.beta(1.5, 4, n)
     y = (rng.random(n) < score).astype(int)
     return audit(y, score, sensitive_features=frame, gamma=1e-4, n_bins=n_bins, n_draws=100)
+
+
+def seconds_to_open(page: str) -> float | None:
+    """From the request until everything works, the best of five; None without a browser."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        return None
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        target = Path(folder) / "page.html"
+        target.write_text(page, encoding="utf-8")
+        running = driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+        tab = running.new_page()
+
+        def visit() -> None:
+            tab.goto(target.as_uri())
+            tab.wait_for_selector("html[data-ready]", state="attached")
+
+        visit()
+        found = best(visit, 5)
+        running.close()
+    return found
 
 
 def main() -> None:
@@ -41,6 +71,7 @@ def main() -> None:
                     "suppress": suppress,
                     "seconds": best(lambda: a.to_html(suppress=suppress), 3),
                     "megabytes": len(page.encode()) / 1e6,
+                    "seconds_to_open": seconds_to_open(page),
                 }
             )
     (Path(__file__).parent / "results" / "report.json").write_text(json.dumps(rows, indent=1) + "\n")

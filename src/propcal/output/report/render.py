@@ -104,7 +104,7 @@ def packed(content: Any) -> str:
     {'a': [1, '</script>']}
     """
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode("utf-8"), mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 4, mtime=0)).decode("ascii")
 
 
 def unpacked(text: str) -> Any:

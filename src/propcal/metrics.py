@@ -14,6 +14,7 @@ from propcal.core.categories import Buckets, Categories, categories, category_mi
 from propcal.core.grid import IntArray, check_number
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.losses import dc_of, mc_of, pmc_of
+from propcal.core.outcome_as_group import check_outcome_patterns
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows
 
@@ -68,7 +69,13 @@ class CategoryRule:
 def _table(rule: CategoryRule, y: Any, score: Any, features: Any, weight: Any) -> Categories:
     # reading the rows only needs this; the other settings are checked later
     words = definition(rule.groups, "all", "level")
-    return rule.table(checked_rows(score, y, features, weight, groups=words))
+    rows = checked_rows(score, y, features, weight, groups=words)
+    if rows.patterns.attributes:
+        sums = (rows.weight, rows.outcome if rows.weight is None else rows.weight * rows.outcome, None)
+        check_outcome_patterns(
+            rows.patterns, *(np.bincount(rows.code, column, len(rows.patterns)) for column in sums)
+        )
+    return rule.table(rows)
 
 
 def mc_loss(

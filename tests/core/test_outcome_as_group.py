@@ -1,12 +1,13 @@
 """The outcome among the groups is refused, by whatever name and way; what nearly is it is warned of."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from propcal import Atoms, MCBoost, PMCBoost, audit, compare
+from propcal import Atoms, MCBoost, PMCBoost, audit, compare, dc_loss, mc_loss, pmc_loss
 from propcal.cli import main
 from propcal.errors import InputError
 
@@ -23,6 +24,7 @@ def visits():
     return frame.assign(died=np.where(y, "yes", "no"), coded=y == 1, nearly=nearly, ward=ward)
 
 
+LOSSES = [mc_loss, pmc_loss, dc_loss]
 THE_OUTCOME = ["y", "died", "coded", "ward"]
 
 
@@ -37,6 +39,8 @@ def test_the_outcome_is_refused_under_any_name_and_by_every_way(visits, column):
         lambda: MCBoost.paper().fit(visits.risk, visits.y, sensitive_features=features.to_numpy()),
         lambda: audit(visits.y, visits.risk, sensitive_features=features),
         lambda: compare({"a": visits.risk, "b": visits.risk**2}, visits.y, sensitive_features=features),
+        *(partial(loss, visits.y, visits.risk, sensitive_features=features) for loss in LOSSES),
+        partial(pmc_loss, visits.y, visits.risk, sensitive_features=features, sample_weight=visits.risk + 1),
     ]
     if atoms is not None:
         ways += [lambda: PMCBoost().fit_atoms(atoms), lambda: audit(atoms)]
@@ -59,6 +63,8 @@ def test_what_nearly_is_the_outcome_is_warned_of(visits):
         UserWarning, match="'nearly' is nearly the outcome itself: it predicts the outcome of 9[89]"
     ):
         PMCBoost().fit(visits.risk, visits.y, sensitive_features=features)
+    with pytest.warns(UserWarning, match="is nearly the outcome"):
+        mc_loss(visits.y, visits.risk, sensitive_features=features)
     with pytest.warns(UserWarning, match="is nearly the outcome"):
         audit(visits.y, visits.risk, sensitive_features=features)
 

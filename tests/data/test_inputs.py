@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from propcal import Atoms, MCBoost, PMCBoost, pmc_loss
+from propcal import Atoms, MCBoost, PMCBoost, audit, pmc_loss
 from propcal.errors import InputError
 
 CANARY = "canary-7f3a"
@@ -54,7 +54,7 @@ def put(values, what, places=3):
         (lambda d: {"score": put(d["score"], 1000.0)}, r"3 of 200 values are outside that range$"),
         (
             lambda d: {"score": put(d["score"], np.nan)},
-            r"score .* 3 of 200 values are missing. Exclude these patients with drop_missing=True",
+            r"score .* 3 of 200 values are missing. Exclude these rows with drop_missing=True",
         ),
         (lambda d: {"score": put(d["score"], np.inf)}, r"score .* 3 of 200 values are infinite"),
         (lambda d: {"score": d["score"].astype(str)}, r"score must be numeric"),
@@ -411,3 +411,20 @@ def test_without_a_place_for_compiled_code_it_still_runs(monkeypatch):
 
     monkeypatch.setattr(compiled, "njit", no_place)
     assert compiled.compiled(lambda x: x + 1)(1) == 2
+
+
+@pytest.mark.parametrize("names", [["race", "sex"], ("race",), "race"])
+def test_names_in_place_of_columns_are_told(names):
+    y, score = np.tile([0, 1], 50), np.tile([0.2, 0.6], 50)
+    model = PMCBoost.paper().fit(score, y, sensitive_features=np.repeat(["a", "b"], 50))
+    for call in (
+        lambda: audit(y, score, sensitive_features=names),
+        lambda: PMCBoost().fit(score, y, sensitive_features=names),
+        *([] if names == "race" else [lambda: model.predict(score, sensitive_features=names)]),
+    ):
+        with pytest.raises(InputError, match=r"If these are names of columns, pass the columns: frame\["):
+            call()
+    with pytest.raises(
+        InputError, match=r"Pass the columns themselves, sensitive_features=frame\['race'\]|\[\["
+    ):
+        audit(y, score, groups=names)

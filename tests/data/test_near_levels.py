@@ -90,7 +90,7 @@ def test_a_top_coded_age_is_no_number_and_not_silently_missing(capfd):
         main(["audit", "people.csv", "--score", "s", "--outcome", "y", "--cut", "age=65"])
     assert capfd.readouterr().err == (
         "propcal: column 'age' must hold numbers; 10 of 1,000 values are not numbers. 10 are limits such as "
-        '"> 89" (top-coded ages): recode them, for example to 90, or treat them as missing with --na "> 89"\n'
+        '"> 89" (top-coded ages): recode them, for example to 90\n'
     )
     with pytest.raises(SystemExit) as end:
         main(
@@ -113,3 +113,25 @@ def test_a_top_coded_age_is_no_number_and_not_silently_missing(capfd):
         )
     assert end.value.code == 0
     assert None in Atoms.load("a.atoms").patterns.levels[0]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_top_coded_age_is_no_group(door):
+    ages = [str(20 + i % 60) for i in range(990)] + ["> 89"] * 7 + ["90+"] * 3
+    frame = people().assign(race=ages)
+    told = 'attribute .race. holds 60 different numbers.*, and limits such as "> 89" .*Recode the limits'
+    with pytest.raises(InputError, match=told):
+        reduced(frame, door, Groups(columns=["race"]))
+    few = people().assign(race=[str(i % 5) for i in range(990)] + ["5+"] * 10)
+    reduced(few, door, Groups(columns=["race"]))
+    reduced(frame, door, Groups(columns=[], as_levels=["race"]))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_space_at_the_end_is_pointed_out(door):
+    frame = people()
+    frame.loc[:9, "race"] = "Asian "
+    with pytest.warns(
+        UserWarning, match=r'race: 10 of 1,000 values have a space at the .* \("Asian "\). The'
+    ):
+        reduced(frame, door)

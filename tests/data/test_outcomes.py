@@ -99,7 +99,7 @@ def test_two_other_texts_ask_for_the_event(door):
 
 @pytest.mark.parametrize("door", DOORS)
 def test_more_texts_are_counted_and_not_shown(door):
-    with pytest.raises(InputError, match="1 of its 3 different values are neither") as error:
+    with pytest.raises(InputError, match="1 of its 3 different values is neither") as error:
         reduced(people(["yes", "no", "secret", "no"]), door)
     assert "secret" not in str(error.value)
 
@@ -119,6 +119,32 @@ def test_a_number_that_is_no_outcome_asks_for_the_event(door):
         InputError, match=r"2 of 4 values are neither. Say which value means the event with positive"
     ):
         reduced(people([1, 2, 1, 2]), door)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_deciles_as_outcome_of_a_score_of_0_and_1_are_taken_for_swapped(door):
+    with pytest.raises(
+        InputError,
+        match=r"3 of 4 values are neither. Column 's' holds only 0 and 1. Are score and outcome sw",
+    ):
+        reduced(people([1, 10, 3, 7], [0, 1, 0, 1]), door)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_one_text_beside_empty_cells_says_how_to_go_on(door):
+    told = "it holds only 'DEAD'. Write another value where there was no event, .* positive='DEAD'"
+    with pytest.raises(InputError, match=told):
+        reduced(people(["DEAD", None, "DEAD", None]), door)
+
+
+def test_words_in_place_of_scores_are_taken_for_swapped():
+    y = np.array(["yes", "no"] * 50)
+    with pytest.raises(
+        InputError, match=r"holds only yes and no, as an outcome does. Are score and outcome s"
+    ):
+        audit(np.tile([0.3, 0.2], 50), y)
+    with pytest.raises(InputError, match="score must be numeric; all 100 values are text"):
+        audit(np.tile([0, 1], 50), np.array(["high", "low"] * 50))
 
 
 def test_every_function_understands_words():
@@ -160,7 +186,7 @@ def test_missing_scores_are_refused_with_the_way_out(door):
     with pytest.raises(InputError) as error:
         reduced(frame, door)
     assert str(error.value) == (
-        "column 's' must hold probabilities from 0 to 1; 1 of 4 values is missing. Exclude these patients "
+        "column 's' must hold probabilities from 0 to 1; 1 of 4 values is missing. Exclude these rows "
         "with drop_missing=True (the report will say how many), or find out why their score is missing"
     )
     with pytest.raises(InputError, match="none of the 4 people has both a score and an outcome"):
@@ -307,3 +333,15 @@ def test_a_reversed_score_is_refused_by_a_fit_and_noted_by_an_audit():
 def test_few_events_do_not_make_a_score_reversed():
     score = np.r_[np.full(49, 0.1), np.full(49, 0.9)]
     assert PMCBoost().fit(score, np.r_[np.ones(49), np.zeros(49)]).correction_
+
+
+def test_levels_of_whom_nobody_was_left_out_are_not_listed():
+    report = LeftOutReport(30, 1000, {"age": [(f"{i}", 15 if i < 2 else 0, 50) for i in range(20)]})
+    told = report.sentence(unit="visits", labels={"age": {"0": "newborn"}})
+    assert (
+        told
+        == "30 of 1,000 visits (3.0 %) have no score or outcome and were left out: newborn 30.0 %, 1 30.0 %."
+    )
+    assert "others not listed" not in report.sentence(11)
+    small = LeftOutReport(30, 1000, {"age": [("a", 15, 50), ("b", 12, 50), ("c", 3, 50), ("d", 0, 50)]})
+    assert small.sentence(11).endswith("left out: a 30.0 %, others not listed.")

@@ -15,6 +15,7 @@ from propcal.numbers import IN_SENTENCE, Limit, percent_of
 if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
 
+NOT_RECORDED = "not recorded"
 MOST_LEVELS = 6  # levels of an attribute that the sentence names
 Counts = Mapping[str, Mapping[Level, int]]
 
@@ -92,13 +93,15 @@ class LeftOutReport:
             present = dict(zip(patterns.levels[a], here.astype(np.int64).tolist()))
             condition = isinstance(patterns.derived.get(name), Where)
             by[name] = [
-                (name if condition else "not recorded" if level is None else level, left, left + there)
+                (name if condition else NOT_RECORDED if level is None else level, left, left + there)
                 for level, left, there in _joined(counts, present)
                 if not condition or level == "true"
             ]
         return cls(out.people, out.people + int(kept.sum()), by)
 
-    def sentence(self, fewest: int = 0) -> str:
+    def sentence(
+        self, fewest: int = 0, *, unit: str = "people", labels: Mapping[str, Mapping[str, str]] | None = None
+    ) -> str:
         """Who was left out, highest share first; hides counts from 1 to `fewest` - 1."""
         if not self.left:
             return ""
@@ -108,22 +111,35 @@ class LeftOutReport:
         share = "" if small else f" ({percent_of(self.left, self.total)})"
         one = self.left == 1 and not small
         first = (
-            f"{what} of {self.total:,} people{share} {'has' if one else 'have'} no score or outcome and "
+            f"{what} of {self.total:,} {unit}{share} {'has' if one else 'have'} no score or outcome and "
             f"{'was' if one else 'were'} left out"
         )
-        parts = [] if small else [text for name in self.by if (text := self._shares(name, fewest))]
+        parts = (
+            []
+            if small
+            else [
+                text for name in self.by if (text := self._shares(name, fewest, (labels or {}).get(name, {})))
+            ]
+        )
         return f"{first}: {'; '.join(parts)}." if parts else f"{first}."
 
-    def _shares(self, name: str, fewest: int) -> str:
+    def _shares(self, name: str, fewest: int, labels: Mapping[str, str]) -> str:
+        """The levels with the highest shares; levels of which nobody was left out are not listed."""
         rows = self.by[name]
         hidden = _hidden([left for _, left, _ in rows], fewest)
-        shown = [row for row, gone in zip(rows, hidden) if not gone]
+        shown = [row for row, gone in zip(rows, hidden) if row[1] and not gone]
         shown = sorted(shown, key=lambda row: -row[1] / row[2])
-        told = [f"{label} {percent_of(left, every)}" for label, left, every in shown[:MOST_LEVELS]]
-        more = len(rows) - len(told)
+        told = [
+            f"{labels.get('' if label == NOT_RECORDED else label, label)} {percent_of(left, every)}"
+            for label, left, every in shown[:MOST_LEVELS]
+        ]
         if not told:
             return ""
-        listed = ", ".join(told) + (f" and {more} more" if more else "")
+        listed = ", ".join(told)
+        if any(hidden):
+            listed += ", others not listed"
+        elif len(shown) > len(told):
+            listed += f" and {len(shown) - len(told)} more"
         return listed if len(self.by) == 1 else f"by {name}, {listed}"
 
 

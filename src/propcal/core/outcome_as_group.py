@@ -7,12 +7,13 @@ scoring, and an audit of them says nothing about the score.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
-from propcal.core.patterns import BESIDE
+from propcal.core.patterns import BESIDE, Patterns
 from propcal.core.reduction import CLUSTER
 from propcal.errors import InputError, Message
 
@@ -22,13 +23,16 @@ NEARLY = 0.1  # warn if guessing the outcome by level leaves less than this shar
 
 def check_outcome_groups(atoms: Atoms) -> None:
     """Refuse an attribute that is the outcome; warn if one nearly is."""
-    weight = atoms.pattern_sums(atoms.weight).astype(np.float64)
-    positives = atoms.pattern_sums(atoms.positives).astype(np.float64)
-    people = atoms.pattern_sums(atoms.people).astype(np.float64)
-    for a, name in enumerate(atoms.patterns.attributes):
+    columns = (atoms.weight, atoms.positives, atoms.people)
+    check_outcome_patterns(atoms.patterns, *(atoms.pattern_sums(column) for column in columns))
+
+
+def check_outcome_patterns(patterns: Patterns, weight: Any, positives: Any, people: Any) -> None:
+    """The same, from the sums of each pattern."""
+    for a, name in enumerate(patterns.attributes):
         if name == CLUSTER or name.startswith(BESIDE):
             continue
-        level = atoms.patterns.table[:, a]
+        level = patterns.table[:, a]
         sums = [np.bincount(level, column).astype(np.float64) for column in (weight, positives, people)]
         _check(name, *sums)
 

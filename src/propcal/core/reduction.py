@@ -213,7 +213,7 @@ def without_clusters(atoms: Atoms) -> Atoms:
 
 def _chosen(atoms: Atoms, names: list[str]) -> Atoms:
     """The same people by some of their attributes, in the given order."""
-    patterns, code = _fewer(atoms, names)
+    patterns, code = fewer_attributes(atoms, names)
     return atoms_of_sums(patterns, code, atoms.score, _sums(atoms), **_about(atoms))
 
 
@@ -223,11 +223,11 @@ def numbered(atoms: Atoms) -> Atoms:
     The numbers keep atoms apart: after a correction, one atom may stand for several scores.
     """
     own = [name for name in atoms.patterns.attributes if not name.startswith(BESIDE)]
-    fewer, code = _fewer(atoms, own)
+    fewer, code = fewer_attributes(atoms, own)
     return atoms_of_sums(fewer, code, np.arange(len(atoms)), _sums(atoms), **_about(atoms))
 
 
-def _fewer(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
+def fewer_attributes(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
     """The patterns formed by only some of the attributes, and the pattern of each atom."""
     patterns = atoms.patterns
     keep = [patterns.attributes.index(name) for name in names]

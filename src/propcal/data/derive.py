@@ -16,6 +16,7 @@ from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeri
 from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.data.levels import (
     DATES,
+    LIMIT,
     MAX_NUMERIC_LEVELS,
     RECORDS,
     TRUTHS,
@@ -29,11 +30,7 @@ from propcal.errors import Column, InputError
 
 Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
 RECODE = "Convert it, for example with astype(float)"
-LIMIT = r"(<|>|<=|>=|≤|≥)\s*[0-9]+([.][0-9]*)?|[0-9]+([.][0-9]*)?\s*[+]"  # > 89, or 90+: not a number
-TOP_CODED = (
-    'are limits such as "> 89" (top-coded ages): recode them, for example to 90, or treat them as missing '
-    'with --na "> 89"'
-)
+TOP_CODED = 'are limits such as "> 89" (top-coded ages): recode them, for example to 90'
 COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
@@ -154,7 +151,7 @@ def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
         raise InputError(
             f"{name} must be numeric; all {len(column):,} values are {what}",
             argument=name,
-            next_step=f"{limits:,} of them {TOP_CODED.split(', or treat')[0]}" if limits else hint,
+            next_step=f"{limits:,} of them {TOP_CODED}" if limits else hint,
             between=". ",
         )
     if pa.types.is_decimal(kind):  # via text, because a direct cast depends on the other values in the batch

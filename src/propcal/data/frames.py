@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -14,8 +15,10 @@ from propcal.core.grid import FloatArray
 from propcal.data.derive import RECODE, Columns, floats
 from propcal.data.levels import DATES, level_key
 from propcal.errors import InputError
+from propcal.numbers import noun
 from propcal.plain_text import plain
 
+SEPARATORS = re.compile(r"[;|+ ]+")  # of names, other than commas
 MOST_NAMES = 30  # the most columns that an error lists
 # raised by Arrow for Python values that it cannot hold, such as whole numbers of more than 64 bits
 NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError)
@@ -32,11 +35,15 @@ def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
     for name in wanted:
         if name not in columns:
             near = get_close_matches(str(name), columns, n=1)
+            parts = [part.strip() for part in SEPARATORS.split(str(name))]
+            hint = f"Did you mean {near[0]!r}?" if near else None
+            if len(parts) > 1 and all(part in columns for part in parts):
+                hint = f"If these are {len(parts)} columns, separate them with commas: {','.join(parts)}"
             more = f" and {len(columns) - MOST_NAMES:,} more" if len(columns) > MOST_NAMES else ""
             raise InputError(
                 f"there is no column {name!r}; the columns are {list(columns[:MOST_NAMES])}{more}.",
                 argument=name,
-                next_step=f"Did you mean {near[0]!r}?" if near else None,
+                next_step=hint,
                 between=" ",
             )
 
@@ -190,6 +197,8 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
     """
     if sensitive_features is None:
         return {}
+    if isinstance(sensitive_features, str):
+        raise _names_only([sensitive_features])
     if isinstance(sensitive_features, Mapping):
         chosen = {str(name): column for name, column in sensitive_features.items()}
         if len(chosen) < len(sensitive_features):
@@ -214,6 +223,22 @@ def attribute_columns(sensitive_features: Any, wanted: Sequence[str] | None = No
             argument="sensitive_features",
         )
     return dict(zip(names, unnamed))
+
+
+def refuse_names(sensitive_features: Any, n: int) -> None:
+    """Refuse names of columns in place of the columns: a few different texts beside more rows."""
+    given = sensitive_features
+    if isinstance(given, (list, tuple)) and len(given) < n and {*map(type, given)} == {str}:
+        raise _names_only([*given])
+
+
+def _names_only(names: list[str]) -> InputError:
+    return InputError(
+        f"sensitive_features must be columns with a value for each person; got the "
+        f"{noun(len(names), 'text')} {names[:MOST_NAMES]}",
+        argument="sensitive_features",
+        next_step=f"If these are names of columns, pass the columns: frame[{names[:MOST_NAMES]}]",
+    )
 
 
 def _array_columns(table: Any) -> list[Any]:

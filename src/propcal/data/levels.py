@@ -27,6 +27,7 @@ from propcal.errors import Argument, InputError
 DATES = "dates or times"
 RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
 TRUTHS = ("true", "false")
+LIMIT = r"(<|>|<=|>=|≤|≥)\s*[0-9]+([.][0-9]*)?|[0-9]+([.][0-9]*)?\s*[+]"  # > 89, or 90+: not a number
 DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?")
 MAX_LEVELS = 200
 MOST_PLACES = 5_000  # of a number in decimals; 1E+1000000 is not written out
@@ -192,6 +193,15 @@ def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool 
                 + Argument("as_levels", name, written=f"Groups(as_levels=[{name!r}])")
                 + "; if it is an identifier, leave it out",
             )
+    limits = {key for key in keys if key is not None and re.fullmatch(LIMIT, key.strip())}
+    spelled = {key for key in keys if key is not None and DECIMAL.fullmatch(key)}
+    if limits and len(spelled) > MAX_NUMERIC_LEVELS and keys == limits | spelled and not as_levels:
+        raise InputError(
+            f"attribute {name!r} holds {len(spelled):,} different numbers{within}, and limits such as "
+            f'"> 89" (top-coded ages); up to {MAX_NUMERIC_LEVELS} numbers are taken as groups',
+            argument=name,
+            next_step="Recode the limits, for example to 90, and give cut points, " + cuts,
+        )
     if len(keys) > MAX_LEVELS:
         raise InputError(
             f"attribute {name!r} has {len(keys):,} different values{within}; at most {MAX_LEVELS} can be "

@@ -34,10 +34,23 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
         if name in patterns.derived or name == CLUSTER or name.startswith(BESIDE):
             continue
         own = patterns.levels[a]
+        counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
         alike = _alike(own)
+        spaced = [place for place, level in enumerate(own) if level is not None and level != level.strip()]
+        if spaced and not alike:
+            n = int(counts[spaced].sum())
+            warnings.warn(
+                Message(
+                    f"{name}: {n:,} of {int(counts.sum()):,} values {'has' if n == 1 else 'have'} a space at "
+                    f'the beginning or end ("{own[spaced[0]]}")',
+                    argument=name,
+                    next_step="The space is part of the level; remove it if that is not intended.",
+                ),
+                UserWarning,
+                stacklevel=4,
+            )
         if not alike:
             continue
-        counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
         ranked = [sorted(same, key=lambda place: -counts[place]) for same in alike]
         n = int(sum(counts[place] for same in ranked for place in same[1:]))
         main, rare = ranked[0][:2]

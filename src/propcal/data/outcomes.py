@@ -104,8 +104,15 @@ def _not_understood(name: str, levels: Sequence[str], strange: Sequence[str]) ->
         one, other = (Argument("positive", level, written=f"positive={level!r}") for level in levels)
         step: str | Text = "Say which of them means the event: " + one + " or " + other
         return InputError(f"{form}; it holds {levels[0]!r} and {levels[1]!r}", argument=name, next_step=step)
-    some = f"{len(strange):,} of its {len(levels):,} different values are neither"
+    if len(levels) == 1:
+        only = Argument("positive", levels[0], written=f"positive={levels[0]!r}")
+        step = "Write another value where there was no event, such as no in an empty cell; then use " + only
+        return InputError(f"{form}; it holds only {levels[0]!r}", argument=name, next_step=step)
+    is_ = "is" if len(strange) == 1 else "are"
+    some = f"{len(strange):,} of its {len(levels):,} different values {is_} neither"
     step = (
-        "Say which value means the event with " + Argument("positive") + "; every other value then does not"
+        "Say which value means the event with "
+        + Argument("positive")
+        + "; all other values then mean that there was none"
     )
     return InputError(f"{form}; {some}", argument=name, next_step=step)

@@ -22,6 +22,7 @@ from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.checks import (
+    SWAPPED,
     advice,
     check_lengths,
     check_scores,
@@ -30,7 +31,7 @@ from propcal.data.checks import (
     refuse_swapped,
 )
 from propcal.data.derive import attribute_values, fitting_values
-from propcal.data.frames import attribute_columns, numbers, require
+from propcal.data.frames import attribute_columns, numbers, refuse_names, require
 from propcal.data.levels import distinct, encode, level_key
 from propcal.data.near_levels import warn_of_failed_conditions, warn_of_similar_levels
 from propcal.data.outcomes import outcome_numbers
@@ -135,7 +136,8 @@ def checked_rows(
     rows without a score or an outcome; None refuses them without mentioning that they could be left out.
     """
     _warn_of_other_order(score, outcome, sensitive_features, sample_weight, cluster)
-    values, y = numbers(score, names[0]), outcome_numbers(outcome, names[1], positive)
+    values, y = _score_numbers(score, names[0]), outcome_numbers(outcome, names[1], positive)
+    refuse_names(sensitive_features, len(values))
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
     columns = attribute_columns(sensitive_features, wanted_columns(groups, beside))
     ids = None if cluster is None else next(iter(attribute_columns({"cluster": cluster}).values()))
@@ -162,7 +164,8 @@ def checked_rows(
     else:
         absent = lost = None
     check_scores(values, names[0], missing=advice(drop_missing, "score"))
-    outcome = compact_outcomes(y, names[1], drop_missing=drop_missing)
+    binary = bool(np.all((values == 0) | (values == 1)))
+    outcome = compact_outcomes(y, names[1], drop_missing=drop_missing, swapped=names[0] if binary else "")
     soft = 0 if outcome.dtype.kind == "i" else int(np.count_nonzero((y > 0) & (y < 1)))
     refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
     del y
@@ -205,6 +208,22 @@ def checked_rows(
             failed[name] = how
     warn_of_failed_conditions(failed, lambda column: map(level_key, distinct(columns[column])[0]))
     return Rows(patterns, code, values, outcome, weight, left_out, left_out_weight)
+
+
+def _score_numbers(score: Any, name: str) -> FloatArray:
+    """Scores as numbers; an error about texts asks whether they are outcomes."""
+    try:
+        return numbers(score, name)
+    except InputError as error:
+        try:
+            outcome_numbers(score, name)
+        except InputError:
+            raise error from None
+        raise InputError(
+            f"{name} must be numeric; it holds only yes and no, as an outcome does",
+            argument=name,
+            next_step=SWAPPED,
+        ) from None
 
 
 def _warn_of_other_order(*columns: Any) -> None:

@@ -10,23 +10,30 @@ import numpy as np
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import FloatArray, check_choice
 from propcal.core.patterns import Patterns, combinations_present
-from propcal.data.checks import INVALID, SCORING, check_lengths, check_scores
+from propcal.data.checks import INVALID, check_lengths, check_scores
 from propcal.data.derive import Columns, attribute_values
-from propcal.data.frames import attribute_columns, numbers
+from propcal.data.frames import attribute_columns, numbers, refuse_names
 from propcal.data.levels import encode_known
 from propcal.errors import InputError
 
 
 def scoring_rows(
-    score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
+    score: Any,
+    sensitive_features: Any,
+    known: Patterns,
+    name: str = "score",
+    *,
+    invalid: str = "error",
+    shared: bool = False,
 ) -> tuple[FloatArray, Patterns, Any]:
     """Check rows to be scored; return scores, patterns in terms of known levels, and each row's pattern.
 
-    There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1].
+    There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1]. `shared` says
+    whether the levels are those of a shared correction, for the warning about other levels.
     """
     values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
     counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
-    warn_of_unknown(patterns.attributes, counts, len(values))
+    warn_of_unknown(patterns.attributes, counts, len(values), shared=shared)
     return values, patterns, code
 
 
@@ -36,6 +43,7 @@ def rows_to_score(
     """Like `scoring_rows`, but without warnings."""
     check_choice("invalid", invalid, INVALID)
     values = numbers(score, name)
+    refuse_names(sensitive_features, len(values))
     columns: Columns = {}
     if known.attributes:
         if sensitive_features is None:
@@ -52,7 +60,7 @@ def rows_to_score(
         none = np.empty((0, len(known.attributes)), dtype=np.int64)
         return values, replace(known, table=none), np.empty(0, dtype=np.int64)
     if invalid == "error":
-        check_scores(values, name, missing=SCORING)
+        check_scores(values, name, scoring=True)
     codes = [
         encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
         for name, levels in zip(known.attributes, known.levels)

@@ -120,8 +120,8 @@ def test_the_fit_summary_reads_as_sentences_and_escapes_names():
     summary = PMCBoost().fit(score, y, sensitive_features={"g": group}).fit_summary_
     words = summary.sentences()
     assert words[0] == "Recalibrated with a smooth curve, fitted to 800 people."
-    assert words[1].startswith("Of ")
-    assert words[1].endswith("exceed it by no more than chance explains, and none exceeds it by more.")
+    assert words[1].startswith("In the fitting data, ")
+    assert words[1].endswith(" exceed it by no more than chance explains.")
     lines = repr(summary).splitlines()
     assert any("could be chance: " in line and "people, observed" in line for line in lines)
     html = summary._repr_html_()

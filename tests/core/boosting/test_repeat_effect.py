@@ -57,5 +57,5 @@ def test_a_wrong_score_is_corrected_and_the_summary_says_what_was_done():
 
 def test_rows_of_a_few_people_cannot_be_fitted():
     frame = visits(1, 5, 60).assign(y=lambda f: f["id"] % 2)
-    with pytest.raises(InputError, match="too few different people"):
+    with pytest.raises(InputError, match="about 5 different values, too few"):
         fitted(frame, cluster=frame["id"])

@@ -189,9 +189,9 @@ def test_sentences_name_groups_and_changes_largest_first():
     told = correction.explain([0.168, 0.1, 0.9, 0.55], {"ward": ["a", "b", "a", "b"]}, unit="patients")
     assert told.sentences() == [
         f"0.168 becomes 0.228: +0.041 because a patients {WITH} more often than predicted; "
-        "beyond that, +0.019 because all patients had it more often.",
+        "also +0.019 for all patients.",
         f"0.100 becomes 0.000: -0.119 because b patients {WITH} less often than predicted; "
-        "beyond that, +0.019 because all patients had it more often. A risk cannot be below 0.",
+        "also +0.019 for all patients. A risk cannot be below 0.",
         "0.900 stays: no adjustment applies to such a score.",
         f"0.550 becomes 0.000: -0.550 because b patients {WITH} less often than predicted. "
         "A risk cannot be below 0.",
@@ -215,7 +215,7 @@ def test_a_smooth_start_and_updates_of_one_group_are_one_change():
     changes = dict(told.changes_of(0))
     assert changes["a"] == steps["shift"][1] + steps["shift"][2]
     assert told.sentence().startswith("0.200 becomes 0.2")
-    assert "; beyond that, -0.018 because all people had it less often." in told.sentence()
+    assert "; also -0.018 for all people." in told.sentence()
 
 
 def test_changes_that_cancel_and_changes_too_small_to_print():
@@ -224,9 +224,9 @@ def test_changes_that_cancel_and_changes_too_small_to_print():
     )
     assert told.sentences() == [
         f"0.200 stays 0.200: +0.004 because all people {WITH} more often than predicted; "
-        "beyond that, -0.004 because a people had it less often.",
+        "also -0.004 for a people.",
         f"0.200 stays 0.200: +0.004 because all people {WITH} more often than predicted; "
-        "beyond that, -0.004 because b people had it less often.",
+        "also -0.004 for b people.",
     ]
     small = hand_made(updates=[(0, 0, 0.0004)]).explain([0.2], {"ward": ["a"]})
     assert small.sentence() == "0.200 stays 0.200: the adjustments come to less than 0.001."
@@ -248,9 +248,7 @@ def test_long_stories_are_summed_up():
     )
     sentence = told.sentence()
     assert sentence.startswith("0.200 becomes 0.236: +0.008 because level 7 people with such scores had")
-    assert sentence.endswith(
-        "+0.005 because level 4 people had it more often, +0.010 from 4 smaller adjustments."
-    )
+    assert sentence.endswith("+0.005 for level 4 people, +0.010 from 4 smaller adjustments.")
 
 
 def test_groups_are_called_as_people_call_them(smooth):
@@ -258,8 +256,8 @@ def test_groups_are_called_as_people_call_them(smooth):
         [0.3], {"race": ["Asian"], "gender": ["F"]}, unit="patients", labels={"gender": {"F": "women"}}
     )
     assert "because Asian patients" in told.sentence()
-    assert "because patients (women)" in told.sentence()
-    assert "because patients (Asian, women)" in told.sentence()
+    assert "for patients (women)" in told.sentence()
+    assert "for patients (Asian, women)" in told.sentence()
     assert {name for name, *_ in told.steps_of(0)} <= {"All patients", "Asian", "women", "Asian, women"}
     assert set(told.to_frame()["group"]) <= {group.name for group in smooth.start.groups + smooth.groups}
 

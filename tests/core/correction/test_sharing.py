@@ -13,7 +13,7 @@ from propcal.core.correction.sharing import FEWEST_SHARED, shared_bits
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import membership
 from propcal.data.rows_to_patterns import scoring_rows
-from propcal.errors import InputError
+from propcal.errors import InputError, UnknownLevelWarning, UnseenError
 
 SMALL = range(1, FEWEST_SHARED)
 EXACT = 2.0**-32  # scores and shifts are rounded to that
@@ -234,3 +234,67 @@ def test_the_command_line_shares_what_the_library_shares(tmp_path, monkeypatch, 
     assert (end.value.code, err) == (0, "")
     assert (tmp_path / "model.json").read_text() == fitted(frame).to_json(share=True)
     assert "prepared for sharing" in out
+
+
+def one_person_of_many_rows(kind, seed=7, rows=30):
+    """500 people, and one more of a rare level who is in many rows, or in one row of a large weight."""
+    frame = people(seed, 2)
+    person = frame.iloc[[0]].assign(race="Canary", y=1, score=0.31)
+    if kind == "visits":
+        frame = pd.concat([frame, *[person] * rows], ignore_index=True)
+        return frame.assign(weight=1, patient=[*range(500), *[500] * rows])
+    frame = pd.concat([frame, person], ignore_index=True)
+    return frame.assign(weight=[1] * 500 + [rows], patient=range(501))
+
+
+def fitted_to_rows(frame, kind):
+    by = {"cluster": frame.patient} if kind == "visits" else {"sample_weight": frame.weight}
+    model = PMCBoost.paper(gamma=0.01)
+    return model.fit(
+        frame.score, frame.y, sensitive_features=frame[["race", "sex", "payer"]], **by
+    ).correction_
+
+
+@pytest.mark.parametrize("kind", ["visits", "weight"])
+def test_thirty_rows_of_one_person_are_one_person(kind):
+    """The attack: look for a person whose rare level is known, and for adjustments made for them alone."""
+    frame = one_person_of_many_rows(kind)
+    correction = fitted_to_rows(frame, kind)
+    assert "Canary" in correction.to_json()
+    assert "Canary" not in correction.to_json(share=True)
+    inside = membership(correction.groups, scoring_rows(frame.score, frame, correction.patterns)[1])
+    values, _, code = scoring_rows(frame.score, frame, correction.patterns)
+    now = np.floor(values * UNIT + 0.5).astype(np.int64)
+    smallest = []
+    for (group, j, shift), bits in zip(correction.updates.tolist(), correction.sharing.update_bits):
+        who = inside[group, code] & (correction.bins.index(now) == j)
+        if bits >= 0:
+            different = frame[who].patient.nunique()
+            smallest.append(different)
+            assert 2.0**-bits >= 1 / different
+        now[who] = np.clip(now[who] + shift, 0, UNIT)
+    assert min(smallest) >= FEWEST_SHARED
+
+
+def test_weights_of_one_change_nothing_about_sharing():
+    frame = people(8, 2).assign(weight=1)
+    plain, one_each = fitted(frame), fitted_to_rows(frame, "weight")
+    assert one_each.to_json(share=True) == plain.to_json(share=True)
+
+
+def test_a_level_that_was_left_out_is_not_said_to_be_new():
+    frame = people(1, 2)
+    frame.loc[0, "race"] = "Canary"
+    shared = fitted(frame).shared()
+    omits = "listed in this shared correction, which omits values that few people had, so no group of 'race'"
+    with pytest.warns(UnknownLevelWarning, match=f"'race': 1 of 500 values is not {omits}"):
+        shared.apply(frame.score, frame)
+    with pytest.warns(UnknownLevelWarning, match=f"'race': the value is not {omits}"):
+        shared.score_one(0.3, race="Canary", sex="F", payer="x")
+    with pytest.warns(UnknownLevelWarning, match=f"'race': none of the 500 values is {omits}"):
+        shared.apply("score", frame.assign(race="Canary"))
+    with (
+        pytest.raises(UnseenError, match="not listed in this shared correction, which omits combinations"),
+        pytest.warns(UnknownLevelWarning),
+    ):
+        shared.apply(frame.score, frame, unseen="error")

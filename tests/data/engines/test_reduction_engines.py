@@ -100,8 +100,9 @@ BAD = {
     "deciles": (
         "score",
         [1, 10, 3, 7],
-        "3 of 4 values .* Whole numbers up to 10 look like deciles or points",
+        "3 of 4 values .* Whole numbers up to 20 look like points or deciles",
     ),
+    "points": ("score", [0, 20, 13, 7], "3 of 4 values .* Whole numbers up to 20 look like points"),
     "log-odds": (
         "score",
         [0.5, -2.1, 3.3, 1.0],
@@ -118,6 +119,7 @@ BAD = {
     ),
     "a missing outcome": ("y", [0.0, None, float("nan"), 1.0], "'y'.*2 of 4 values are missing"),
     "outcomes 1 and 2": ("y", [1.0, 2.0, 2.0, 1.0], "2 of 4 values are neither. Say which value means"),
+    "swapped deciles": ("y", [1.0, 10.0, 3.0, 7.0], "3 of 4 values are neither. Say which value means"),
     "a missing weight": ("w", [1.0, None, 1.0, float("nan")], "'w' must be 0 or more; 2 of 4 .*missing"),
     "an infinite weight": ("w", [1.0, float("inf"), 1.0, 1.0], "1 of 4 values are infinite"),
     "a negative weight": ("w", [1.0, -1.0, 0.0, 1.0], "1 of 4 values are negative"),
@@ -166,7 +168,7 @@ def test_all_troubles_of_a_pass_are_told_at_once(engine):
     with pytest.raises(InputError) as error:
         Atoms.from_frame(frame, score="s", outcome="y", groups="g")
     assert str(error.value) == (
-        "column 's' must hold probabilities from 0 to 1; 2 of 8 values are missing. Exclude these patients "
+        "column 's' must hold probabilities from 0 to 1; 2 of 8 values are missing. Exclude these rows "
         "with drop_missing=True (the report will say how many), or find out why their score is missing; "
         "also, in other rows, column 's': 3 values are outside [0, 1]; column 'y': 1 value is missing, 1 is "
         "outside [0, 1]"

@@ -123,7 +123,7 @@ def test_text_is_read_as_it_stands_in_the_order_of_the_file():
         (
             "a.csv",
             f"id,score\n{CANARY},high\n",
-            "'score' must hold numbers; 1 of 1 values is not a number. All of it is text",
+            "'score' must hold numbers; 1 of 1 values is not a number. It holds only text;",
         ),
         ("a.csv", f"id,scores\n{CANARY},0.5\n", r"no column 'score'.*Did you mean 'scores'"),
         ("a.csv", f"id,score,score\n{CANARY},0.5,0.5\n", r"several columns named \['score'\]"),

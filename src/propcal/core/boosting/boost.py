@@ -15,6 +15,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.boosting import kernel as kernel
 from propcal.core.boosting.guard import noise_limit, standard_errors
+from propcal.core.boosting.people_behind import PeopleBehind
 from propcal.core.boosting.repeat_effect import repeat_effect, repeat_note, with_effect
 from propcal.core.boosting.smooth_fit import SIGNIFICANCE, Learned, learn_start
 from propcal.core.boosting.state import BoostingState, UpdateRule
@@ -22,6 +23,7 @@ from propcal.core.categories import category_min_share
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.sharing import Sharing
+from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number
 from propcal.core.groups.collection import Collection
@@ -95,7 +97,7 @@ class BoostResult:
 
 def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
     """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update."""
-    effect = repeat_effect(atoms)
+    effect, behind = repeat_effect(atoms), PeopleBehind.of(atoms)
     atoms = without_clusters(atoms)
     if alike := outcome_alike(atoms):
         raise InputError(f"a correction needs both classes of the outcome: {alike}", argument="outcome")
@@ -129,10 +131,29 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         start=learned.start,
         unseen=settings.unseen,
         about=_about(settings, atoms, rule.z),
-        sharing=Sharing.of_fit(atoms, collection, learned.start, made[:, 3]),
+        sharing=_sharing(behind, atoms, collection, bins, learned.start, made),
     )
-    fit_summary = _fit_summary(state, settings, rule, collection, bins, correction, learned)
+    unit = "visits" if behind.clustered else "people"
+    fit_summary = _fit_summary(state, settings, rule, collection, bins, correction, learned, unit)
     return BoostResult(correction, collection, fit_summary, len(batches), converged)
+
+
+def _sharing(
+    behind: PeopleBehind,
+    atoms: Atoms,
+    collection: Collection,
+    bins: Bins,
+    start: SmoothStart | None,
+    made: IntArray,
+) -> Sharing:
+    """What may be shared; where rows are not all of different people, the people behind them are counted."""
+    of_updates, terms = made[:, 3], () if start is None else start.groups
+    if 0 < atoms.weighted_rows < atoms.n_people or behind.clustered:
+        replayed = behind.in_updates(collection.groups, bins, made, start)
+        of_updates = np.minimum(of_updates, replayed)
+    return Sharing.of_counts(
+        behind.in_patterns(), behind.in_groups(collection.groups), of_updates, behind.in_groups(terms)
+    )
 
 
 def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) -> UpdateRule:
@@ -154,6 +175,7 @@ def _fit_summary(
     bins: Bins,
     correction: Correction,
     learned: Learned,
+    unit: str,
 ) -> FitSummary:
     """Summarise the categories at the end of a fit."""
     sums = state.category_sums().astype(np.float64)
@@ -180,13 +202,14 @@ def _fit_summary(
         smooth=correction.start is not None,
         why=why,
         calm=bool(settings.guard == "noise" and learned.p_value > SIGNIFICANCE),
-        notes=(*learned.notes, *_left_out(state.atoms)),
+        notes=(*learned.notes, *_left_out(state.atoms, unit)),
+        unit=unit,
     )
 
 
-def _left_out(atoms: Atoms) -> tuple[str, ...]:
+def _left_out(atoms: Atoms, unit: str) -> tuple[str, ...]:
     """How many people were left out for want of a score or an outcome, if any."""
-    told = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN)
+    told = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN, unit=unit)
     return (told.removesuffix("."),) if told else ()
 
 

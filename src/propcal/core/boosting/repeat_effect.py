@@ -16,6 +16,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid
 from propcal.core.reduction import CLUSTER
 from propcal.errors import InputError
+from propcal.numbers import plural
 
 FEWEST_CLUSTERS = 10  # with fewer, the variation between clusters says too little
 
@@ -39,9 +40,10 @@ def repeat_effect(atoms: Atoms) -> float:
     known, cluster = np.unique(of_pattern[atoms.pattern_index()], return_inverse=True)
     if len(known) < FEWEST_CLUSTERS:
         raise InputError(
-            "the rows come from too few different people to see how much people differ",
+            f"the patient ID column (cluster) has about {plural(len(known), 'different value')}, too few to "
+            "see how much patients differ",
             argument="cluster",
-            next_step="fit without the patient ID column, or to more people",
+            next_step="Name a column that identifies patients, not sites",
         )
 
     def sums(column: FloatArray) -> Any:
@@ -70,5 +72,5 @@ def with_effect(atoms: Atoms, effect: float) -> Atoms:
 
 def repeat_note(effect: float) -> str:
     """What a fit summary says about repeat visits."""
-    share = f"{100 / effect:.0f} %"
-    return f"repeat visits were taken into account: rows count as {share} of as many different people"
+    worth = f"{100 / effect:.0f}"
+    return f"repeat visits were taken into account: 100 rows say as much as {worth} different patients would"

@@ -256,7 +256,9 @@ class Correction(WithoutCaches):
                 unseen=unseen,
                 invalid=invalid,
             )
-        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns, invalid=invalid)
+        values, patterns, code = scoring_rows(
+            score, sensitive_features, self.patterns, invalid=invalid, shared=self.is_shared
+        )
         return self.apply_to_patterns(
             values, code, patterns, n_updates=n_updates, unseen=unseen, invalid=invalid
         )
@@ -348,6 +350,11 @@ class Correction(WithoutCaches):
         """
         return self._one_person(score, columns, invalid)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it was prepared for sharing, and so omits what few people determined."""
+        return self.about.get("shared") is True
+
     def fitted_to(self, atoms: Atoms) -> bool:
         """Whether these are the very people, with their raw scores, that the correction was fitted to.
 
@@ -363,7 +370,8 @@ class Correction(WithoutCaches):
         codes = [atoms.patterns.table[:, a] for a in place]
         fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
         people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(fewer))
-        warn_of_unknown(fewer.attributes, unknown_levels(fewer, self.patterns.levels, people), atoms.n_people)
+        unknown = unknown_levels(fewer, self.patterns.levels, people)
+        warn_of_unknown(fewer.attributes, unknown, atoms.n_people, shared=self.is_shared)
         return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
 
     def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:
@@ -424,7 +432,7 @@ class Correction(WithoutCaches):
         """
         from propcal.data.rows_to_patterns import scoring_rows
 
-        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns)
+        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns, shared=self.is_shared)
         known = self._lookup.known(patterns)
         inside = membership(self.groups, patterns)
         if self.unseen == "error":

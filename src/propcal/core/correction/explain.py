@@ -160,7 +160,7 @@ class Explanation:
             story.append(f"{_signed(printed[-1])} from {plural(len(rest), 'smaller adjustment')}")
         if not story:
             return f"{first}: the adjustments come to less than {10**-DIGITS}."
-        text = f"{first}: {story[0]}" + (f"; beyond that, {', '.join(story[1:])}" if story[1:] else "") + "."
+        text = f"{first}: {story[0]}" + (f"; also {', '.join(story[1:])}" if story[1:] else "") + "."
         if self.corrected[person] in (0, 1):
             text += f" A risk cannot be {'below 0' if self.corrected[person] == 0 else 'above 1'}."
         if self.unseen[person]:
@@ -193,7 +193,7 @@ class Explanation:
         return KEPT_IN_ORDER if group is None else self.labels[group]
 
     def _story(self, changes: list[tuple[Group | None, int]]) -> list[str]:
-        """The changes (in thousandths) with their reasons; the first is told in full."""
+        """The changes (in thousandths) with their reasons; the first reason is told in full."""
         story: list[str] = []
         full = True
         for group, n in changes:
@@ -204,8 +204,8 @@ class Explanation:
                 _people(group, self.labels[group], self.unit),
                 "more often" if n > 0 else "less often",
             )
-            had = f"with such scores had the outcome {often} than predicted" if full else f"had it {often}"
-            story.append(f"{_signed(n)} because {who} {had}")
+            why = f"because {who} with such scores had the outcome {often} than predicted"
+            story.append(f"{_signed(n)} {why if full else f'for {who}'}")
             full = False
         return story
 

@@ -52,6 +52,8 @@ class FitSummary:
         Whether a test found no miscalibration in the score.
     notes : tuple of str
         Where the fit departed from what was asked for.
+    unit : str
+        Plural noun for those who were used to fit.
     """
 
     collection: Collection
@@ -70,6 +72,7 @@ class FitSummary:
     why: str
     calm: bool
     notes: tuple[str, ...] = ()
+    unit: str = "people"
 
     @property
     def gap(self) -> FloatArray:
@@ -131,12 +134,15 @@ class FitSummary:
             return f"{every} within tolerance."
         why = f" ({self.why})" if outside else ""
         within = n - noise - outside
-        inside = f"{_number(within)} {'are' if within > 1 else 'is'} within tolerance"
+        inside = f"{_number(within)} of {plural(n, 'cell')} {'is' if within == 1 else 'are'} within tolerance"
+        first = f"In the fitting data, {inside} (a cell is a subgroup within a risk range)"
         if self.z == 0:  # without a guard, nothing is put down to chance
-            return f"Of {plural(n, 'cell')}, {inside} and {_number(outside)} {_exceed(outside)} it{why}."
+            return f"{first}; {_number(outside)} {_exceed(outside)} it{why}."
+        rest = "" if outside else "the other " if noise > 1 else "the other one "
+        by_chance = f"{rest}{_number(noise) if noise > 1 or outside else ''}".strip()
+        told = f"{first}; {by_chance} {_exceed(noise)} it by no more than chance explains"
         return (
-            f"Of {plural(n, 'cell')}, {inside}, {_number(noise)} {_exceed(noise)} it by no more than chance "
-            f"explains, and {_number(outside)} {_exceed(outside)} it by more{why}."
+            f"{told}, and {_number(outside)} {_exceed(outside)} it by more{why}." if outside else f"{told}."
         )
 
     def _what_was_done(self) -> str:
@@ -147,7 +153,7 @@ class FitSummary:
         if adjustments:
             also = " and " if self.smooth else " by "
             told += f"{also}{plural(adjustments, 'adjustment')} of single cells"
-        return f"{told}, fitted to {self.n_people:,} people."
+        return f"{told}, fitted to {self.n_people:,} {self.unit}."
 
     def _why_no_change(self) -> str:
         """Why the fit changed nothing; this does not always mean that it found nothing wrong."""
@@ -156,7 +162,7 @@ class FitSummary:
         if not len(self.people):
             return "not enough data to judge"
         if self.calm:
-            return f"no miscalibration found in the {self.n_people:,} people used to fit"
+            return f"no miscalibration found in the {self.n_people:,} {self.unit} used to fit"
         if self.count(WITHIN_NOISE):
             limit = f"off by less than {self.z:.3g} standard errors"
             return f"every cell is within tolerance or {limit}; smaller errors were not looked for"

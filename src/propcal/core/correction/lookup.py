@@ -76,9 +76,12 @@ class Lookup:
         """Raise an error if anyone has a pattern that was not seen in fitting."""
         count = int(people[known < 0].sum())
         if count:
+            where = "did not occur in the fitting data"
+            if self._correction.is_shared:
+                where = "is not listed in this shared correction, which omits combinations of few people"
             raise UnseenError(
                 f"{plural(count, 'row')} {'has' if count == 1 else 'have'} a combination of "
-                f"{list(self._correction.attributes)} that did not occur in the fitting data",
+                f"{list(self._correction.attributes)} that {where}",
                 next_step="Set "
                 + Argument("unseen", "replay")
                 + " to apply the adjustments of the groups that they do belong to, or "
@@ -121,22 +124,38 @@ def unknown_levels(patterns: Patterns, known: Sequence[tuple[Level, ...]], peopl
     return np.array(counts, dtype=np.int64)
 
 
-def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int) -> None:
-    """Warn how many values of each attribute did not occur in fitting, without showing them."""
+def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int, *, shared: bool = False) -> None:
+    """Warn how many values of each attribute did not occur in fitting, without showing them.
+
+    A shared correction leaves out values that few people had, and cannot tell the two apart.
+    """
     for name, count in zip(attributes, counts):
         if count:
-            told = f"{count:,} of {n:,} values did not occur"
-            if count == n:
-                told = "the value did not occur" if n == 1 else f"none of the {n:,} values occurred"
+            told = (_not_listed if shared else _not_seen)(int(count), n)
             warnings.warn(
                 Message(
-                    f"{name!r}: {told} in the fitting data, so no group of {name!r} applies to these rows",
+                    f"{name!r}: {told}, so no group of {name!r} applies to these rows",
                     argument=name,
                     next_step="Is the column coded differently?" if 1 < count == n else None,
                 ),
                 UnknownLevelWarning,
                 stacklevel=4,
             )
+
+
+def _not_seen(count: int, n: int) -> str:
+    if count < n:
+        return f"{count:,} of {n:,} values did not occur in the fitting data"
+    none = "the value did not occur" if n == 1 else f"none of the {n:,} values occurred"
+    return f"{none} in the fitting data"
+
+
+def _not_listed(count: int, n: int) -> str:
+    """The same of a shared correction."""
+    these = f"{count:,} of {n:,} values {'is' if count == 1 else 'are'} not"
+    if count == n:
+        these = "the value is not" if n == 1 else f"none of the {n:,} values is"
+    return f"{these} listed in this shared correction, which omits values that few people had"
 
 
 def _keys(patterns: Patterns, a: int) -> list[Level | int]:

@@ -10,19 +10,18 @@ it fits other numbers of people as well as the true one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.correction.smooth_map import SHIFT_UNIT, SmoothStart
 from propcal.core.grid import UNIT, BoolArray, IntArray
-from propcal.core.groups.collection import Collection, Group, membership
+from propcal.core.groups.collection import Group
 from propcal.core.patterns import Level, Patterns, patterns_of, sort_levels
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
-    from propcal.core.atoms import Atoms
     from propcal.core.correction.correction import Correction
 
 FEWEST_SHARED = 11
@@ -50,20 +49,10 @@ class Sharing:
     start_bits: IntArray
 
     @classmethod
-    def of_fit(
-        cls, atoms: Atoms, collection: Collection, start: SmoothStart | None, people: IntArray
-    ) -> Sharing:
-        """Decide from the counts of a fit; `people` is the number in each update's category."""
-        of_patterns: Any = atoms.pattern_sums(atoms.people)
-        of_groups = np.array([size.people for size in collection.kept], dtype=np.int64)
-        of_terms = np.empty(0, dtype=np.int64)
-        if start is not None:
-            of_terms = membership(start.groups, atoms.patterns) @ of_patterns
+    def of_counts(cls, patterns: IntArray, groups: IntArray, updates: IntArray, terms: IntArray) -> Sharing:
+        """Decide from the number of people behind each pattern, group, update and term."""
         return cls(
-            of_patterns >= FEWEST_SHARED,
-            of_groups >= FEWEST_SHARED,
-            shared_bits(people),
-            shared_bits(of_terms),
+            patterns >= FEWEST_SHARED, groups >= FEWEST_SHARED, shared_bits(updates), shared_bits(terms)
         )
 
 
@@ -81,7 +70,7 @@ def shared_bits(people: IntArray) -> IntArray:
 
 def shared(correction: Correction) -> Correction:
     """The correction in the form that may be shared."""
-    if correction.about.get("shared") is True:
+    if correction.is_shared:
         return correction
     sharing = correction.sharing
     if sharing is None:
@@ -125,7 +114,7 @@ def _rounded_updates(updates: IntArray, sharing: Sharing) -> IntArray:
 
 
 def _rounded_start(start: SmoothStart | None, bits: IntArray) -> SmoothStart | None:
-    """The terms of the recalibration, rounded. Each has at least 50 people, so none is too small to share."""
+    """The terms of the recalibration, rounded; those that fewer than 11 people determine are left out."""
     if start is None:
         return None
     shifts = _round(start.shifts, bits[:, None], SHIFT_UNIT.bit_length() - 1)

@@ -297,7 +297,12 @@ def definition(groups: Any, intersections: Any, missing: str) -> Groups:
     if groups is None:
         return short
     if not isinstance(groups, Groups):
-        raise InputError(Argument("groups") + f" must be a propcal.Groups; got {type(groups).__name__}")
+        names = [groups] if isinstance(groups, str) else groups
+        named = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+        raise InputError(
+            Argument("groups") + f" must be a propcal.Groups; got a {type(groups).__name__}",
+            next_step=f"Pass the columns themselves, sensitive_features=frame[{[*names]}]" if named else None,
+        )
     if short != Groups():
         raise InputError(
             "intersections or missing is given twice: in Groups(...) and beside it",

@@ -19,7 +19,7 @@ import numpy as np
 from propcal.core.grid import UNIT
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges
-from propcal.data.checks import CODES, LARGEST_WEIGHT
+from propcal.data.checks import CODES, LARGEST_WEIGHT, MOST_POINTS
 from propcal.data.derive import wanted_keys
 from propcal.data.engines.totals import Trouble
 from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates, spellings
@@ -84,7 +84,7 @@ def key(bits: int, *, weighted: bool, drop_missing: bool) -> Expr:
         (inside(s) & absent(y), Trouble.OUTCOME_MISSING),
         (inside(s), Trouble.OUTCOME_OUTSIDE),
         (_joined([s == code for code in CODES], or_), Trouble.SCORE_CODE),
-        (whole & (s <= 10), Trouble.SCORE_POINTS),
+        (whole & (s <= MOST_POINTS), Trouble.SCORE_POINTS),
         (whole & (s <= 100), Trouble.SCORE_WHOLE),
         (s > 100, Trouble.SCORE_LARGE),
         (s > 1.01, Trouble.SCORE_PERCENT),

@@ -176,7 +176,9 @@ def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
         return
     of = {trouble: int(rows[key == trouble].sum()) for trouble in Trouble}
     try:
-        _refuse_first(of, int(rows.sum()) - of[Trouble.LEFT_OUT], shape)
+        sound = key[key >= 0]
+        binary = len(sound) > 0 and bool(np.all((sound == 0) | (sound == 1 << shape.columns.bits)))
+        _refuse_first(of, int(rows.sum()) - of[Trouble.LEFT_OUT], shape, binary=binary)
     except InputError as error:
         others, told = _others(of, shape, str(error)), error.message
         if told.next_step is None:
@@ -185,8 +187,8 @@ def _refuse_troubles(key: Any, rows: Any, shape: Shape) -> None:
         raise InputError(told.problem, argument=told.argument, next_step=then, between=told.between) from None
 
 
-def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
-    """Refuse the most urgent problem, with a hint."""
+def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape, *, binary: bool) -> None:
+    """Refuse the most urgent problem, with a hint; `binary` if the scores of sound rows are all 0 or 1."""
     score, outcome, weight = shape.columns.titles
     refuse_weights(
         {
@@ -205,7 +207,7 @@ def _refuse_first(of: Mapping[Trouble, int], n: int, shape: Shape) -> None:
     tally = ScoreTally(n, of[Trouble.SCORE_MISSING], of[Trouble.SCORE_INFINITE], **outside)
     tally.check(score, missing=advice(drop, "score"))
     missing, neither = of[Trouble.OUTCOME_MISSING], of[Trouble.OUTCOME_OUTSIDE]
-    refuse_outcomes(missing, neither, n, outcome, drop_missing=drop)
+    refuse_outcomes(missing, neither, n, outcome, drop_missing=drop, swapped=score if binary else "")
 
 
 def _others(of: Mapping[Trouble, int], shape: Shape, first: str) -> str:

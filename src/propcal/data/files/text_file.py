@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from propcal.data.derive import LIMIT, TOP_CODED
+from propcal.data.derive import TOP_CODED
 from propcal.data.files.duckdb_setup import connect
 from propcal.data.files.formats import BATCH_ROWS, check_names
-from propcal.data.levels import DECIMAL, spellings, text_key
+from propcal.data.levels import DECIMAL, LIMIT, spellings, text_key
 from propcal.data.sql_quotes import quoted
 from propcal.errors import FileFormatError, InputError
 
@@ -46,6 +46,7 @@ PATTERNS = {
     "percent": r".*[0-9]\s*%",
     "comma": "-?[0-9]*,[0-9]+",
     "limit": LIMIT,
+    "words": "(?i)yes|no|y|n|true|false|t|f",
 }
 HINTS = {
     "percent": "end with a percent sign: write 0.45 for 45 %",
@@ -249,7 +250,7 @@ class TextFile:
         new = [key for key in dict.fromkeys(asked) if key not in self._kinds]
         free = [i for i, way in new if way == FREE]
         # what the first rows rule out need not be looked for in all of them
-        names = [name for name in PATTERNS if name not in HINTS]
+        names = [name for name in PATTERNS if name not in (*HINTS, "words")]
         first = self._matches([(i, name) for i in free for name in ("any", *names)], limit=FIRST_ROWS)
         likely = [(i, name) for i in free for name in _possible(i, first)]
         found = self._matches(
@@ -275,12 +276,12 @@ class TextFile:
         n, numbers = found[place, "any"], found[place, "number"]
         if numbers == n:
             return "DOUBLE"
-        more = self._matches([(place, name) for name in ("truth", "percent", "comma", "limit")])
+        more = self._matches([(place, name) for name in ("truth", *HINTS, "words")])
         if more[place, "truth"] == n:
             return "BOOLEAN"
         if lenient:
             return "VARCHAR"
-        raise self._no_numbers(place, n, n - numbers, {name: more[place, name] for name in HINTS})
+        raise self._no_numbers(place, n, n - numbers, {name: more[place, name] for name in (*HINTS, "words")})
 
     def _kind(self, place: int, found: dict[tuple[int, str], int]) -> str:
         n = found[place, "any"]
@@ -295,7 +296,11 @@ class TextFile:
         return kind if valid == n else "VARCHAR"
 
     def _no_numbers(self, place: int, n: int, wrong: int, found: dict[str, int]) -> InputError:
-        hint = "All of it is text" if wrong == n else "If they mean missing, name them, for example --na NA"
+        hint = "If they mean missing, name them, for example --na NA"
+        if wrong == n:
+            hint = "It holds only text; is it the right column?"
+        if found["words"] == n:
+            hint = "It holds only yes and no, as an outcome does; is it the right column?"
         for name, text in HINTS.items():
             if found[name]:
                 hint = f"{found[name]:,} {text}"

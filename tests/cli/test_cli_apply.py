@@ -232,3 +232,43 @@ def test_atoms_are_no_people(files, model, run):
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race"]).save("past.atoms")
     error = run("apply", "model.json", "past.atoms", "--score", "risk", "-o", "o.csv", code=2)
     assert "is an atoms file; this needs one row per person" in error
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (-1, "usually mean missing; --invalid null leaves their corrected score empty"),
+        (1234.5, "are outside that range; --invalid null leaves their corrected score empty"),
+        ("inf", "are infinite; --invalid null leaves their corrected score empty"),
+        ("", "are missing; --invalid null leaves their corrected score empty"),
+    ],
+)
+def test_what_apply_cannot_score_is_told_with_what_apply_can_do(files, model, run, value, told):
+    files.assign(risk=files.risk.astype(object).where(files.index % 50 > 0, value)).to_csv(
+        "gaps.csv", index=False
+    )
+    error = run("apply", "model.json", "gaps.csv", "--score", "risk", "-o", "out.csv", code=2)
+    assert told in error
+    assert "--drop-missing" not in error
+
+
+def test_a_folder_that_appears_meanwhile_is_used(files, model, run, monkeypatch):
+    make = Path.mkdir
+
+    def twice(folder, *args, **settings):
+        make(folder, *args, **settings)
+        make(folder, *args, **settings)
+
+    monkeypatch.setattr(Path, "mkdir", twice)
+    run("apply", "model.json", "past.csv", "--score", "risk", "-o", "fresh/")
+    assert Path("fresh/past.csv").exists()
+
+
+def test_names_of_files_reach_the_terminal_without_control_characters(files, model, run):
+    out = run("apply", "model.json", "past.csv", "--score", "risk", "-o", "a\x1b[2Jb.csv")
+    assert "a?[2Jb.csv" in out
+    out = run("fit", "past.csv", *COLUMNS, "-o", "m\x1b[2J.json")
+    out += run("audit", "past.csv", *COLUMNS, "-o", "a\x1b[2J.json")
+    out += run("atoms", "past.csv", *COLUMNS, "-o", "a\x1b[2J.atoms")
+    assert "\x1b" not in out
+    assert out.count("?[2J") >= 5

@@ -7,6 +7,7 @@ import pytest
 
 import propcal
 from propcal import Atoms, Correction, Groups
+from propcal.cli import main
 from propcal.errors import InputError
 
 COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
@@ -27,7 +28,7 @@ def test_a_missing_score_is_refused_with_the_way_out(gaps, run, command):
     error = run(command, "gaps.csv", *COLUMNS, *output, code=2)
     assert error == (
         "propcal: column 'risk' must hold probabilities from 0 to 1; 60 of 3,000 values are missing. Exclude "
-        "these patients with --drop-missing (the report will say how many), or find out why their score is "
+        "these rows with --drop-missing (the report will say how many), or find out why their score is "
         "missing\n"
     )
 
@@ -157,9 +158,82 @@ def test_a_fit_prints_no_small_counts(people, run):
     frame.loc[7:40, "race"] = "less rare"
     frame.to_csv("rare.csv", index=False)
     shown = run("fit", "rare.csv", *COLUMNS, "-o", "model.json")
-    assert "race=rare: fewer than 11 people, share below" in shown
-    assert "race=less rare: about 30 people" in shown
+    assert "  rare: fewer than 11 people\n" in shown
+    assert "  less rare: 31 to 40 people\n" in shown
     assert " 7 people" not in shown
     shown = run("fit", "rare.csv", *COLUMNS, "--suppress", "0", "-o", "open.json")
-    assert "race=rare: 7 people, share below" in shown
-    assert "race=less rare: 34 people" in shown
+    assert "  rare: 7 people\n" in shown
+    assert "  less rare: 34 people\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("explain", "model.json"), "There is no command explain: why a score changed is told in Python"),
+        (
+            ("report",),
+            "There is no command report: propcal audit FILES ... --html report.html writes a report",
+        ),
+        (("audit", "model.json", *COLUMNS), "model.json is a JSON file, perhaps a correction"),
+        (
+            ("audit", "past.csv", *COLUMNS[:4], "--groups", "race;gender"),
+            "If these are 2 columns, separate them with commas: race,gender",
+        ),
+        (
+            ("apply", "model.json", "other.csv", "--score", "risk", "-o", "out.csv"),
+            "model.json reads the columns ['race', 'gender'], and other.csv has no column 'gender'",
+        ),
+        (
+            ("fit", "past.csv", *COLUMNS, "--cluster", "gender", "-o", "m.json"),
+            "identifies patients, not sites",
+        ),
+    ],
+)
+def test_what_is_looked_for_elsewhere_is_told_where_it_is(files, model, run, arguments, told):
+    files.drop(columns="gender").to_csv("other.csv", index=False)
+    assert told in run(*arguments, code=2)
+
+
+def test_a_label_that_is_not_used_is_told(files, run, capfd):
+    labels = ("--label", "gender.F=women", "--label", "sex.F=women", "--label", "gender.X=others")
+    for command, output in (("audit", ()), ("fit", ("-o", "m.json"))):
+        with pytest.raises(SystemExit):
+            main([command, "past.csv", *COLUMNS, *labels, *output])
+        err = capfd.readouterr().err
+        assert "--label sex.F: 'sex' is not among the groups, so it is not used" in err
+        assert "--label gender.X: 'gender' has no value 'X', so it is not used" in err
+        assert "gender.F" not in err
+
+
+def test_a_score_that_is_the_outcome_is_told_when_it_is_corrected(files, model, run, capfd):
+    with pytest.raises(SystemExit):
+        main(["apply", "model.json", "past.csv", "--score", "y", "-o", "out.csv"])
+    assert "column 'y' holds only 0 and 1; is it the outcome instead of the score?" in capfd.readouterr().err
+
+
+def test_the_next_commands_keep_what_was_said(people, run):
+    frame = people.assign(w=1.5, risk=people.risk.astype(object).where(people.index % 50 > 0, "-9"))
+    frame.to_csv("gaps.csv", index=False)
+    said = ("--weight", "w", "--weight-kind", "survey", "--na", "-9", "--drop-missing", "--unit", "stays")
+    out = run("fit", "gaps.csv", *COLUMNS, *said, "--label", "gender.F=women", "-o", "model.json")
+    audit, apply = out.splitlines()[-2:]
+    for flag in (
+        "--weight-kind survey",
+        "--na -9",
+        "--drop-missing",
+        "--unit stays",
+        "--label gender.F=women",
+    ):
+        assert flag in audit
+    assert "--na -9 --invalid null -o corrected.csv" in apply
+    assert "2,940 stays" in out
+    assert "60 of 3,000 stays (2.0 %)" in out
+    assert "people" not in out
+
+
+def test_a_reversed_score_is_the_first_thing_said_and_no_fit_is_suggested(people, run):
+    people.assign(risk=1 - people.risk).to_csv("survival.csv", index=False)
+    lines = run("audit", "survival.csv", *COLUMNS, "--unit", "patients").splitlines()
+    assert lines[1].strip().startswith("THE SCORE RANKS PATIENTS THE WRONG WAY ROUND (AUROC 0.")
+    assert lines[-1] == "Before correcting it, find out why it ranks the wrong way round."
+    assert "propcal fit" not in "".join(lines)

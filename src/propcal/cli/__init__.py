@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -23,6 +24,7 @@ from propcal.cli.export import export
 from propcal.cli.fit import fit
 from propcal.cli.flags import as_flag
 from propcal.cli.paper import app as paper
+from propcal.cli.screen import say
 from propcal.errors import PropcalError
 from propcal.output.files.transaction import forget_written, written
 from propcal.plain_text import plain
@@ -30,6 +32,15 @@ from propcal.plain_text import plain
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone
 # an option that is wrong or missing: UsageError, which versions of typer keep in different places
 WRONG_USAGE: Any = typer.BadParameter.__base__
+# what people look for under another name
+COMMANDS = {
+    "explain": "why a score changed is told in Python: Correction.load('model.json').explain(score, frame)",
+    "report": "propcal audit FILES ... --html report.html writes a report",
+    "compare": "propcal audit FILES ... --correction model.json compares a score with its correction",
+    "correct": "propcal fit fits a correction, and propcal apply uses it",
+    "predict": "propcal apply adds corrected scores to a file",
+    "score": "propcal apply adds corrected scores to a file",
+}
 LONGEST_WORD = 500  # longer words of an error, such as a number of 5,000 digits, are cut
 
 app = typer.Typer(
@@ -152,9 +163,13 @@ def _run(arguments: list[str]) -> int:
 
 def _usage_trouble(error: Any) -> str:
     """A wrong option; an unknown one with the nearest of those that exist."""
+    told = str(error.format_message())
+    asked = re.match(r"No such command '(\w+)'", told)
+    if asked and asked[1] in COMMANDS:
+        return f"There is no command {asked[1]}: {COMMANDS[asked[1]]}"
     unknown = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or unknown is None:
-        return str(error.format_message())
+        return told
     nearest = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
     return f"No such option {unknown}.{nearest}"
 
@@ -192,4 +207,4 @@ def _interrupted() -> str:
 def _tell(text: str) -> None:
     """Print one line on standard error, if it is still open."""
     with suppress(OSError):
-        typer.echo(f"propcal: {text}", err=True)
+        say(f"propcal: {text}", err=True)

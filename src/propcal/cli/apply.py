@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from propcal.cli import options as o
-from propcal.cli.screen import progress, warnings_as_lines
+from propcal.cli.input import some_names
+from propcal.cli.screen import progress, say, warnings_as_lines
 from propcal.errors import InputError
 
 
@@ -80,6 +81,14 @@ def apply(
         targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
         correction = Correction.load(model)
         sources = open_people(paths, missing=na or [], advice="apply needs a row for each person")
+        lacking = [name for name in correction.reads if name not in sources[0].names]
+        if lacking:
+            raise InputError(
+                f"{model} reads the columns {list(correction.reads)}, and {paths[0]} has no column "
+                f"{lacking[0]!r}",
+                argument="MODEL",
+                next_step=f"Its columns are {some_names(sources[0].names)}",
+            )
         check_same_columns(
             [people for people in sources if people.count()],
             as_text=writes_text(targets[0]),
@@ -97,7 +106,7 @@ def apply(
                 invalid=invalid,
                 advance=advance,
             )
-    typer.echo(f"{rows:,} rows with their corrected score in column {column!r}: {output}")
+    say(f"{rows:,} rows with their corrected score in column {column!r}: {output}")
 
 
 def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> list[Path]:
@@ -123,7 +132,13 @@ def _made(folder: Path | None) -> Iterator[None]:
         return
     if not folder.parent.is_dir():
         raise InputError(f"cannot write to {folder}: there is no folder {folder.parent}")
-    folder.mkdir()
+    try:
+        folder.mkdir()
+    except FileExistsError:  # created by another program in the meantime
+        if not folder.is_dir():
+            raise InputError(f"cannot write to {folder}: it is not a folder") from None
+        yield
+        return
     try:
         yield
     except BaseException:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from propcal.cli import options as o
 from propcal.cli.input import Columns, merged
-from propcal.cli.screen import percentage, warnings_as_lines
+from propcal.cli.screen import percentage, say, warnings_as_lines
 from propcal.errors import InputError
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Atoms
@@ -131,9 +131,7 @@ def _tell(made: Atoms, output: Path) -> None:
     grid = "Scores are exact" if bits == 32 else f"Scores are rounded to 2**-{bits}"
     typer.echo(f"{made!r}")
     if told := LeftOutReport.of(made).sentence(FEWEST_SHOWN):
-        typer.echo(plain(told))
-    typer.echo(
-        f"{grid}: treat the file as personal data. It is in {output}, {output.stat().st_size:,} bytes."
-    )
-    typer.echo(f"  propcal audit {output}")
-    typer.echo(f"  propcal fit {output} -o model.json")
+        say(told)
+    say(f"{grid}: treat the file as personal data. It is in {output}, {output.stat().st_size:,} bytes.")
+    say(f"  propcal audit {quote(str(output))}")
+    say(f"  propcal fit {quote(str(output))} -o model.json")

@@ -12,10 +12,9 @@ import typer
 from propcal.auditing.finding_names import MISCALIBRATED
 from propcal.cli import options as o
 from propcal.cli.fail_on import Threshold, thresholds
-from propcal.cli.input import Columns
-from propcal.cli.screen import percentage, warnings_as_lines, working
+from propcal.cli.input import Columns, unused_labels
+from propcal.cli.screen import percentage, say, warnings_as_lines, working
 from propcal.errors import InputError
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Correction
@@ -197,9 +196,11 @@ def audit(
                 correction=model,
                 progress=progress,
             )
-        with working("Auditing...") as say:
-            settings["progress"] = lambda done, total: say(f"Auditing... {done} of {total} groups")
+        with working("Auditing...") as update:
+            settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")
             result = _audit(atoms, model, settings)
+    for note in unused_labels(o.labels(label), atoms):
+        say(f"propcal: note: {note}", err=True)
     shown = _protected(result, suppress)  # for the terminal and JSON: only if --suppress is given
     text = shown.to_json() if output is not None or format_ is Format.JSON else ""
     with outputs(force=force):
@@ -211,9 +212,15 @@ def audit(
     else:
         _show(shown)
         if written := [str(path) for path in (html, markdown, output) if path is not None]:
-            typer.echo(f"Written: {', '.join(written)}\n")
+            say(f"Written: {', '.join(written)}")
+            typer.echo()
         if model is None and result.verdict.conclusion == MISCALIBRATED:
-            typer.echo(f"To correct it:\n  {plain(_then(files, columns, said))}")
+            if result.verdict.ranks_backwards:
+                typer.echo("Before correcting it, find out why it ranks the wrong way round.")
+            else:
+                who = result.identity.unit
+                say(f"To correct it (keep some {who} out of the fit, to audit the correction on):")
+                say(f"  {_then(files, columns, said, o.naming(unit, label))}")
     _end(limits, result, shown)
 
 
@@ -306,13 +313,13 @@ def _show(result: Any) -> None:
     Console(highlight=False).print(shown(result))
 
 
-def _then(files: list[Path], columns: Columns, settings: dict[str, Any]) -> str:
+def _then(files: list[Path], columns: Columns, settings: dict[str, Any], names: list[str]) -> str:
     """The command that fits a correction, for the same groups and risk ranges."""
     flags = []
     for name, value in settings.items():
         text = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list) else str(value)
         flags += [f"--{name.replace('_', '-')}", text]
-    return join(["propcal", "fit", *map(str, files), *columns.flags(), *flags, "-o", "model.json"])
+    return join(["propcal", "fit", *map(str, files), *columns.flags(), *flags, *names, "-o", "model.json"])
 
 
 def _end(limits: list[Threshold], result: Any, shown: Any) -> None:
@@ -321,8 +328,8 @@ def _end(limits: list[Threshold], result: Any, shown: Any) -> None:
     failures = [failure for limit in limits if (failure := limit.failure(judged, told))]
     for limit in limits:
         if note := limit.undecided(judged):
-            typer.echo(f"propcal: note: {note}", err=True)
+            say(f"propcal: note: {note}", err=True)
     for failure in failures:
-        typer.echo(f"propcal: failed: {failure}", err=True)
+        say(f"propcal: failed: {failure}", err=True)
     if failures:
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ import typer
 
 from propcal.cli import options as o
 from propcal.cli.flags import told
+from propcal.cli.screen import say
 from propcal.errors import InputError
 
 _DATABASE = "Your database"
@@ -129,7 +130,7 @@ def export(
         return
     with outputs(force=force) as out:
         out.file(output).write_text(made.script, encoding="utf-8", newline="")
-    typer.echo(f"{made!r}: {output}")
+    say(f"{made!r}: {output}")
 
 
 def _pairs(option: str, texts: Sequence[str] | None, example: str) -> dict[str, str]:

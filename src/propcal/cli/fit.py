@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli import options as o
-from propcal.cli.input import Columns
-from propcal.cli.screen import percentage, warnings_as_lines, working
-from propcal.numbers import plural
-from propcal.plain_text import plain
+from propcal.cli.input import Columns, unused_labels
+from propcal.cli.screen import percentage, say, warnings_as_lines, working
+from propcal.identity import Identity
+from propcal.numbers import plural, risk_range
 
 if TYPE_CHECKING:
     from propcal import Atoms, Correction
@@ -103,6 +103,8 @@ def fit(
     ] = False,
     unseen: o.Unseen = None,
     seed: o.Seed = None,
+    unit: o.Unit = "",
+    label: o.Label = None,
     output: Annotated[
         Path,
         typer.Option(
@@ -185,9 +187,14 @@ def fit(
             model.fit_atoms(atoms)
         with outputs(force=force):
             model.correction_.save(output, share=share)
-    _tell(model, atoms, output, columns, suppress)
+    names = Identity(unit=unit or model.fit_summary_.unit, labels=o.labels(label))
+    for note in unused_labels(o.labels(label), atoms):
+        say(f"propcal: note: {note}", err=True)
+    _tell(model, atoms, names, suppress)
     if share:
         _tell_shared(model.correction_, atoms)
+    kind = ["--weight-kind", weight_kind] if weight_kind else []
+    _tell_next(output, columns, [*kind, *o.naming(unit, label)], names.unit)
 
 
 def _tell_shared(exact: Correction, atoms: Atoms) -> None:
@@ -202,29 +209,34 @@ def _tell_shared(exact: Correction, atoms: Atoms) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a level may have been left out for its size
         moved = np.abs(shared.apply_to_atoms(people) - exact.apply_to_atoms(people))
+    steps = f"{len(shared.updates):,} of {plural(len(exact.updates), 'adjustment')}, and "
     typer.echo(
-        "The correction was prepared for sharing after this fit. It keeps "
-        f"{len(shared.updates):,} of {len(exact.updates):,} adjustments, rounded, and lists "
-        f"{len(shared.patterns):,} of {len(exact.patterns):,} combinations of groups. Scores in the fitting "
-        f"data change by {np.average(moved, weights=people.people):.4f} on average and by at most "
-        f"{moved.max():.4f}. Audit the shared file before using it."
+        "The file is prepared for sharing: its numbers are rounded, and it keeps "
+        f"{steps if len(exact.updates) else ''}{len(shared.patterns):,} of {len(exact.patterns):,} "
+        f"combinations of groups. This changes scores in the fitting data by "
+        f"{np.average(moved, weights=people.people):.4f} on average and by at most {moved.max():.4f}. Audit "
+        "the shared file itself before using it."
     )
 
 
-def _people(count: int, fewest: int, *, exact: bool = False) -> str:
-    """A number of people; a small one is suppressed, and others are rounded so that it cannot be derived.
+def _people(count: int, fewest: int, names: Identity) -> str:
+    """A number of people; a small one is suppressed, and others are a range from which it cannot be derived.
 
-    >>> _people(4, 11), _people(127, 11), _people(127, 0), _people(0, 11), _people(1, 0)
-    ('fewer than 11 people', 'about 130 people', '127 people', 'nobody', '1 person')
+    >>> people = Identity(unit="people")
+    >>> _people(4, 11, people), _people(12, 11, people), _people(127, 11, people)
+    ('fewer than 11 people', '11 to 20 people', '121 to 130 people')
+    >>> _people(127, 0, people), _people(0, 11, people), _people(1, 0, people)
+    ('127 people', 'nobody', '1 person')
     """
     if not count:
         return "nobody"
     if count < fewest:
-        return f"fewer than {fewest} people"
-    if exact or fewest < 2:
-        return f"{count:,} {'person' if count == 1 else 'people'}"
+        return f"fewer than {fewest} {names.unit}"
+    if fewest < 2:
+        return names.count(count)
     step = fewest - 1
-    return f"about {max(round(count / step), 1) * step:,} people"
+    block = (count - 1) // step
+    return f"{block * step + 1:,} to {(block + 1) * step:,} {names.unit}"
 
 
 def _guard(text: str) -> str | float | None:
@@ -235,41 +247,48 @@ def _guard(text: str) -> str | float | None:
         return text
 
 
-def _tell(model: Any, atoms: Atoms, output: Path, columns: Columns, suppress: int) -> None:
-    """Report the fit, and the next commands."""
+def _tell(model: Any, atoms: Atoms, names: Identity, suppress: int) -> None:
+    """Report the fit."""
+    from dataclasses import replace
+
     from propcal.core.boosting.boost import FEWEST_SHOWN
+    from propcal.core.groups.labels import group_labels
     from propcal.core.left_out import LeftOutReport
 
-    correction = model.correction_
-    name, kept = type(model).__name__, len(model.groups_.kept)
-    of = f"{kept} groups" if kept > 1 else "one group"
-    typer.echo(f"{name} for {of} of {_people(atoms.n_people, suppress, exact=True)}.")
-    left_out = LeftOutReport.of(atoms)
-    asked = {left_out.sentence(FEWEST_SHOWN): left_out.sentence(suppress)}
-    for sentence in model.certificate_.sentences():
-        typer.echo(plain(asked.get(sentence, sentence)))
-    shifts = [update for update in correction.update_list() if not isnan(update.shift)]
+    kept, small = model.groups_.groups, model.groups_.left_out
+    every = [*kept, *(size.group for size in small)]
+    patterns, everyone = model.correction_.patterns, names.everyone
+    called = dict(zip(every, group_labels(every, patterns, names.labels, everyone=everyone)))
+    of = f"{len(kept)} groups" if len(kept) > 1 else "one group"
+    n = atoms.n_people
+    who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
+    typer.echo(f"{type(model).__name__} for {of} of {who}.")
+    left_out, summary = LeftOutReport.of(atoms), replace(model.fit_summary_, unit=names.unit)
+    asked = left_out.sentence(suppress, unit=names.unit, labels=names.labels)
+    default = left_out.sentence(FEWEST_SHOWN, unit=model.fit_summary_.unit)
+    for sentence in summary.sentences():
+        say(asked if default and sentence == default else sentence)
+    shifts = [update for update in model.correction_.update_list() if not isnan(update.shift)]
     if shifts:
         most = max(shifts, key=lambda update: abs(update.shift))
-        typer.echo(f"Largest adjustment: {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")
-    small = model.groups_.left_out
+        label = next(text for group, text in called.items() if group.name == most.group)
+        say(f"Largest adjustment: {label} at predicted risk {risk_range(most.bin)}: {most.shift:+.4f}")
     if small:
-        typer.echo(f"{plural(len(small), 'group')} not corrected separately:")
+        less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma)"
+        have = "has no adjustments of its own" if len(small) == 1 else "have no adjustments of their own"
+        typer.echo(f"{plural(len(small), 'group')} with {less} {have}:")
         for size in small[:MOST_LISTED]:
-            typer.echo(f"  {plain(size.group.name)}: {_people(size.people, suppress)}, {size.left_out}")
+            say(f"  {called[size.group]}: {_people(size.people, suppress, names)}")
         if len(small) > MOST_LISTED:
             typer.echo(f"  ... and {len(small) - MOST_LISTED} more")
-    typer.echo(f"The correction is in {output}. Next, with people it was not fitted to:")
-    new, flags = "new.csv", columns.flags()
-    typer.echo("  " + plain(join(["propcal", "audit", new, *flags, "--correction", str(output)])))
-    apply = [
-        "propcal",
-        "apply",
-        str(output),
-        new,
-        "--score",
-        columns.score or "COLUMN",
-        "-o",
-        "corrected.csv",
-    ]
-    typer.echo("  " + plain(join(apply)))
+
+
+def _tell_next(output: Path, columns: Columns, said: list[str], unit: str) -> None:
+    """The next commands."""
+    say(f"The correction is in {output}. Next, with {unit} that it was not fitted to:")
+    audit = ["propcal", "audit", "new.csv", *columns.flags(), *said, "--correction", str(output)]
+    apply = ["propcal", "apply", str(output), "new.csv", "--score", columns.score or "COLUMN"]
+    apply += [part for text in columns.na for part in ("--na", text)]
+    apply += ["--invalid", "null"] if columns.drop_missing else []
+    say("  " + join(audit))
+    say("  " + join([*apply, "-o", "corrected.csv"]))

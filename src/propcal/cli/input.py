@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from propcal.cli.screen import say
 from propcal.errors import InputError
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal import Atoms, Groups
@@ -83,6 +81,13 @@ class Columns:
 
         groups = self.definition()
         paths = find_files(files)
+        for path in paths:
+            if _holds_json(path):
+                raise InputError(
+                    f"{path} is a JSON file, perhaps a correction, and not a file of people",
+                    next_step="Name a file of people. To compare a score with its correction, add "
+                    f"--correction {path}",
+                )
         kept = [path for path in paths if holds_atoms(path)]
         if kept:
             self._refuse_columns(kept[0])
@@ -135,6 +140,31 @@ class Columns:
             )
 
 
+def _holds_json(path: Path) -> bool:
+    """Whether a file is JSON, such as a correction."""
+    try:
+        with path.open("rb") as file:
+            return path.suffix == ".json" and file.read(64).lstrip().startswith(b"{")
+    except OSError:  # reported when it is read
+        return False
+
+
+def unused_labels(labels: dict[str, dict[str, str]], atoms: Atoms) -> list[str]:
+    """For each label that names no level of the groups, a sentence that says so."""
+    patterns = atoms.patterns
+    known = dict(zip(patterns.attributes, patterns.levels))
+    told = []
+    for column, own in labels.items():
+        for level in own:
+            if column not in known:
+                told.append(
+                    f"--label {column}.{level}: {column!r} is not among the groups, so it is not used"
+                )
+            elif level not in ["" if name is None else name for name in known[column]]:
+                told.append(f"--label {column}.{level}: {column!r} has no value {level!r}, so it is not used")
+    return told
+
+
 def holds_atoms(path: Path) -> bool:
     """Whether a file is an atoms file."""
     from propcal.data.files.formats import is_atoms_file
@@ -181,7 +211,7 @@ def _tell_grids(grids: dict[Path, int]) -> None:
         grid = f"rounded to 2**-{grids[coarsest]}"
         fine = "exact" if grids[finest] == 32 else f"rounded to 2**-{grids[finest]}"
         told = f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}."
-        typer.echo(plain(told), err=True)
+        say(told, err=True)
 
 
 def _columns(path: Path) -> str:
@@ -190,14 +220,14 @@ def _columns(path: Path) -> str:
 
     people = open_file(path)
     assert not isinstance(people, Atoms)
-    return _some(people.names)
+    return some_names(people.names)
 
 
 def _cell(name: str) -> str:
     return f'"{name}"' if "," in name else name
 
 
-def _some(names: list[str], most: int = 30) -> str:
+def some_names(names: list[str], most: int = 30) -> str:
     """Names of columns, unless they look like a person's values."""
     from propcal.data.files.formats import looks_like_values
 

@@ -162,7 +162,11 @@ Alpha = Annotated[
 ]
 Rho = Annotated[
     float | None,
-    typer.Option(rich_help_panel=_METHOD, help="Rates below this count as this. [dim]Default: 0.1[/dim]"),
+    typer.Option(
+        rich_help_panel=_METHOD,
+        help="Floor on observed rates: lower ones count as this rate. Use a smaller one if the outcome is "
+        "rare. [dim]Default: 0.1[/dim]",
+    ),
 ]
 NBins = Annotated[
     int | None, typer.Option(rich_help_panel=_METHOD, help="Number of risk ranges. [dim]Default: 10[/dim]")
@@ -357,6 +361,15 @@ def labels(texts: Sequence[str] | None) -> dict[str, dict[str, str]]:
             )
         found.setdefault(column, {})[level] = text
     return found
+
+
+def naming(unit: str, label: Sequence[str] | None) -> list[str]:
+    """--unit and --label again, for the next command.
+
+    >>> naming("visits", ["sex.F=women"])
+    ['--unit', 'visits', '--label', 'sex.F=women']
+    """
+    return [*(["--unit", unit] if unit else []), *(p for text in label or [] for p in ("--label", text))]
 
 
 def _pairs(option: str, texts: Sequence[str] | None, example: str) -> list[tuple[str, str]]:

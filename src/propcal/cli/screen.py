@@ -13,6 +13,11 @@ from propcal.cli.flags import told
 from propcal.plain_text import plain
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line, without control characters that a name in it may have."""
+    typer.echo(plain(text), err=err)
+
+
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
     """A status line; yields a function that changes it."""
@@ -62,7 +67,7 @@ def warnings_as_lines() -> Iterator[None]:
         yield
     found = [warning.message for warning in seen if issubclass(warning.category, UserWarning)]
     for text in dict.fromkeys(_note(message) for message in found):
-        typer.echo(plain(f"propcal: note: {text}"), err=True)
+        say(f"propcal: note: {text}", err=True)
 
 
 def _note(warning: Warning | str) -> str:

@@ -126,6 +126,18 @@ def test_a_target_that_appears_meanwhile_is_kept_and_nothing_else_is_written(tmp
     assert texts() == NEW
 
 
+def test_a_folder_that_appears_meanwhile_is_not_to_be_forced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def too_late():
+        with outputs(force=False) as out:
+            out.file("a").write_text("new a")
+            Path("a").mkdir()
+
+    with pytest.raises(InputError, match=r"a was created as a folder by another .* Choose another name"):
+        too_late()
+
+
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
 def test_a_file_system_without_links_claims_by_exclusive_creation(tmp_path, monkeypatch, number):
     def no_links(*_):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from propcal.cli.screen import say
 from propcal.errors import InputError
 
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the files.")]
@@ -37,4 +38,4 @@ def said(sentences: Sequence[str], files: Sequence[Path] = ()) -> None:
     if files:
         typer.echo("Written:")
         for path in files:
-            typer.echo(f"  {path}")
+            say(f"  {path}")

@@ -115,10 +115,11 @@ class Outputs:
             for other in done:
                 _take_back(self._parts[other], other)
             if isinstance(error, FileExistsError):
+                kind = " as a folder" if target.is_dir() else ""
                 raise InputError(
-                    f"{self._names[target]} was created by another program while this command ran. Nothing "
-                    "was written",
-                    next_step="Use --force to replace it",
+                    f"{self._names[target]} was created{kind} by another program while this command ran. "
+                    "Nothing was written",
+                    next_step="Choose another name" if target.is_dir() else "Use --force to replace it",
                 ) from None
             raise OSError(error.errno, error.strerror, str(self._names[target])) from error
         for part in self._parts.values():

@@ -73,6 +73,14 @@ class Identity:
         """
         return f"{IN_SENTENCE.count(n)} {self.noun(n)}"
 
+    def worded(self, reason: str) -> str:
+        """A reason that speaks of people, with their own noun.
+
+        >>> Identity(unit="visits").worded("fewer than 50 people")
+        'fewer than 50 visits'
+        """
+        return reason.replace("people", self.unit)
+
     def noun(self, n: Any = 2) -> str:
         """The noun that goes with a number."""
         return one_of(self.unit) if n == 1 else self.unit

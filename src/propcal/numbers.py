@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MOST_DIGITS = 6  # of a change that is very small
 SMALLEST_P = 0.001  # smaller p-values are written as "< 0.001"
 
 
@@ -107,6 +108,18 @@ class Style:
             return self.unknown
         return f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
 
+    def change(self, low: Any, high: Any, digits: int) -> str:
+        """The interval of a change, with more digits if it would otherwise round to nothing.
+
+        >>> IN_TEXT.change(-0.002, 0.0012, 3), IN_TEXT.change(-0.00021, 0.00004, 3)
+        ('-0.002 to +0.001', '-0.0002 to 0.0000')
+        """
+        if known(low) and known(high):
+            largest = max(abs(float(low)), abs(float(high)))
+            while digits < MOST_DIGITS and 0 < largest < 0.95 * 10.0**-digits:
+                digits += 1
+        return self.interval(low, high, digits, "+")
+
     def percent(self, value: Any) -> str:
         """A rate in percent; rates below 1 % have more digits.
 
@@ -160,6 +173,17 @@ def known(value: Any) -> bool:
     (False, False, True)
     """
     return value is not None and math.isfinite(float(value))
+
+
+def excludes_one(low: Any, high: Any, digits: int = 2) -> bool:
+    """Whether an interval lies above or below 1 as it is printed.
+
+    >>> excludes_one(1.02, 1.8), excludes_one(0.9, 1.1), excludes_one(1.002, 1.8), excludes_one(None, 2)
+    (True, False, False, False)
+    """
+    if not known(low) or not known(high):
+        return False
+    return float(f"{float(low):.{digits}f}") > 1 or float(f"{float(high):.{digits}f}") < 1
 
 
 def trimmed(value: Any) -> str:

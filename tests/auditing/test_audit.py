@@ -182,7 +182,7 @@ def test_rows_of_one_person_count_as_dependent(cohort):
     )
     assert (width_known > 1.5 * width_naive).all()
     few = known.categories[known.categories.people.between(30, 80)]
-    assert (few.reason == "worth fewer than 30 independent people").all()
+    assert (few.reason == "with repeat visits, worth fewer than 30 different people").all()
     assert len(few)
     assert any("Repeat visits" in note for note in known.notes)
 
@@ -220,7 +220,7 @@ def test_few_people_who_come_again_and_again_are_not_tested(cohort):
         cohort.y, cohort.score, sensitive_features=cohort[["gender"]], cluster=np.arange(len(cohort)) % 4
     )
     assert a.verdict.conclusion == "not tested"
-    assert "buckets" in a.verdict.text
+    assert "Name a column that identifies patients, not sites" in a.verdict.text
     assert a.groups.observed_expected_low.isna().all()
     assert a.losses.low.isna().all()
 
@@ -417,7 +417,7 @@ def test_the_fitting_people_are_known_whatever_the_groups(cohort):
         cohort.y[:-1], cohort.score[:-1], sensitive_features=cohort[["race", "gender"]][:-1], correction=cal
     )
     assert not part.settings["fitted_on_these"]
-    assert "cannot be seen" in part.notes[0]
+    assert "propcal cannot see whether some of them were used" in part.notes[0]
 
 
 def test_thresholds_and_bars_are_reached_by_equal_scores():

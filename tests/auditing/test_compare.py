@@ -1,10 +1,13 @@
 """Scores side by side: paired intervals, and what is said of the fitting people."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from propcal import Atoms, MCBoost, PMCBoost, audit, compare
+from propcal.disclosure.protected import protected_comparison
 from propcal.errors import InputError
 
 
@@ -76,3 +79,59 @@ def test_wrong_comparisons_are_told(cohort):
     ):
         with pytest.raises(InputError, match=message):
             compare(scores, y)
+
+
+@pytest.fixture(scope="module")
+def harmed():
+    """A score that is right for women and men, and another that is wrong for women."""
+    rng = np.random.default_rng(5)
+    n = 6000
+    sex, risk = rng.choice(["F", "M"], n), rng.beta(2, 5, n)
+    y = (rng.random(n) < risk).astype(int)
+    other = np.where(sex == "F", risk * 0.6, risk)
+    scores = {"before": risk, "after": other}
+    return compare(scores, y, sensitive_features={"sex": sex}, unit="stays", labels={"sex": {"F": "women"}})
+
+
+def test_groups_that_a_score_is_further_off_for_are_named_everywhere(harmed):
+    found = harmed.further_off("after")
+    assert found["label"].tolist() == ["women"]
+    assert found["value"].iloc[0] > 1.4
+    (sentence,) = harmed.worse()
+    told = "With after, 1 group is further off than with before, with a 95 % CI that excludes 1: women (O/E "
+    assert sentence.startswith(told)
+    assert told in " ".join(repr(harmed).split())
+    assert json.loads(harmed.to_json())["notes"][0] == sentence
+    assert told in harmed._repr_html_()
+    assert "Further off than before, with a 95 % CI of the O/E ratio that excludes 1: women (O/E" in (
+        harmed.to_markdown()
+    )
+
+
+def test_a_group_is_not_called_worse_because_of_protected_counts(harmed):
+    exact = {"after": harmed.further_off("after")["group"].tolist()}
+    for suppress in (5, 11, 25):
+        shown = protected_comparison(harmed, suppress)
+        assert {"after": shown.further_off("after")["group"].tolist()} == exact
+    same = compare(
+        {"a": np.full(500, 0.2), "b": np.full(500, 0.21)}, np.arange(500) % 5 == 0, sensitive_features=None
+    )
+    assert same.worse() == []
+
+
+def test_an_estimate_of_a_mean_square_is_not_printed_below_0(cohort):
+    frame = cohort[["race", "gender"]]
+    for seed in range(3):
+        y = np.random.default_rng(seed).random(len(cohort)) < cohort.score
+        c = compare({"a": cohort.score, "b": cohort.score**1.02}, y, sensitive_features=frame, n_draws=100)
+        table = c.differences
+        squares = table[table["measure"].str.endswith("_mean_square")]
+        if (squares["base"] < 0).any():
+            rows = [line.split() for line in repr(c).splitlines() if line.startswith("mean squared")]
+            assert rows
+            for row in rows:
+                assert row[-5][0] != "-"
+                assert row[-4][0] != "-"
+            break
+    else:
+        raise AssertionError("no estimate was below 0: the test shows nothing")

@@ -103,3 +103,37 @@ def test_many_groups_are_cut_with_a_count(audit):
     audit = replace(audit, groups=pd.concat([audit.groups] * 9, ignore_index=True))
     text = shown(audit_text(audit))
     assert f"... and {int(audit.groups.kept.sum()) - 25:,} more groups" in text
+
+
+def test_the_mark_beside_a_group_follows_the_interval_as_it_is_printed(audit):
+    rows = audit.groups.index[audit.groups["kept"] & (audit.groups["finding"] == "could be chance")][:2]
+    assert len(rows) == 2
+    ends = ["observed_expected", "observed_expected_low", "observed_expected_high"]
+    audit.groups.loc[rows[0], ends] = [1.2, 1.004, 1.4]  # printed as 1.00 to 1.40
+    audit.groups.loc[rows[1], ends] = [1.2, 1.006, 1.4]  # printed as 1.01 to 1.40
+    lines = shown(audit_text(audit), 200).splitlines()
+    (one,) = [line for line in lines if "1.00 to 1.40" in line]
+    (other,) = [line for line in lines if "1.01 to 1.40" in line]
+    assert not one.rstrip().endswith("+")
+    assert other.rstrip().endswith("+")
+
+
+def test_the_users_noun_is_used_for_everybody(cohort):
+    y = np.random.default_rng(0).random(len(cohort)) < cohort.score / 8
+    score = (cohort.score / 8).where(np.arange(len(cohort)) % 40 > 0)
+    found = propcal.audit(
+        y,
+        score,
+        sensitive_features=cohort[["race", "gender"]],
+        unit="stays",
+        drop_missing=True,
+        n_draws=100,
+        min_group=400,
+    )
+    text = " ".join(shown(audit_text(found), 200).split())
+    assert "75 of 3,000 stays (2.5 %) have no score or outcome and were left out" in text
+    assert "fewer than 400 stays" in text
+    assert "people" not in text.replace("PEOPLE", "")
+    assert "The outcome is rare: fewer than 10 % had it." in text
+    assert "All stays: " in found.to_html()
+    assert " people." not in found.to_html().split("</main>")[0].split("Methods")[0]

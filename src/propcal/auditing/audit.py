@@ -334,6 +334,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         rho=rule.rho,
         min_share=found.min_share,
         min_people=rule.min_people,
+        unit=identity.unit,
     )
     return Audit(
         verdict=verdict_of(

@@ -50,7 +50,14 @@ def debiased_frame(measures: Sequence[Debiased]) -> pd.DataFrame:
 
 
 def categories_frame(
-    table: Categories, noise: Chance, *, alpha: float, rho: float, min_share: float, min_people: int
+    table: Categories,
+    noise: Chance,
+    *,
+    alpha: float,
+    rho: float,
+    min_share: float,
+    min_people: int,
+    unit: str,
 ) -> pd.DataFrame:
     """Every category that has people, in the order of groups and bins."""
     g, j = np.nonzero(table.people)
@@ -61,8 +68,8 @@ def categories_frame(
     wilson = wilson_interval(rate, noise.effective[g, j], normal_quantile((1 + CONFIDENCE) / 2))
     reason = np.select(
         [people < min_people, table.share[g, j] < min_share],
-        [f"fewer than {min_people} people", f"share below {min_share:.2g} of all"],
-        f"worth fewer than {min_people} independent people",  # repeat visits
+        [f"fewer than {min_people} {unit}", f"share below {min_share:.2g} of all"],
+        f"with repeat visits, worth fewer than {min_people} different people",
     )
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
     labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
@@ -109,14 +116,19 @@ def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
         everyone=identity.everyone,
     )
     rows = [
-        _group_row(profile, label, found.distinct, by_name, len(found.tests))
+        _group_row(profile, label, found.distinct, by_name, len(found.tests), identity)
         for profile, label in zip(found.profiles, labels)
     ]
     return pd.DataFrame(rows)
 
 
 def _group_row(
-    profile: Profile, label: str, rank: dict[str, int], tests: dict[str, CalibrationTest], n_tests: int
+    profile: Profile,
+    label: str,
+    rank: dict[str, int],
+    tests: dict[str, CalibrationTest],
+    n_tests: int,
+    identity: Identity,
 ) -> dict[str, Any]:
     size, sample = profile.size, profile.sample
     test = tests.get(size.group.name) if not size.left_out else None
@@ -128,7 +140,7 @@ def _group_row(
         "people": size.people,
         "share": size.share,
         "kept": not size.left_out,
-        "reason": size.left_out or profile.too_few,
+        "reason": identity.worded(size.left_out or profile.too_few),
         "missing": any(level is None for _, level in size.group.conditions),
         "finding": group_finding(profile, test, tested=bool(tests)),
         "rank": rank.get(size.group.name, 0) if not size.left_out else 0,

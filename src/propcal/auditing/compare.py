@@ -23,6 +23,7 @@ from propcal.core.reduction import numbered, rescored
 from propcal.data.rows_to_atoms import rows_of_scores
 from propcal.errors import InputError
 from propcal.identity import Identity
+from propcal.numbers import IN_SENTENCE, excludes_one, known, listed, plural
 
 IDENTITY = (
     "title",
@@ -35,6 +36,8 @@ IDENTITY = (
     "institution",
     "population",
 )
+FURTHER = 0.01  # in the logarithm of an O/E ratio: smaller changes do not matter
+MOST_NAMED = 5
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 
 
@@ -50,16 +53,64 @@ class Comparison:
         For each other score, measure and group: its value, the base's, their difference and its
         interval, which uses that both scores are of the same people.
     notes : tuple of str
+    exactly_worse : dict, optional
+        Of protected counts: the groups that each score is further off for by the exact ones.
     """
 
     audits: dict[str, Audit]
     differences: pd.DataFrame
     notes: tuple[str, ...]
+    exactly_worse: dict[str, list[str]] | None = None
 
     @property
     def base(self) -> str:
         """Name of the score that the others are compared with."""
         return next(iter(self.audits))
+
+    def further_off(self, name: str) -> pd.DataFrame:
+        """The groups whose O/E ratio is further from 1 than with the base, and whose interval excludes 1.
+
+        One row a group, the worst first: `group`, `label`, and the ratios `base` and `value`. Only groups
+        whose ratio surely changed are listed.
+        """
+        table = self.differences
+        chosen = table[(table["score"] == name) & (table["measure"] == "observed_expected")]
+        chosen = chosen[chosen["group"] != "everybody"]
+        base, value, low, high = (
+            chosen[column].to_numpy(dtype=np.float64) for column in ("base", "value", "low", "high")
+        )
+        before, after = (np.abs(np.log(np.maximum(ratio, 1e-9))) for ratio in (base, value))
+        names, labels = chosen["group"].tolist(), self.audits[name].labels
+        own = self.audits[name].groups.set_index("group").loc[names]
+        limits = zip(own["observed_expected_low"], own["observed_expected_high"])
+        off = np.array([excludes_one(*ends) for ends in limits], dtype=np.bool_)
+        worse = np.flatnonzero(off & ((low > 0) | (high < 0)) & (after > before + FURTHER))
+        if self.exactly_worse is not None:
+            worse = np.flatnonzero(np.isin(names, self.exactly_worse.get(name, [])))
+        order = worse[np.argsort(-after[worse], kind="stable")]
+        rows = [(names[i], labels.get(names[i], names[i]), base[i], value[i]) for i in order]
+        return pd.DataFrame(rows, columns=["group", "label", "base", "value"])
+
+    def worse(self) -> list[str]:
+        """For each other score, the groups that it is further off for than the base, in a sentence."""
+        return [sentence for name in [*self.audits][1:] if (sentence := self._worse(name))]
+
+    def _worse(self, name: str) -> str:
+        found = self.further_off(name)
+        n = len(found)
+        if not n:
+            return ""
+        told = [
+            f"{row.label} (O/E {IN_SENTENCE.decimal(row.base)} before, {IN_SENTENCE.decimal(row.value)} after)"
+            if known(row.base) and known(row.value)
+            else str(row.label)
+            for row in found.head(MOST_NAMED).itertuples()
+        ]
+        told += [f"{n - MOST_NAMED} more"] if n > MOST_NAMED else []
+        return (
+            f"With {name}, {plural(n, 'group')} {'is' if n == 1 else 'are'} further off than with "
+            f"{self.base}, with a 95 % CI that excludes 1: {listed(told)}."
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """The differences."""
@@ -193,11 +244,9 @@ def compare(
         for name in names[1:]
         for row in _differences(name, joint, values[names[0]], values[name], found[names[0]], found[name])
     ]
-    return Comparison(
-        audits={name: assemble(findings, identity) for name, findings in found.items()},
-        differences=pd.DataFrame(rows, columns=list(COLUMNS)),
-        notes=_notes(names, fitted),
-    )
+    audits = {name: assemble(findings, identity) for name, findings in found.items()}
+    unit = audits[names[0]].identity.unit
+    return Comparison(audits, pd.DataFrame(rows, columns=list(COLUMNS)), _notes(names, fitted, unit))
 
 
 def _part(progress: Callable[[int, int], None] | None, i: int, n: int) -> Callable[[int, int], None] | None:
@@ -282,8 +331,8 @@ def _differences(
             yield (name, measure, group.name, *numbers)
 
 
-def _notes(names: list[str], fitted: dict[str, bool | None]) -> tuple[str, ...]:
-    notes = [fitting_note(known, name) for name, known in fitted.items() if known is not None]
+def _notes(names: list[str], fitted: dict[str, bool | None], unit: str) -> tuple[str, ...]:
+    notes = [fitting_note(known, name, unit=unit) for name, known in fitted.items() if known is not None]
     notes.append(
         f"Differences are relative to {names[0]}. If an interval includes 0, chance may explain the "
         "difference. Intervals for the differences in MC, PMC and DC loss are wide, because a maximum over "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.data_notes import is_reversed
 from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.hypothesis_tests import CATEGORIES, SLOPE
 
@@ -75,6 +76,8 @@ class Conclusions:
     worst : WorstCell or None
     unnoticed : Unnoticed or None
         Among the subgroups (or everybody) whose error could be chance.
+    reversed_area : tuple of float or None
+        AUROC with its interval if the score ranks people the wrong way round.
     """
 
     people: int
@@ -93,6 +96,7 @@ class Conclusions:
     unjudged_cells: int
     worst: WorstCell | None
     unnoticed: Unnoticed | None
+    reversed_area: tuple[float, float, float] | None
 
     @classmethod
     def of(cls, tests: pd.DataFrame, groups: pd.DataFrame, categories: pd.DataFrame) -> Conclusions:
@@ -119,6 +123,7 @@ class Conclusions:
             unjudged_cells=int((~categories["eligible"].astype(bool)).sum()),
             worst=_worst(categories, dict(zip(groups["group"], groups["label"]))),
             unnoticed=_unnoticed(groups),
+            reversed_area=_reversed_area(everybody),
         )
 
 
@@ -133,6 +138,13 @@ def _judged(row: Any) -> JudgedGroup:
         ratio_low=row["observed_expected_low"],
         ratio_high=row["observed_expected_high"],
     )
+
+
+def _reversed_area(everybody: Any) -> tuple[float, float, float] | None:
+    events, rate = float(everybody["positives"]), float(everybody["outcome_rate"])
+    value, low, high = (float(everybody[f"auroc{end}"]) for end in ("", "_low", "_high"))
+    without = events / rate - events if rate > 0 else 0.0
+    return (value, low, high) if is_reversed(min(events, without), value, high) else None
 
 
 def _exempt(everybody: Any, subgroups: pd.DataFrame) -> tuple[JudgedGroup, ...]:

@@ -1,4 +1,4 @@
-"""Notes on the data themselves: a score that ranks the wrong way round, and people who were left out."""
+"""Notes on the data themselves: people who were left out, and a score that ranks the wrong way round."""
 
 from __future__ import annotations
 
@@ -7,31 +7,43 @@ from math import isnan
 from propcal.auditing.findings import Findings
 from propcal.auditing.measures import Estimate, auroc
 from propcal.auditing.sample import Sample
+from propcal.identity import Identity
+from propcal.numbers import IN_SENTENCE
 
 FEWEST_EVENTS = 50  # with fewer, an AUROC far below one half may be chance
 REVERSED = 0.4
 
 
-def data_notes(found: Findings) -> list[str]:
+def data_notes(found: Findings, identity: Identity) -> list[str]:
     """What a reader must know of the data before any number."""
-    area = reversed_ranking(found.profiles[0].sample)
-    left_out = found.people.left_out.sentence()
-    return [note for note in ("" if area is None else reversed_note(area), left_out) if note]
+    left_out = found.people.left_out.sentence(unit=identity.unit, labels=identity.labels)
+    return [left_out] if left_out else []
 
 
 def reversed_ranking(sample: Sample) -> Estimate | None:
     """The AUROC of a score that ranks people the wrong way round; None if it does not, or may not."""
-    if min(sample.observed, sample.total - sample.observed) < FEWEST_EVENTS:
+    fewest = min(sample.observed, sample.total - sample.observed)
+    if fewest < FEWEST_EVENTS:
         return None
     area = auroc(sample)
-    reversed_ = area.value < REVERSED and (isnan(area.high) or area.high < 0.5)
-    return area if reversed_ else None
+    return area if is_reversed(fewest, area.value, area.high) else None
 
 
-def reversed_note(area: Estimate) -> str:
-    """The same in words."""
-    interval = "" if isnan(area.high) else f", 95 % CI {area.low:.2f} to {area.high:.2f}"
+def is_reversed(events: float, area: float, area_high: float) -> bool:
+    """Whether an AUROC is so low that the score ranks the wrong way round.
+
+    `events` is the number of events or of non-events, whichever is smaller.
+    """
+    return events >= FEWEST_EVENTS and area < REVERSED and (isnan(area_high) or area_high < 0.5)
+
+
+def reversed_sentence(value: float, low: float, high: float, subject: str, unit: str) -> str:
+    """The same in words, given the AUROC."""
+    limits = IN_SENTENCE.interval(low, high)
+    interval = f", 95 % CI {limits}" if limits != IN_SENTENCE.unknown else ""
     return (
-        f"THE SCORE RANKS PEOPLE THE WRONG WAY ROUND (AUROC {area.value:.2f}{interval}): people with higher "
-        "scores had the outcome less often. It is probably a survival probability; use 1 - score."
+        f"{subject.upper()} RANKS {unit.upper()} THE WRONG WAY ROUND (AUROC {IN_SENTENCE.decimal(value)}"
+        f"{interval}): {unit} with higher scores had the outcome less often. Check that the right value of "
+        "the outcome means the event (positive=, --positive). If it does, the score is probably a survival "
+        "probability; use 1 - score."
     )

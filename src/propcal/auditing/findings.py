@@ -32,6 +32,7 @@ from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
 from propcal.core.rounding import loss_bounds
 from propcal.metrics import CategoryRule
+from propcal.numbers import plural
 
 
 @dataclass(frozen=True)
@@ -197,8 +198,8 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
     filled = everybody.sample.n_clusters
     if everybody.sample.cluster is not None and filled < FEWEST_CLUSTERS:
         return (
-            f"the rows come from so few people that they fill fewer than {FEWEST_CLUSTERS} of 256 buckets, "
-            "too few to see how much people differ"
+            f"the patient ID column (cluster) has about {plural(filled, 'different value')}, too few to see "
+            "how much patients differ. Name a column that identifies patients, not sites"
         )
     return ""
 

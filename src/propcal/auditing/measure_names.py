@@ -29,6 +29,10 @@ class MeasureName:
     meaning: str = ""
     digits: int = 3
 
+    def shown(self, value: float) -> float:
+        """The value as it is printed: an estimate of a mean square may fall below 0, which is shown as 0."""
+        return max(value, 0.0) if self.key.endswith("_mean_square") and value == value else value
+
 
 _NAMES = (
     MeasureName("mc", "MC", "MC loss", "largest gap between observed and predicted rate of a cell"),

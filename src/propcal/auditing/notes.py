@@ -12,7 +12,7 @@ from propcal.numbers import IN_SENTENCE, Limit, listed, percent_of, plural
 def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
     """Everything that applies to these people."""
     who, rule = found.people, found.rule
-    notes = data_notes(found)
+    notes = data_notes(found, identity)
     if found.fitted_on_these is not None:
         notes.append(fitting_note(found.fitted_on_these, unit=identity.unit))
     for attribute, count in who.missing.items():
@@ -23,7 +23,7 @@ def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
     if left_out:
         notes.append(
             f"{plural(left_out, 'subgroup')} {'was' if left_out == 1 else 'were'} not tested: "
-            f"{listed(sorted(set(reasons)), 'or')}."
+            f"{identity.worded(listed(sorted(set(reasons)), 'or'))}."
         )
     if found.table.collection.left_out:
         covered = plural(len(found.table.collection), "group")
@@ -31,10 +31,12 @@ def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
             f"Risk ranges and the MC, PMC and DC losses cover the {covered} "
             f"with at least {100 * rule.gamma:g} % of the {identity.unit} (gamma)."
         )
+    if who.people and float(found.profiles[0].sample.observed) < rule.rho * found.profiles[0].sample.total:
+        notes.append(rare_note(rule.rho))
     if who.at_ends:
         notes.append(ends_note(who.at_ends, identity))
     if who.resolution_bits < 32:
-        notes.append(rounding_note(found))
+        notes.append(rounding_note(found, identity.unit))
     if who.rows and who.frequencies and who.people != who.rows:
         notes.append(
             f"Whole-number weights were taken as counts: {IN_SENTENCE.count(who.rows)} rows stand for "
@@ -51,7 +53,7 @@ def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def rounding_note(found: Findings) -> str:
+def rounding_note(found: Findings, unit: str = "people") -> str:
     """What rounded scores can have changed."""
     told = f"Scores were rounded to 2**-{found.people.resolution_bits}"
     if found.fitted_on_these is not None:
@@ -68,7 +70,16 @@ def rounding_note(found: Findings) -> str:
     )
     return (
         f"{told}. With exact scores and the same risk ranges the losses would be: "
-        f"{losses}. For {100 * b.people:.2g} % of people, rounding leaves the risk range uncertain."
+        f"{losses}. For {100 * b.people:.2g} % of {unit}, rounding leaves the risk range uncertain."
+    )
+
+
+def rare_note(rho: float) -> str:
+    """That the floor on rates hides much of a rare outcome."""
+    floor = f"{100 * rho:g} %"
+    return (
+        f"The outcome is rare: fewer than {floor} had it. The PMC and DC losses count observed rates below "
+        f"{floor} as {floor} (rho); a smaller rho, such as {rho / 10:g}, and geometric risk ranges show more."
     )
 
 
@@ -76,7 +87,10 @@ def fitting_note(fitted: bool, name: str = "The correction", *, unit: str = "peo
     """Whether a correction is judged by the people it was fitted to."""
     if fitted:
         return f"{name} was fitted to these very {unit}: this audit is not evidence of how it does on others."
-    return f"{name} was not fitted to exactly these {unit}; whether some of them were used cannot be seen."
+    return (
+        f"{name} was not fitted to exactly these {unit}. propcal cannot see whether some of them were used "
+        "to fit it; make sure that none were."
+    )
 
 
 def missing_note(attribute: str, count: float, n: float, identity: Identity, *, alone: bool) -> str:

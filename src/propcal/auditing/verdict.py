@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from propcal.auditing.conclusions import Conclusions, JudgedGroup, Unnoticed, WorstCell
+from propcal.auditing.data_notes import reversed_sentence
 from propcal.auditing.finding_names import (
     CHANCE,
     MISCALIBRATED,
@@ -21,6 +22,7 @@ from propcal.numbers import IN_SENTENCE, Limit, known, listed, p_equals, plural,
 from propcal.plain_text import plain
 
 MOST_NAMED = 3
+NUMBER_WORDS = {"2": "twice", "3": "three times", "4": "four times", "5": "five times"}
 FEW_NAMED = 2  # groups whose intervals have room in a sentence
 
 
@@ -35,11 +37,14 @@ class Verdict:
         The same in a few sentences: overall, in shape, for whom, and what the data cannot show.
     tests : DataFrame
         The tests behind it.
+    ranks_backwards : bool
+        Whether the score ranks people the wrong way round; the first sentence then says so.
     """
 
     conclusion: str
     sentences: tuple[str, ...]
     tests: pd.DataFrame
+    ranks_backwards: bool = False
 
     @property
     def text(self) -> str:
@@ -63,12 +68,15 @@ def verdict_of(
     if untested:
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     found = Conclusions.of(tests, groups, categories)
+    area = found.reversed_area
+    first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
     if tests["rejected"].any():
-        return Verdict(MISCALIBRATED, tuple(_miscalibrated(found, identity)), tests)
+        told = (*first, *_miscalibrated(found, identity))
+        return Verdict(MISCALIBRATED, told, tests, ranks_backwards=bool(first))
     judged = groups["kept"].astype(bool) & (groups["finding"] == CHANCE)
     if not judged.iloc[1:].any() and (len(groups) > 1 or not judged.any()):
-        return Verdict(NOT_ENOUGH, tuple(_not_enough(found, identity, too_small)), tests)
-    return Verdict(NONE_FOUND, tuple(_none_found(found, identity)), tests)
+        return Verdict(NOT_ENOUGH, (*first, *_not_enough(found, identity, too_small)), tests, bool(first))
+    return Verdict(NONE_FOUND, (*first, *_none_found(found, identity)), tests, bool(first))
 
 
 def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
@@ -238,7 +246,9 @@ def _no_proof(unnoticed: Unnoticed | None, identity: Identity) -> str:
     if unnoticed is None:
         return "This is not proof of calibration."
     whom = f"all {identity.unit}" if unnoticed.label == identity.everyone else unnoticed.label
-    return (
-        f"This is not proof of calibration: in {whom}, an error of up to "
-        f"{rough_percent(unnoticed.share)} of the expected events could easily have gone unnoticed."
-    )
+    if unnoticed.share >= 1:
+        times = f"{1 + unnoticed.share:.0f}"
+        error = f"even {NUMBER_WORDS.get(times, f'{times} times')} as many events as expected"
+    else:
+        error = f"an error of up to {rough_percent(unnoticed.share)} of the expected events"
+    return f"This is not proof of calibration: in {whom}, {error} could easily have gone unnoticed."

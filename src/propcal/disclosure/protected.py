@@ -25,6 +25,7 @@ from propcal.disclosure.small_counts import (
 )
 from propcal.numbers import Limit, plural
 
+ACCURACY = ("brier", "log_loss", "auroc")
 ON_THE_PAGE = {
     "groups": ("outcome_rate", "mean_score", "observed_expected", "observed_expected_low", "auroc"),
     "categories": ("outcome_rate", "mean_score", "gap", "low", "detectable_gap"),
@@ -107,7 +108,13 @@ def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparis
     audits = {name: protected_audit(audit, fewest) for name, audit in comparison.audits.items()}
     if audits == comparison.audits:
         return comparison
-    return replace(comparison, audits=audits, differences=_differences(comparison, audits))
+    others = [*comparison.audits][1:]
+    return replace(
+        comparison,
+        audits=audits,
+        differences=_differences(comparison, audits),
+        exactly_worse={name: comparison.further_off(name)["group"].tolist() for name in others},
+    )
 
 
 def _differences(comparison: Comparison, audits: dict[str, Audit]) -> pd.DataFrame:
@@ -117,6 +124,9 @@ def _differences(comparison: Comparison, audits: dict[str, Audit]) -> pd.DataFra
         base, value = (_measured(audits[name], row) for name in (comparison.base, row["score"]))
         known = not any(isinstance(x, Limit) or x != x for x in (base, value))
         change = value - base if known else np.nan
+        if row["measure"] in ACCURACY and known and _distorted(change, row):
+            base = value = change = np.nan
+            known = False
         below, above = (
             float(f"{abs(row[end] - row['difference']):.2g}") if known else np.nan for end in ("low", "high")
         )
@@ -126,6 +136,15 @@ def _differences(comparison: Comparison, audits: dict[str, Audit]) -> pd.DataFra
     for name in ("base", "value"):
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
     return table
+
+
+def _distorted(change: float, row: dict[Any, Any]) -> bool:
+    """Whether protection moved a change by more than a quarter of its interval.
+
+    The counts of the two scores are protected apart. A change of accuracy can be smaller than what that does.
+    """
+    width = row["high"] - row["low"]
+    return bool(abs(change - row["difference"]) > width / 4)
 
 
 def _measured(audit: Audit, row: dict[Any, Any]) -> Any:

@@ -112,7 +112,7 @@ def comparison_content(comparison: Comparison) -> dict[str, Any]:
         "base": comparison.base,
         "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
         "differences": _records(comparison.differences),
-        "notes": list(comparison.notes),
+        "notes": [*comparison.worse(), *comparison.notes],
     }
 
 

@@ -217,7 +217,7 @@ def comparison_html(comparison: Comparison) -> str:
     table = comparison.differences
     chosen = table[table["group"].isin(["all categories", "everybody"])]
     rows = [_difference_row(row) for _, row in chosen.iterrows()]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (*comparison.worse(), *comparison.notes))
     return _card(
         f"Comparison of {len(comparison.audits)} scores",
         _table(("score", "verdict", ""), verdicts),
@@ -231,7 +231,7 @@ def _difference_row(row: Any) -> tuple[str, ...]:
     return (
         row["score"],
         measure.name,
-        IN_NOTEBOOK.decimal(row["base"], measure.digits),
-        IN_NOTEBOOK.decimal(row["value"], measure.digits),
-        IN_NOTEBOOK.interval(row["low"], row["high"], measure.digits, "+"),
+        IN_NOTEBOOK.decimal(measure.shown(row["base"]), measure.digits),
+        IN_NOTEBOOK.decimal(measure.shown(row["value"]), measure.digits),
+        IN_NOTEBOOK.change(row["low"], row["high"], measure.digits),
     )

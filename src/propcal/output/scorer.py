@@ -6,6 +6,7 @@ be divided into batches anywhere.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,11 +19,11 @@ from propcal.core.correction.correction import Correction
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import FloatArray
 from propcal.core.patterns import Patterns
-from propcal.data.checks import SCORING, ScoreTally
+from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
 from propcal.data.rows_to_patterns import rows_to_score
-from propcal.errors import Column
+from propcal.errors import Column, Message
 
 CheckedRows = tuple[FloatArray, Patterns, Any]
 
@@ -147,6 +148,8 @@ class Tally:
 
     def __init__(self, scorer: Scorer) -> None:
         self._name, self._known = Column(scorer.score), scorer.correction.patterns
+        self._between = False  # whether a score lies between 0 and 1
+        self._shared = scorer.correction.is_shared
         self._scores, self._refused = ScoreTally(), scorer.invalid == "error"
         self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
 
@@ -162,6 +165,7 @@ class Tally:
 
     def add_scores(self, scores: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are in [0, 1]."""
+        self._between |= bool(np.any((scores > 0) & (scores < 1)))
         return self._scores.add(scores)
 
     def add_levels(self, patterns: Patterns, code: Any) -> None:
@@ -173,5 +177,15 @@ class Tally:
         """Refuse invalid scores if asked to, and warn of levels that did not occur in fitting."""
         if self.n:
             if self._refused:
-                self._scores.check(self._name, missing=SCORING)
-            warn_of_unknown(self._known.attributes, self._unknown, self.n)
+                self._scores.check(self._name, scoring=True)
+            if self.n - self.invalid >= FEWEST_SWAPPED and not self._between:
+                warnings.warn(
+                    Message(
+                        f"{self._name} holds only 0 and 1",
+                        argument=self._name.name,
+                        next_step="is it the outcome instead of the score?",
+                    ),
+                    UserWarning,
+                    stacklevel=3,
+                )
+            warn_of_unknown(self._known.attributes, self._unknown, self.n, shared=self._shared)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from propcal.auditing.finding_names import CHANCE, HEADLINES, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.numbers import IN_TEXT, known, plural, risk_range
+from propcal.numbers import IN_TEXT, excludes_one, known, plural, risk_range
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ WORDS = (
     "measure",
     "finding",
 )  # headings of columns that hold no numbers
+ENDS = ("base", "value")  # before and after
 MOST_GROUPS = 25
 MOST_LEFT_OUT = 8
 SHORT_FINDINGS = {TOO_HIGH: TOO_HIGH, TOO_LOW: TOO_LOW, NOT_ENOUGH: "few data"}
@@ -52,6 +53,8 @@ def comparison_text(comparison: Comparison) -> RenderableType:
     parts: list[RenderableType] = []
     for name, audit in comparison.audits.items():
         parts += [Text(plain(name), style="bold"), *_verdict(audit)]
+    parts += [_said(plain(sentence)) for sentence in comparison.worse()]
+    parts += [Text()] if comparison.worse() else []
     parts += [_differences(comparison), Text(f"{plain(names[-1])}, in full", style="bold"), Text()]
     last = comparison.audits[names[-1]]
     parts += [*_groups(last), *_thresholds(last), *_categories(last), _losses(last), *_debiased(last)]
@@ -132,7 +135,7 @@ def _categories(audit: Audit) -> list[RenderableType]:
     title = "Cells with the clearest gaps" if sure else "Cells with the largest gaps; all could be chance"
     if worst["low"].isna().all():
         title = "Cells with the largest gaps; whether chance explains them is not known"
-    headings = ("group", "predicted risk", audit.identity.unit, "observed", "predicted", "gap, 95 % CI")
+    headings = ("group", "predicted risk", audit.identity.unit, "observed", "predicted", "95 % CI of the gap")
     table = _table(title, headings)
     labels = audit.labels
     for _, row in worst.iterrows():
@@ -159,16 +162,13 @@ def _groups(audit: Audit) -> list[RenderableType]:
         low, high = row["observed_expected_low"], row["observed_expected_high"]
         ratio = (IN_TEXT.decimal(row["observed_expected"]), IN_TEXT.interval(low, high))
         found = SHORT_FINDINGS.get(row["finding"], "")
-        if row["finding"] == CHANCE and known(low) and known(high) and not low <= 1 <= high:
+        if row["finding"] == CHANCE and excludes_one(low, high):
             found = "+"
         marks.add(found)
         _row(table, row["label"], IN_TEXT.count(row["people"]), *rates, *ratio, found)
-    said = "O/E: observed over expected events; below 1 the score is too high. No finding: could be chance."
+    said = "O/E: observed over expected events; below 1 the score is too high. Blank: could be chance."
     if "+" in marks:
-        said += (
-            " +: the interval excludes 1, but it is not adjusted for the number of tests; after adjustment "
-            "this could be chance."
-        )
+        said += " +: the interval excludes 1, but with this many tests that, too, could be chance."
     more = _more(int(kept.sum()) - MOST_GROUPS)
     return [table, *more, _said(said), Text(), *_left_out(audit.groups[~kept], audit.identity.unit)]
 
@@ -220,28 +220,27 @@ def _differences(comparison: Comparison) -> RenderableType:
         table = _table(title, ("measure", "before", "after", "95 % CI of the change"))
         for _, row in chosen[overall].iterrows():
             measure = MEASURE_NAMES[row["measure"]]
-            numbers = [IN_TEXT.decimal(row[column], measure.digits) for column in ("base", "value")]
-            interval = IN_TEXT.interval(row["low"], row["high"], measure.digits, "+")
+            numbers = [IN_TEXT.decimal(measure.shown(row[column]), measure.digits) for column in ENDS]
+            interval = IN_TEXT.change(row["low"], row["high"], measure.digits)
             _row(table, measure.name, *numbers, interval)
         parts += [table, Text(), *_group_differences(chosen[~overall], comparison.audits[name].labels)]
     return Group(*parts)
 
 
 def _group_differences(differences: Any, labels: dict[str, str]) -> list[RenderableType]:
-    """O/E ratio before and after, and the change of the Brier score."""
+    """O/E ratio before and after, and the interval of the change of the Brier score."""
     ratio, brier = (
         differences[differences["measure"] == m].set_index("group") for m in ("observed_expected", "brier")
     )
     if not len(ratio):
         return []
-    headings = ("group", "O/E before", "after", "Brier change", "95 % CI")
+    headings = ("group", "O/E before", "after", "Brier score, 95 % CI of the change")
     table = _table("Group by group", headings)
     for name, row in ratio.head(MOST_GROUPS).iterrows():
         change = brier.loc[name]
         ratios = (IN_TEXT.decimal(row["base"]), IN_TEXT.decimal(row["value"]))
-        interval = IN_TEXT.interval(change["low"], change["high"], 3, "+")
         label = labels.get(name, name)
-        _row(table, label, *ratios, IN_TEXT.decimal(change["difference"], 3, "+"), interval)
+        _row(table, label, *ratios, IN_TEXT.change(change["low"], change["high"], 3))
     return [table, *_more(len(ratio) - MOST_GROUPS), Text()]
 
 

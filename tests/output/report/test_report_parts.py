@@ -57,7 +57,7 @@ def test_what_a_correction_changed_adds_up(people):
         "still off, and 1 is newly off."
     )
     assert further_off(both, "new")[0].startswith("E (O/E ")
-    assert any("Further from 1 than before" in sentence and "E (O/E" in sentence for sentence in told)
+    assert any("Further off than before" in sentence and "E (O/E" in sentence for sentence in told)
     cards = key_figures(both.audits["new"], both.audits["old"], exact=True)
     ratio = next(card for card in cards if card.name == "O/E ratio")
     assert ratio.before == f"{both.audits['old'].groups.observed_expected.iloc[0]:.2f}"

@@ -16,7 +16,6 @@ from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
 from propcal.numbers import IN_SENTENCE, ON_PAGE, known, listed, plural
 
 MOST_WORSE = 5
-FURTHER = 0.01  # in the logarithm of the ratio: less is no matter
 
 
 @dataclass(frozen=True)
@@ -31,20 +30,13 @@ class Change:
 
 
 def further_off(comparison: Comparison, name: str) -> list[str]:
-    """Groups whose O/E ratio came to lie further from 1, by more than chance explains, the worst first."""
-    table = comparison.differences
-    chosen = table[(table["score"] == name) & (table["measure"] == "observed_expected")]
-    before, after = (
-        np.abs(np.log(np.maximum(chosen[column].to_numpy(dtype=np.float64), 1e-9)))
-        for column in ("base", "value")
-    )
-    sure = ((chosen["low"] > 0) | (chosen["high"] < 0)).to_numpy() & (after > before + FURTHER)
-    worst = np.argsort(np.where(sure, before - after, np.inf), kind="stable")[: int(sure.sum())]
-    labels, ratios = comparison.audits[name].labels, chosen.iloc[worst]
+    """Groups whose O/E ratio is further from 1 than before, with an interval that excludes 1, worst first."""
     return [
-        f"{labels.get(row['group'], row['group'])} (O/E {IN_SENTENCE.decimal(row['base'])} before, "
-        f"{IN_SENTENCE.decimal(row['value'])} after)"
-        for row in row_dicts(ratios)
+        f"{row['label']} (O/E {IN_SENTENCE.decimal(row['base'])} before, {IN_SENTENCE.decimal(row['value'])} "
+        "after)"
+        if known(row["base"]) and known(row["value"])
+        else str(row["label"])
+        for row in row_dicts(comparison.further_off(name))
     ]
 
 
@@ -72,11 +64,11 @@ def effect_sentences(comparison: Comparison, name: str) -> list[str]:
     if worse:
         more = [f"{len(worse) - MOST_WORSE} more"] if len(worse) > MOST_WORSE else []
         told.append(
-            "Further from 1 than before, by more than chance explains: "
+            "Further off than before, with a 95 % CI of the O/E ratio that excludes 1: "
             f"{listed([*worse[:MOST_WORSE], *more])}."
         )
     elif len(comparison.differences):
-        told.append("No group is further from 1 than before by more than chance explains.")
+        told.append("No group is further off than before with a 95 % CI of the O/E ratio that excludes 1.")
     return told
 
 
@@ -108,9 +100,9 @@ def _change(row: dict[Any, Any], labels: dict[str, str]) -> Change:
     return Change(
         measure=measure.name,
         group=labels.get(row["group"], row["group"]),
-        before=ON_PAGE.decimal(row["base"], measure.digits),
-        after=ON_PAGE.decimal(row["value"], measure.digits),
-        interval=ON_PAGE.interval(row["low"], row["high"], measure.digits, "+"),
+        before=ON_PAGE.decimal(measure.shown(row["base"]), measure.digits),
+        after=ON_PAGE.decimal(measure.shown(row["value"]), measure.digits),
+        interval=ON_PAGE.change(row["low"], row["high"], measure.digits),
     )
 
 

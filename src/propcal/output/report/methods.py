@@ -8,6 +8,7 @@ from typing import Any
 
 from propcal.auditing.audit import Audit
 from propcal.numbers import IN_SENTENCE, ON_PAGE, plural
+from propcal.plain_text import plain
 
 LIBRARIES = ("numpy", "scipy", "pandas")
 
@@ -50,7 +51,7 @@ def paragraphs(audit: Audit) -> list[str]:
 def _who(audit: Audit) -> str:
     s, who = audit.settings, audit.identity
     events = f" with {IN_SENTENCE.count(s['positives'])} events"
-    attributes = ", ".join(s["attributes"]) or "none"
+    attributes = ", ".join(map(plain, s["attributes"])) or "none"
     some = who.count(s["people"])
     missing = {
         "level": "A missing value forms a group of its own.",
@@ -98,7 +99,7 @@ def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
         ("Python", platform.python_version()),
         (audit.identity.unit, ON_PAGE.count(s["people"])),
         ("events", ON_PAGE.count(s["positives"])),
-        ("attributes", ", ".join(s["attributes"]) or "none"),
+        ("attributes", ", ".join(map(plain, s["attributes"])) or "none"),
         ("intersections", str(s["intersections"])),
         ("missing values", str(s["missing"])),
         ("alpha, gamma, rho", f"{s['alpha']:g}, {s['gamma']:g}, {s['rho']:g}"),
@@ -127,17 +128,21 @@ def _version(name: str) -> str:
 TRIPOD = [
     (
         "How performance was measured",
-        "The methods below: measures, intervals, plots. The four pictures and the table of groups.",
+        "The text under Methods, the four pictures and the table of groups.",
     ),
     (
         "Fairness: which groups were examined, and why",
         "All groups are listed, including those not tested. Why these attributes were chosen is for you to "
         "say.",
     ),
-    ("Sample size", "People and events of every group; the smallest error that would have been noticed."),
+    (
+        "Sample size",
+        "The number of people and events in every group; how large an error could have gone unnoticed.",
+    ),
     (
         "Missing data",
-        "Missing attributes are counted and shown. Missing scores and outcomes are for you to report.",
+        "The notes count missing attributes, and the scores and outcomes that were left out as missing. How "
+        "the data behind the score were completed is for you to report.",
     ),
     ("Performance with intervals, also in key subgroups", "The table of groups and the table of cells."),
     (
@@ -147,6 +152,6 @@ TRIPOD = [
     ("Limitations", "“What the data cannot tell” at the top; your own knowledge of the data."),
     (
         "Availability of data, code and analysis",
-        "Version, settings and seed below; the numbers of this page in machine-readable form at its end.",
+        "The table of settings and versions; the numbers of this page in machine-readable form at its end.",
     ),
 ]

@@ -198,13 +198,20 @@ def dc_rows(audit: Audit) -> list[DcRow]:
             highest_rate=ON_PAGE.percent(row["highest_rate"]),
             lowest=labels.get(row["lowest"], row["lowest"]),
             lowest_rate=ON_PAGE.percent(row["lowest_rate"]),
-            ratio=ON_PAGE.decimal(np.exp(row["dc"])),
+            ratio=_ratio(row, float(audit.settings["rho"])),
             log_ratio=ON_PAGE.decimal(row["dc"]),
             width=f"{180 * row['dc'] / widest:.1f}",
             groups=row["groups"],
         )
         for row in row_dicts(found)
     ]
+
+
+def _ratio(row: dict[Any, Any], rho: float) -> str:
+    """How far apart two rates are; below the floor, rates count as the floor."""
+    if row["highest_rate"] < rho and row["lowest_rate"] < rho:
+        return f"both below {100 * rho:g} %"
+    return ON_PAGE.decimal(np.exp(row["dc"]))
 
 
 def loss_rows(audit: Audit) -> list[list[str]]:

@@ -53,11 +53,11 @@ class Four:
     risk_end: str  # of both axes of the calibration curves
 
 
-def four_pictures(found: list[GroupCurves]) -> Four:
+def four_pictures(found: list[GroupCurves], unit: str = "people") -> Four:
     """Draw everybody, and keep the groups ready for the reader to pick."""
     benefit, most, end = _benefit_axis(found), _most_dense(found), _risk_end(found)
-    groups = [_group(each, benefit, most, end) for each in found]
-    first, shown = groups[0], _frames(benefit, end)
+    groups = [_group(each, benefit, most, end, unit) for each in found]
+    first, shown = groups[0], _frames(benefit, end, unit)
     for picture in shown:
         look = "fill" if picture.key == "distribution" else "line"
         own = [key for key in first.lines if key.split("-")[0] == picture.key]
@@ -67,7 +67,7 @@ def four_pictures(found: list[GroupCurves]) -> Four:
         for key in own:
             kind = {"band": "band", "all": "thin"}.get(key.partition("-")[2], look)
             picture.lines.append(Line(f"one-{kind}", "", key))
-    return Four(shown, HEADINGS, groups, trimmed(end))
+    return Four(shown, _headings(unit), groups, trimmed(end))
 
 
 def _risk_end(found: list[GroupCurves]) -> float:
@@ -83,7 +83,7 @@ def _inner(curve: FloatArray) -> FloatArray:
     return curve[inside] if inside.any() else curve
 
 
-def _frames(benefit: Axis, end: float) -> list[Picture]:
+def _frames(benefit: Axis, end: float, unit: str) -> list[Picture]:
     """The pictures without people: words, axes and guides."""
     steps, digits = round_steps(benefit.low, benefit.high)
     across, up = _risk_axes(end)
@@ -125,10 +125,10 @@ def _frames(benefit: Axis, end: float) -> list[Picture]:
         Picture(
             "distribution",
             "How are the scores spread?",
-            "Distribution: share of people in each range of scores. Bars of everybody are filled; those of "
-            "the group are outlined.",
+            f"Distribution: share of the {unit} in each range of scores. Bars of everybody are filled; those "
+            "of the group are outlined.",
             "score",
-            "people, relative",
+            f"{unit}, relative",
             ticks(X, TENTHS),
             [],
             [Line("guide", path(X([0, 1]), Y([0, 0])))],
@@ -136,15 +136,17 @@ def _frames(benefit: Axis, end: float) -> list[Picture]:
     ]
 
 
-HEADINGS = {
-    "roc": ["threshold", "sensitivity", "1 − specificity"],
-    "calibration": ["predicted risk", "observed rate", "95 % band, %"],
-    "benefit": ["threshold", "net benefit", "treat everybody"],
-    "distribution": ["scores from", "to", "people", "events"],
-}
+def _headings(unit: str) -> dict[str, list[str]]:
+    """Of the table of numbers behind each picture."""
+    return {
+        "roc": ["threshold", "sensitivity", "1 − specificity"],
+        "calibration": ["predicted risk", "observed rate", "95 % band, %"],
+        "benefit": ["threshold", "net benefit", "treat everybody"],
+        "distribution": ["scores from", "to", unit, "events"],
+    }
 
 
-def _group(found: GroupCurves, benefit: Axis, most: float, end: float) -> GroupPictures:
+def _group(found: GroupCurves, benefit: Axis, most: float, end: float, unit: str) -> GroupPictures:
     row, t = found.row, found.thresholds
     false = np.concatenate([[1.0], 1 - t.specificity, [0.0]])
     right = np.concatenate([[1.0], t.sensitivity, [0.0]])
@@ -162,7 +164,7 @@ def _group(found: GroupCurves, benefit: Axis, most: float, end: float) -> GroupP
         "benefit": path(X(t.threshold[shown]), benefit(t.net_benefit[shown])),
         "distribution": _bars(found, most),
     }
-    return GroupPictures(row["label"], lines, _tables(found), _told(found, bool(enough)))
+    return GroupPictures(row["label"], lines, _tables(found), _told(found, bool(enough), unit))
 
 
 def _risk_axes(end: float) -> tuple[Axis, Axis]:
@@ -255,7 +257,7 @@ def _thinned(rows: Any, most: int = 25) -> Any:
     return rows[:: max(1, -(-len(rows) // most))]
 
 
-def _told(found: GroupCurves, enough: bool) -> dict[str, str]:
+def _told(found: GroupCurves, enough: bool, unit: str) -> dict[str, str]:
     """A sentence under each picture."""
     row = found.row
     limits = ON_PAGE.interval(row["auroc_low"], row["auroc_high"], 3)
@@ -269,5 +271,5 @@ def _told(found: GroupCurves, enough: bool) -> dict[str, str]:
         if known(row["ici"])
         else "Not enough data for a curve.",
         "benefit": f"Observed rate {rate}." if known(row["outcome_rate"]) else "Not enough data.",
-        "distribution": f"{people[0].upper()}{people[1:]} people.",
+        "distribution": f"{people[0].upper()}{people[1:]} {unit}.",
     }

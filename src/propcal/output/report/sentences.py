@@ -92,6 +92,7 @@ def _cannot_tell(audit: Audit, found: Conclusions) -> list[str]:
 
 
 def _next_steps(audit: Audit, corrected: str, worse: int) -> list[str]:
+    unit = audit.identity.unit
     if audit.verdict.conclusion == MISCALIBRATED:
         if corrected:
             return [
@@ -102,24 +103,24 @@ def _next_steps(audit: Audit, corrected: str, worse: int) -> list[str]:
         return [
             "Decide who needs to know about this error, and whether to correct the score, to restrict its "
             "use, or not to use it for the groups named above.",
-            "A correction can be fitted (propcal fit). Audit it on people it was not fitted to (propcal "
-            "audit --correction).",
+            f"A correction can be fitted (propcal fit). Audit it on {unit} that it was not fitted to "
+            "(propcal audit --correction).",
             "Seek legal advice before using a correction that reads an attribute such as race or gender.",
         ]
     if audit.verdict.conclusion == NONE_FOUND:
         told = [
             "Look at how large an error could have gone unnoticed in the groups that matter most to you. If "
-            "that is too large, audit more people.",
-            "Repeat the audit when the score, the patients or the way the outcome is recorded change.",
+            f"that is too large, audit more {unit}.",
+            "Repeat the audit when the score, the population or the way the outcome is recorded change.",
         ]
         if not corrected:
             return ["There is no reason here to correct the score.", *told]
         first = (
-            f"Before {corrected} is used, make sure that none of these people were used to fit it, and check "
+            f"Before {corrected} is used, make sure that none of these {unit} were used to fit it, and check "
             "whether the attributes it reads need legal advice."
         )
         if worse:
             are = "is" if worse == 1 else "are"
             told = [f"{plural(worse, 'group')} {are} further off than before: see “Before and after”.", *told]
         return [first, *told]
-    return ["Collect more people with known outcomes, or define fewer and larger groups, and audit again."]
+    return [f"Collect more {unit} with known outcomes, or define fewer and larger groups, and audit again."]

@@ -114,7 +114,8 @@ def summarise(
             for other in list(shown.audits)[1:]
         ]
         content: Any = comparison_content(shown)
-        notes = [*shown.notes, *audit.notes]
+        # of each score the comparison has said already to whom it was fitted
+        notes = [*shown.notes, *(note for note in audit.notes if not note.startswith("The correction was "))]
     else:
         assert isinstance(shown, Audit)
         audit = shown
@@ -128,7 +129,7 @@ def summarise(
     kept, left_out, forest_ticks = tables.group_rows(audit.groups)
     bins, heat, categories = tables.heat_map(audit)
     exact = audit._source is not None  # protected audits have none
-    four, made = four_pictures(found), date.today().isoformat()
+    four, made = four_pictures(found, audit.identity.unit), date.today().isoformat()
     return Summary(
         title=title or audit.identity.title or TITLE,
         score=name,

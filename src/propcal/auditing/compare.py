@@ -91,22 +91,25 @@ class Comparison:
         rows = [(names[i], labels.get(names[i], names[i]), base[i], value[i]) for i in order]
         return pd.DataFrame(rows, columns=["group", "label", "base", "value"])
 
+    def worse_groups(self, name: str) -> list[str]:
+        """The groups of `further_off`, with their O/E ratios before and after as far as these are known."""
+        return [
+            f"{label} (O/E {IN_SENTENCE.decimal(base)} before, {IN_SENTENCE.decimal(value)} after)"
+            if known(base) and known(value)
+            else str(label)
+            for _, label, base, value in self.further_off(name).itertuples(index=False)
+        ]
+
     def worse(self) -> list[str]:
         """For each other score, the groups that it is further off for than the base, in a sentence."""
         return [sentence for name in [*self.audits][1:] if (sentence := self._worse(name))]
 
     def _worse(self, name: str) -> str:
-        found = self.further_off(name)
-        n = len(found)
+        told = self.worse_groups(name)
+        n = len(told)
         if not n:
             return ""
-        told = [
-            f"{row.label} (O/E {IN_SENTENCE.decimal(row.base)} before, {IN_SENTENCE.decimal(row.value)} after)"
-            if known(row.base) and known(row.value)
-            else str(row.label)
-            for row in found.head(MOST_NAMED).itertuples()
-        ]
-        told += [f"{n - MOST_NAMED} more"] if n > MOST_NAMED else []
+        told = [*told[:MOST_NAMED], *([f"{n - MOST_NAMED} more"] if n > MOST_NAMED else [])]
         return (
             f"With {name}, {plural(n, 'group')} {'is' if n == 1 else 'are'} further off than with "
             f"{self.base}, with a 95 % CI that excludes 1: {listed(told)}."

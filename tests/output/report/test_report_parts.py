@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from propcal import audit, compare
-from propcal.output.report.changes import effect_sentences, further_off
+from propcal.output.report.changes import effect_sentences
 from propcal.output.report.forest_bars import ForestAxis
 from propcal.output.report.key_figures import key_figures
 from propcal.output.report.main_picture import MOST_ROWS, main_picture
@@ -56,7 +56,7 @@ def test_what_a_correction_changed_adds_up(people):
         "Of 8 subgroups tested, 2 are off with old and 1 is off with new: 2 are no longer off, none are "
         "still off, and 1 is newly off."
     )
-    assert further_off(both, "new")[0].startswith("E (O/E ")
+    assert both.worse_groups("new")[0].startswith("E (O/E ")
     assert any("Further off than before" in sentence and "E (O/E" in sentence for sentence in told)
     cards = key_figures(both.audits["new"], both.audits["old"], exact=True)
     ratio = next(card for card in cards if card.name == "O/E ratio")

@@ -29,17 +29,6 @@ class Change:
     interval: str
 
 
-def further_off(comparison: Comparison, name: str) -> list[str]:
-    """Groups whose O/E ratio is further from 1 than before, with an interval that excludes 1, worst first."""
-    return [
-        f"{row['label']} (O/E {IN_SENTENCE.decimal(row['base'])} before, {IN_SENTENCE.decimal(row['value'])} "
-        "after)"
-        if known(row["base"]) and known(row["value"])
-        else str(row["label"])
-        for row in row_dicts(comparison.further_off(name))
-    ]
-
-
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
     """What changed for whom, in numbers that add up."""
     base, last = (comparison.audits[each] for each in (comparison.base, name))
@@ -60,7 +49,7 @@ def effect_sentences(comparison: Comparison, name: str) -> list[str]:
             f"The typical gap of a cell (a group within a risk range), without what chance adds, is {second} "
             f"percentage points; before, it was {first}."
         )
-    worse = further_off(comparison, name)
+    worse = comparison.worse_groups(name)
     if worse:
         more = [f"{len(worse) - MOST_WORSE} more"] if len(worse) > MOST_WORSE else []
         told.append(

@@ -22,7 +22,6 @@ from propcal.output.report.changes import (
     Change,
     certificate_view,
     effect_sentences,
-    further_off,
     measure_changes,
 )
 from propcal.output.report.correction_picture import CorrectionView, correction_view
@@ -108,7 +107,7 @@ def summarise(
         assert isinstance(shown, Comparison)
         name, audit = list(shown.audits.items())[-1]
         before = {other: each for other, each in shown.audits.items() if other != name}
-        worse = len(further_off(shown, name))
+        worse = len(shown.worse_groups(name))
         before_after = [
             BeforeAfter(shown.base, other, effect_sentences(shown, other), *measure_changes(shown, other))
             for other in list(shown.audits)[1:]

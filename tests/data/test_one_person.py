@@ -18,6 +18,7 @@ from propcal.core.grid import UNIT
 from propcal.data import one_person
 from propcal.errors import InputError, UnknownLevelWarning, UnseenError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* have a space at the beginning or end")
 N = 10_000
 GROUPS = Groups(
     columns=["race", "ward", "flag"],

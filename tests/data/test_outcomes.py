@@ -326,8 +326,10 @@ def test_a_reversed_score_is_refused_by_a_fit_and_noted_by_an_audit():
     ):
         PMCBoost().fit(survival, y)
     assert PMCBoost(allow_reversed=True).fit(survival, y).correction_
-    assert audit(y, survival, n_draws=100).notes[0].startswith("THE SCORE RANKS PEOPLE THE WRONG WAY ROUND")
-    assert "WRONG WAY" not in " ".join(audit(y, 1 - survival, n_draws=100).notes)
+    assert audit(y, survival, n_draws=100).verdict.text.startswith(
+        "THE SCORE RANKS PEOPLE THE WRONG WAY ROUND"
+    )
+    assert "WRONG WAY" not in audit(y, 1 - survival, n_draws=100).verdict.text
 
 
 def test_few_events_do_not_make_a_score_reversed():

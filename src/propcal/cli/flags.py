@@ -16,6 +16,7 @@ FLAGS = {
     "labels": "--label",
     "n_bins": "--n-bins",
     "n_draws": "--draws",
+    "thresholds": "--threshold",
     "random_state": "--seed",
     "weight_kind": "--weight-kind",
     "memory_limit": "--memory",

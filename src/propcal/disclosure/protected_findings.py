@@ -85,16 +85,16 @@ def _people(source: AuditSource, blocks: Blocks) -> AuditedPeople:
         rounding=None,
         rows=_alone(who.rows, blocks),
         fingerprint=None,
-        left_out=_left_out(who.left_out, blocks),
+        left_out=_left_out(who.left_out, int(people), blocks),
     )
 
 
-def _left_out(report: LeftOutReport, blocks: Blocks) -> LeftOutReport:
+def _left_out(report: LeftOutReport, people: int, blocks: Blocks) -> LeftOutReport:
     """People left out, in all and by level; levels with small counts are not listed."""
 
     def share(left: int, total: int) -> tuple[Any, Any]:
         left_out, kept = _alone(left, blocks), _alone(total - left, blocks)
-        return left_out, int(left_out) + int(kept)
+        return left_out, (blocks.stand_in if isinstance(left_out, Limit) else left_out) + int(kept)
 
     by = {
         name: [(label, *share(left, total)) for label, left, total in rows]
@@ -104,7 +104,8 @@ def _left_out(report: LeftOutReport, blocks: Blocks) -> LeftOutReport:
         name: [row for row in rows if not any(isinstance(value, Limit) for value in row)]
         for name, rows in by.items()
     }
-    return LeftOutReport(*share(report.left, report.total), by=known)
+    left = _alone(report.left, blocks)
+    return LeftOutReport(left, people + (blocks.stand_in if isinstance(left, Limit) else left), by=known)
 
 
 def _alone(count: int, blocks: Blocks) -> Any:

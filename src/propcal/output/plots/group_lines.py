@@ -78,8 +78,10 @@ def plot_calibration(a: Audit, groups: Any = None, *, ax: Any = None, width: flo
         points = a.categories[(a.categories["group"] == name) & a.categories["eligible"]]
         line = {key: look[key] for key in ("color", "ls", "lw")}
         dot = {"marker": look["marker"] or "o", "color": look["color"], "ls": "", "ms": 4.5, "clip_on": False}
-        certain = curve["score"].isin([0.0, 1.0])  # many people have this very score
-        rows, ends = (curve[~certain], curve[certain]) if not certain.all() else (curve, curve[:0])
+        rows, ends = curve, curve[:0]
+        if len(curve) > 1:  # a score of 0 or 1 that many people have is a point by itself
+            certain = curve["score"].isin([0.0, 1.0])
+            rows, ends = curve[~certain], curve[certain]
         if len(ends):
             ax.plot(ends["score"], ends["outcome_rate"], label="_ends", mfc="white", **{**dot, "marker": "D"})
         if len(rows) > 1:

@@ -59,13 +59,21 @@ def noise(atoms, table) -> dict[str, float]:
 
 
 def truth(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, float]:
-    """Errors against the true risk, which replaces the outcome."""
-    risk = new["risk"].to_numpy()
-    table = CategoryRule(alpha=ALPHA, rho=RHO).table(rows_to_atoms(score, risk, new[groups]))
+    """Errors against the true risk, which replaces the outcome.
+
+    Log loss is the expected one, given the true risks. PMC is also taken over cells of at least 1 % of the
+    people, which few people in a cell do not dominate.
+    """
+    risk, clipped = new["risk"].to_numpy(), np.clip(score, 1e-6, 1 - 1e-6)
+    atoms = rows_to_atoms(score, risk, new[groups])
+    table = CategoryRule(alpha=ALPHA, rho=RHO).table(atoms)
+    large = CategoryRule(alpha=ALPHA, rho=RHO, min_share=0.01).table(atoms)
     gap = table.gap[table.eligible] / np.maximum(table.outcome_rate[table.eligible], RHO)
     return {
+        "true_log_loss": float(-np.mean(risk * np.log(clipped) + (1 - risk) * np.log1p(-clipped))),
         "true_mse": float(np.mean((score - risk) ** 2)),
         "true_pmc": float(np.abs(gap).max()),
+        "true_pmc_large": pmc_of(large, RHO),
         "true_mc": mc_of(table),
         "true_rms": float(np.sqrt(np.mean(gap**2))),
     }

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from propcal.auditing.data_notes import reversed_ranking
+from propcal.auditing.decision import errors_found_in
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
@@ -54,6 +55,7 @@ class Boost(BaseEstimator):
         groups: Groups | None = None,
         start: str = "smooth",
         guard: str | float | None = "noise",
+        monotone: bool = True,
         allow_reversed: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -72,6 +74,7 @@ class Boost(BaseEstimator):
         self.groups = groups
         self.start = start
         self.guard = guard
+        self.monotone = monotone
         self.allow_reversed = allow_reversed
         self.random_state = random_state
 
@@ -96,6 +99,7 @@ class Boost(BaseEstimator):
             "missing": "level",
             "start": "identity",
             "guard": None,
+            "monotone": False,
         }
         return cls(**{**letter, **settings})
 
@@ -175,7 +179,8 @@ class Boost(BaseEstimator):
     def _fit(self, atoms: Atoms, settings: Settings) -> Self:
         if not self.allow_reversed:
             _refuse_reversed(atoms)
-        result = boost(atoms, settings, self._random(settings))
+        evidence = errors_found_in(atoms, settings) if settings.needs_evidence else None
+        result = boost(atoms, settings, self._random(settings), evidence)
         self.correction_ = result.correction
         self.groups_ = result.collection
         self.fit_summary_ = result.fit_summary
@@ -273,12 +278,14 @@ def _refuse_reversed(atoms: Atoms) -> None:
 class PMCBoost(Boost):
     """Post-process risk scores for proportional multicalibration, and do no harm.
 
-    The score is first recalibrated with a smooth curve for everybody and for each group, as far as the
-    data support it. Algorithm 1 of the paper follows: it goes through the categories (a group within a
-    score bin) and shifts the scores of a category if the gap between its outcome rate and mean score is
-    at least ``alpha * max(rate, rho)`` and larger than chance explains, until no such category is left. A
-    score that is already calibrated is returned unchanged in 19 of 20 fits. `PMCBoost.paper` is the
-    algorithm exactly as in the paper.
+    The tests of an audit decide first: if they find no miscalibration in the fitting data, the score is
+    returned unchanged, which happens to a calibrated score in at least 19 of 20 fits. Otherwise the score is
+    recalibrated with a smooth curve for everybody and for each group, as far as the data support it.
+    Algorithm 1 of the paper follows: it goes through the categories (a group within a score bin) and shifts
+    the scores of a category if the gap between its outcome rate and mean score is at least
+    ``alpha * max(rate, rho)`` and larger than chance explains, until no such category is left. Within a
+    combination of attributes, a higher score never becomes a lower one. `PMCBoost.paper` is the algorithm
+    exactly as in the paper.
 
     Parameters
     ----------
@@ -317,14 +324,17 @@ class PMCBoost(Boost):
         `intersections` and `missing`.
     start : "smooth" or "identity", default="smooth"
         Whether to recalibrate before the adjustments. "smooth" recalibrates with a smooth curve in
-        log-odds (a constant, a slope and a curve for everybody, for each group and for each intersection
-        of at least 50 people, shrunk towards no change), but only if a test finds the score
-        miscalibrated; by chance, the test finds this in 1 of 50 perfect scores. "identity" begins with
-        the score itself.
+        log-odds (a constant, a slope, a curve and local bumps for everybody, and their departures for each
+        group and each intersection of at least 11 people, shrunk towards no change), but only if the tests
+        of an audit find the score miscalibrated. "identity" begins with the score itself.
     guard : "noise", None or float, default="noise"
         How many standard errors a gap must also exceed. "noise" uses the 98th percentile of the largest
-        gap that chance would produce if the score were perfect. None adjusts every category that reaches
-        its cutoff. With a guard, an adjustment closes only the part of the gap that is not likely chance.
+        gap that chance would produce if the score were perfect, and adjusts nothing if the tests of an audit
+        find no miscalibration. None adjusts every category that reaches its cutoff. With a guard, an
+        adjustment closes only the part of the gap that is not likely chance.
+    monotone : bool, default=True
+        Within a combination of attributes, never turn a higher score into a lower one: where adjustments
+        would do so, the corrected score is held at that of lower scores.
     allow_reversed : bool, default=False
         Fit also a score that ranks people the wrong way round: an AUROC below 0.4 whose 95 % CI excludes
         0.5, with at least 50 events. It is refused otherwise, being probably a survival probability.

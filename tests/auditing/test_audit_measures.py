@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.decision_curve import decision_curve, distribution
-from propcal.auditing.hypothesis_tests import combine, group_p_value, holm
+from propcal.auditing.hypothesis_tests import CELLS, OVERALL, SHARES, TOGETHER, adjust, group_p_value, holm
 from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import auroc, brier, log_loss, observed_expected
@@ -207,17 +207,23 @@ def test_p_values_where_nobody_or_everybody_had_the_outcome():
     assert group_p_value(certain, np.ones(1, bool), 1.0)[1] == 0.0
 
 
-def test_the_two_families_of_tests_share_the_error():
+def test_families_of_tests_share_the_error():
     assert holm(np.array([0.02])).tolist() == [0.02]
-    first, second, largest = combine(["a", "b"], [(3.0, 0.004), (1.0, 0.3)], (3.2, 0.03))
-    assert (first.adjusted_p, first.rejected) == (pytest.approx(0.016), True)  # 2 groups, 2 families
-    assert (second.adjusted_p, second.rejected) == (pytest.approx(0.6), False)
-    assert (largest.adjusted_p, largest.rejected) == (pytest.approx(0.03), True)  # the other half is free
-    only = combine(["a"], [(1.0, 0.04)], (5.0, 0.001))
-    assert [test.rejected for test in only] == [True, True]
-    none = combine(["a"], [(1.0, 0.04)], (5.0, 0.03))
-    assert [test.rejected for test in none] == [False, False]
-    assert combine([], [], (float("nan"), float("nan")))[0].rejected is False
+    families = {OVERALL: [("a", (3.0, 0.004)), ("b", (1.0, 0.3))], CELLS: [("c", (3.2, 0.03))]}
+    first, second, largest = adjust(families)
+    whole = SHARES[OVERALL] + SHARES[CELLS]
+    assert first.adjusted_p == pytest.approx(2 * 0.004 * whole / SHARES[OVERALL] / TOGETHER)
+    assert second.adjusted_p == pytest.approx(0.3 * whole / SHARES[OVERALL] / TOGETHER)
+    assert largest.adjusted_p == pytest.approx(0.03 / TOGETHER)  # the level of the first passes on
+    assert (first.rejected, second.rejected, largest.rejected) == (True, False, True)
+    assert [
+        test.rejected for test in adjust({OVERALL: [("a", (1.0, 0.045))], CELLS: [("c", (2.0, 0.03))]})
+    ] == [
+        False,
+        False,
+    ]
+    assert adjust({}) == []
+    assert sum(SHARES.values()) == pytest.approx(TOGETHER)
 
 
 def test_data_that_separate_have_no_slope():

@@ -24,9 +24,10 @@ class Reader:
 
     def __init__(self, text):
         self.content = content = json.loads(text)
-        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2, 3):
-            raise ValueError("no correction file of version 1, 2 or 3")
-        if set(content) != (ENTRIES if content["version"] == 1 else ENTRIES | {"start"}):
+        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2, 3, 4):
+            raise ValueError("no correction file of version 1 to 4")
+        added = {1: set(), 2: {"start"}, 3: {"start"}, 4: {"start", "monotone"}}
+        if set(content) != ENTRIES | added[content["version"]]:
             raise ValueError("other entries than those of its version")
         if content["version"] < 3:
             content["patterns"] = [[level(value) for value in row] for row in content["patterns"]]
@@ -34,7 +35,7 @@ class Reader:
             content["start"] = [[as_cells(group), shifts] for group, shifts in content.get("start", [])]
         self.terms = content.get("start", [])
         self.seen = {tuple(pattern) for pattern in content["patterns"]}
-        self.known = {}
+        self.known, self.last = {}, {}
 
     def score(self, score, person, unseen=None):
         """The corrected score of one person."""
@@ -50,11 +51,49 @@ class Reader:
         curve, updates = self.known[pattern]
         raw = math.floor(score * 2.0**32 + 0.5)
         value = on_line(curve, raw) if curve else raw
+        if self.content.get("monotone") and updates:
+            ends = [end for end in self.ends(pattern) if end < value]
+            value = max(self.adjusted(v, updates) for v in (value, *ends))
+        else:
+            value = self.adjusted(value, updates)
+        return score if value == raw else value / 2**32
+
+    def adjusted(self, value, updates):
+        """The value after all updates."""
         edges = self.content["bins"]["edges"]
         for j, shift in updates:
             if edges[j] <= value and (value < edges[j + 1] or j == len(edges) - 2):
                 value = min(max(value + shift, 0), ONE)
-        return score if value == raw else value / 2**32
+        return value
+
+    def ends(self, pattern):
+        """The values at which a piece of the updates' map ends: the next one meets another edge or limit."""
+        if pattern not in self.last:
+            edges = self.content["bins"]["edges"]
+            pieces = [(0, ONE, 1, 0)]  # from, to (inclusive), slope, offset
+            for j, shift in self.updates(pattern):
+                low, high = edges[j], edges[j + 1] - (j < len(edges) - 2)
+                cut = []
+                for begin, end, slope, offset in pieces:
+                    if slope == 0:
+                        moved = min(max(offset + shift, 0), ONE) if low <= offset <= high else offset
+                        cut.append((begin, end, 0, moved))
+                        continue
+                    inside = max(begin, low - offset), min(end, high - offset)
+                    if inside[0] > inside[1]:
+                        cut.append((begin, end, 1, offset))
+                        continue
+                    cut.append((begin, inside[0] - 1, 1, offset))
+                    total = offset + shift
+                    zero = min(inside[1], -total - 1)  # the last value that is clipped to 0
+                    one = max(inside[0], ONE - total + 1)  # the first that is clipped to 1
+                    cut.append((inside[0], zero, 0, 0))
+                    cut.append((max(inside[0], zero + 1), min(inside[1], one - 1), 1, total))
+                    cut.append((one, inside[1], 0, ONE))
+                    cut.append((inside[1] + 1, end, 1, offset))
+                pieces = [piece for piece in cut if piece[0] <= piece[1]]
+            self.last[pattern] = [end for _, end, _, _ in pieces]
+        return self.last[pattern]
 
     def pattern(self, person):
         """The level of each attribute."""

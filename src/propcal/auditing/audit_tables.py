@@ -14,7 +14,7 @@ from propcal.auditing.debiased import Debiased
 from propcal.auditing.distributions import normal_quantile
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.findings import Findings
-from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, SLOPE, CalibrationTest
+from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
 from propcal.auditing.intervals import CONFIDENCE, wilson_interval
 from propcal.auditing.loss_intervals import Limits, Loss
 from propcal.auditing.profile import MEASURES, Profile
@@ -108,7 +108,7 @@ def detectable(n_tests: int) -> float:
 
 def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
     """One row a group: everybody, the groups that count, those that are not tested."""
-    by_name = {test.test: test for test in found.tests if test.test not in (CATEGORIES, SLOPE)}
+    by_name = {test.test: test for test in found.tests if test.test not in NOT_OF_GROUPS}
     labels = group_labels(
         [profile.size.group for profile in found.profiles],
         found.people.patterns,

@@ -143,6 +143,11 @@ def different_people(atoms: Atoms, table: Categories) -> FloatArray:
     return np.where(filled < N_CLUSTERS, people, table.people)
 
 
+def enough_people(people: FloatArray, rows: IntArray, effect: FloatArray, least: int) -> BoolArray:
+    """Categories of so many different people, and worth so many; all if that is unknown."""
+    return np.isnan(effect) | (np.minimum(people, rows / effect) >= least)
+
+
 @dataclass(frozen=True, eq=False)
 class Chance:
     """How well each category is known; arrays of shape (n_groups, n_bins).
@@ -173,7 +178,7 @@ class Chance:
 
     def enough(self, min_people: int) -> BoolArray:
         """Categories of so many different people, and worth so many; all if that is unknown."""
-        return np.isnan(self.effect) | (np.minimum(self.people, self.rows / self.effect) >= min_people)
+        return enough_people(self.people, self.rows, self.effect, min_people)
 
     @classmethod
     def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: np.random.Generator) -> Chance:

@@ -10,7 +10,8 @@ import pandas as pd
 
 from propcal.auditing.data_notes import is_reversed
 from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
-from propcal.auditing.hypothesis_tests import CATEGORIES, SLOPE
+from propcal.auditing.hypothesis_tests import CATEGORIES, NOT_OF_GROUPS, SLOPE
+from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Conclusions:
         Calibration slope of everybody with its interval.
     slope_rejected, gap_rejected : bool
         Whether the slope differs from 1, and whether the largest gap of all cells exceeds chance.
+    bends, groups_differ : bool
+        Whether the calibration curve of everybody bends, and whether groups differ in level, slope or curve.
     smallest_p : float
         Adjusted for the number of tests; NaN if there is none.
     overall : bool
@@ -85,6 +88,8 @@ class Conclusions:
     slope: tuple[float, float, float]
     slope_rejected: bool
     gap_rejected: bool
+    bends: bool
+    groups_differ: bool
     smallest_p: float
     overall: bool
     named: tuple[JudgedGroup, ...]
@@ -105,13 +110,15 @@ class Conclusions:
         wrong = subgroups["finding"].isin([TOO_HIGH, TOO_LOW])
         ranked = subgroups[subgroups["rank"] > 0].sort_values("rank", kind="stable")
         rejected = set(tests["test"][tests["rejected"].astype(bool)])
-        subgroup_tests = ~tests["test"].isin([CATEGORIES, SLOPE, everybody["group"]])
+        subgroup_tests = ~tests["test"].isin([*NOT_OF_GROUPS, everybody["group"]])
         return cls(
             people=everybody["people"],
             everybody=_judged(everybody),
             slope=tuple(float(everybody[f"slope{end}"]) for end in ("", "_low", "_high")),  # type: ignore[arg-type]
             slope_rejected=SLOPE in rejected,
             gap_rejected=CATEGORIES in rejected,
+            bends=BENDS in rejected,
+            groups_differ=bool({DIFFERENCES, GROUP_SLOPES} & rejected),
             smallest_p=tests["adjusted_p"][tests["rejected"] | (not rejected)].min(),
             overall=everybody["rank"] > 0,
             named=tuple(_judged(row) for _, row in ranked.iterrows()),

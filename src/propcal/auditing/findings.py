@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,23 +11,16 @@ import numpy as np
 from propcal.auditing.audited_people import AuditedPeople
 from propcal.auditing.broadest_first import distinct_groups
 from propcal.auditing.cell_counts import Counts
-from propcal.auditing.chance import Chance, ScoreCells, score_cells
+from propcal.auditing.chance import Chance, score_cells
+from propcal.auditing.decision import decide
 from propcal.auditing.decision_curve import checked_thresholds
-from propcal.auditing.hypothesis_tests import (
-    SLOPE,
-    CalibrationTest,
-    category_p_value,
-    clustered_p_value,
-    combine,
-    group_p_value,
-    slope_test,
-)
+from propcal.auditing.hypothesis_tests import CalibrationTest
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, FloatArray, check_choice, check_number
-from propcal.core.groups.collection import GroupSize, membership
+from propcal.core.groups.collection import GroupSize
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
 from propcal.core.rounding import loss_bounds
@@ -152,10 +145,12 @@ def find(
     table = rule.table(bare, or_everybody=True)
     noise = Chance.of(atoms, table, rule.n_draws, rng)
     table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
+    sizes = audited_groups(bare, rule.words())
+    judged = JudgedGroups(rule.min_group, rule.min_events, float(bare.positives.sum() / bare.weight.sum()))
     measured = profiles(
         atoms,
-        audited_groups(bare, rule.words()),
-        judged=JudgedGroups(rule.min_group, rule.min_events, float(bare.positives.sum() / bare.weight.sum())),
+        sizes,
+        judged=judged,
         min_people=min(rule.min_people, rule.min_group),
         thresholds=rule.thresholds,
         rng=rng,
@@ -163,7 +158,7 @@ def find(
     )
     untested = _untested(bare, measured[0])
     cells = score_cells(bare, table.bins)
-    tests = [] if untested else _tests(bare, cells, table, noise, measured)
+    tests = [] if untested else list(decide(atoms, table, sizes, judged, rule.min_people).tests)
     min_share = rule.share_of(table.bins)
     rounded = bare.resolution_bits < 32 and fitted_on_these is None
     return Findings(
@@ -202,27 +197,3 @@ def _untested(atoms: Atoms, everybody: Profile) -> str:
             "how much patients differ. Name a column that identifies patients, not sites"
         )
     return ""
-
-
-def _tests(
-    atoms: Atoms, cells: ScoreCells, table: Categories, noise: Chance, measured: Sequence[Profile]
-) -> list[CalibrationTest]:
-    """Test every group that is large enough, the slope of everybody, and the cells."""
-    everybody = measured[0]
-    chosen = [profile for profile in measured if not profile.too_few and not profile.size.left_out]
-    if any(profile.size.people == atoms.n_people for profile in chosen[1:]):
-        chosen = chosen[1:]  # a group of everybody is tested once
-    inside = membership([profile.size.group for profile in chosen], atoms.patterns)
-    found = [
-        (
-            profile.size.group.name,
-            group_p_value(cells, members[cells.pattern], profile.sample.observed)
-            if profile.sample.cluster is None
-            else clustered_p_value(profile.sample),
-        )
-        for profile, members in zip(chosen, inside)
-    ]
-    if not everybody.too_few:
-        found.append((SLOPE, slope_test(everybody.sample, everybody.measures["intercept"].value)))
-    found = [(name, test) for name, test in found if not np.isnan(test[1])]
-    return combine([name for name, _ in found], [test for _, test in found], category_p_value(table, noise))

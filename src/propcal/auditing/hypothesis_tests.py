@@ -1,34 +1,39 @@
-"""Tests of whether the score is calibrated, adjusted so that at most 5 % of calibrated scores fail.
+"""P-values of single tests of calibration, and how they are adjusted for their number.
 
-Each group's number of events is compared with the number that its scores expect, the calibration slope of
-everybody with 1, and the largest gap of all cells, in standard errors, with what chance gives. The groups and
-the slope form one family of tests (Holm's adjustment), the cells another. Each family is tested at 2.5 %; if
-one of them rejects, the other is tested at 5 %.
+Tests form families: overall (level and slope), the number of events of each group, how errors vary (between
+groups and along the curve), and the largest gap of all cells. Within a family Holm's adjustment applies. Each
+family has a share of the 5 %; the level of a family that rejects passes to the others (weighted Holm).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from propcal.auditing.chance import Chance, ScoreCells
+from propcal.auditing.chance import ScoreCells
 from propcal.auditing.distributions import normal_density, normal_tail, t_tail
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
-from propcal.core.categories import Categories
+from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.logistic import expit
+from propcal.core.logistic import expit, fit_logistic
 
 SIGNIFICANCE = 0.05
 SMALL_VARIANCE = 25.0  # of the number of outcomes, below which its distribution is computed exactly
 CATEGORIES = "largest gap of all categories"
 SLOPE = "calibration slope of everybody"
+NOT_OF_GROUPS = (SLOPE, DIFFERENCES, GROUP_SLOPES, BENDS, CATEGORIES)
+# The families and their shares of the 5 %: few parameters pay first, so they have the largest share. Together
+# they use 4 %, because some of the p-values are approximations.
+OVERALL, GROUPS, SHAPE, CELLS = "overall", "groups", "shape", "cells"
+SHARES = {OVERALL: 0.34, GROUPS: 0.2, SHAPE: 0.18, CELLS: 0.08}
+TOGETHER = 0.8
 
 
 @dataclass(frozen=True)
 class CalibrationTest:
-    """One test: of a group's observed against expected, or of the largest gap of all categories."""
+    """One test: of a group's observed against expected, or one of those in `NOT_OF_GROUPS`."""
 
     test: str
     statistic: float
@@ -87,24 +92,25 @@ def _saddlepoint_tail(
     n: FloatArray, score: FloatArray, typical: FloatArray, observed: float, z: float
 ) -> float:
     """Chance of more outcomes than observed, which are more than expected."""
-    low, high = 0.0, 1.0
+    most = float(typical.max())
 
     def tilted(tilt: float) -> FloatArray:
         grown = score * np.exp(np.minimum(tilt * typical, 700.0))
         return np.asarray(grown / (1 - score + grown))
 
-    def mean(tilt: float) -> float:
-        return float(np.sum(n * typical * tilted(tilt)))
-
-    for _ in range(60):  # widen until the tilt that makes the observed number the mean lies between
-        if mean(high / typical.max()) >= observed:
+    # find the tilt that makes the observed number the mean: Newton's method, within limits that close in
+    low, high, tilt = 0.0, np.inf, 0.0
+    for _ in range(200):
+        share = tilted(tilt)
+        missing = observed - float(np.sum(n * typical * share))
+        low, high = (tilt, high) if missing > 0 else (low, tilt)
+        if abs(missing) <= 1e-10 * observed or (np.isfinite(high) and high - low <= 1e-14 * high):
             break
-        high *= 2
-    high = high / typical.max()
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if mean(middle) < observed else (low, middle)
-    tilt = (low + high) / 2
+        slope = float(np.sum(n * typical**2 * share * (1 - share)))
+        step = tilt + missing / slope if slope > 0 else np.inf
+        if not low < step < high or step > tilt + 5 / most:
+            step = (low + high) / 2 if np.isfinite(high) else tilt + 5 / most
+        tilt = step
     share = tilted(tilt)
     grown = np.logaddexp(np.log1p(-score), np.log(score) + tilt * typical)
     distance = np.sqrt(max(2 * (tilt * observed - float(np.sum(n * grown))), 0.0))
@@ -123,16 +129,22 @@ def clustered_p_value(sample: Sample) -> tuple[float, float]:
     return float(z), 2 * t_tail(abs(z), sample.n_clusters - 1)
 
 
-def slope_test(sample: Sample, intercept: float) -> tuple[float, float]:
-    """Score test of a calibration slope of 1, allowing for an error of the level (`intercept`, in log-odds).
+def slope_test(people: Sample) -> tuple[float, float]:
+    """Score test of a calibration slope of 1, allowing for an error of the level.
 
     Returns the statistic in standard errors, negative if predictions are too extreme, and its p-value.
     People with a score of exactly 0 or 1 are left out: they have no log-odds.
     """
+    sample = people.cells
     inside = (sample.score > 0) & (sample.score < 1)
-    if not np.isfinite(intercept) or not inside.any():
+    if not inside.any() or not 0 < sample.observed < sample.total:
         return float("nan"), float("nan")
-    expected = np.where(inside, expit(sample.x + intercept), 0.0)
+    ones = np.ones((int(inside.sum()), 1))
+    level = fit_logistic(ones, sample.x[inside], sample.weight[inside], sample.positives[inside])
+    if level is None:
+        return float("nan"), float("nan")
+    expected = np.zeros(len(inside))
+    expected[inside] = expit(sample.x[inside] + level.coefficients[0])
     spread = expected * (1 - expected)
     centre = float(np.sum(sample.weight * spread * sample.x) / np.sum(sample.weight * spread))
     distance = np.where(inside, sample.x - centre, 0.0)
@@ -149,33 +161,28 @@ def slope_test(sample: Sample, intercept: float) -> tuple[float, float]:
     return z, 2 * t_tail(abs(z), sample.n_clusters - 1)
 
 
-def category_p_value(table: Categories, noise: Chance) -> tuple[float, float]:
-    """The largest gap in standard errors, and how often a perfect score has one as large."""
-    chosen = table.eligible
-    if not chosen.any() or not len(noise.rates):
-        return float("nan"), float("nan")
-    error = noise.error[chosen]
-    found = float(np.max(np.abs(table.gap[chosen]) / error))
-    drawn = np.max(np.abs(noise.rates[:, chosen] - table.mean_score[chosen]) / error, axis=1)
-    return found, float((1 + np.sum(drawn >= found)) / (1 + len(drawn)))
+NamedTest = tuple[str, tuple[float, float]]  # the name of a test, its statistic and its p-value
 
 
-def combine(
-    names: Sequence[str], group_tests: Sequence[tuple[float, float]], categories: tuple[float, float]
-) -> list[CalibrationTest]:
-    """Adjusted p-values; at most 5 % of perfect scores have one below 0.05."""
-    adjusted = holm(np.array([p for _, p in group_tests]))
-    smallest = float(np.min(adjusted, initial=1.0))
-    gap, chance = categories[0], 1.0 if np.isnan(categories[1]) else categories[1]
-    # Holm's way with two families: the smaller p-value counts double, the other one at least as much
-    if chance <= smallest:
-        category_p, adjusted = 2 * chance, np.maximum(adjusted, 2 * chance)
-    else:
-        category_p, adjusted = max(chance, 2 * smallest), 2 * adjusted
-    found = [*zip(names, group_tests, adjusted), (CATEGORIES, (gap, chance), category_p)]
+def adjust(families: Mapping[str, Sequence[NamedTest]]) -> list[CalibrationTest]:
+    """Adjusted p-values; at most 5 % of perfect scores have one below 0.05.
+
+    Shares of families without tests go to the others in proportion.
+    """
+    found = {family: tests for family, tests in families.items() if tests}
+    inner = {family: holm(np.array([p for _, (_, p) in tests])) for family, tests in found.items()}
+    left = sorted(found, key=lambda family: float(inner[family].min()) / SHARES[family])
+    whole, least, adjusted = sum(SHARES[family] for family in found), 0.0, {}
+    for family in left:  # the smallest p-value in relation to its share first
+        factor = whole / SHARES[family] / TOGETHER
+        adjusted[family] = np.maximum(inner[family] * factor, least)
+        least = float(adjusted[family].min())
+        whole -= SHARES[family]
     return [
         CalibrationTest(name, z, float(p), float(min(final, 1.0)), bool(final <= SIGNIFICANCE))
-        for name, (z, p), final in found
+        for family in SHARES
+        if family in found
+        for (name, (z, p)), final in zip(found[family], adjusted[family])
     ]
 
 

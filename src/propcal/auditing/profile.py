@@ -46,12 +46,16 @@ class JudgedGroups:
 
     def too_few(self, sample: Sample) -> str:
         """Why a group is too small to be tested; empty if it is not."""
-        if sample.n_people < self.people:
+        return self.too_few_of(sample.n_people, sample.expected, sample.total)
+
+    def too_few_of(self, people: int, expected: float, weight: float) -> str:
+        """The same of a number of people, the events that their scores expect, and their weight."""
+        if people < self.people:
             return f"fewer than {self.people:,} people"
-        share = sample.expected / sample.total if sample.total > 0 else 0.0
-        if sample.n_people * max(share, self.rate) < self.events:
+        share = expected / weight if weight > 0 else 0.0
+        if people * max(share, self.rate) < self.events:
             return f"fewer than {self.events} expected events"
-        if sample.n_people * max(1 - share, 1 - self.rate) < self.events:
+        if people * max(1 - share, 1 - self.rate) < self.events:
             return f"fewer than {self.events} expected non-events"
         return ""
 

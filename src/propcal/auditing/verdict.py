@@ -91,6 +91,12 @@ def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
     told += _for_whom(found, beyond=found.overall)
     if found.named and not found.overall:
         told += _average(found, identity)
+    if found.bends and not found.named:
+        told.append("Its calibration curve bends: the error is not the same at low, middle and high risk.")
+    if found.groups_differ and not found.named:
+        told.append(
+            "Subgroups differ in their errors by more than chance explains, but no single one stands out."
+        )
     if found.named and found.others:
         told.append(_others(found))
     if found.overall and found.exempt and len(found.exempt) <= MOST_NAMED:

@@ -93,6 +93,15 @@ def fit(
             "standard errors. [dim]Default: noise[/dim]",
         ),
     ] = None,
+    monotone: Annotated[
+        bool | None,
+        typer.Option(
+            "--monotone/--no-monotone",
+            rich_help_panel="Method",
+            help="Never turn a higher score into a lower one, within a combination of attributes. "
+            "[dim]Default: --monotone[/dim]",
+        ),
+    ] = None,
     allow_reversed: Annotated[
         bool,
         typer.Option(
@@ -168,6 +177,7 @@ def fit(
         eta=eta,
         max_updates=max_updates,
         start=start,
+        monotone=monotone,
         unseen=unseen,
         allow_reversed=allow_reversed or None,
     )

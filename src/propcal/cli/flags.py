@@ -26,6 +26,7 @@ FLAGS = {
     "positive": "--positive",
     "drop_missing": "--drop-missing",
     "allow_reversed": "--allow-reversed",
+    "monotone": "--monotone",
     # of propcal export
     "columns": "--rename",
     "types": "--type",

@@ -15,17 +15,20 @@ from propcal.auditing.audited_people import AuditedPeople
 from propcal.auditing.chance import HALF, Chance, ScoreCells
 from propcal.auditing.findings import AuditSource, Findings
 from propcal.auditing.hypothesis_tests import (
-    CATEGORIES,
+    GROUPS,
+    NOT_OF_GROUPS,
+    OVERALL,
     SIGNIFICANCE,
     SLOPE,
     CalibrationTest,
-    category_p_value,
-    combine,
+    NamedTest,
+    adjust,
     group_p_value,
     slope_test,
 )
 from propcal.auditing.measures import UNKNOWN
-from propcal.auditing.profile import MEASURES, Profile, profile_of
+from propcal.auditing.profile import EVERYBODY, MEASURES, Profile, profile_of
+from propcal.auditing.sample import Sample
 from propcal.core.boosting.null import draw_outcomes
 from propcal.core.categories import Categories
 from propcal.core.grid import FloatArray, from_grid
@@ -51,7 +54,7 @@ def protected_findings(source: AuditSource, blocks: Blocks) -> Findings:
         table=table,
         noise=noise,
         profiles=profiles,
-        tests=_tests(source, table, noise, profiles),
+        tests=_tests(source, profiles),
         distinct=source.distinct,
         untested=source.untested,
         min_share=source.min_share,
@@ -218,40 +221,41 @@ def _chance(source: AuditSource, table: Categories, rng: np.random.Generator) ->
     return Chance(error, effective, rates, people, table.people, np.ones(len(table.bins)))
 
 
-def _tests(
-    source: AuditSource, table: Categories, noise: Chance, profiles: Sequence[Profile]
-) -> list[CalibrationTest]:
-    """The same tests of protected counts; which of them reject is what the exact audit found."""
-    if not source.tests:
-        return []
+def _tests(source: AuditSource, profiles: Sequence[Profile]) -> list[CalibrationTest]:
+    """The tests of level and slope on protected counts; which tests reject is what the exact audit found.
+
+    Of the other tests, of cells and of shapes, only this is told.
+    """
     by_name = {profile.size.group.name: profile for profile in reversed(profiles)}
-    found = []
+    families: dict[str, list[NamedTest]] = {OVERALL: [], GROUPS: []}
     for test in source.tests:
-        if test.test == CATEGORIES:
-            continue
-        profile = profiles[0] if test.test == SLOPE else by_name[test.test]
-        found.append((test.test, _statistic(profile, slope=test.test == SLOPE)))
-    made = combine([name for name, _ in found], [one for _, one in found], category_p_value(table, noise))
-    return [_agreeing(own, exact) for own, exact in zip(made, source.tests)]
+        if test.test == SLOPE:
+            families[OVERALL].append((SLOPE, _known(slope_test(profiles[0].sample))))
+        elif test.test not in NOT_OF_GROUPS:
+            family = OVERALL if test.test == EVERYBODY.name else GROUPS
+            families[family].append((test.test, _known(_events_test(by_name[test.test].sample))))
+    made = {test.test: test for test in adjust(families)}
+    return [_agreeing(made.get(exact.test), exact) for exact in source.tests]
 
 
-def _statistic(profile: Profile, *, slope: bool) -> tuple[float, float]:
-    sample = profile.sample
-    if slope:
-        found = slope_test(sample, profile.measures["intercept"].value)
-    else:
-        nowhere: Any = np.zeros(len(sample.score), dtype=np.int64)
-        typical: FloatArray = np.nan_to_num(sample.weight_sq / sample.weight, nan=1.0)
-        cells = ScoreCells(nowhere, nowhere, sample.weight, typical, sample.score)
-        found = group_p_value(cells, np.ones(len(sample.score), dtype=np.bool_), sample.observed)
-    return found if np.isfinite(found[1]) else (0.0, 1.0)
+def _events_test(sample: Sample) -> tuple[float, float]:
+    """The number of events against the number expected."""
+    nowhere: Any = np.zeros(len(sample.score), dtype=np.int64)
+    typical: FloatArray = np.nan_to_num(sample.weight_sq / sample.weight, nan=1.0)
+    cells = ScoreCells(nowhere, nowhere, sample.weight, typical, sample.score)
+    return group_p_value(cells, np.ones(len(sample.score), dtype=np.bool_), sample.observed)
 
 
-def _agreeing(test: CalibrationTest, exact: CalibrationTest) -> CalibrationTest:
-    """A test on protected counts that agrees with what was found."""
-    adjusted = test.adjusted_p
-    if exact.rejected != (adjusted < SIGNIFICANCE):
-        adjusted = SIGNIFICANCE * (1 - 1e-9) if exact.rejected else 1.0
+def _known(test: tuple[float, float]) -> tuple[float, float]:
+    return test if np.isfinite(test[1]) else (0.0, 1.0)
+
+
+def _agreeing(test: CalibrationTest | None, exact: CalibrationTest) -> CalibrationTest:
+    """A test on protected counts, if there is one, that agrees with what was found."""
+    found = SIGNIFICANCE * (1 - 1e-9) if exact.rejected else 1.0
+    if test is None:
+        return CalibrationTest(exact.test, float("nan"), found, found, exact.rejected)
+    adjusted = test.adjusted_p if exact.rejected == (test.adjusted_p < SIGNIFICANCE) else found
     return CalibrationTest(
         test=exact.test,
         statistic=float(np.copysign(round(abs(test.statistic), 1), exact.statistic)),

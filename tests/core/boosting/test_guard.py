@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from propcal import MCBoost, PMCBoost
-from propcal.core.bins import uniform
-from propcal.core.boosting.guard import noise_limit, standard_errors
+from propcal.core.boosting.guard import standard_errors
 from propcal.core.boosting.kernel import standard_error
-from propcal.core.groups.groups import Groups
 from propcal.data.cohorts import make_ed_visits
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
@@ -26,31 +24,6 @@ def test_the_compiled_standard_error_is_that_of_arrays():
     unit = 2.0**32
     rows = zip(weight, squares, positives * unit, score * unit)
     assert found == pytest.approx([standard_error(*row) / unit for row in rows])
-
-
-def test_the_limit_is_exceeded_by_chance_in_one_of_fifty():
-    score, _, features = perfect(3000)
-    rng, found = np.random.default_rng(1), []
-    for _ in range(200):
-        atoms = rows_to_atoms(score, (rng.random(3000) < score).astype(int), features)
-        collection = atoms.collection(Groups(), gamma=0.05)
-        if not found:
-            z = noise_limit(atoms, collection, uniform(10), min_share=0.0005, rng=np.random.default_rng(0))
-            assert 2.5 < z < 4.5
-        model = PMCBoost(start="identity", guard=z, alpha=0.1).fit_atoms(atoms)
-        found.append(model.n_updates_ > 0)
-    assert np.mean(found) <= 0.05
-
-
-def test_more_categories_need_a_higher_limit():
-    score, y, features = perfect(5000)
-    atoms = rows_to_atoms(score, y, features)
-    rng = np.random.default_rng
-    few = noise_limit(atoms, atoms.collection(Groups(), gamma=0.3), uniform(2), min_share=0.01, rng=rng(0))
-    many = noise_limit(
-        atoms, atoms.collection(Groups(), gamma=0.01), uniform(20), min_share=0.0001, rng=rng(0)
-    )
-    assert few < many
 
 
 def test_a_category_of_one_person_is_never_surprising():
@@ -73,7 +46,7 @@ def test_the_guard_holds_back_what_may_be_noise_and_lets_through_what_is_not():
 
 def test_guard_none_and_identity_are_the_paper_to_the_letter(cohort, features):
     for cls in (PMCBoost, MCBoost):
-        plain = cls(alpha=0.1, start="identity", guard=None)
+        plain = cls(alpha=0.1, start="identity", guard=None, monotone=False)
         plain.fit(cohort.score, cohort.y, sensitive_features=features)
         paper = cls.paper().fit(cohort.score, cohort.y, sensitive_features=features)
         assert plain.correction_.to_json() == paper.correction_.to_json()
@@ -108,6 +81,7 @@ def test_the_fit_summary_counts_every_eligible_category(cohort, features, guard,
     assert ((found.status == "within tolerance") == within).all()
     if sample is None:
         assert model.converged_
+    if sample is None and guard == "noise":  # without a guard, some are held back to keep scores in order
         assert not (found.status == "exceeds tolerance").any()
     assert (found.status == "could be chance").any() == (guard == "noise")
 
@@ -120,8 +94,9 @@ def test_the_fit_summary_reads_as_sentences_and_escapes_names():
     summary = PMCBoost().fit(score, y, sensitive_features={"g": group}).fit_summary_
     words = summary.sentences()
     assert words[0] == "Recalibrated with a smooth curve, fitted to 800 people."
-    assert words[1].startswith("In the fitting data, ")
-    assert words[1].endswith(" exceed it by no more than chance explains.")
+    assert words[1].startswith("Tests found it miscalibrated (g=<b>a</b>; ")
+    assert words[2].startswith("In the fitting data, ")
+    assert words[2].endswith(" exceed it by no more than chance explains.")
     lines = repr(summary).splitlines()
     assert any("could be chance: " in line and "people, observed" in line for line in lines)
     html = summary._repr_html_()
@@ -150,7 +125,7 @@ def test_a_correction_says_how_it_was_made_but_holds_no_fit_summary(cohort, feat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1_500, 5_000, 50_000, 200_000])
+@pytest.mark.parametrize("n", [500, 1_500, 5_000, 50_000, 200_000])
 @pytest.mark.parametrize("cls", [PMCBoost, MCBoost])
 def test_a_perfect_score_is_left_alone_in_95_of_100_data_sets(n, cls):
     visits = make_ed_visits(n, seed=0)

@@ -258,8 +258,15 @@ def test_groups_are_called_as_people_call_them(smooth):
     assert "because Asian patients" in told.sentence()
     assert "for patients (women)" in told.sentence()
     assert "for patients (Asian, women)" in told.sentence()
-    assert {name for name, *_ in told.steps_of(0)} <= {"All patients", "Asian", "women", "Asian, women"}
-    assert set(told.to_frame()["group"]) <= {group.name for group in smooth.start.groups + smooth.groups}
+    assert {name for name, *_ in told.steps_of(0)} <= {
+        "All patients",
+        "Asian",
+        "women",
+        "Asian, women",
+        "order of scores",
+    }
+    names = {group.name for group in smooth.start.groups + smooth.groups}
+    assert set(told.to_frame()["group"]) <= names | {"order of scores"}
 
 
 def test_only_a_few_sentences_are_shown_at_once(explanation):

@@ -103,7 +103,7 @@ def test_strange_names_round_trip(tmp_path):
 
 def test_the_file_says_what_it_is_and_holds_no_counts(path):
     content = json.loads(path.read_text())
-    assert (content["format"], content["version"]) == ("propcal-correction", 3)
+    assert (content["format"], content["version"]) == ("propcal-correction", 4)
     assert content["about"]["method"] == "PMCBoost"
     assert "people" not in path.read_text()
     assert "3000" not in json.dumps(
@@ -136,9 +136,9 @@ def test_other_files_are_refused(path):
 
 def test_a_newer_version_is_refused_with_advice(path):
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "version": 4}))
+    path.write_text(json.dumps({**content, "version": 5}))
     with pytest.raises(
-        FileFormatError, match=r"version 4, but this propcal reads only up to version 3\. Upgrade"
+        FileFormatError, match=r"version 5, but this propcal reads only up to version 4\. Upgrade"
     ):
         Correction.load(path)
 
@@ -186,10 +186,10 @@ def test_a_file_edited_into_nonsense_is_refused(path, what):
 
 
 @pytest.mark.parametrize(
-    "text", ['"version": 3, "version": 3,', '"version": NaN,', f'"version": {"9" * 5000},']
+    "text", ['"version": 4, "version": 4,', '"version": NaN,', f'"version": {"9" * 5000},']
 )
 def test_json_that_is_not_quite_json_is_refused(path, text):
-    path.write_text(path.read_text().replace('"version": 3,', text))
+    path.write_text(path.read_text().replace('"version": 4,', text))
     with pytest.raises(FileFormatError, match=r"model\.json"):
         Correction.load(path)
 
@@ -224,7 +224,7 @@ def test_a_save_that_fails_leaves_the_old_file_whole(path, correction, monkeypat
 
 def test_the_first_version_of_the_file_is_still_read(path, correction, cohort):
     content = json.loads(path.read_text())
-    del content["start"]
+    del content["start"], content["monotone"]
     path.write_text(json.dumps({**content, "version": 1}))
     assert Correction.load(path).to_json() == correction.to_json()
     path.write_text(json.dumps({**content, "version": 2}))

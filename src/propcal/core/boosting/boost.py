@@ -14,10 +14,11 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.boosting import kernel as kernel
-from propcal.core.boosting.guard import noise_limit, standard_errors
+from propcal.core.boosting.found_errors import FoundErrors
+from propcal.core.boosting.guard import standard_errors
 from propcal.core.boosting.people_behind import PeopleBehind
 from propcal.core.boosting.repeat_effect import repeat_effect, repeat_note, with_effect
-from propcal.core.boosting.smooth_fit import SIGNIFICANCE, Learned, learn_start
+from propcal.core.boosting.smooth_fit import Learned, learn_start
 from propcal.core.boosting.state import BoostingState, UpdateRule
 from propcal.core.categories import category_min_share
 from propcal.core.correction.correction import Correction
@@ -25,7 +26,7 @@ from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.sharing import Sharing
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.criterion import Criterion
-from propcal.core.grid import UNIT, IntArray, check_choice, check_number
+from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
 from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.left_out import LeftOutReport
@@ -34,8 +35,7 @@ from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
 
 logger = logging.getLogger("propcal")
-# Every fit simulates chance with the same seed, so that equal data give equal corrections.
-SEED = 0
+LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found
 FEWEST_SHOWN = 11  # smaller counts of people are not written into a summary, which is often handed on
 
 
@@ -59,6 +59,7 @@ class Settings:
     groups: Groups | None = None
     start: str = "smooth"
     guard: str | float | None = "noise"
+    monotone: bool = True
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, above=0, at_most=1)
@@ -70,6 +71,7 @@ class Settings:
         check_choice("sample", self.sample, (None, "bootstrap"))
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
         check_choice("start", self.start, ("smooth", "identity"))
+        check_choice("monotone", self.monotone, (True, False))
         if isinstance(self.guard, (int, float, np.integer, np.floating)):
             check_number("guard", self.guard, at_least=0)
         elif not (self.guard is None or (isinstance(self.guard, str) and self.guard == "noise")):
@@ -78,6 +80,11 @@ class Settings:
                 Argument("guard") + f' must be "noise", None or a number of standard errors; got {shown}'
             )
         self.definition()  # checks its own arguments
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Whether tests decide about any change that the fit makes."""
+        return self.max_updates > 0 and (self.start == "smooth" or self.guard == "noise")
 
     def definition(self) -> Groups:
         """The definition of the groups, from `groups` or from `intersections` and `missing`."""
@@ -95,8 +102,14 @@ class BoostResult:
     converged: bool
 
 
-def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostResult:
-    """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update."""
+def boost(
+    atoms: Atoms, settings: Settings, rng: np.random.Generator, evidence: FoundErrors | None = None
+) -> BoostResult:
+    """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update.
+
+    Without evidence of an error there is no recalibration, and with the guard against chance no update.
+    """
+    evidence = evidence or FoundErrors(tested=False)
     effect, behind = repeat_effect(atoms), PeopleBehind.of(atoms)
     atoms = without_clusters(atoms)
     if alike := outcome_alike(atoms):
@@ -109,7 +122,7 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     _say_if_compiling()
     learned, spread = Learned(None), with_effect(atoms, effect)
     if settings.start == "smooth" and settings.max_updates > 0:
-        learned = learn_start(spread, collection, np.random.default_rng(SEED))
+        learned = learn_start(spread, collection, evidence)
     elif settings.start == "smooth":
         learned = Learned(None, notes=("not recalibrated, because max_updates=0 allows no change",))
     if effect > 1:
@@ -118,10 +131,19 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
     if learned.start is not None:
         score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
         started = replace(spread, score=score)
-    rule = _rule(started, settings, collection, bins)
+    rule = _rule(settings, bins, evidence)
     state = BoostingState(started, bins, collection)
     most = int(settings.max_updates) - (learned.start is not None)
+    if settings.guard == "noise" and not evidence.found:
+        most = 0
     batches, converged = _sweeps(state, settings, rule, most, rng)
+    converged = converged or (settings.guard == "noise" and not evidence.found)
+    while settings.guard == "noise" and most and learned.start is None and not any(map(len, batches)):
+        # tests found an error that the curve could not take up: adjust the clearest cell
+        rule = replace(rule, z=rule.z * 0.8)
+        batches, converged = _sweeps(state, settings, rule, most, rng)
+        if rule.z < LEAST_Z:
+            break
     made = np.concatenate([np.empty((0, 4), dtype=np.int64), *batches])
     correction = Correction(
         patterns=atoms.patterns,
@@ -132,9 +154,13 @@ def boost(atoms: Atoms, settings: Settings, rng: np.random.Generator) -> BoostRe
         unseen=settings.unseen,
         about=_about(settings, atoms, rule.z),
         sharing=_sharing(behind, atoms, collection, bins, learned.start, made),
+        monotone=settings.monotone,
     )
+    if settings.monotone and len(made):
+        corrected = to_grid(correction.maps.apply(from_grid(atoms.score), atoms.pattern_index()))
+        state = BoostingState(replace(spread, score=corrected), bins, collection)
     unit = "visits" if behind.clustered else "people"
-    fit_summary = _fit_summary(state, settings, rule, collection, bins, correction, learned, unit)
+    fit_summary = _fit_summary(state, settings, rule, collection, bins, correction, learned, evidence, unit)
     return BoostResult(correction, collection, fit_summary, len(batches), converged)
 
 
@@ -156,14 +182,10 @@ def _sharing(
     )
 
 
-def _rule(atoms: Atoms, settings: Settings, collection: Collection, bins: Bins) -> UpdateRule:
+def _rule(settings: Settings, bins: Bins, evidence: FoundErrors) -> UpdateRule:
     """The rule for when to update a category, in the kernel's units."""
     min_share = category_min_share(settings.alpha, settings.gamma, bins)
-    if settings.guard == "noise":
-        rng = np.random.default_rng(SEED)
-        z = noise_limit(atoms, collection, bins, min_share=min_share, rng=rng)
-    else:
-        z = float(settings.guard or 0.0)
+    z = evidence.limit if settings.guard == "noise" else float(settings.guard or 0.0)
     return UpdateRule.of(settings.criterion, float(settings.alpha), z=z, min_share=min_share)
 
 
@@ -175,6 +197,7 @@ def _fit_summary(
     bins: Bins,
     correction: Correction,
     learned: Learned,
+    evidence: FoundErrors,
     unit: str,
 ) -> FitSummary:
     """Summarise the categories at the end of a fit."""
@@ -184,6 +207,8 @@ def _fit_summary(
     weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
     rate = outcome / weight / UNIT
     why = "the last sweep used a bootstrap sample" if settings.sample else "the next shift rounds to zero"
+    if settings.monotone:
+        why = "a higher score must not become a lower one" if len(correction.updates) else why
     if correction.n_updates >= settings.max_updates:
         why = f"stopped at max_updates={settings.max_updates:,}"
     return FitSummary(
@@ -201,7 +226,8 @@ def _fit_summary(
         n_updates=correction.n_updates,
         smooth=correction.start is not None,
         why=why,
-        calm=bool(settings.guard == "noise" and learned.p_value > SIGNIFICANCE),
+        calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found),
+        found=evidence.found,
         notes=(*learned.notes, *_left_out(state.atoms, unit)),
         unit=unit,
     )
@@ -264,6 +290,7 @@ def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
         "missing": settings.definition().missing,
         "start": settings.start,
         "guard": settings.guard if settings.guard is None else round(z, 6),
+        "monotone": bool(settings.monotone),
         "fingerprint": atoms.people_fingerprint(),
     }
 

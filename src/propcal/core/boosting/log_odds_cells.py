@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +16,11 @@ from propcal.core.groups.collection import Group, membership
 from propcal.core.logistic import log_odds, spline_columns
 
 REACH = 12  # cells run from log-odds -12 to 12, like the knots of the curve; the last ones are open-ended
-CONSTANT, SLOPE, CURVE, N_KINDS = 0, 1, 2, 3
+COARSE, FINE = 2, 16  # cells per unit of log-odds: for tests, and for a fit
+CONSTANT, SLOPE, CURVE, BUMPS = 0, 1, 2, 3  # kinds of columns; each level of bumps is one more kind
 CURVE_KNOTS = np.array([0.05, 0.275, 0.5, 0.725, 0.95])  # quantiles of the scores
+# columns are constant beyond the scores of so many people at either end, within these shares of all people
+PEOPLE_OUTSIDE, SHARE_OUTSIDE = 10, (0.0005, 0.005)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,33 +82,51 @@ def _steps(per_unit: int) -> Bins:
 
 
 class Basis:
-    """A constant, a slope and a curve in log-odds, uncorrelated and with variance 1 over the people.
+    """A constant, a slope and a curve in log-odds, and local bumps at several resolutions.
 
-    Outside the middle 99 % of people every column is constant, so that nothing is extrapolated. The
-    slope is left out if all scores are equal, and the curve if there are too few distinct scores.
+    Constant, slope and curve (a restricted cubic spline) are uncorrelated and have variance 1 over the
+    people. Each level of `bumps` adds that many triangular bumps, whose knots are quantiles of the scores and
+    the two ends: the ends of a curve often need more room than its middle, and a score may be off by a step.
+    Beyond the outermost knots every column is constant, so that nothing is extrapolated. The slope is left
+    out if all scores are equal, and everything else if there are too few distinct scores.
     """
 
-    def __init__(self, cells: LogOddsCells) -> None:
+    def __init__(self, cells: LogOddsCells, bumps: tuple[int, ...] = ()) -> None:
         order = np.argsort(cells.log_odds, kind="stable")
         ranked, share = cells.log_odds[order], np.cumsum(cells.n[order]) / cells.n.sum()
 
         def quantile(part: FloatArray) -> FloatArray:
             # rounding in sums of weights must not decide which cell is chosen
-            return np.asarray(ranked[np.searchsorted(share, part - 1e-9)])
+            return np.asarray(ranked[np.minimum(np.searchsorted(share, part - 1e-9), len(ranked) - 1)])
 
-        self.low, self.high = quantile(np.array([0.005, 0.995]))
+        outside = float(np.clip(PEOPLE_OUTSIDE / cells.n.sum(), *SHARE_OUTSIDE))
+        self.low, self.high = quantile(np.array([outside, 1 - outside]))
         self.knots = np.unique(quantile(CURVE_KNOTS))
         if len(self.knots) < 3:
             self.knots = np.empty(0)
-        self.kinds = np.array([CONSTANT, SLOPE, *[CURVE] * max(len(self.knots) - 2, 0)])
+        kinds = np.array([CONSTANT, SLOPE, *[CURVE] * max(len(self.knots) - 2, 0)])
         root = np.sqrt(cells.n / cells.n.sum())[:, None]
         columns = self._columns(cells.log_odds) * root
         # add rows of zeros, because there may be fewer cells than columns
         _, mixing = np.linalg.qr(np.concatenate([columns, np.zeros((columns.shape[1],) * 2)]))
         useful = np.abs(np.diag(mixing)) > 1e-4  # drop nearly collinear columns
         useful &= np.logical_and.accumulate(useful)
-        self.kinds, size = self.kinds[useful], int(useful.sum())
-        self.turn = np.linalg.inv(mixing[:size, :size])
+        self.n_smooth = int(useful.sum())
+        self.turn = np.linalg.inv(mixing[: self.n_smooth, : self.n_smooth])
+        self.bumps = [] if CURVE not in kinds[useful] else [self._bump_knots(n, quantile) for n in bumps]
+        self.bumps = [knots for knots in self.bumps if len(knots) > len(self.knots)]
+        levels = [np.full(len(knots), BUMPS + level) for level, knots in enumerate(self.bumps)]
+        self.kinds = np.concatenate([kinds[useful], *levels])
+
+    def _bump_knots(self, n: int, quantile: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """The ends, and the middles of n equal parts of the people, at least two cells apart."""
+        inner = quantile((np.arange(n) + 0.5) / n)
+        found = np.unique(np.clip([self.low, *inner, self.high], self.low, self.high))
+        kept = found[:1]
+        for knot in found[1:]:
+            if knot - kept[-1] >= 2 / FINE:
+                kept = np.append(kept, knot)
+        return kept
 
     def _columns(self, values: FloatArray) -> FloatArray:
         x = np.clip(values, self.low, self.high)
@@ -113,4 +135,11 @@ class Basis:
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """The columns at the given log-odds."""
-        return np.asarray(self._columns(values)[:, : len(self.turn)] @ self.turn)
+        smooth = self._columns(values)[:, : self.n_smooth] @ self.turn
+        return np.concatenate([smooth, *(_triangles(values, knots) for knots in self.bumps)], axis=1)
+
+
+def _triangles(values: FloatArray, knots: FloatArray) -> FloatArray:
+    """For each knot a column that is 1 at it and falls to 0 at its neighbours; constant beyond the ends."""
+    place = np.interp(values, knots, np.arange(len(knots)))
+    return np.asarray(np.maximum(1 - np.abs(place[:, None] - np.arange(len(knots))), 0.0))

@@ -13,7 +13,7 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.caches import WithoutCaches
-from propcal.core.correction.explain import Explanation, Reason, begin, trace
+from propcal.core.correction.explain import Explanation, Reason, begin, held_in_order, trace
 from propcal.core.correction.limits import AT_ONCE, MOST_AT_ONCE, MOST_STEPS, refuse_work, steps_by_pattern
 from propcal.core.correction.lookup import Lookup, Part, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
@@ -71,6 +71,9 @@ class Correction(WithoutCaches):
         handed on.
     sharing : Sharing or None
         What a shared file leaves out and rounds. Fitting knows it; a file does not hold it.
+    monotone : bool
+        Whether, within a pattern, a higher score never becomes a lower one: where the updates would make it
+        so, the map is held at what lower scores have.
     """
 
     patterns: Patterns
@@ -81,6 +84,7 @@ class Correction(WithoutCaches):
     about: Mapping[str, Any] = field(default_factory=dict)
     start: SmoothStart | None = None
     sharing: Sharing | None = None
+    monotone: bool = False
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
@@ -445,6 +449,10 @@ class Correction(WithoutCaches):
             begun = begin(self.start, to_grid(values), code, patterns, kept)
         corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, begun)
         reasons, unit = self._reasons(), plain(unit)
+        if self.monotone and len(self.updates):
+            ordered = self.apply_to_patterns(values, code, patterns)
+            steps = held_in_order(corrected, steps, ordered, len(reasons) - 1)
+            corrected = ordered
         groups = list(dict.fromkeys(reason.group for reason in reasons if reason.group is not None))
         named = group_labels(groups, self.patterns, labels, everyone=f"All {unit}")
         return Explanation(
@@ -452,7 +460,7 @@ class Correction(WithoutCaches):
         )
 
     def _reasons(self) -> tuple[Reason, ...]:
-        """What can move a score: the terms of the smooth start, what keeps it from falling, the updates."""
+        """What can move a score: terms of the smooth start, updates, and what keeps either in order."""
         smooth = () if self.start is None else (*self.start.groups, None)
         labels = [self.bins.label(j) for j in range(len(self.bins))]
         first = 1 if self.start is None else 2
@@ -462,6 +470,7 @@ class Correction(WithoutCaches):
                 Reason(first + i, self.groups[g], labels[j])
                 for i, (g, j) in enumerate(self.updates[:, :2].tolist())
             ),
+            Reason(self.n_updates, None),
         )
 
     def plot(self, patterns: Any = None, *, ax: Any = None) -> Any:
@@ -560,7 +569,7 @@ class Correction(WithoutCaches):
         if self.start is not None and n_updates > 0:
             smooth = self.start.values(patterns)
             n_updates -= 1
-        return inside, self.updates[:n_updates], self.bins.edges, smooth
+        return inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone
 
     def replay_in_parts(self, patterns: Patterns, n_updates: int | None = None) -> Iterator[PatternMaps]:
         """Like `replay`, in consecutive parts. How many patterns there are does not matter to the limits."""

@@ -43,8 +43,8 @@ KEPT_IN_ORDER = "order of scores"
 class Reason(NamedTuple):
     """What can move a score: a group, by the smooth curve (at all scores) or by an update (in a bin).
 
-    Without a group, it is what keeps the smooth curve from falling. `update` counts from 1; the whole
-    smooth curve is the first update.
+    Without a group, it is what keeps a higher score from becoming a lower one. `update` counts from 1; the
+    whole smooth curve is the first update.
     """
 
     update: int
@@ -245,6 +245,15 @@ def trace(
         steps = np.concatenate([begun.steps, steps])
         steps = steps[np.argsort(steps[:, PERSON], kind="stable")]
     return np.where(final == raw, score, from_grid(final)), steps
+
+
+def held_in_order(corrected: FloatArray, steps: IntArray, ordered: FloatArray, reason: int) -> IntArray:
+    """The steps, and one more for each person whose score is held at what lower scores have."""
+    before, after = to_grid(corrected), to_grid(ordered)
+    held = np.flatnonzero(before != after)
+    more = np.stack([held, np.full(len(held), reason), before[held], after[held]], axis=1)
+    steps = np.concatenate([steps, more])
+    return np.asarray(steps[np.argsort(steps[:, PERSON], kind="stable")])
 
 
 class Begun(NamedTuple):

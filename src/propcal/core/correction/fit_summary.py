@@ -50,6 +50,8 @@ class FitSummary:
         Why cells may still exceed the tolerance.
     calm : bool
         Whether a test found no miscalibration in the score.
+    found : tuple of str
+        The tests that found an error before the fit, the most significant first.
     notes : tuple of str
         Where the fit departed from what was asked for.
     unit : str
@@ -71,6 +73,7 @@ class FitSummary:
     smooth: bool
     why: str
     calm: bool
+    found: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unit: str = "people"
 
@@ -83,7 +86,7 @@ class FitSummary:
     def status(self) -> Any:
         """The status of each cell: "within tolerance", "could be chance" or "exceeds tolerance"."""
         size = np.abs(self.gap) - ROUNDING
-        noise = (self.z > 0) & (size < np.maximum(self.cutoff, self.z * self.standard_error))
+        noise = (self.z > 0) & (size < np.maximum(self.cutoff, self.z * self.standard_error)) | self.calm
         return np.where(size < self.cutoff, WITHIN_ALPHA, np.where(noise, WITHIN_NOISE, OUTSIDE))
 
     def count(self, status: str) -> int:
@@ -121,8 +124,18 @@ class FitSummary:
 
     def sentences(self) -> list[str]:
         """The summary in sentences."""
-        told = [self._what_was_done(), self._how_cells_are()]
+        told = [self._what_was_done(), *self._what_was_found(), self._how_cells_are()]
         return [*told, *(plain(f"{note[0].upper()}{note[1:]}.") for note in self.notes)]
+
+    def _what_was_found(self) -> list[str]:
+        """Why the score was changed: what tests found in the fitting data."""
+        if not self.n_updates or not self.found:
+            return []
+        more = len(self.found) - MOST_LISTED // 2
+        names = [plain(name) for name in self.found[: MOST_LISTED // 2]]
+        return [
+            f"Tests found it miscalibrated ({'; '.join(names)}{f'; and {more:,} more' if more > 0 else ''})."
+        ]
 
     def _how_cells_are(self) -> str:
         """How many cells are within tolerance."""
@@ -157,12 +170,12 @@ class FitSummary:
 
     def _why_no_change(self) -> str:
         """Why the fit changed nothing; this does not always mean that it found nothing wrong."""
-        if self.count(OUTSIDE):
-            return self.why
         if not len(self.people):
             return "not enough data to judge"
         if self.calm:
             return f"no miscalibration found in the {self.n_people:,} {self.unit} used to fit"
+        if self.count(OUTSIDE):
+            return self.why
         if self.count(WITHIN_NOISE):
             limit = f"off by less than {self.z:.3g} standard errors"
             return f"every cell is within tolerance or {limit}; smaller errors were not looked for"

@@ -45,9 +45,17 @@ class PatternMaps:
 
     @classmethod
     def of_updates(
-        cls, inside: BoolArray, updates: IntArray, edges: IntArray, smooth: IntArray | None = None
+        cls,
+        inside: BoolArray,
+        updates: IntArray,
+        edges: IntArray,
+        smooth: IntArray | None = None,
+        monotone: bool = False,
     ) -> PatternMaps:
-        """The maps of the patterns (columns of `inside`), each from the updates of its groups (rows)."""
+        """The maps of the patterns (columns of `inside`), each from the updates of its groups (rows).
+
+        If `monotone`, a map gives no score less than a lower score: it becomes its own running maximum.
+        """
         n = inside.shape[1]
         refuse_work(len(updates), n, int(steps_by_pattern(inside, updates, edges).sum()))
         tables, left = [], MOST_PIECES
@@ -56,11 +64,18 @@ class PatternMaps:
             left -= len(tables[-1])
             if not len(tables[-1]):
                 refuse_pieces(len(updates), n)
+            if monotone:
+                tables[-1] = in_order(tables[-1])
         return cls._of_tables(tables, smooth)
 
     @classmethod
     def in_parts(
-        cls, inside: BoolArray, updates: IntArray, edges: IntArray, smooth: IntArray | None = None
+        cls,
+        inside: BoolArray,
+        updates: IntArray,
+        edges: IntArray,
+        smooth: IntArray | None = None,
+        monotone: bool = False,
     ) -> Iterator[PatternMaps]:
         """Like `of_updates`, in consecutive parts. The limits apply to each pattern by itself."""
         refuse_work(len(updates), 1, int(steps_by_pattern(inside, updates, edges).max(initial=0)))
@@ -73,7 +88,7 @@ class PatternMaps:
             if n_pieces + len(table) > MOST_PIECES:
                 yield cls._of_tables(tables, None if smooth is None else smooth[first:p])
                 tables, first, n_pieces = [], p, 0
-            tables.append(table)
+            tables.append(in_order(table) if monotone else table)
             n_pieces += len(table)
         if tables:
             yield cls._of_tables(tables, None if smooth is None else smooth[first:])
@@ -126,6 +141,34 @@ def _composed(members: BoolArray, updates: IntArray, edges: IntArray, most: int)
     own = updates[members[updates[:, 0]]][:, 1:]
     # most fits need no updates: then nothing has to be compiled, which takes seconds
     return np.asarray(compose(np.ascontiguousarray(own), edges, most)) if len(own) else NO_CHANGE
+
+
+def in_order(table: IntArray) -> IntArray:
+    """The running maximum of a map (rows of begin, slope, offset): no score is below that of a lower one."""
+    if len(table) == 1:
+        return table
+    return np.asarray(_running_maximum(table))
+
+
+@compiled
+def _running_maximum(table: Any) -> Any:
+    found, n = np.empty((2 * len(table), 3), np.int64), 0
+    highest = np.int64(0)
+    for k in range(len(table)):
+        begin, slope, offset = table[k, 0], table[k, 1], table[k, 2]
+        end = table[k + 1, 0] - 1 if k + 1 < len(table) else UNIT  # the last score of this piece
+        first, last = slope * begin + offset, slope * end + offset
+        if first < highest:  # constant until the piece reaches what lower scores have
+            if n == 0 or found[n - 1, 1] != 0 or found[n - 1, 2] != highest:
+                found[n, 0], found[n, 1], found[n, 2] = begin, 0, highest
+                n += 1
+            begin = highest - offset
+        if last > highest or first >= highest:
+            if n == 0 or found[n - 1, 1] != slope or found[n - 1, 2] != offset:
+                found[n, 0], found[n, 1], found[n, 2] = begin, slope, offset
+                n += 1
+            highest = max(highest, last)
+    return found[:n].copy()
 
 
 def start_reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray:

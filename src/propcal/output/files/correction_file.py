@@ -25,7 +25,7 @@ from propcal.output.files.whole_file import write_whole
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
-CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 3
+CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 4
 MOST_DEPTH = 10  # how deeply "about" may be nested
 
 
@@ -49,6 +49,7 @@ def correction_to_json(correction: Correction) -> str:
         "unseen": correction.unseen,
         "start": _start_rows(correction.start),
         "updates": correction.updates.tolist(),
+        "monotone": bool(correction.monotone),
     }
     lines = []
     for key, value in content.items():
@@ -219,11 +220,13 @@ def _correction(content: dict[str, Any]) -> Correction:
         "unseen",
         "start",
         "updates",
+        "monotone",
     }
     need(set(content) == expected, f"its entries must be {sorted(expected)}")
     need(content["unit"] == "2**-32", '"unit" must be "2**-32"')
     _check_about(content["about"])
     need(content["unseen"] in ("replay", "keep", "error"), '"unseen" must be replay, keep or error')
+    need(type(content["monotone"]) is bool, '"monotone" must be true or false')
     attributes = content["attributes"]
     need(
         isinstance(attributes, list) and all(isinstance(a, str) for a in attributes),
@@ -260,6 +263,7 @@ def _correction(content: dict[str, Any]) -> Correction:
         unseen=content["unseen"],
         about=content["about"],
         start=start,
+        monotone=content["monotone"],
     )
 
 

@@ -13,7 +13,9 @@ def as_present(content: dict[str, Any], version: int) -> dict[str, Any]:
     """The content of a file of any version, in the form of the newest version."""
     if version == 1:
         content = _from_version_1(content)
-    return _from_version_2(content) if version <= 2 else content
+    if version <= 2:
+        content = _from_version_2(content)
+    return _from_version_3(content) if version <= 3 else content
 
 
 def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:
@@ -39,6 +41,13 @@ def _from_version_2(content: dict[str, Any]) -> dict[str, Any]:
         "start": _each(content.get("start"), _term),
     }
     return {**content, **{key: value for key, value in changed.items() if key in content}}
+
+
+def _from_version_3(content: dict[str, Any]) -> dict[str, Any]:
+    """Up to version 3 adjustments could make a higher score a lower one."""
+    if "monotone" in content:
+        raise FileFormatError('only version 4 has "monotone"')
+    return {**content, "monotone": False}
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

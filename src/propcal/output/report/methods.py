@@ -32,10 +32,11 @@ def paragraphs(audit: Audit) -> list[str]:
     )
     if not s["soft_labels"]:
         told.append(
-            "The verdict is based on two families of tests: each group's number of events against the sum "
-            "of its scores, together with the calibration slope of everyone against 1 (Holm's adjustment); "
-            "and the largest gap of all cells, in standard errors, against its distribution under the "
-            "score. Each family is tested at 2.5 %; if one of them rejects, the other is tested at 5 %. "
+            "The verdict is based on four families of tests: the number of events of everyone against the "
+            "sum of the scores, and the calibration slope against 1; the number of events of each group; "
+            "differences between groups, slopes and curves beyond that; and the largest gap of all cells, "
+            "in standard errors, against its distribution under the score. Together they are tested at "
+            "5 % (Holm's adjustment within a family, weighted between families). "
             "Subgroups are named if they are miscalibrated beyond the overall error (level and slope) and "
             "beyond the broader subgroups named before them."
         )

@@ -269,7 +269,9 @@ def _refuse_reversed(atoms: Atoms) -> None:
         raise InputError(
             f"score: it ranks people the wrong way round (AUROC {area.value:.2f})",
             argument="score",
-            next_step="It is probably a survival probability; use 1 - score, or "
+            next_step="Check that the right value of the outcome means the event ("
+            + Argument("positive")
+            + "). If it does, the score is probably a survival probability; use 1 - score, or "
             + Argument("allow_reversed", written="allow_reversed=True")
             + " if it is meant",
         )

@@ -135,7 +135,10 @@ def test_a_reversed_score_is_not_fitted_unless_asked_for(people, run):
     people.assign(risk=1 - people.risk).to_csv("survival.csv", index=False)
     error = run("fit", "survival.csv", *COLUMNS, "-o", "model.json", code=2)
     assert "it ranks people the wrong way round" in error
-    assert "It is probably a survival probability; use 1 - score, or --allow-reversed if it is meant" in error
+    assert (
+        "Check that the right value of the outcome means the event (--positive). If it does, the sc" in error
+    )
+    assert "probably a survival probability; use 1 - score, or --allow-reversed if it is meant" in error
     run("fit", "survival.csv", *COLUMNS, "--allow-reversed", "-o", "model.json")
     assert Correction.load("model.json")
     assert "THE SCORE RANKS PEOPLE THE WRONG WAY ROUND" in " ".join(

@@ -322,7 +322,7 @@ def reversed_people(n=2000):
 def test_a_reversed_score_is_refused_by_a_fit_and_noted_by_an_audit():
     survival, y = reversed_people()
     with pytest.raises(
-        InputError, match=r"wrong way round \(AUROC 0\.1\d\). It is probably a survival probability"
+        InputError, match=r"wrong way round \(AUROC 0\.1\d\). Check that the right value of the outcome"
     ):
         PMCBoost().fit(survival, y)
     assert PMCBoost(allow_reversed=True).fit(survival, y).correction_

@@ -326,10 +326,12 @@ def test_a_reversed_score_is_refused_by_a_fit_and_noted_by_an_audit():
     ):
         PMCBoost().fit(survival, y)
     assert PMCBoost(allow_reversed=True).fit(survival, y).correction_
-    assert audit(y, survival, n_draws=100).verdict.text.startswith(
-        "THE SCORE RANKS PEOPLE THE WRONG WAY ROUND"
-    )
+    told = "THE SCORE RANKS PEOPLE THE WRONG WAY ROUND"
+    verdict = audit(y, survival, n_draws=100).verdict
+    assert verdict.sentences[0].startswith(told)
+    assert verdict.ranks_backwards
     assert "WRONG WAY" not in audit(y, 1 - survival, n_draws=100).verdict.text
+    assert audit(np.where(y == 1, 0.9, 0.1), survival, n_draws=100).notes[0].startswith(told)  # not tested
 
 
 def test_few_events_do_not_make_a_score_reversed():

@@ -16,8 +16,12 @@ REVERSED = 0.4
 
 def data_notes(found: Findings, identity: Identity) -> list[str]:
     """What a reader must know of the data before any number."""
-    left_out = found.people.left_out.sentence(unit=identity.unit, labels=identity.labels)
-    return [left_out] if left_out else []
+    notes = []
+    if found.untested and (area := reversed_ranking(found.profiles[0].sample)):  # else, the verdict says so
+        notes.append(reversed_sentence(*area, identity.subject, identity.unit))
+    if left_out := found.people.left_out.sentence(unit=identity.unit, labels=identity.labels):
+        notes.append(left_out)
+    return notes
 
 
 def reversed_ranking(sample: Sample) -> Estimate | None:

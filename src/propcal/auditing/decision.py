@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from propcal.auditing.profile import EVERYBODY, JudgedGroups, audited_groups
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.auditing.shape_tests import shape_tests
 from propcal.core.atoms import Atoms
-from propcal.core.boosting.boost import Settings
 from propcal.core.boosting.found_errors import FoundErrors
 from propcal.core.boosting.repeat_effect import repeat_effect, with_effect
 from propcal.core.categories import Categories
@@ -35,6 +35,9 @@ from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import GroupSize, membership
 from propcal.core.reduction import CLUSTER, without_clusters
 from propcal.metrics import CategoryRule
+
+if TYPE_CHECKING:
+    from propcal.core.boosting.boost import Settings  # which imports numba; an audit does not need it
 
 MIN_PEOPLE, MIN_GROUP, MIN_EVENTS = 30, 50, 10  # what a cell and a group need to be tested, by default
 

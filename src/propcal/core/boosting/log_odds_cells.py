@@ -10,10 +10,10 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import bucket_sums
-from propcal.core.correction.smooth_map import TABLE_PER_UNIT, logistic_table
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
 from propcal.core.groups.collection import Group, membership
 from propcal.core.logistic import log_odds, spline_columns
+from propcal.core.logistic_table import TABLE_PER_UNIT, logistic_table
 
 REACH = 12  # cells run from log-odds -12 to 12, like the knots of the curve; the last ones are open-ended
 COARSE, FINE = 2, 16  # cells per unit of log-odds: for tests, and for a fit

@@ -9,7 +9,6 @@ same on every machine, for patterns seen in fitting and for others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from functools import cache
 from typing import Any
 
@@ -20,30 +19,16 @@ from propcal.core.compiled import compiled
 from propcal.core.correction.limits import refuse_values
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
 from propcal.core.groups.collection import Group, membership
+from propcal.core.logistic_table import TABLE_PER_UNIT, TABLE_REACH, logistic_table
 from propcal.core.patterns import Patterns
 
 SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds
 KNOTS_PER_UNIT, REACH = 8, 12  # 8 knots per unit of log-odds, from -12 (a risk of 6 in a million) to 12
-TABLE_PER_UNIT, TABLE_REACH = 64, 22  # 64 values of the logistic curve per unit; at -22 it is one grid unit
 TABLE_STEP = SHIFT_UNIT // TABLE_PER_UNIT
 MOST_SHIFT = TABLE_REACH - REACH
 N_KNOTS = 2 * KNOTS_PER_UNIT * REACH + 1
 PATTERNS_AT_ONCE = 4096
 NAME = "smooth start"
-
-
-@cache
-def logistic_table() -> IntArray:
-    """The logistic curve from -22 to 22 in units of the grid, computed with 40 decimal digits."""
-    n = TABLE_PER_UNIT * TABLE_REACH
-    with localcontext() as context:
-        context.prec = 40
-        step, odds = (Decimal(1) / TABLE_PER_UNIT).exp(), Decimal(1)
-        upper = [UNIT // 2]
-        for _ in range(n):
-            odds *= step
-            upper.append(int((UNIT * odds / (1 + odds)).to_integral_value()))
-    return np.array([UNIT - value for value in upper[:0:-1]] + upper, dtype=np.int64)
 
 
 @cache

@@ -32,6 +32,13 @@ def both(people, positives):
     return positives, people - positives
 
 
+def small_one(people, positives):
+    """Which of the two counts is small, if only one is."""
+    if people is None:
+        return None
+    return 0 if positives is None else 1 if people - positives == MIDDLE else None
+
+
 class Page:
     """All that the JSON of a protected audit tells about counts, as ranges of sums.
 
@@ -70,8 +77,14 @@ class Page:
         self.high.append(high)
 
     def _tell_both(self, group, people, positives, low=0.0, high=1.0):
-        for outcome, shown in enumerate(both(people, positives)):
-            self.tell(self.chosen(outcome, group, low, high), *block(shown))
+        rows = [self.chosen(outcome, group, low, high) for outcome in (0, 1)]
+        small = small_one(people, positives)
+        if small is None:
+            for row, shown in zip(rows, both(people, positives)):
+                self.tell(row, *block(shown))
+        else:  # the block is that of both together
+            self.tell(rows[small], 0, 10)
+            self.tell(rows[0] + rows[1], *block(people))
 
     def _tell_groups(self):
         fewest = self.content["settings"]["min_group"]

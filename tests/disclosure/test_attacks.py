@@ -6,11 +6,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from attack import Page, block, both, widths
+from attack import Page, block, both, small_one, widths
 
 from propcal import Groups, audit, compare
 from propcal.auditing.intervals import exact_interval
 from propcal.disclosure.protected import protected_audit
+from propcal.errors import InputError
 
 
 def people(n, seed, levels=(("A", "B", "C"), ("F", "M")), power=3.0):
@@ -210,6 +211,12 @@ def test_shown_counts_are_blocks_of_the_exact_ones():
     for kind in ("groups", "categories"):
         for row, true in zip(shown[kind], exact[kind], strict=True):
             counts = true["positives"], true["people"] - true["positives"]
+            small = small_one(row["people"], row["positives"])
+            if small is not None:
+                assert counts[small] <= 10
+                low, high = block(row["people"])
+                assert low <= true["people"] <= high
+                continue
             for told, count in zip(both(row["people"], row["positives"]), counts, strict=True):
                 low, high = block(told)
                 assert low <= count <= high
@@ -229,3 +236,65 @@ def test_one_person_with_many_visits_is_one_person():
     assert group["outcome_rate"] is None
     assert "From 0 to 10 patients" in " ".join(shown["notes"])
     assert shown["settings"]["people"] == pytest.approx(6200, abs=10)
+
+
+def seen(frame, **settings):
+    """The JSON of a protected audit, and all that its curves and thresholds tell."""
+    a = audit(frame.y, frame.risk, sensitive_features=frame[["g"]], n_draws=100, **settings)
+    return json.loads(a.to_json(suppress=11))
+
+
+def test_whether_a_group_is_tested_does_not_tell_its_counts():
+    """10 events and 40 non-events are the fewest people that are tested; 7 to 9 events look the same."""
+    rng = np.random.default_rng(1)
+    others = pd.DataFrame({"risk": rng.uniform(0.01, 0.6, 600).round(4), "g": "A"})
+    others["y"] = (rng.random(600) < others.risk).astype(int)
+    told = set()
+    for events in (7, 8, 9, 10):
+        few = pd.DataFrame({"risk": 0.3, "g": "Z", "y": [1] * events + [0] * 40})
+        content = seen(pd.concat([others, few], ignore_index=True))
+        row = next(group for group in content["groups"] if group["group"] == "g=Z")
+        told.add((row["people"], row["positives"], row["kept"], row["finding"], row["reason"]))
+        told |= {(cell["bin"], cell["eligible"]) for cell in content["categories"] if cell["group"] == "g=Z"}
+    assert len([each for each in told if len(each) == 5]) == 1
+    bins = [each[0] for each in told if len(each) == 2]
+    assert len(bins) == len(set(bins))
+
+
+def test_steps_of_curves_do_not_tell_the_total():
+    """A has 109 events and Z one; with 110 and none, or 102 and 8, no step of a curve gives it away."""
+
+    def steps(own, other):
+        rng = np.random.default_rng(4)
+        scores = [rng.beta(a, b, n).clip(0.01, 0.99).round(4) for a, b, n in [(3, 3, 110), (2, 5, 451)]]
+        frame = pd.DataFrame({"risk": np.concatenate(scores), "y": [1] * 110 + [0] * 451})
+        frame["g"] = ["A"] * own + ["Z"] * other + ["A"] * 391 + ["Z"] * 60
+        found = seen(frame)
+        sizes = []
+        for curve in found["net_benefit"]:
+            share = -np.diff([1, *curve["sensitivity"], 0])
+            sizes.append(len(set(share[share > 1e-6].round(4))))
+        return [group["positives"] for group in found["groups"]], len(found["net_benefit"]), sizes[0]
+
+    assert len({str(steps(110 - few, few)) for few in (0, 1, 4, 8)}) == 1
+
+
+def test_ranges_of_equally_many_people_do_not_tell_small_counts():
+    """In quantile bins it is known that a range has 200 people; 190 beside "< 11" would tell the rest."""
+    rng = np.random.default_rng(3)
+    told = set()
+    for events in (4, 7, 10):
+        score = np.linspace(0.005, 0.6, 2003).round(6)
+        y = np.zeros(2003, dtype=int)
+        y[rng.choice(200, events, replace=False)] = 1
+        y[300 + rng.choice(1600, 352 - events, replace=False)] = 1
+        found = seen(pd.DataFrame({"risk": score, "y": y, "g": "A"}), binning="quantile")
+        told.add((found["distribution"][0]["people"][0], found["distribution"][0]["positives"][0]))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("value", [2, 3, 4])
+def test_blocks_that_protect_nobody_are_refused(value):
+    frame, score, y = people(500, 0, ONE)
+    with pytest.raises(InputError, match="suppress must be 0, or at least 5"):
+        audit(y, score, sensitive_features=frame, n_draws=100).to_html(suppress=value)

@@ -45,13 +45,20 @@ def test_blocks_are_as_wide_as_the_first_one(fewest):
 
 
 def test_findings_and_the_conclusion_are_those_of_the_exact_audit(exact, shown):
+    """But for groups and cells so near to the smallest size that blocks do not tell whether they reach it."""
     assert shown.verdict.conclusion == exact.verdict.conclusion
-    for kind, names in (
-        ("groups", ["group", "finding", "rank", "kept"]),
-        ("categories", ["finding", "eligible"]),
+    for kind, names, smallest in (
+        ("groups", ["group", "finding", "rank", "kept"], 50),
+        ("categories", ["finding", "eligible"], 30),
     ):
-        pd.testing.assert_frame_equal(getattr(shown, kind)[names], getattr(exact, kind)[names])
-    assert shown.verdict.tests["rejected"].tolist() == exact.verdict.tests["rejected"].tolist()
+        told, true = getattr(shown, kind), getattr(exact, kind)
+        clear = ((true["people"] - smallest).abs() > 20) | true["finding"].isin(["too high", "too low"])
+        assert clear.sum() > 15
+        pd.testing.assert_frame_equal(told.loc[clear, names], true.loc[clear, names])
+    rejected = shown.verdict.tests.set_index("test")["rejected"]
+    true = exact.verdict.tests.set_index("test")["rejected"]
+    assert rejected.to_dict() == true[rejected.index].to_dict()
+    assert set(true.index[true]) <= set(rejected.index)
 
 
 def test_groups_with_eleven_of_both_keep_their_numbers_and_their_curve(exact, shown):
@@ -115,8 +122,8 @@ def test_where_a_number_must_go_a_limit_is_told():
     groups = protected_audit(a, 11).groups
     row = groups[groups["label"] == "B"].iloc[0]
     assert repr(row["positives"]) == "< 11"
-    assert row["people"] == 160
-    assert row["outcome_rate"] == pytest.approx(10.5 / 160)
+    assert row["people"] == 165
+    assert row["outcome_rate"] == pytest.approx(10.5 / 165)
     assert row["outcome_rate"].side == "below"
     ratio = row["observed_expected"]
     assert ratio.side == "below"
@@ -124,7 +131,7 @@ def test_where_a_number_must_go_a_limit_is_told():
     assert ratio * 10 == pytest.approx(round(ratio * 10))
     page = a.to_html()
     assert f"&lt; {ratio:.2f}" in page
-    assert "&lt; 6.6 %" in page
+    assert "&lt; 6.4 %" in page
 
 
 def test_a_sentence_tells_a_limit_in_words():
@@ -139,30 +146,54 @@ def test_a_sentence_tells_a_limit_in_words():
     )
 
 
-def test_losses_have_values_and_at_least_is_true():
-    at_least = 0
+def test_losses_have_values_and_agree_with_the_cells_shown():
+    larger = 0
     for seed in range(6):
         rng = np.random.default_rng(seed)
         score = rng.beta(1.3, 4, 2500)
         y = (rng.random(2500) < np.clip(score * 1.3, 0, 1)).astype(int)
         a = audit(y, score, sensitive_features=rng.choice(list("ABC"), 2500), n_draws=100)
-        losses = protected_audit(a, 11).losses
-        for name, row in losses.iterrows():
+        shown = protected_audit(a, 11)
+        for _, row in shown.losses.iterrows():
             assert np.isfinite(row["value"])
             assert "predicted risk" in row["where"]
-            if isinstance(row["value"], Limit):
-                at_least += 1
-                assert row["value"].side == "at least"
-                assert row["value"] <= a.losses.loc[name, "value"] + 1e-9
-    assert at_least
+            larger += "a cell with small counts could be larger" in row["where"]
+        cells = shown.categories[shown.categories["eligible"]]
+        gaps = [abs(float(gap)) for gap in cells["gap"] if gap == gap and not isinstance(gap, Limit)]
+        assert shown.losses.loc["mc", "value"] == pytest.approx(max(gaps))
+    assert larger
+
+
+def test_a_loss_of_small_cells_alone_is_at_least_a_number():
+    score = np.random.default_rng(1).uniform(0.02, 0.08, 300)
+    a = audit((np.arange(300) < 9).astype(int), score, n_draws=100)
+    losses = protected_audit(a, 11).losses
+    value = losses.loc["mc", "value"]
+    assert isinstance(value, Limit)
+    assert value.side == "at least"
+    assert value <= a.losses.loc["mc", "value"] + 1e-9
+    assert losses.loc["mc", "where"] == "a cell with small counts"
+
+
+def test_thresholds_agree_with_the_histogram():
+    rng = np.random.default_rng(2)
+    score = rng.beta(1, 2, 20_000)
+    y = (rng.random(20_000) < score).astype(int)
+    a = audit(y, score, n_draws=100)
+    exact, shown = (each.at_threshold(0.9).iloc[0] for each in (a, protected_audit(a, 11)))
+    assert shown.ppv == pytest.approx(exact.ppv, abs=0.04)
+    assert shown.flagged == pytest.approx(exact.flagged, rel=0.2)
+    benefit = protected_audit(a, 11).net_benefit["net_benefit"]
+    assert np.diff(benefit).max() < 0.01  # no saw-tooth
 
 
 def test_p_values_are_told_in_bands(exact, shown):
     for column in (shown.verdict.tests["adjusted_p"], shown.groups["p_value"].dropna()):
         told = {repr(value) for value in column}
         assert told <= {"< 0.001", "< 0.01", "< 0.05", "> 0.05"}
-    sure = shown.verdict.tests["adjusted_p"].map(lambda p: p.side == "below")
-    assert sure.tolist() == exact.verdict.tests["rejected"].tolist()
+    tests = shown.verdict.tests.set_index("test")
+    sure = tests["adjusted_p"].map(lambda p: p.side == "below")
+    assert sure.tolist() == exact.verdict.tests.set_index("test")["rejected"][tests.index].tolist()
 
 
 def test_the_page_says_how_counts_are_protected_and_how_many_numbers_are_blank(exact):

@@ -110,6 +110,8 @@ class Counts:
         Of the people for whom an attribute is missing, in the order of `AuditedPeople.missing`.
     few_scores : bool
         Whether scores take so few values that a sum of scores is a count in disguise.
+    bins : Bins
+        The bins of the audit.
     """
 
     totals: OutcomeTally
@@ -117,6 +119,7 @@ class Counts:
     fine: OutcomeTally
     missing: OutcomeTally
     few_scores: bool
+    bins: Bins
 
     @classmethod
     def of(cls, atoms: Atoms, groups: Sequence[Group], bins: Bins) -> Counts:
@@ -132,6 +135,7 @@ class Counts:
             fine=OutcomeTally.of(atoms, bare, members, fine),
             missing=OutcomeTally.of(atoms, bare, _without_a_value, WHOLE),
             few_scores=len(np.unique(bare.score)) < FEW_SCORES,
+            bins=bins,
         )
 
 

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from propcal.core.grid import BoolArray, FloatArray, check_number
+from propcal.errors import InputError
 from propcal.numbers import Limit
+
+LEAST = 5  # narrower blocks can be subtracted from each other
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,12 @@ class Blocks:
 
     def __post_init__(self) -> None:
         check_number("suppress", self.fewest, at_least=0, at_most=1_000_000, whole=True)
+        if 1 < self.fewest < LEAST:
+            raise InputError(
+                f"suppress must be 0, or at least {LEAST}; got {self.fewest}",
+                argument="suppress",
+                next_step="smaller blocks protect nobody",
+            )
 
     @property
     def width(self) -> int:
@@ -48,9 +57,40 @@ class Blocks:
         block = np.maximum(np.ceil((count - 1e-9) / self.width) - 1, 0)
         return np.where(self.small(count, different), 0, block) * self.width + self.stand_in
 
+    def pair(self, count: FloatArray, different: FloatArray) -> FloatArray:
+        """People with the outcome (first row) and without it (second), as they are shown.
+
+        If only one of the two is small, the block is that of both together: who knows how many there are
+        must not find the small count by subtraction.
+
+        >>> count = np.array([[10.0], [190.0]])
+        >>> Blocks(11).pair(count, count).ravel().tolist()
+        [5.0, 190.0]
+        """
+        shown, small = self.shown(count, different), self.small(count, different)
+        total = count.sum(axis=0)
+        rest = np.maximum(self.shown(total, total), 2 * self.stand_in) - self.stand_in
+        return np.where((small.sum(axis=0) == 1) & ~small, rest, shown)
+
+    def undecided(self, count: FloatArray, different: FloatArray, limit: float) -> BoolArray:
+        """Whether what is shown leaves open if they are at least `limit` people; no page may tell it then."""
+        pair, one = self.pair(count, different), self.small(count, different).sum(axis=0) == 1
+        total = pair.sum(axis=0)
+        low = np.where(one, self.lowest(total), self.lowest(pair).sum(axis=0))
+        high = np.where(one, self.highest(total), self.highest(pair).sum(axis=0))
+        return np.asarray((low < limit) & (limit <= high))
+
+    def lowest(self, shown: FloatArray) -> FloatArray:
+        """The fewest people that are shown as this number."""
+        return np.where(shown <= self.stand_in, 0.0, shown - self.stand_in + 1)
+
+    def highest(self, shown: FloatArray) -> FloatArray:
+        """The most people that are shown as this number."""
+        return np.where(shown <= self.stand_in, float(self.width), shown + self.width - self.stand_in)
+
     def people(self, count: FloatArray, different: FloatArray) -> int | Limit:
         """How many people a count is, for a sentence; in rows, with and without the outcome."""
         small = self.small(count, different)
         if small.all():
             return Limit(2 * self.width + 1, "below")
-        return int(self.shown(count, different).sum())
+        return int(self.pair(count, different).sum())

@@ -15,7 +15,12 @@ from propcal.auditing.findings import AuditSource
 from propcal.auditing.measure_names import LOSSES
 from propcal.auditing.verdict import verdict_of
 from propcal.disclosure.blocks import Blocks
-from propcal.disclosure.protected_findings import protected_findings, table_rows
+from propcal.disclosure.protected_findings import (
+    cell_limits,
+    protected_findings,
+    table_rows,
+    undecided_cells,
+)
 from propcal.disclosure.small_counts import (
     SmallCounts,
     limited_categories,
@@ -52,7 +57,8 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
     assert source is not None
     found = protected_findings(source, blocks)
     made = assemble(found, audit.identity)
-    counts = SmallCounts.of(source.counts.ranges, _places(source), blocks)
+    counts = SmallCounts.of(source.counts.ranges, _places(source), blocks, *cell_limits(source))
+    eligible = source.table.eligible & ~undecided_cells(source, blocks)[table_rows(source)]
     groups = limited_groups(made.groups, found, audit.groups, blocks)
     categories = limited_categories(made.categories, audit.categories, counts)
     verdict = verdict_of(
@@ -66,7 +72,7 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
     shown = replace(
         made,
         verdict=replace(verdict, conclusion=audit.verdict.conclusion),
-        losses=limited_losses(made.losses, found, source.table.eligible, counts, made.labels),
+        losses=limited_losses(made.losses, found, eligible, counts, made.labels),
         groups=groups,
         categories=categories,
         _source=None,

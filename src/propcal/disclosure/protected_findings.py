@@ -31,7 +31,7 @@ from propcal.auditing.profile import EVERYBODY, MEASURES, Profile, profile_of
 from propcal.auditing.sample import Sample
 from propcal.core.boosting.null import draw_outcomes
 from propcal.core.categories import Categories
-from propcal.core.grid import FloatArray, from_grid
+from propcal.core.grid import BoolArray, FloatArray, from_grid
 from propcal.core.left_out import LeftOutReport
 from propcal.disclosure.blocks import Blocks
 from propcal.disclosure.protected_sample import expected_events, protected_sample
@@ -46,7 +46,7 @@ def protected_findings(source: AuditSource, blocks: Blocks) -> Findings:
     seed = source.rule.random_state
     rng = np.random.default_rng(seed if isinstance(seed, (int, np.integer)) else 0)
     table = _table(source, blocks)
-    noise = _chance(source, table, rng)
+    noise = _chance(source, table, blocks, rng)
     profiles = [_profile(source, group, blocks, rng) for group in range(len(source.sizes))]
     return Findings(
         rule=source.rule,
@@ -54,7 +54,7 @@ def protected_findings(source: AuditSource, blocks: Blocks) -> Findings:
         table=table,
         noise=noise,
         profiles=profiles,
-        tests=_tests(source, profiles),
+        tests=_tests(source, blocks, profiles),
         distinct=source.distinct,
         untested=source.untested,
         min_share=source.min_share,
@@ -76,7 +76,7 @@ def _people(source: AuditSource, blocks: Blocks) -> AuditedPeople:
         for i in range(len(who.missing))
     ]
     totals, different = counts.totals.people[:, 0, 0], counts.totals.different[:, 0, 0]
-    small, shown = blocks.small(totals, different), blocks.shown(totals, different)
+    small, shown = blocks.small(totals, different), blocks.pair(totals, different)
     people: Any = blocks.people(totals, different)
     events = Limit(blocks.fewest, "below") if small[0] else float(shown[0])
     return replace(
@@ -123,7 +123,7 @@ def _profile(source: AuditSource, group: int, blocks: Blocks, rng: np.random.Gen
     counts, size = source.counts, source.sizes[group]
     effect = float(rounded_effect(source.effects[group]))
     sample, small = protected_sample(counts, group, blocks, effect=effect, soft=source.people.soft_labels)
-    everybody = blocks.shown(counts.totals.people[:, 0, 0], counts.totals.different[:, 0, 0]).sum()
+    everybody = blocks.pair(counts.totals.people[:, 0, 0], counts.totals.different[:, 0, 0]).sum()
     people = round(sample.total) if size.people else 0
     listed = replace(size, people=people, share=min(people / everybody, 1.0))
     if not source.measured[group]:
@@ -155,7 +155,7 @@ def _bars(source: AuditSource, group: int, blocks: Blocks) -> dict[str, Any]:
     """The histogram: protected people in the ranges of the audit."""
     ranges, edges = source.counts.ranges, from_grid(source.table.bins.edges)
     people, different = ranges.people[:, group], ranges.different[:, group]
-    shown, small = blocks.shown(people, different), blocks.small(people, different)
+    shown, small = blocks.pair(people, different), blocks.small(people, different)
     nobody = people.sum(axis=0) <= 0
     total = np.where(nobody, 0.0, shown.sum(axis=0)).astype(object)
     events = np.where(nobody, 0.0, shown[0]).astype(object)
@@ -181,7 +181,7 @@ def _table(source: AuditSource, blocks: Blocks) -> Categories:
     table, ranges, rows = source.table, source.counts.ranges, table_rows(source)
     people, different, score = (x[:, rows] for x in (ranges.people, ranges.different, ranges.score))
     somebody = table.people > 0
-    shown = np.where(somebody, blocks.shown(people, different), 0.0)
+    shown = np.where(somebody, blocks.pair(people, different), 0.0)
     total = shown.sum(axis=0)
     mean = score.sum(axis=0) / np.maximum(people.sum(axis=0), 1e-300)
     expected = np.vectorize(expected_events, otypes=[np.float64])(mean, total)
@@ -198,12 +198,24 @@ def _table(source: AuditSource, blocks: Blocks) -> Categories:
         score_sum=expected,
         gap=gap,
         share=total / max(float(total[0].sum()), 1.0),
-        eligible=table.eligible & ~small,
+        eligible=table.eligible & ~small & ~undecided_cells(source, blocks)[rows],
     )
 
 
-def _chance(source: AuditSource, table: Categories, rng: np.random.Generator) -> Chance:
-    """What chance would show in cells of so many people, each of them drawn by itself."""
+def undecided_cells(source: AuditSource, blocks: Blocks) -> BoolArray:
+    """Cells, of all groups, of which the page must not tell whether they have enough people to be judged."""
+    ranges = source.counts.ranges
+    by_limit = [blocks.undecided(ranges.people, ranges.different, limit) for limit in cell_limits(source)]
+    return np.asarray(np.any(by_limit, axis=0))
+
+
+def cell_limits(source: AuditSource) -> tuple[float, float]:
+    """How many people a cell needs to be judged: by count, and by share."""
+    return source.rule.min_people, source.min_share * float(source.counts.totals.people[:, 0, 0].sum())
+
+
+def _chance(source: AuditSource, table: Categories, blocks: Blocks, rng: np.random.Generator) -> Chance:
+    """What a protected page of a perfect score would show in cells of so many people, by chance."""
     effect = rounded_effect(source.cell_effects)
     filled = table.people > 0
     if not np.isfinite(effect[filled]).any():
@@ -216,26 +228,32 @@ def _chance(source: AuditSource, table: Categories, rng: np.random.Generator) ->
     rates = np.full((source.rule.n_draws, *table.people.shape), np.nan)
     whole = np.maximum(np.rint(effective[filled]), 1).astype(np.int64)
     (drawn,) = draw_outcomes(whole, score[filled], source.rule.n_draws, rng, block=source.rule.n_draws)
-    rates[:, filled] = drawn / whole
+    counts = np.stack([drawn, whole - drawn]).astype(np.float64)
+    events, others = blocks.pair(counts, counts)
+    rates[:, filled] = events / (events + others)
     people = table.weight.astype(np.float64)
     return Chance(error, effective, rates, people, table.people, np.ones(len(table.bins)))
 
 
-def _tests(source: AuditSource, profiles: Sequence[Profile]) -> list[CalibrationTest]:
+def _tests(source: AuditSource, blocks: Blocks, profiles: Sequence[Profile]) -> list[CalibrationTest]:
     """The tests of level and slope on protected counts; which tests reject is what the exact audit found.
 
     Of the other tests, of cells and of shapes, only this is told.
     """
     by_name = {profile.size.group.name: profile for profile in reversed(profiles)}
+    totals = source.counts.totals
+    open_ = blocks.undecided(totals.people[:, :, 0], totals.different[:, :, 0], source.rule.min_group)
+    hidden = {size.group.name for size, undecided in zip(source.sizes[1:], open_[1:]) if undecided}
+    tests = [test for test in source.tests if test.rejected or test.test not in hidden]
     families: dict[str, list[NamedTest]] = {OVERALL: [], GROUPS: []}
-    for test in source.tests:
+    for test in tests:
         if test.test == SLOPE:
             families[OVERALL].append((SLOPE, _known(slope_test(profiles[0].sample))))
         elif test.test not in NOT_OF_GROUPS:
             family = OVERALL if test.test == EVERYBODY.name else GROUPS
             families[family].append((test.test, _known(_events_test(by_name[test.test].sample))))
     made = {test.test: test for test in adjust(families)}
-    return [_agreeing(made.get(exact.test), exact) for exact in source.tests]
+    return [_agreeing(made.get(exact.test), exact) for exact in tests]
 
 
 def _events_test(sample: Sample) -> tuple[float, float]:

@@ -13,8 +13,9 @@ from propcal.disclosure.blocks import Blocks
 
 MOST_CELLS = 20  # of people with the outcome, and as many of those without
 CERTAIN = 10 * NEAREST
-# A cell is drawn as five equal parts, at the quantiles of a normal distribution of variance 1
-PARTS = np.array([normal_quantile(p) for p in (0.1, 0.3, 0.5, 0.7, 0.9)])
+FEWEST_PARTS, SPREAD = 3, 20  # parts of cells in a range, and parts of a range without so many
+# A cell is drawn as fifteen equal parts, at the quantiles of a normal distribution of variance 1
+PARTS = np.array([normal_quantile((i + 0.5) / 15) for i in range(15)])
 PARTS /= np.sqrt(np.mean(PARTS**2))
 
 
@@ -28,7 +29,7 @@ def protected_sample(
     scores, as angles arcsin(sqrt(score)), to two digits.
     """
     people, different = counts.totals.people[:, group, 0], counts.totals.different[:, group, 0]
-    shown, small = blocks.shown(people, different), blocks.small(people, different)
+    shown, small = blocks.pair(people, different), blocks.small(people, different)
     mean = float(counts.totals.score[:, group, 0].sum() / max(people.sum(), 1e-300))
     weight, scores = [], []
     for outcome in (0, 1):
@@ -36,6 +37,7 @@ def protected_sample(
             cells, own = np.array([shown[outcome]]), np.array([mean])
         else:
             cells, own = _cells(counts.fine, outcome, group, blocks, shown[outcome])
+            cells, own = _as_in_ranges(cells, own, counts, outcome, group, blocks)
         weight.append(cells * (shown[outcome] / cells.sum()))
         scores.append(own)
     weights, score = np.concatenate(weight), np.concatenate(scores)
@@ -60,45 +62,73 @@ def cell_starts(fine: OutcomeTally, outcome: int, group: int, blocks: Blocks) ->
     """Where the cells of a group begin on the fixed grid of scores, and the number that each exceeds.
 
     A cell ends as soon as it has more people than that number: a twentieth of the group, in whole blocks.
-    What is left over belongs to the last cell.
+    What is left over belongs to the last cell. How many cells there are must not tell how many people: it
+    is what the fewest people of the group's block would fill.
     """
     people = fine.people[outcome, group]
     reached = np.concatenate([[0.0], np.cumsum(people)])
+    total = blocks.shown(reached[-1], reached[-1])
     least = float(blocks.width * max(np.ceil(reached[-1] / blocks.width / MOST_CELLS), 1))
+    most = max(int(blocks.lowest(total) // (least + 1)), 1)
     starts = [0]
     while True:
         end = int(np.searchsorted(reached, reached[starts[-1]] + least + 1e-9))
         while end < len(reached) and fine.between(outcome, group, starts[-1], end) < blocks.fewest:
             end += 1
         if end >= len(reached):
-            return starts[:-1] or [0], least
+            return (starts[:-1] or [0])[:most], least
         starts.append(end)
 
 
 def _cells(
     fine: OutcomeTally, outcome: int, group: int, blocks: Blocks, total: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Protected people and scores of the parts of cells; `total` is the protected number of all."""
+    """Protected people and scores of the parts of cells; `total` is the protected number of all.
+
+    A cell counts as the fewest people that it may have, or as its block where many have equal scores; what
+    is left of the total belongs to the last cell, so that nothing but the total tells how many these are.
+    """
     starts, least = cell_starts(fine, outcome, group, blocks)
     people = fine.people[outcome, group]
     ends = [*starts[1:], len(people)]
-    different = np.array([fine.between(outcome, group, *ends_of) for ends_of in zip(starts, ends)])
     sums = np.add.reduceat(people, starts)
     mean, square = (
         np.add.reduceat(each[outcome, group], starts) / np.maximum(sums, 1e-300)
         for each in (fine.angle, fine.angle_squared)
     )
     spread = two_digits(np.sqrt(np.maximum(square - mean**2, 0.0)))
-    shown = blocks.shown(sums, different)
-    full = (shown < least + blocks.width) & (np.arange(len(starts)) < len(starts) - 1)
-    if full.any():  # all of the same block: what the others leave, in equal parts
-        left = (total - shown[~full].sum()) / full.sum()
-        shown = np.where(full, np.clip(left, least + 1, least + blocks.width), shown)
-    shown = shown / len(PARTS)
+    shown = np.where(sums > least + blocks.width, blocks.shown(sums, sums), least + 1)
+    shown[-1] = max(total - float(shown[:-1].sum()), least + 1)
     edges = np.arcsin(np.sqrt(from_grid(fine_ranges().edges)))
     angles = two_digits(mean)[:, None] + spread[:, None] * PARTS
     angles = np.clip(angles, edges[starts][:, None], edges[ends][:, None])
-    return np.repeat(shown, len(PARTS)), np.sin(angles.ravel()) ** 2
+    return np.repeat(shown / len(PARTS), len(PARTS)), np.sin(angles.ravel()) ** 2
+
+
+def _as_in_ranges(
+    weight: FloatArray, score: FloatArray, counts: Counts, outcome: int, group: int, blocks: Blocks
+) -> tuple[FloatArray, FloatArray]:
+    """Cells with as many people in each risk range as its block allows.
+
+    Within a range people lie where the cells are, or evenly spread if these are few there.
+    """
+    people, different = counts.ranges.people[:, group], counts.ranges.different[:, group]
+    shown = blocks.pair(people, different)[outcome]
+    nobody = people.sum(axis=0) <= 0
+    edges = from_grid(counts.bins.edges)
+    place = np.clip(np.searchsorted(edges, score, side="right") - 1, 0, len(shown) - 1)
+    there = np.bincount(place, weights=weight, minlength=len(shown))
+    wanted = np.where(nobody, 0.0, np.clip(there, blocks.lowest(shown), blocks.highest(shown)))
+    sparse = np.bincount(place, minlength=len(shown)) < FEWEST_PARTS
+    parts = (np.arange(SPREAD) + 0.5) / SPREAD
+    chosen = np.flatnonzero(sparse & (wanted > 0)) if not counts.few_scores else np.empty(0, dtype=np.int64)
+    added = [edges[j] + parts * (edges[j + 1] - edges[j]) for j in chosen]
+    share = np.divide(wanted, there, out=np.zeros_like(wanted), where=there > 0)
+    share[chosen] = 0.0
+    new = [np.full(SPREAD, wanted[j] / SPREAD) for j in chosen]
+    weights, scores = np.concatenate([weight * share[place], *new]), np.concatenate([score, *added])
+    kept = weights > 0
+    return (weights[kept], scores[kept]) if kept.any() else (weight, score)
 
 
 def two_digits(angles: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import losses_frame
 from propcal.auditing.cell_counts import OutcomeTally
-from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
+from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.findings import Findings
 from propcal.auditing.loss_intervals import losses
 from propcal.core.categories import Categories
@@ -35,13 +35,16 @@ class SmallCounts:
     small: BoolArray
     few: BoolArray
     blocks: Blocks
+    undecided: BoolArray
 
     @classmethod
-    def of(cls, tally: OutcomeTally, where: Any, blocks: Blocks) -> SmallCounts:
-        """Of chosen places of a tally."""
+    def of(cls, tally: OutcomeTally, where: Any, blocks: Blocks, *limits: float) -> SmallCounts:
+        """Of chosen places; `undecided` if blocks leave open whether one of the limits is reached."""
         people, different = tally.people[:, *where], tally.different[:, *where]
         few = people < blocks.fewest - 1e-9
-        return cls(blocks.shown(people, different), blocks.small(people, different), few, blocks)
+        open_ = [blocks.undecided(people, different, limit) for limit in limits]
+        undecided = np.any(open_, axis=0) if limits else np.zeros(people.shape[1:], dtype=np.bool_)
+        return cls(blocks.pair(people, different), blocks.small(people, different), few, blocks, undecided)
 
     @property
     def any(self) -> BoolArray:
@@ -99,11 +102,18 @@ def limited_groups(
     groups: pd.DataFrame, found: Findings, exact: pd.DataFrame, blocks: Blocks
 ) -> pd.DataFrame:
     """The table of groups; findings are those of the exact audit, and no interval contradicts them."""
-    counts = SmallCounts.of(found.counts.totals, (slice(None), 0), blocks)
+    counts = SmallCounts.of(found.counts.totals, (slice(None), 0), blocks, found.rule.min_group)
     table = groups.astype({"people": object})
     for name in ("finding", "rank"):
         table[name] = exact[name].to_numpy()
     table["reason"] = [_roughly(reason) for reason in exact["reason"]]
+    wrong = table["finding"].isin([TOO_HIGH, TOO_LOW]).to_numpy()
+    hidden = counts.undecided & ~wrong
+    hidden[0] = False  # everybody is always shown
+    table.loc[hidden, "kept"] = False
+    table.loc[hidden, "finding"] = LEFT_OUT
+    table.loc[hidden, "reason"] = f"about {found.rule.min_group} people or fewer"
+    table.loc[hidden, "p_value"] = np.nan
     table["p_value"] = _bands(table["p_value"])
     _agree(table, "observed_expected_low", "observed_expected_high", 1.0, NEAR_ONE)
     expected = [profile.sample.expected for profile in found.profiles]
@@ -123,6 +133,8 @@ def limited_groups(
         if measured[i]:
             values["observed_expected"] = _ratio(rate, float(counts.shown[:, i].sum()), expected[i])
         _put(table, i, values)
+    for i in np.flatnonzero(counts.undecided & wrong).tolist():  # tested, so that they are this many
+        _put(table, i, {"people": Limit(found.rule.min_group, "at least"), "outcome_rate": np.nan})
     return table
 
 
@@ -168,6 +180,11 @@ def limited_categories(categories: pd.DataFrame, exact: pd.DataFrame, counts: Sm
     for name in ("finding", "eligible"):
         table[name] = exact[name].to_numpy()
     table["reason"] = [_roughly(reason) for reason in exact["reason"]]
+    wrong = table["finding"].isin([TOO_HIGH, TOO_LOW]).to_numpy()
+    hidden = counts.undecided & ~wrong
+    table.loc[hidden, "finding"], table.loc[hidden, "eligible"] = NOT_ENOUGH, False
+    table.loc[hidden, "reason"] = "about too few people"
+    table.loc[hidden, "detectable_gap"] = np.nan
     _agree(table, "low", "high", 0.0, NEAR_ZERO)
     columns = ["positives", "outcome_rate", "gap"]
     table[columns] = table[columns].astype(object)
@@ -177,15 +194,17 @@ def limited_categories(categories: pd.DataFrame, exact: pd.DataFrame, counts: Sm
         values = {"people": counts.people(i), "positives": counts.events(i), "outcome_rate": rate, "gap": gap}
         unknown = (*UNCERTAIN, "mean_score", "detectable_gap") if counts.small[:, i].all() else UNCERTAIN
         _put(table, i, values | dict.fromkeys(unknown, np.nan))
+    for i in np.flatnonzero(counts.undecided & wrong).tolist():
+        _put(table, i, {"people": np.nan, "outcome_rate": np.nan})
     return table
 
 
 def limited_losses(
     rows: pd.DataFrame, found: Findings, eligible: BoolArray, counts: SmallCounts, labels: dict[str, str]
 ) -> pd.DataFrame:
-    """Losses of the cells that have numbers, where `eligible` cells with small counts could be worse.
+    """Losses of the cells that have numbers; `where` says if cells with small counts could be worse.
 
-    Then a loss is "at least" the least that the blocks of all cells allow.
+    If there are no such cells at all, a loss is "at least" the least that the blocks allow.
     """
     rows = rows.copy()
     table, rho = replace(found.table, eligible=eligible), found.rule.rho
@@ -195,16 +214,16 @@ def limited_losses(
         draws = replace(found.noise, rates=found.noise.rates[:0])
         least = losses_frame(losses(nearest, draws, rho, labels=labels))
         least.loc["dc", "value"] = cells.least_apart(table, rho)
-        most = cells.most(table, rho)
-        worse = np.array([not most[str(name)] <= value for name, value in rows["value"].items()])
-        values = [
-            Limit(low, "at least") if more and low == low else value
-            for value, low, more in zip(rows["value"], least["value"], worse)
-        ]
-        rows["where"] = np.where(worse & (rows.index != "dc"), least["where"], rows["where"])
-        if worse[-1] and str(rows.loc["dc", "where"]).startswith("no "):
-            rows.loc["dc", "where"] = "a small cell"
-        rows["value"] = pd.Series(values, index=rows.index, dtype=object)
+        values: list[Any] = rows["value"].tolist()
+        where: list[str] = rows["where"].tolist()
+        for i, most in enumerate(cells.most(table, rho)[str(name)] for name in rows.index):
+            if most <= values[i]:
+                continue
+            if values[i] == values[i] and not where[i].startswith("no "):
+                where[i] = f"{where[i]}; a cell with small counts could be larger"
+            else:
+                values[i], where[i] = Limit(least["value"].iloc[i], "at least"), "a cell with small counts"
+        rows["value"], rows["where"] = pd.Series(values, index=rows.index, dtype=object), where
         rows["high"] = np.nan
     rows["p_value"] = _bands(rows["p_value"])
     return rows

@@ -118,6 +118,8 @@ class Style:
             largest = max(abs(float(low)), abs(float(high)))
             while digits < MOST_DIGITS and 0 < largest < 0.95 * 10.0**-digits:
                 digits += 1
+            if digits < MOST_DIGITS and self.decimal(low, digits) == self.decimal(high, digits):
+                digits += 1
         return self.interval(low, high, digits, "+")
 
     def percent(self, value: Any) -> str:

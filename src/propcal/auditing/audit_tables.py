@@ -109,6 +109,10 @@ def detectable(n_tests: int) -> float:
 def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
     """One row a group: everybody, the groups that count, those that are not tested."""
     by_name = {test.test: test for test in found.tests if test.test not in NOT_OF_GROUPS}
+    everybody = found.profiles[0].size
+    twins = [p.size.group.name for p in found.profiles if p.size.people == everybody.people]
+    if twin := next((by_name[name] for name in twins if name in by_name), None):
+        by_name |= dict.fromkeys(twins, twin)  # a group of everybody is tested once
     labels = group_labels(
         [profile.size.group for profile in found.profiles],
         found.people.patterns,

@@ -79,6 +79,8 @@ class Conclusions:
     worst : WorstCell or None
     unnoticed : Unnoticed or None
         Among the subgroups (or everybody) whose error could be chance.
+    detectable : float
+        The relative error of everybody that would have been found with a probability of 80 %.
     reversed_area : tuple of float or None
         AUROC with its interval if the score ranks people the wrong way round.
     """
@@ -101,11 +103,18 @@ class Conclusions:
     unjudged_cells: int
     worst: WorstCell | None
     unnoticed: Unnoticed | None
+    detectable: float
     reversed_area: tuple[float, float, float] | None
 
     @classmethod
-    def of(cls, tests: pd.DataFrame, groups: pd.DataFrame, categories: pd.DataFrame) -> Conclusions:
-        """Draw them from the tables; numbers in these may be limits."""
+    def of(
+        cls,
+        tests: pd.DataFrame,
+        groups: pd.DataFrame,
+        categories: pd.DataFrame,
+        worst: tuple[str, str] | None = None,
+    ) -> Conclusions:
+        """Draw them from the tables, whose numbers may be limits; `worst` names a cell by group and bin."""
         everybody, subgroups = groups.iloc[0], groups.iloc[1:]
         wrong = subgroups["finding"].isin([TOO_HIGH, TOO_LOW])
         ranked = subgroups[subgroups["rank"] > 0].sort_values("rank", kind="stable")
@@ -128,7 +137,8 @@ class Conclusions:
             left_out=int((~subgroups["kept"].astype(bool)).sum()),
             cells=len(categories),
             unjudged_cells=int((~categories["eligible"].astype(bool)).sum()),
-            worst=_worst(categories, dict(zip(groups["group"], groups["label"]))),
+            worst=_worst(categories, dict(zip(groups["group"], groups["label"])), worst),
+            detectable=float(everybody["detectable_error"]),
             unnoticed=_unnoticed(groups),
             reversed_area=_reversed_area(everybody),
         )
@@ -175,8 +185,13 @@ def worst_categories(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
 
 
-def _worst(categories: pd.DataFrame, labels: dict[str, str]) -> WorstCell | None:
+def _worst(
+    categories: pd.DataFrame, labels: dict[str, str], chosen: tuple[str, str] | None = None
+) -> WorstCell | None:
     worst = worst_categories(categories, 1)
+    if chosen is not None:
+        own = (categories["group"] == chosen[0]) & (categories["bin"] == chosen[1])
+        worst = categories[own].assign(beyond=True)
     if worst.empty:
         return None
     row: Any = worst.iloc[0]

@@ -24,6 +24,7 @@ from propcal.plain_text import plain
 MOST_NAMED = 3
 NUMBER_WORDS = {"2": "twice", "3": "three times", "4": "four times", "5": "five times"}
 FEW_NAMED = 2  # groups whose intervals have room in a sentence
+MOST_UNNOTICED = 0.3  # of the expected events; more goes unnoticed with fewer than about 100 events
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +64,16 @@ def verdict_of(
     *,
     untested: str,
     too_small: str,
+    worst: tuple[str, str] | None = None,
 ) -> Verdict:
-    """Put the tests into words; `untested` says why there are none, `too_small` what too small a group is."""
+    """Put the tests into words.
+
+    `untested` says why there are none, and `too_small` what too small a group is. `worst` names the group and
+    the bin of the clearest gap, where `categories` are not what it was found in.
+    """
     if untested:
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
-    found = Conclusions.of(tests, groups, categories)
+    found = Conclusions.of(tests, groups, categories, worst)
     area = found.reversed_area
     first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
     if tests["rejected"].any():
@@ -76,6 +82,8 @@ def verdict_of(
     judged = groups["kept"].astype(bool) & (groups["finding"] == CHANCE)
     if not judged.iloc[1:].any() and (len(groups) > 1 or not judged.any()):
         return Verdict(NOT_ENOUGH, (*first, *_not_enough(found, identity, too_small)), tests, bool(first))
+    if found.detectable > MOST_UNNOTICED:
+        return Verdict(NOT_ENOUGH, (*first, *_too_few(found, identity)), tests, bool(first))
     return Verdict(NONE_FOUND, (*first, *_none_found(found, identity)), tests, bool(first))
 
 
@@ -101,7 +109,7 @@ def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
         told.append(_others(found))
     if found.overall and found.exempt and len(found.exempt) <= MOST_NAMED:
         free = listed([_with_ratio(group, interval=False) for group in found.exempt])
-        told.append(f"No such error was found in {free}.")
+        told.append(f"It is right for {free}.")
     if found.gap_rejected or len(told) == 1:
         told.append(_where(found.worst, identity))
     return [sentence for sentence in told if sentence]
@@ -116,12 +124,17 @@ def _average(found: Conclusions, identity: Identity) -> list[str]:
     if found.slope_rejected:
         why.append(_extreme(found.slope))
     if not why:
-        excludes = not everybody.ratio_low <= 1 <= everybody.ratio_high and known(everybody.ratio_low)
-        average = "the error could be chance, given the number of tests" if excludes else "the score is right"
-        return [f"On average over all {unit}, {average}{_numbers(everybody)}."]
+        if known(everybody.ratio_low) and not everybody.ratio_low <= 1 <= everybody.ratio_high:
+            return [
+                f"Over all {unit}, O/E is {IN_SENTENCE.decimal(everybody.ratio)} (95 % CI "
+                f"{IN_SENTENCE.interval(everybody.ratio_low, everybody.ratio_high)}); after adjustment for "
+                "the number of tests, this could be chance."
+            ]
+        return [f"On average over all {unit}, the score is right{_numbers(everybody)}."]
+    this = "This error also makes" if len(found.named) == 1 else "These errors also make"
     return [
-        f"This is also why, over all {unit} together, its predictions are {' and '.join(why)}.",
-        f"No error was found in the other {unit} taken together.",
+        f"{this} the score {' and '.join(why)} over all {unit} together.",
+        f"No error was found in the other {unit}.",
     ]
 
 
@@ -194,21 +207,20 @@ def _for_whom(found: Conclusions, *, beyond: bool) -> list[str]:
 
 def _others(found: Conclusions) -> str:
     """Subgroups that are off for the reasons given before."""
-    some = f"{plural(found.others, 'more subgroup')} {'is' if found.others == 1 else 'are'} also off, but"
+    some = f"{plural(found.others, 'more subgroup')} {'is' if found.others == 1 else 'are'} also off"
     if found.overall:
-        return f"{some} no more than this explains."
-    them = "it contains" if found.others == 1 else "they contain"
-    group = "this group" if len(found.named) == 1 else "these groups"
-    return f"{some} only because {them} people from {group}."
+        return f"{some}, but no more than these errors explain."
+    them = "it overlaps" if found.others == 1 else "they overlap"
+    return f"{some}, because {them} with {'this group' if len(found.named) == 1 else 'these groups'}."
 
 
 def _where(worst: WorstCell | None, identity: Identity) -> str:
     """The cell whose gap is the most significant."""
-    if worst is None:
+    if worst is None or not known(worst.outcome_rate) or not known(worst.mean_score):
         return ""
     whom = f"all {identity.unit}" if worst.label == identity.everyone else worst.label
     return (
-        f"The clearest gap is in {whom} at predicted risk {risk_range(worst.bin)}: observed "
+        f"The statistically clearest gap is in {whom} at predicted risk {risk_range(worst.bin)}: observed "
         f"{IN_SENTENCE.percent(worst.outcome_rate)}, predicted {IN_SENTENCE.percent(worst.mean_score)}."
     )
 
@@ -223,6 +235,25 @@ def _not_enough(found: Conclusions, identity: Identity, too_small: str) -> list[
         f"There are not enough data to judge any subgroup ({too_small}).",
         f"Over all {identity.count(found.people)}, no miscalibration was found{_numbers(found.everybody)}.",
     ]
+
+
+def _too_few(found: Conclusions, identity: Identity) -> list[str]:
+    """Nothing was found, but hardly anything could have been."""
+    everybody, unit = found.everybody, identity.unit
+    told = [
+        f"There are not enough data to judge {_inside(identity.subject)}: among "
+        f"{identity.count(found.people)}, even an error of {rough_percent(found.detectable)} of the expected "
+        "events could easily have gone unnoticed."
+    ]
+    excludes = known(everybody.ratio_low) and not everybody.ratio_low <= 1 <= everybody.ratio_high
+    so = "; after adjustment for the number of tests, this could be chance" if excludes else ""
+    told.append(f"Over all {unit}, no miscalibration was found{_numbers(everybody)}{so}.")
+    if found.unjudged_cells:
+        told.append(
+            f"{found.unjudged_cells:,} of {plural(found.cells, 'cell')} (subgroup and risk range) could not "
+            "be judged at all."
+        )
+    return told
 
 
 def _inside(subject: str) -> str:

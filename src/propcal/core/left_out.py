@@ -110,8 +110,9 @@ class LeftOutReport:
         what = f"{words[0].upper()}{words[1:]}"
         share = "" if small else f" ({percent_of(self.left, self.total)})"
         one = self.left == 1 and not small
+        among = f"{what} {unit}" if small else f"{what} of {self.total:,} {unit}"
         first = (
-            f"{what} of {self.total:,} {unit}{share} {'has' if one else 'have'} no score or outcome and "
+            f"{among}{share} {'has' if one else 'have'} no score or outcome and "
             f"{'was' if one else 'were'} left out"
         )
         parts = (

@@ -11,6 +11,7 @@ import pandas as pd
 from propcal.auditing.audit import Audit, assemble, too_small
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
+from propcal.auditing.conclusions import worst_categories
 from propcal.auditing.findings import AuditSource
 from propcal.auditing.measure_names import LOSSES
 from propcal.auditing.verdict import verdict_of
@@ -68,6 +69,7 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
         audit.identity,
         untested=source.untested,
         too_small=too_small(source.rule, audit.identity),
+        worst=_clearest(audit),
     )
     shown = replace(
         made,
@@ -78,6 +80,12 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
         _source=None,
     )
     return replace(shown, notes=(*shown.notes, *_protection_notes(audit, shown, blocks)))
+
+
+def _clearest(audit: Audit) -> tuple[str, str] | None:
+    """The cell with the clearest gap in the exact audit."""
+    found = worst_categories(audit.categories, 1)
+    return (str(found["group"].iloc[0]), str(found["bin"].iloc[0])) if len(found) else None
 
 
 def _places(source: AuditSource) -> tuple[Any, Any]:

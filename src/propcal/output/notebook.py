@@ -205,7 +205,7 @@ def _bar(axis: ForestAxis, row: Any) -> _Drawn:
     return _Drawn(
         '<svg viewBox="0 0 200 20" aria-hidden="true"><path d="M100,0V20" stroke="#767b83" '
         f'stroke-dasharray="2 2"/><path d="M{bar.low},10H{bar.high}" stroke="{ink}" stroke-width="2"/>'
-        f'<circle cx="{bar.point}" cy="10" r="4.5" fill="{ink}"/></svg>'
+        + (f'<circle cx="{bar.point}" cy="10" r="4.5" fill="{ink}"/></svg>' if bar.point else "</svg>")
     )
 
 

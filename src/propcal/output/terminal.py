@@ -133,7 +133,7 @@ def _categories(audit: Audit) -> list[RenderableType]:
         return [Text("No cell has enough data to judge.\n")]
     sure = int(worst["beyond"].sum())
     title = "Cells with the clearest gaps" if sure else "Cells with the largest gaps; all could be chance"
-    if worst["low"].isna().all():
+    if worst["low"].isna().all() and not sure:
         title = "Cells with the largest gaps; whether chance explains them is not known"
     headings = ("group", "predicted risk", audit.identity.unit, "observed", "predicted", "95 % CI of the gap")
     table = _table(title, headings)

@@ -53,8 +53,7 @@ def test_what_a_correction_changed_adds_up(people):
     both = compare({"old": before, "new": after}, people.y, sensitive_features=features, n_draws=100)
     told = effect_sentences(both, "new")
     assert told[0] == (
-        "Of 8 subgroups tested, 2 are off with old and 1 is off with new: 2 are no longer off, none are "
-        "still off, and 1 is newly off."
+        "Miscalibrated subgroups, of 8 tested: 2 with old, 1 with new (2 put right, 0 still off, 1 new)."
     )
     assert both.worse_groups("new")[0].startswith("E (O/E ")
     assert any("Further off than before" in sentence and "E (O/E" in sentence for sentence in told)

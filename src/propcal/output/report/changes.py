@@ -13,7 +13,7 @@ from propcal.auditing.compare import Comparison
 from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
-from propcal.numbers import IN_SENTENCE, ON_PAGE, known, listed, plural
+from propcal.numbers import IN_SENTENCE, ON_PAGE, known, listed
 
 MOST_WORSE = 5
 
@@ -38,16 +38,16 @@ def effect_sentences(comparison: Comparison, name: str) -> list[str]:
     told = []
     if tested:
         told.append(
-            f"Of {plural(len(tested), 'subgroup')} tested, {_are(len(was))} off with {comparison.base} and "
-            f"{_are(len(now))} off with {name}: {_are(len(was - now))} no longer off, {_are(len(was & now))} "
-            f"still off, and {_are(len(now - was))} newly off."
+            f"Miscalibrated subgroups, of {len(tested)} tested: {len(was)} with {comparison.base}, "
+            f"{len(now)} with {name} ({len(was - now)} put right, {len(was & now)} still off, "
+            f"{len(now - was)} new)."
         )
     typical = [float(each.debiased["rms"].get("mc", np.nan)) for each in (base, last)]
     if all(map(known, typical)):
         first, second = (IN_SENTENCE.decimal(100 * value, 1) for value in typical)
         told.append(
-            f"The typical gap of a cell (a group within a risk range), without what chance adds, is {second} "
-            f"percentage points; before, it was {first}."
+            f"Typical gap of a cell (a group within a risk range), without what chance adds: {first} "
+            f"percentage points before, {second} after."
         )
     worse = comparison.worse_groups(name)
     if worse:
@@ -65,10 +65,6 @@ def _off(audit: Audit) -> dict[str, bool]:
     """For each subgroup tested, whether it is too high or too low."""
     tested = audit.groups.iloc[1:][lambda rows: rows["finding"].isin([TOO_HIGH, TOO_LOW, CHANCE])]
     return dict(zip(tested["group"], tested["finding"] != CHANCE))
-
-
-def _are(count: int) -> str:
-    return f"{count} is" if count == 1 else f"{count or 'none'} are"
 
 
 def measure_changes(comparison: Comparison, name: str) -> tuple[list[Change], list[Change]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from propcal.core.groups.collection import pattern_name
+from propcal.core.patterns import Patterns
 from propcal.numbers import ON_PAGE, plural
 from propcal.output.changed_patterns import SCORES, most_changed
 from propcal.output.report.pictures import TENTHS, X, Y
@@ -29,6 +29,12 @@ class CorrectionView:
     table: list[list[str]]
 
 
+def _name(patterns: Patterns, place: int) -> str:
+    """The levels of a pattern, as people say them."""
+    levels = patterns.key(place)
+    return ", ".join("not recorded" if level is None else level for level in levels) or "everybody"
+
+
 def correction_view(correction: Correction | None) -> CorrectionView | None:
     """Raw against corrected score of the patterns that change most."""
     if correction is None:
@@ -39,7 +45,7 @@ def correction_view(correction: Correction | None) -> CorrectionView | None:
     for i, each in enumerate(most):
         lines.append(Line(f"series series-{i}", path(X(SCORES), Y(each.corrected))))
         also = f" and {len(each.patterns) - 1} more" if len(each.patterns) > 1 else ""
-        names.append(pattern_name(correction.patterns, each.patterns[0]) + also)
+        names.append(_name(correction.patterns, each.patterns[0]) + also)
     table = [
         [
             ON_PAGE.decimal(score, 1),
@@ -49,9 +55,8 @@ def correction_view(correction: Correction | None) -> CorrectionView | None:
     ]
     reads = ", ".join(correction.reads) or "no columns"
     told = (
-        f"To correct a score it reads {reads}. It was made by "
-        f"{plural(int(correction.n_updates), 'step')}; shown are the "
-        f"{len(most)} of {plural(len(correction.patterns), 'combination')} of levels that it changes most."
+        f"The correction reads {reads}. The picture shows the {len(most)} of "
+        f"{plural(len(correction.patterns), 'combination')} of levels that it changes most."
     )
     picture = Picture(
         "correction",

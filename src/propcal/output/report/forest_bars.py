@@ -16,7 +16,10 @@ WIDTH, MARGIN = 200, 10
 
 @dataclass(frozen=True)
 class ForestBar:
-    """A point and its interval on the axis of O/E ratios; `beyond` names the sides that it leaves."""
+    """A point and its interval on the axis of O/E ratios; a limit has no point.
+
+    `beyond` names the sides on which it leaves the axis.
+    """
 
     low: str
     high: str
@@ -52,10 +55,10 @@ class ForestAxis:
         if isinstance(ratio, Limit):  # all that is on its side
             low, high = (1e-6, ratio) if ratio.side == "below" else (ratio, 1e6)
             places = axis(np.clip(np.log([low, high]), axis.low, axis.high))
-            end, beyond = (1, "left") if ratio.side == "below" else (0, "right")
+            beyond = "left" if ratio.side == "below" else "right"
             ends = [f"{place:.1f}" for place in places]
             told = f"{ratio.side} {ON_PAGE.decimal(float(ratio))}"
-            return ForestBar(ends[0], ends[1], ends[end], beyond, told)
+            return ForestBar(ends[0], ends[1], "", beyond, told)
         low, high = (low, high) if known(low) and known(high) else (ratio, ratio)
         logs = np.log(np.maximum([low, high, ratio], 1e-6))
         low_end, high_end, point = (f"{place:.1f}" for place in axis(np.clip(logs, axis.low, axis.high)))

@@ -11,7 +11,7 @@ from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit
 
 SHOWN = {
     "observed_expected": "1 is right on average",
-    "slope": "1 is right; less: too extreme",
+    "slope": "below 1: too extreme",
     "auroc": "0.5 is chance, 1 is perfect",
     "brier": "lower is better",
 }
@@ -33,18 +33,12 @@ def key_figures(audit: Audit, before: Audit | None, *, exact: bool) -> list[KeyF
     row: Any = audit.groups.iloc[0]
     earlier: Any = None if before is None else before.groups.iloc[0]
     people, events = audit.settings["people"], audit.settings["positives"]
-    rate = row["outcome_rate"]
+    rate, outcome = IN_SENTENCE.percent(row["outcome_rate"]), audit.identity.outcome
+    protected = "" if exact else "counts are rounded to protect small ones"
+    of_all = f"{outcome}: {rate} of all" if outcome else f"{rate} of all"
     cards = [
-        KeyFigure(
-            audit.identity.unit, ON_PAGE.count(people), "", "", "" if exact else "small counts are protected"
-        ),
-        KeyFigure(
-            audit.identity.outcome or "with the outcome",
-            ON_PAGE.count(events),
-            "",
-            "",
-            f"{IN_SENTENCE.percent(rate)} of all",
-        ),
+        KeyFigure(audit.identity.unit, ON_PAGE.count(people), "", "", protected),
+        KeyFigure("with the outcome", ON_PAGE.count(events), "", "", of_all),
     ]
     for name, meaning in SHOWN.items():
         measure = MEASURE_NAMES[name]

@@ -70,8 +70,8 @@ def _categories(audit: Audit) -> str:
     kept, left_out = int(audit.groups["kept"].sum()) - 1, int((~audit.groups["kept"].astype(bool)).sum())
     return (
         f"A group was tested if it has at least {s['min_group']} {unit} and at least {s['min_events']} "
-        f"expected events and non-events: {plural(kept, 'group')} had, {left_out:,} had not. Scores were "
-        f"divided into {len(s['edges']) - 1} risk ranges ({s['binning']}), for groups with at least "
+        f"expected events and non-events: {plural(kept, 'group')} met this, {left_out:,} did not. Scores "
+        f"were divided into {len(s['edges']) - 1} risk ranges ({s['binning']}), for groups with at least "
         f"{100 * s['gamma']:g} % of the {unit}. A cell, a group within a risk range, was judged if it has at "
         f"least {s['min_people']} {unit} and {100 * s['min_share']:.2g} % of all."
     )
@@ -79,7 +79,7 @@ def _categories(audit: Audit) -> str:
 
 def _weights(s: dict[str, Any]) -> str:
     weights = (
-        "Observations are weighted by whole numbers, or equally."
+        "Every person counts once, or as often as a whole-number weight says."
         if s["weights"] == "frequency"
         else "Observations have survey weights, and variances come from the squared weights."
     )

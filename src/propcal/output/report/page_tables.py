@@ -13,7 +13,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.dc_by_bin import bin_labels, dc_by_bin
 from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.measure_names import MEASURE_NAMES, MeasureName
-from propcal.numbers import ON_PAGE, Limit, known
+from propcal.numbers import ON_PAGE, Limit, known, rough_percent
 from propcal.output.report.forest_bars import ForestAxis, ForestBar
 from propcal.output.report.svg import Tick
 
@@ -38,6 +38,7 @@ class GroupRow:
     forest: ForestBar | None
     auroc: str
     p_value: str
+    unnoticed: str
     reason: str
 
 
@@ -73,7 +74,6 @@ class CategoryRow:
     people: str
     expected: str
     observed: str
-    gap: str
     gap_interval: str
     detectable: str
 
@@ -102,6 +102,9 @@ def _group_row(row: dict[Any, Any], axis: ForestAxis) -> GroupRow:
         forest=axis.bar(*oe),
         auroc=ON_PAGE.decimal(row["auroc"], MEASURE_NAMES["auroc"].digits),
         p_value=ON_PAGE.p_value(row["p_value"]),
+        unnoticed=rough_percent(row["detectable_error"])
+        if known(row["detectable_error"])
+        else ON_PAGE.unknown,
         reason=row["reason"],
     )
 
@@ -165,7 +168,6 @@ def _category_row(row: dict[Any, Any], b: int) -> CategoryRow:
         people=ON_PAGE.count(row["people"]),
         expected=ON_PAGE.percent(row["mean_score"]),
         observed=ON_PAGE.percent(row["outcome_rate"]),
-        gap=ON_PAGE.points(row["gap"]),
         gap_interval=ON_PAGE.interval(100 * row["low"], 100 * row["high"], 1, "+"),
         detectable=ON_PAGE.decimal(100 * row["detectable_gap"], 1),
     )

@@ -38,7 +38,18 @@ def _template(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(loader=_Templates(), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(loader=_Templates(), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    made.filters["nb"] = unbroken
+    return made
+
+
+def unbroken(text: str) -> str:
+    """A sentence in which no line ends within a number: before a % sign, or around < and =.
+
+    >>> unbroken("13.9 %, p < 0.001") == "13.9\u00a0%, p\u00a0<\u00a00.001"
+    True
+    """
+    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[<=>])|(?<=[<=>]) (?=\d)", "\u00a0", text)
 
 
 def write_html(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:

@@ -45,7 +45,7 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
     )
     return Top(
         tone=tone,
-        headline=f"{name}: {_inside(headline)}" if before else headline,
+        headline=f"{name[0].upper()}{name[1:]}: {_inside(headline)}" if before and name else headline,
         verdict=sentences[:first],
         details=[*(sentences[first:] if first else []), *_compared(before or {})],
         cannot_tell=_cannot_tell(audit, found),
@@ -55,10 +55,12 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
 
 def _compared(before: dict[str, Audit]) -> list[str]:
     """The conclusions on the scores that this one is compared with."""
-    return [
-        f"For comparison: {COMPARED[audit.verdict.conclusion].format(other)}."
-        for other, audit in before.items()
-    ]
+    told = []
+    for other, audit in before.items():
+        sentences, miscalibrated = audit.verdict.sentences, audit.verdict.conclusion == MISCALIBRATED
+        how = f" {sentences[1]}" if miscalibrated and len(sentences) > 1 else ""
+        told.append(f"For comparison: {COMPARED[audit.verdict.conclusion].format(other)}.{how}")
+    return told
 
 
 def _inside(headline: str) -> str:

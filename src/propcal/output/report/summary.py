@@ -72,6 +72,7 @@ class Summary:
     forest_ticks: list[Tick]
     bins: list[str]
     heat: list[tables.HeatRow]
+    hidden_cells: bool
     categories: list[tables.CategoryRow]
     dc: list[tables.DcRow]
     floor: str
@@ -147,6 +148,7 @@ def summarise(
         forest_ticks=forest_ticks,
         bins=bins,
         heat=heat,
+        hidden_cells=any("noise hidden" in cell.look for row in heat for cell in row.cells),
         categories=categories,
         dc=tables.dc_rows(audit),
         floor=f"{100 * audit.settings['rho']:g}",
@@ -183,10 +185,13 @@ def _lead(audit: Audit, *, exact: bool) -> str:
     who = audit.identity
     outcome = f"the outcome ({who.outcome})" if who.outcome else "the outcome"
     people, positives = audit.settings["people"], audit.settings["positives"]
-    about = "" if exact or isinstance(people, Limit) else "about "
+
+    def about(number: Any) -> str:
+        return "" if exact or isinstance(number, Limit) else "about "
+
     return (
-        f"An audit of {about}{who.count(people)} whose score and outcome are known; "
-        f"{about}{IN_SENTENCE.count(positives)} had {outcome}."
+        f"An audit of {about(people)}{who.count(people)} whose score and outcome are known; "
+        f"{about(positives)}{IN_SENTENCE.count(positives)} had {outcome}."
     )
 
 

@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 from propcal import PMCBoost
 
 RESULTS = Path(__file__).parent / "results" / "quality.jsonl"
-SIZES = {500: 1.0, 1_500: 1.0, 5_000: 1.0, 50_000: 0.3, 200_000: 0.1}  # people: share of the repeats
+SIZES = {(500, 1_500, 5_000): 1.0, (50_000,): 0.3, (200_000,): 0.1}  # people: share of the repeats
 FIRST_SEED = 2000
 
 
@@ -160,10 +160,11 @@ def trials(first: int, repeats: int) -> Iterator[tuple[str, str, int, Callable[[
     """The name of the data, kind, seed, and a function that makes (past, new, group columns)."""
     from quality_data import arrests, diabetes
 
-    for n, share in SIZES.items():
-        for repeat in range(max(round(repeats * share), 1)):
-            for kind in KINDS:
-                yield f"{n:,}", kind, first + repeat, lambda: generate(kind, n, first + repeat)
+    for sizes in SIZES:
+        for repeat in range(max(round(repeats * SIZES[sizes]), 1)):
+            for n in sizes:
+                for kind in KINDS:
+                    yield f"{n:,}", kind, first + repeat, lambda: generate(kind, n, first + repeat)
     for repeat in range(repeats):
         yield "arrests", "real", first + repeat, lambda: arrests(first + repeat)
     folder = os.environ.get("PROPCAL_DIABETES")
@@ -171,7 +172,7 @@ def trials(first: int, repeats: int) -> Iterator[tuple[str, str, int, Callable[[
         yield "diabetes", "real", first + repeat, lambda: diabetes(Path(folder), first + repeat)
 
 
-def run(first: int, repeats: int, only: list[str], minutes: float) -> None:
+def run(first: int, repeats: int, only: list[str], without: list[str], minutes: float) -> None:
     began = perf_counter()
     done = set()
     if RESULTS.exists():
@@ -186,7 +187,9 @@ def run(first: int, repeats: int, only: list[str], minutes: float) -> None:
         missing = [
             name
             for name in METHODS
-            if (data, kind, seed, name) not in done and not _too_long(name, data, seed - first)
+            if (data, kind, seed, name) not in done
+            and name not in without
+            and not _too_long(name, data, seed - first)
         ]
         if not missing:
             continue
@@ -214,6 +217,7 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=FIRST_SEED, help="the first seed")
     parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--only", nargs="*", default=[], help="sizes or names of data, such as 1500 arrests")
+    parser.add_argument("--without", nargs="*", default=[], help="methods to leave out")
     parser.add_argument("--minutes", type=float, default=600, help="begin no trial after this time")
     parser.add_argument("--fresh", action="store_true", help="forget the results so far")
     arguments = parser.parse_args()
@@ -222,4 +226,4 @@ if __name__ == "__main__":
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")  # other methods warn about their own settings
     with threadpool_limits(1):
-        run(arguments.seeds, arguments.repeats, arguments.only, arguments.minutes)
+        run(arguments.seeds, arguments.repeats, arguments.only, arguments.without, arguments.minutes)

@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from propcal.core.logistic import expit, log_odds
 from propcal.data.cohorts import N_VISITS, TABLE_1, make_ed_visits
 
-TEST_PEOPLE = 100_000
+TEST_PEOPLE = 50_000
 CELLS = [(race, sex, *cell) for race, pair in TABLE_1.items() for sex, cell in zip("FM", pair)]
 SHARE = np.array([visits for *_, visits, _ in CELLS]) / sum(visits for *_, visits, _ in CELLS)
 RATE = np.array([admitted / visits for *_, visits, admitted in CELLS])

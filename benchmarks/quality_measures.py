@@ -28,10 +28,7 @@ def judge(new: pd.DataFrame, score: np.ndarray, groups: list[str]) -> dict[str, 
         "pmc": pmc_of(table, RHO),
         "dc": dc_of(table, RHO),
     }
-    found |= noise(atoms, table)
-    if "risk" in new:
-        found |= truth(new, score, groups)
-    return found
+    return found | (truth(new, score, groups) if "risk" in new else noise(atoms, table))
 
 
 def noise(atoms, table) -> dict[str, float]:

@@ -40,7 +40,7 @@ LAYERS = [
 DOORS = {
     ("core.atoms", "data"): "Atoms.from_frame and from_files read people",
     ("core.atoms", "output"): "Atoms.save and load",
-    ("core.groups.groups", "data"): "Groups.preview reads people",
+    ("core.groups.groups", "data"): "Groups.preview and from_masks read people",
     (
         "core.correction.correction",
         "data",

@@ -177,9 +177,10 @@ class Boost(BaseEstimator):
         return Settings(criterion=self._criterion(), **arguments)
 
     def _fit(self, atoms: Atoms, settings: Settings) -> Self:
+        everybody = Sample.of(atoms)
         if not self.allow_reversed:
-            _refuse_reversed(atoms)
-        evidence = errors_found_in(atoms, settings) if settings.needs_evidence else None
+            _refuse_reversed(everybody)
+        evidence = errors_found_in(atoms, settings, everybody) if settings.needs_evidence else None
         result = boost(atoms, settings, self._random(settings), evidence)
         self.correction_ = result.correction
         self.groups_ = result.collection
@@ -262,9 +263,9 @@ class Boost(BaseEstimator):
         return tags
 
 
-def _refuse_reversed(atoms: Atoms) -> None:
+def _refuse_reversed(everybody: Sample) -> None:
     """Refuse a score that ranks people the wrong way round: correcting it would hide the mistake."""
-    area = reversed_ranking(Sample.of(atoms).cells)  # near enough, and much faster than by single scores
+    area = reversed_ranking(everybody.cells)  # near enough, and much faster than by single scores
     if area is not None:
         raise InputError(
             f"score: it ranks people the wrong way round (AUROC {area.value:.2f})",

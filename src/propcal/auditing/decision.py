@@ -39,6 +39,7 @@ from propcal.metrics import CategoryRule
 if TYPE_CHECKING:
     from propcal.core.boosting.boost import Settings  # which imports numba; an audit does not need it
 
+MANY = 200  # groups; of more, those that are as expected get no exact p-value
 MIN_PEOPLE, MIN_GROUP, MIN_EVENTS = 30, 50, 10  # what a cell and a group need to be tested, by default
 
 
@@ -57,9 +58,14 @@ class Decision:
 
 
 def decide(
-    atoms: Atoms, table: Categories, sizes: Sequence[GroupSize], judged: JudgedGroups, min_people: int
+    atoms: Atoms,
+    everybody: Sample,
+    table: Categories,
+    sizes: Sequence[GroupSize],
+    judged: JudgedGroups,
+    min_people: int,
 ) -> Decision:
-    """Test everything, from atoms that may have clusters of repeated people."""
+    """Test everything, from atoms that may have clusters of repeated people, and the sample of them all."""
     bare = without_clusters(atoms)
     cells = score_cells(bare, table.bins)
     repeated = CLUSTER in atoms.patterns.attributes
@@ -67,8 +73,8 @@ def decide(
     for size, test in _group_tests(atoms, bare, cells, sizes, judged):
         families[OVERALL if size.group == EVERYBODY else GROUPS].append((size.group.name, test))
     if not judged.too_few_of(bare.n_people, *_expected(bare)):
-        families[OVERALL].append((SLOPE, slope_test(Sample.of(atoms))))
-        if not repeated or Sample.of(atoms).n_clusters >= FEWEST_CLUSTERS:
+        families[OVERALL].append((SLOPE, slope_test(everybody)))
+        if not repeated or everybody.n_clusters >= FEWEST_CLUSTERS:
             families[SHAPE] = shape_tests(with_effect(bare, repeat_effect(atoms)), table.collection)
     largest = _gap_test(atoms, bare, cells, table, min_people)
     families[CELLS] = [(CATEGORIES, largest[:2])]
@@ -76,8 +82,9 @@ def decide(
     return Decision(tuple(adjust(known)), largest.limit)
 
 
-def errors_found_in(atoms: Atoms, settings: Settings) -> FoundErrors:
+def errors_found_in(atoms: Atoms, settings: Settings, everybody: Sample | None = None) -> FoundErrors:
     """What an audit with the settings of a fit would find in the data of the fit."""
+    everybody = Sample.of(atoms) if everybody is None else everybody
     bare = without_clusters(atoms)
     rule = CategoryRule(
         alpha=settings.alpha,
@@ -89,7 +96,12 @@ def errors_found_in(atoms: Atoms, settings: Settings) -> FoundErrors:
     )
     judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, float(bare.positives.sum() / bare.weight.sum()))
     decision = decide(
-        atoms, rule.table(bare, or_everybody=True), audited_groups(bare, rule.words()), judged, MIN_PEOPLE
+        atoms,
+        everybody,
+        rule.table(bare, or_everybody=True),
+        audited_groups(bare, rule.words()),
+        judged,
+        MIN_PEOPLE,
     )
     found = decision.rejected
     overall = EVERYBODY.name in found or SLOPE in found
@@ -124,7 +136,8 @@ def _group_tests(
     clustered = membership([sizes[i].group for i in chosen], atoms.patterns) if bare is not atoms else None
     for place, i in enumerate(chosen):
         if clustered is None:
-            test = group_p_value(cells, inside[i][cells.pattern], float(positives[i]))
+            exact = len(chosen) <= MANY
+            test = group_p_value(cells, inside[i][cells.pattern], float(positives[i]), exact=exact)
         else:
             test = clustered_p_value(Sample.of(atoms, np.flatnonzero(clustered[place])))
         found.append((sizes[i], test))

@@ -158,7 +158,11 @@ def find(
     )
     untested = _untested(bare, measured[0])
     cells = score_cells(bare, table.bins)
-    tests = [] if untested else list(decide(atoms, table, sizes, judged, rule.min_people).tests)
+    tests = (
+        []
+        if untested
+        else list(decide(atoms, measured[0].sample, table, sizes, judged, rule.min_people).tests)
+    )
     min_share = rule.share_of(table.bins)
     rounded = bare.resolution_bits < 32 and fitted_on_these is None
     return Findings(

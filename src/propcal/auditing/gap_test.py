@@ -20,7 +20,8 @@ from propcal.core.groups.collection import membership
 from propcal.core.patterns import Patterns
 
 DRAWS, SEED = 2000, 0
-MOST_EXACT, FIRST_EXACT = 40, 1.5  # the largest gaps, from so many standard errors on, get an exact p-value
+# the largest gaps get an exact p-value, unless they are far from or beyond what chance gives
+MOST_EXACT, EXACT = 12, (1.5, 6.0)
 LIMIT = 0.02  # how often a perfect score has a gap beyond `limit`
 
 
@@ -52,7 +53,7 @@ def gap_test(cells: ScoreCells, table: Categories, patterns: Patterns, effect: F
     spread = (variance @ inside.T)[bins, groups] + HALF * typical**2
     z = table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
     for i in np.argsort(-np.abs(z), kind="stable")[:MOST_EXACT]:
-        if effect[bins[i]] > 1 or abs(z[i]) < FIRST_EXACT:
+        if effect[bins[i]] > 1 or not EXACT[0] <= abs(z[i]) <= EXACT[1]:
             continue  # repeat visits have no exact distribution
         members = inside[groups[i]][cells.pattern] & (cells.bin_index == bins[i])
         _, p = group_p_value(cells, members, float(table.positives[groups[i], bins[i]]))

@@ -241,6 +241,20 @@ def _names_only(names: list[str]) -> InputError:
     )
 
 
+def mask_names(masks: Any) -> list[str]:
+    """The names of columns of truth values (or 0 and 1); anything else is refused."""
+    columns = attribute_columns(masks)
+    for name, values in columns.items():
+        seen = set(values.unique().to_pylist()) if hasattr(values, "unique") else set(values)
+        if not seen - {None} <= {True, False}:  # 1 and 0 equal True and False
+            raise InputError(
+                f"masks: column {name!r} must have only truth values (or 0 and 1)",
+                argument="masks",
+                next_step="Use Groups(columns=...) for columns of levels",
+            )
+    return list(columns)
+
+
 def _array_columns(table: Any) -> list[Any]:
     """The columns of a one- or two-dimensional array or list."""
     array = table if isinstance(table, np.ndarray) else np.array(table, dtype=object)

@@ -15,6 +15,7 @@ from propcal.core.groups.collection import Group, membership
 from propcal.core.logistic import log_odds, spline_columns
 from propcal.core.logistic_table import TABLE_PER_UNIT, logistic_table
 
+MOST_CELLS_PER_UNIT = 8000  # rows of cells times cells per unit of log-odds, from which cells become wider
 REACH = 12  # cells run from log-odds -12 to 12, like the knots of the curve; the last ones are open-ended
 COARSE, FINE = 2, 16  # cells per unit of log-odds: for tests, and for a fit
 CONSTANT, SLOPE, CURVE, BUMPS = 0, 1, 2, 3  # kinds of columns; each level of bumps is one more kind
@@ -52,14 +53,34 @@ class LogOddsCells:
         return len(self.n)
 
 
+def fine_cells(atoms: Atoms, terms: tuple[Group, ...]) -> LogOddsCells:
+    """Count people in the cells of a fit: narrow ones, unless there would be very many."""
+    rows = _distinct_rows(membership(terms, atoms.patterns).T)
+    per_unit = FINE
+    while per_unit > COARSE and len(rows[0]) * per_unit > MOST_CELLS_PER_UNIT:
+        per_unit //= 2
+    return _counted(atoms, *rows, per_unit)
+
+
 def count_cells(atoms: Atoms, terms: tuple[Group, ...], per_unit: int) -> LogOddsCells:
     """Count people in cells of width 1 / `per_unit` in log-odds."""
-    members, row = np.unique(membership(terms, atoms.patterns).T, axis=0, return_inverse=True)
+    return _counted(atoms, *_distinct_rows(membership(terms, atoms.patterns).T), per_unit)
+
+
+def _distinct_rows(members: BoolArray) -> tuple[BoolArray, IntArray]:
+    """The distinct rows of a table in order, and the place of each row among them; quicker than np.unique."""
+    packed = np.packbits(members, axis=1)
+    keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    _, first, row = np.unique(keys, return_index=True, return_inverse=True)
+    return members[first], row.reshape(-1)
+
+
+def _counted(atoms: Atoms, members: BoolArray, row: IntArray, per_unit: int) -> LogOddsCells:
     bins = _steps(per_unit)
     tables = []
     for column in (atoms.weight, atoms.positives, atoms.weight * (atoms.score / UNIT)):
         table = np.zeros((len(members), len(bins)))
-        np.add.at(table, row.reshape(-1), bucket_sums(atoms, bins, column))
+        np.add.at(table, row, bucket_sums(atoms, bins, column))
         tables.append(table[:, 1:-1])
     filled = np.any(tables[0] > 0, axis=1)  # a row may have only scores of 0 or 1
     members, tables = members[filled], [table[filled] for table in tables]

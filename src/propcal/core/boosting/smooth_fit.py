@@ -19,11 +19,10 @@ from propcal.core.boosting.log_odds_cells import (
     BUMPS,
     CONSTANT,
     CURVE,
-    FINE,
     SLOPE,
     Basis,
     LogOddsCells,
-    count_cells,
+    fine_cells,
 )
 from propcal.core.boosting.random_effects import PRIOR, Effects, fit_effects
 from propcal.core.boosting.smooth_terms import FEWEST_PEOPLE, smooth_terms
@@ -63,7 +62,7 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
     if not evidence.found:
         return Learned(None)
     terms, notes = smooth_terms(collection)
-    cells = count_cells(atoms, terms, FINE)
+    cells = fine_cells(atoms, terms)
     basis = Basis(cells, BUMP_LEVELS)
     columns = basis(cells.log_odds)
     for everything in (False, True):  # the second time, nothing is shrunk to zero

@@ -112,6 +112,46 @@ class Groups:
         check_choice("missing", self.missing, ("level", "exclude", "error"))
         self.recipes()  # checks cuts and conditions
 
+    @classmethod
+    def from_masks(cls, masks: Any, *, names: Sequence[str] | None = None, missing: str = "level") -> Groups:
+        """Groups that may overlap, each given by a column of truth values: who is in it.
+
+        Parameters
+        ----------
+        masks : data frame, dict of arrays, or array of shape (n, k)
+            One column for each group. Pass the same masks as `sensitive_features`. Only their names are kept.
+        names : list of str, optional
+            Names of the columns of an array; by default sensitive_feature_0 and so on.
+        missing : "level", "exclude" or "error", default="level"
+            As for `Groups`; who has a missing value in a mask is not in its group.
+
+        Returns
+        -------
+        Groups
+            One group for each mask: people outside of a mask form no group, and masks are not crossed.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> masks = pd.DataFrame({"surgery": [True, True, False], "on dialysis": [False, True, False]})
+        >>> print(Groups.from_masks(masks).preview(masks)[["group", "people"]])
+                 group  people
+        0      surgery       2
+        1  on dialysis       1
+        """
+        from propcal.data.frames import mask_names  # core itself does not handle frames
+
+        found = mask_names(masks)
+        if names is not None and len(names) != len(found):
+            raise InputError(f"names: {len(names)} names for {len(found)} masks", argument="names")
+        names = found if names is None else names
+        return cls(
+            columns=[],
+            where={name: _column(name) for name in names},
+            intersections="marginal",
+            missing=missing,
+        )
+
     def recipes(self) -> dict[str, Recipe]:
         """How each attribute that is not a column itself is made from columns."""
         made: dict[str, Recipe] = {}
@@ -164,7 +204,9 @@ class Groups:
                 f"{len(attributes)} attributes have more than {MOST_COMBINATIONS:,} combinations",
                 next_step="Use fewer attributes, or set "
                 + Argument("intersections", 2)
-                + " for single attributes and pairs only",
+                + " for single attributes and pairs only, or "
+                + Argument("intersections", "marginal")
+                + " for groups that overlap",
             )
         limits = [(self.depth or {}).get(name, most) for name in attributes]
         for size in range(1, most + 1):
@@ -289,6 +331,13 @@ class Groups:
             elif share < gamma:
                 reason = f"share below gamma={gamma:g}"
             yield GroupSize(Group(conditions), int(count), float(share), reason)
+
+
+def _column(name: str) -> str:
+    """The condition that a column of truth values (or 0 and 1) is true."""
+    if "`" in name:
+        raise InputError(f"the name of a mask may not contain a backquote: {name!r}", argument="masks")
+    return f"`{name}` = 1"
 
 
 def definition(groups: Any, intersections: Any, missing: str) -> Groups:

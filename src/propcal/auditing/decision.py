@@ -119,12 +119,14 @@ def _group_tests(
 ) -> list[tuple[GroupSize, tuple[float, float]]]:
     """Each group that is large enough, with the standardised excess of its events and the p-value."""
     inside = membership([size.group for size in sizes], bare.patterns)
-    people, positives, weight = (
-        inside @ np.asarray(bare.pattern_sums(column), dtype=np.float64)
-        for column in (bare.people, bare.positives, bare.weight)
+    group, pattern = np.nonzero(inside)
+    by_pattern = (
+        *(bare.pattern_sums(column) for column in (bare.people, bare.positives, bare.weight)),
+        np.bincount(cells.pattern, cells.weight * cells.score, len(bare.patterns)),
     )
-    by_pattern = np.bincount(cells.pattern, cells.weight * cells.score, len(bare.patterns))
-    expected = inside @ by_pattern
+    people, positives, weight, expected = (
+        np.bincount(group, np.asarray(column, dtype=np.float64)[pattern], len(sizes)) for column in by_pattern
+    )
     chosen = [
         i
         for i, size in enumerate(sizes)

@@ -34,6 +34,7 @@ from propcal.numbers import plural
 
 BUMP_LEVELS = (20,)
 FEWEST_FOR_SLOPE, FEWEST_FOR_CURVE, FEWEST_FOR_BUMPS = 300, 1500, 5000  # people of a group
+MOST_ROWS_FOR_BUMPS = 1000  # combinations of terms, above which groups have no bumps: they would take minutes
 PRIOR_OF_BUMPS = 1.0
 # The smallest variance of the overall level and slope if a test found them wrong: they are two numbers, which
 # hardly need to be shrunk. Where everything would be shrunk to zero although tests found an error, a second
@@ -94,7 +95,8 @@ def _effects(
     """The columns of each term, and the variance of each effect."""
     by_row = np.add.reduceat(cells.n, cells.starts[:-1])
     people = cells.members.T @ by_row
-    n_columns = np.array([_n_columns(basis, n, first=t == 0) for t, n in enumerate(people)])
+    bumps = len(cells.members) <= MOST_ROWS_FOR_BUMPS
+    n_columns = np.array([_n_columns(basis, n, first=t == 0, bumps=bumps) for t, n in enumerate(people)])
     sets: dict[tuple[str, ...], int] = {}
     number = [sets.setdefault(tuple(a for a, _ in term.conditions), len(sets)) for term in terms]
     n_kinds = int(basis.kinds.max()) + 1
@@ -109,7 +111,7 @@ def _effects(
     return Effects(n_columns, component.reshape(-1), least, prior)
 
 
-def _n_columns(basis: Basis, people: float, *, first: bool) -> int:
+def _n_columns(basis: Basis, people: float, *, first: bool, bumps: bool) -> int:
     """How many columns a term of so many people has; the first term, everybody, has all of them."""
     if first:
         return len(basis.kinds)
@@ -117,8 +119,8 @@ def _n_columns(basis: Basis, people: float, *, first: bool) -> int:
         return 1
     if people < FEWEST_FOR_CURVE:
         return min(2, basis.n_smooth)
-    bumps = len(basis.bumps[0]) if basis.bumps and people >= FEWEST_FOR_BUMPS else 0
-    return basis.n_smooth + bumps
+    own = bumps and basis.bumps and people >= FEWEST_FOR_BUMPS
+    return basis.n_smooth + (len(basis.bumps[0]) if own else 0)
 
 
 def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> SmoothStart | None:

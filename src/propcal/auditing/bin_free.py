@@ -1,0 +1,319 @@
+"""Measures of calibration that need no bins: cumulative calibration error, worst interval, smooth ECE.
+
+The cumulative calibration error (ECCE) is the largest absolute sum of observed minus predicted over any
+interval of scores, per person; the interval where it is reached is the worst one. In standard errors, its
+largest value over the groups is the multicalibration error (MCE), as the package mcgrad defines it. The
+smooth ECE smooths the residuals with a Gaussian kernel, reflected at 0 and 1, whose width equals the result
+(Blasiok and Nakkiran), on the grid of the package relplot.
+
+Everything is computed from atoms. What chance would show comes from outcomes that are drawn from the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.signal import fftconvolve
+
+from propcal.auditing.hypothesis_tests import holm
+from propcal.auditing.profile import JudgedGroups, audited_groups
+from propcal.auditing.sample import Sample
+from propcal.core.atoms import Atoms
+from propcal.core.boosting.null import draw_outcomes
+from propcal.core.grid import FloatArray, IntArray, check_number
+from propcal.core.groups.collection import GroupSize, membership
+from propcal.core.groups.groups import Groups, definition
+from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.errors import InputError
+
+N_CELLS = 128  # of equally many people each, in which chance is simulated
+WIDTHS = np.geomspace(0.002, 0.3, 14)  # of the kernel, for the smooth ECE of simulated data
+FINEST, HALVINGS = 0.001, 10  # the smallest width, and the steps of its search
+MIN_GROUP, MIN_EVENTS = 50, 10
+
+
+class WorstInterval(NamedTuple):
+    """The ECCE, and the interval of scores (from `low` to `high`) where it is reached.
+
+    `sum` is observed minus predicted over the interval, per person of the group.
+    """
+
+    ecce: float
+    low: float
+    high: float
+    sum: float
+
+
+def worst_interval(score: FloatArray, weight: FloatArray, positives: FloatArray) -> WorstInterval:
+    """The interval of scores with the largest absolute sum of observed minus predicted.
+
+    >>> found = worst_interval(np.array([0.2, 0.4, 0.9]), np.ones(3), np.array([1.0, 1.0, 0.0]))
+    >>> round(found.ecce, 3), found.low, found.high
+    (0.467, 0.2, 0.4)
+    """
+    order = np.argsort(score, kind="stable")
+    ranked, first = np.unique(score[order], return_index=True)
+    rest = np.add.reduceat((positives - weight * score)[order], first)
+    running = np.concatenate([[0.0], np.cumsum(rest)]) / weight.sum()
+    begin, end = sorted((int(np.argmax(running)), int(np.argmin(running))))
+    while begin + 1 < end and running[begin + 1] == running[begin]:
+        begin += 1  # the shortest of intervals with the same sum
+    if begin == end:
+        return WorstInterval(0.0, float("nan"), float("nan"), 0.0)
+    size = running[end] - running[begin]
+    return WorstInterval(float(abs(size)), float(ranked[begin]), float(ranked[end - 1]), float(size))
+
+
+def range_tail(sigma: FloatArray) -> FloatArray:
+    """The probability that the range of a Brownian motion on [0, 1] exceeds given numbers."""
+    x = np.maximum(np.asarray(sigma, dtype=np.float64), 0.05)[..., None]
+    half = np.arange(200) + 0.5
+    terms = (8 / x**2 + 2 / (half * np.pi) ** 2) * np.exp(-2 * (half * np.pi / x) ** 2)
+    return np.asarray(np.clip(1 - terms.sum(axis=-1), 0.0, 1.0))
+
+
+def smooth_ece(score: FloatArray, weight: FloatArray, positives: FloatArray) -> float:
+    """The smooth ECE, with the width of the kernel at which width and result are equal."""
+    rest = weight * score - positives
+    low, high = 0.0, 1.0
+    if not _at_width(score, weight, rest, 1.0) > 1.0:
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            enough = middle < FINEST or middle < _at_width(score, weight, rest, middle)
+            low, high = (middle, high) if enough else (low, middle)
+    return _at_width(score, weight, rest, high)
+
+
+def _at_width(score: FloatArray, weight: FloatArray, rest: FloatArray, width: float) -> float:
+    """The mean absolute residual, smoothed by a kernel of the given width on a fine grid."""
+    n_grid = max(2000, round(20 / width)) // 2 + 1
+    place = score * (n_grid - 1)
+    cell = np.clip(place.astype(np.int64), 0, n_grid - 2)
+    part = place - cell
+    at = np.linspace(0, 1, n_grid)
+    kernel = np.exp(-((at - 0.5) ** 2) / (2 * width**2)) / (np.sqrt(2 * np.pi) * width)
+    shown = np.linspace(0, 1, max(round(10 / width), 200))
+
+    def smoothed(column: FloatArray) -> FloatArray:
+        masses = np.bincount(cell, (1 - part) * column, n_grid) + np.bincount(cell + 1, part * column, n_grid)
+        mirrored = np.concatenate([masses[:0:-1], masses, masses[-2::-1]])
+        middle = fftconvolve(mirrored, kernel, "valid")[n_grid // 2 : n_grid // 2 + n_grid]
+        return np.asarray(np.interp(shown, at, middle))
+
+    density = smoothed(weight) + 1e-4  # a little, so that nothing is divided by zero
+    return float(np.sum(np.abs(smoothed(rest) / density) * density) / np.sum(density))
+
+
+def bin_free_measures(
+    y: Any,
+    score: Any = None,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    groups: Groups | None = None,
+    intersections: Any = "all",
+    missing: str = "level",
+    n_draws: int = 400,
+    random_state: Any = 0,
+) -> pd.DataFrame:
+    """Measures of calibration without bins, for everybody and for each group that an audit would test.
+
+    Parameters
+    ----------
+    y, score, sensitive_features, sample_weight, groups, intersections, missing
+        As for `audit`; `y` may be Atoms.
+    n_draws : int, default=400
+        Data sets drawn from the score itself, to see what chance alone would show.
+    random_state : int, default=0
+
+    Returns
+    -------
+    DataFrame
+        One row for each group and measure ("ecce", "smooth_ece"), and one for the "mce" of all groups, with
+        its `value`, in standard errors `sigma` (not for the smooth ECE), the median and 95th percentile of a
+        perfect score, `p_value` and `adjusted_p` (for the number of groups; of the ECCE by the simulated
+        maximum, of the smooth ECE by Holm's method). For "ecce", `low` and `high` are the ends of the worst
+        interval of scores and `direction` says whether the score is too high or too low there.
+
+    Examples
+    --------
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> visits = make_ed_visits(5000, seed=1)
+    >>> table = bin_free_measures(visits.admitted, visits.true_risk, sensitive_features=visits[["gender"]])
+    >>> table.measure.tolist()
+    ['ecce', 'smooth_ece', 'ecce', 'smooth_ece', 'ecce', 'smooth_ece', 'mce']
+    >>> bool(table.adjusted_p.min() > 0.05)
+    True
+    """
+    check_number("n_draws", n_draws, at_least=100, whole=True)
+    words = definition(groups, intersections, missing)
+    atoms = y
+    if not isinstance(y, Atoms):
+        atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, groups=words)
+    if atoms.soft_labels:
+        raise InputError("the outcomes are soft labels, whose noise is not known", argument="y")
+    if CLUSTER in atoms.patterns.attributes:
+        raise InputError(
+            "these measures take every row as a person, but there are repeat visits",
+            argument="cluster",
+            next_step="Use audit, which takes repeat visits into account",
+        )
+    bare = without_clusters(atoms)
+    judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, float(bare.positives.sum() / bare.weight.sum()))
+    found = [
+        (size, sample)
+        for size, sample in _samples(bare, audited_groups(bare, words))
+        if not size.left_out and not judged.too_few(sample)
+    ]
+    if not found:
+        raise InputError("there are not enough data to judge anybody", argument="y")
+    return _table(bare, found, n_draws, np.random.default_rng(random_state))
+
+
+def _samples(atoms: Atoms, sizes: Sequence[GroupSize]) -> list[tuple[GroupSize, Sample]]:
+    inside = membership([size.group for size in sizes], atoms.patterns)
+    return [(size, Sample.of(atoms, np.flatnonzero(members))) for size, members in zip(sizes, inside)]
+
+
+def _table(
+    atoms: Atoms, found: list[tuple[GroupSize, Sample]], n_draws: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    worst = [worst_interval(s.score, s.weight, s.positives) for _, s in found]
+    error = np.array([_standard_error(s) for _, s in found])
+    smooth = np.array([smooth_ece(s.score, s.weight, s.positives) for _, s in found])
+    chance = _Chance.drawn(atoms, [size for size, _ in found], smooth, n_draws, rng)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sigma = np.where(error > 0, np.array([w.ecce for w in worst]) / error, 0.0)
+        drawn = np.where(error > 0, chance.ecce / error, 0.0)
+    most = drawn.max(axis=1)
+    smooth_p = chance.smooth_p
+    smooth_adjusted = holm(smooth_p)
+    rows: list[dict[str, Any]] = []
+    for g, (size, _) in enumerate(found):
+        own = {"group": size.group.name, "people": size.people}
+        rows.append(
+            own
+            | {
+                "measure": "ecce",
+                "value": worst[g].ecce,
+                "sigma": sigma[g],
+                **_percentiles(chance.ecce[:, g]),
+                "p_value": float(range_tail(sigma[g])),
+                "adjusted_p": _share(most >= sigma[g]),
+                "low": worst[g].low,
+                "high": worst[g].high,
+                "direction": "too low" if worst[g].sum > 0 else "too high",
+            }
+        )
+        rows.append(
+            own
+            | {
+                "measure": "smooth_ece",
+                "value": smooth[g],
+                **_percentiles(chance.smooth[:, g]),
+                "p_value": smooth_p[g],
+                "adjusted_p": smooth_adjusted[g],
+            }
+        )
+    top, whole = int(np.argmax(sigma)), float(error[0])
+    rows.append(
+        {"group": found[top][0].group.name, "people": found[top][0].people, "measure": "mce"}
+        | {"value": sigma[top] * whole, "sigma": sigma[top], **_percentiles(most * whole)}
+        | {"p_value": float(range_tail(sigma[top])), "adjusted_p": _share(most >= sigma[top])}
+    )
+    return pd.DataFrame(rows)
+
+
+def _standard_error(sample: Sample) -> float:
+    """The standard error of the mean residual of a perfect score."""
+    return float(np.sqrt(np.sum(sample.weight_sq * sample.score * (1 - sample.score))) / sample.total)
+
+
+def _percentiles(values: FloatArray) -> dict[str, float]:
+    return {"chance_median": float(np.median(values)), "chance_95": float(np.quantile(values, 0.95))}
+
+
+def _share(at_least: Any) -> float:
+    """How often chance gives as much, with the data themselves counted as one of the draws."""
+    return float((1 + np.sum(at_least)) / (1 + len(at_least)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Chance:
+    """Measures of simulated data, of shape (n_draws, n_groups), and the p-values of the smooth ECE."""
+
+    ecce: FloatArray
+    smooth: FloatArray
+    smooth_p: FloatArray
+
+    @classmethod
+    def drawn(
+        cls,
+        atoms: Atoms,
+        sizes: Sequence[GroupSize],
+        smooth: FloatArray,
+        n_draws: int,
+        rng: np.random.Generator,
+    ) -> _Chance:
+        pattern, cell, weight, people, mean = _cells(atoms)
+        rest = np.empty((n_draws, len(weight)))
+        begin = 0
+        for block in draw_outcomes(people, mean, n_draws, rng, block=max(1_000_000 // len(weight), 1)):
+            rest[begin : begin + len(block)] = (block / people - mean) * weight
+            begin += len(block)
+        inside = membership([size.group for size in sizes], atoms.patterns)
+        ecce, found, p_values = np.empty((n_draws, len(sizes))), np.empty((n_draws, len(sizes))), []
+        for g, members in enumerate(inside):
+            own = members[pattern]
+            sums = np.zeros((N_CELLS, n_draws))
+            np.add.at(sums, cell[own], rest[:, own].T)
+            total = np.bincount(cell[own], weight[own], N_CELLS)
+            used = total > 0
+            at = np.bincount(cell[own], weight[own] * mean[own], N_CELLS)[used] / total[used]
+            running = np.concatenate([np.zeros((1, n_draws)), np.cumsum(sums, axis=0)]) / total.sum()
+            ecce[:, g] = np.ptp(running, axis=0)
+            by_width = np.array([_smoothed(at, sums[used], total.sum(), width) for width in WIDTHS])
+            found[:, g] = _where_equal(by_width)
+            # at the width that equals the value, a draw is as large exactly if its own value is
+            p_values.append(_share(_smoothed(at, sums[used], total.sum(), smooth[g]) >= smooth[g]))
+        return cls(ecce, found, np.array(p_values))
+
+
+def _cells(atoms: Atoms) -> tuple[Any, Any, Any, IntArray, FloatArray]:
+    """Pattern, cell of the score, weight, people and mean score of each combination of the two."""
+    score = atoms.score / 2.0**32
+    order = np.argsort(score, kind="stable")
+    rank = np.empty(len(score))
+    rank[order] = np.cumsum(atoms.weight[order]) / atoms.weight.sum()
+    cell = np.minimum((rank * N_CELLS * (1 - 1e-12)).astype(np.int64), N_CELLS - 1)
+    key = atoms.pattern_index() * N_CELLS + cell
+    weight, squares, sums = (
+        np.bincount(key, column) for column in (atoms.weight, atoms.weight_sq, atoms.weight * score)
+    )
+    used = np.flatnonzero(weight)
+    people = np.maximum(np.rint(weight[used] ** 2 / squares[used]), 1).astype(np.int64)
+    mean = np.clip(sums[used] / weight[used], 0, 1)
+    return used // N_CELLS, used % N_CELLS, weight[used], people, mean
+
+
+def _smoothed(at: FloatArray, sums: FloatArray, total: float, width: float) -> FloatArray:
+    """The smooth ECE of each draw (columns) at a given width, with the kernel reflected at 0 and 1."""
+    points = np.linspace(0, 1, 100)[:, None]
+    kernel = sum(np.exp(-((points - place) ** 2) / (2 * width**2)) for place in (at, -at, 2 - at))
+    kernel = kernel / (np.sqrt(2 * np.pi) * width)
+    return np.asarray(np.abs(kernel @ sums).mean(axis=0) / total)
+
+
+def _where_equal(by_width: FloatArray) -> FloatArray:
+    """The value at which a measure that falls with the width equals the width, by interpolation."""
+    above = by_width - WIDTHS[:, None]
+    last = np.clip((above > 0).sum(axis=0) - 1, 0, len(WIDTHS) - 2)
+    draw = np.arange(by_width.shape[1])
+    first, second = above[last, draw], above[last + 1, draw]
+    part = np.clip(first / np.where(first > second, first - second, 1.0), 0.0, 1.0)
+    return np.asarray(WIDTHS[last] + part * (WIDTHS[last + 1] - WIDTHS[last]))

@@ -1,4 +1,4 @@
-"""Writes tables and a figure of the results of quality.py, with ranks and paired tests.
+"""Writes tables and a figure of the results of quality.py, and says how often the bar was reached.
 
 python benchmarks/quality_report.py
 
@@ -13,46 +13,36 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from scipy.stats import wilcoxon
+from quality_kinds import KINDS
 
 HERE = Path(__file__).parent
 PICTURE = HERE.parent / "docs" / "images" / "quality.png"
 METHODS = [
     "base",
-    "temperature",
-    "Platt",
+    "logistic",
+    "beta",
     "isotonic",
+    "Venn-Abers",
     "isotonic per group",
     "HKRR",
     "MCGrad",
     "propcal, paper",
     "propcal",
 ]
-KINDS = ["perfect", "mild", "gross", "one intersection"]
-TITLES = dict(zip(KINDS, ["perfect score", "mildly wrong", "grossly wrong", "wrong in one intersection"]))
-# column, heading, factor, digits; lower is better, except for AUROC
+# column, heading, factor, digits; lower is better
 KNOWN = [
+    ("excess", "log loss x10,000", 1e4, 1),
     ("true_mse", "mse x1000", 1000, 2),
-    ("true_pmc", "PMC", 1, 2),
-    ("true_mc", "MC", 1, 3),
+    ("true_pmc_large", "PMC", 1, 2),
     ("true_rms", "rms", 1, 3),
 ]
-SEEN = [
-    ("auroc", "AUROC", 1, 4),
-    ("brier", "Brier", 1, 4),
-    ("log_loss", "log loss", 1, 4),
-    ("mc", "MC seen", 1, 2),
-    ("pmc", "PMC seen", 1, 2),
-    ("pmc_floor", "its floor", 1, 2),
-    ("dc", "DC seen", 1, 2),
-    ("debiased", "debiased x1000", 1000, 1),
-    ("seconds", "seconds", 1, 3),
-]
+SEEN = [("brier", "Brier", 1, 4), ("log_loss", "log loss", 1, 4), ("debiased", "debiased x1000", 1000, 1)]
 LOOK = {  # colours of Okabe and Ito, with markers; methods that hardly differ are grey
     "base": ("#000000", "", ":"),
-    "temperature": ("0.7", "v", "-"),
-    "Platt": ("0.6", "^", "-"),
-    "isotonic": ("0.5", "<", "-"),
+    "logistic": ("#009E73", "^", "-"),
+    "beta": ("0.75", "v", "-"),
+    "isotonic": ("0.6", "<", "-"),
+    "Venn-Abers": ("0.45", ">", "-"),
     "isotonic per group": ("#E69F00", "s", "-"),
     "HKRR": ("#CC79A7", "P", "-"),
     "MCGrad": ("#D55E00", "D", "-"),
@@ -62,20 +52,26 @@ LOOK = {  # colours of Okabe and Ito, with markers; methods that hardly differ a
 
 
 def load() -> pd.DataFrame:
+    """The results of complete trials; `excess` is the expected log loss less that of the base score."""
     lines = (HERE / "results" / "quality.jsonl").read_text().splitlines()
-    return pd.DataFrame(map(json.loads, lines))
+    results = pd.DataFrame(map(json.loads, lines))
+    trial = ["data", "kind", "seed"]
+    complete = results.groupby(trial)["method"].transform(lambda names: {"propcal", "MCGrad"} <= set(names))
+    results = results[complete]
+    base = results[results["method"] == "base"].set_index(trial)["true_log_loss"]
+    own = results.set_index(trial).index.map(base)
+    return results.assign(excess=results["true_log_loss"] - np.asarray(own, dtype=float))
 
 
 def wide(results: pd.DataFrame, data: str, kind: str, column: str) -> pd.DataFrame:
     """One measure as a table of repeats by methods."""
     rows = results[(results["data"] == data) & (results["kind"] == kind)]
-    table = rows.pivot_table(index="repeat", columns="method", values=column)
+    table = rows.pivot_table(index="seed", columns="method", values=column)
     return table[[name for name in METHODS if name in table]]
 
 
-def best(table: pd.DataFrame, *, larger: bool = False) -> set[str]:
+def best(table: pd.DataFrame) -> set[str]:
     """The methods with the lowest mean, or within one paired standard error of it."""
-    table = -table if larger else table
     lowest = table.mean().idxmin()
     tied = set()
     for name in table:
@@ -86,62 +82,71 @@ def best(table: pd.DataFrame, *, larger: bool = False) -> set[str]:
     return tied
 
 
+def generated(results: pd.DataFrame) -> list[str]:
+    """The sizes of generated data, ascending."""
+    return sorted({d for d in results["data"] if d[0].isdigit()}, key=lambda d: int(d.replace(",", "")))
+
+
+def error_of(gap: pd.Series) -> float:
+    """The standard error of a mean of paired differences."""
+    return float(gap.std(ddof=1) / np.sqrt(len(gap))) if len(gap) > 1 else 0.0
+
+
+def bar(results: pd.DataFrame) -> list[str]:
+    """How often each part of the bar is reached, and where it is missed."""
+    cells = [(data, kind) for data in generated(results) for kind in KINDS]
+    lowest, level, overall, harm = {}, {}, {}, {}
+    for data, kind in cells:
+        loss = wide(results, data, kind, "excess")
+        if "propcal" not in loss:
+            continue
+        pmc = wide(results, data, kind, "true_pmc_large")
+        lowest[data, kind] = "propcal" in best(loss)
+        gap = pmc["propcal"] - pmc["MCGrad"]
+        level[data, kind] = gap.mean() <= error_of(gap) + 1e-12
+        if data in ("500", "1,500") and kind == "overall off":
+            gap = loss["propcal"] - loss["logistic"]
+            overall[data, kind] = gap.mean() <= error_of(gap)
+        harm[data, kind] = loss["propcal"].mean() <= error_of(loss["propcal"])
+    lines = ["## The bar", "", "| part | reached | missed |", "| --- | --- | --- |"]
+    for title, found in (
+        ("log loss lowest or tied (90 %)", lowest),
+        ("PMC no worse than MCGrad's (85 %)", level),
+        ("overall off, 500 and 1,500 people: level with logistic recalibration", overall),
+        ("never worse than the raw score", harm),
+    ):
+        missed = "; ".join(f"{kind} {data}" for (data, kind), reached in found.items() if not reached) or "-"
+        lines.append(f"| {title} | {sum(found.values())} of {len(found)} | {missed} |")
+    return [*lines, ""]
+
+
 def summary(results: pd.DataFrame) -> list[str]:
-    """Errors against the true risk, one row for each size and kind of data."""
-    shown = [name for name in METHODS if name not in ("temperature", "isotonic")]
-    lines = ["## Against the true risk: mse x1000 / PMC / rms", ""]
-    lines += ["| people | score | " + " | ".join(shown) + " |", "| --- | --- |" + " --- |" * len(shown)]
+    """Log loss less the base score's and PMC against the true risk, a row for each size and kind."""
+    lines = ["## Against the true risk: log loss x10,000 less the base score's / PMC", ""]
+    lines += ["| people | score | " + " | ".join(METHODS) + " |", "| --- | --- |" + " --- |" * len(METHODS)]
     for data in generated(results):
         for kind in KINDS:
-            tables = [(wide(results, data, kind, c), f, d) for c, _, f, d in (KNOWN[0], KNOWN[1], KNOWN[3])]
+            tables = [(wide(results, data, kind, c), f, d) for c, _, f, d in (KNOWN[0], KNOWN[2])]
             cells = []
-            for name in shown:
+            for name in METHODS:
                 parts = []
                 for table, factor, digits in tables:
                     if name in table:
-                        text = f"{factor * table[name].mean():.{digits}f}"
+                        text = f"{factor * table[name].mean():.{digits}f}".replace("-0.0", "0.0")
                         parts.append(f"**{text}**" if name in best(table) else text)
                 cells.append(" / ".join(parts) or "-")
             lines.append(f"| {data} | {kind} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 
 
-def generated(results: pd.DataFrame) -> list[str]:
-    """The sizes of simulated data, ascending."""
-    return sorted({d for d in results["data"] if d[0].isdigit()}, key=lambda d: int(d.replace(",", "")))
-
-
-def real(results: pd.DataFrame) -> list[str]:
-    return sorted({d for d in results["data"] if not d[0].isdigit()})
-
-
-def harm(results: pd.DataFrame) -> list[str]:
-    """Our default minus the base score on held-out people, with paired standard errors."""
-    lines = ["## Our default less the base score, on held-out outcomes", ""]
-    lines += ["| data | score | Brier x10,000 | log loss x10,000 | AUROC x10,000 |"]
-    lines += ["| --- | --- | --- | --- | --- |"]
-    for data in [*generated(results), *real(results)]:
-        for kind in KINDS if data[0].isdigit() else ["real"]:
-            cells = []
-            for column in ("brier", "log_loss", "auroc"):
-                table = wide(results, data, kind, column)
-                gap = 1e4 * (table["propcal"] - table["base"])
-                cells.append(f"{gap.mean():+.2f} +- {gap.std(ddof=1) / np.sqrt(len(gap)):.2f}")
-            lines.append(f"| {data} | {kind} | " + " | ".join(cells) + " |")
-    return [*lines, ""]
-
-
 def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
-    columns = SEEN if kind == "real" else KNOWN + SEEN
+    columns = [*(SEEN if kind == "real" else [*KNOWN, *SEEN[:2]]), ("seconds", "seconds", 1, 3)]
     tables = {column: wide(results, data, kind, column) for column, *_ in columns}
-    repeats = len(tables["brier"])
-    lines = [
-        f"## {data}, {kind} ({repeats} repeats)" if kind != "real" else f"## {data} ({repeats} splits)",
-        "",
-    ]
+    seeds = len(tables["brier"])
+    lines = [f"## {data}, {kind} ({seeds} seeds)", ""]
     lines.append("| method | " + " | ".join(heading for _, heading, *_ in columns) + " |")
     lines.append("| --- |" + " --- |" * len(columns))
-    judged = {c: best(t, larger=c == "auroc") for c, t in tables.items() if c not in ("seconds", "pmc_floor")}
+    judged = {c: best(t) for c, t in tables.items() if c != "seconds"}
     for name in tables["brier"]:
         cells = []
         for column, _, factor, digits in columns:
@@ -151,43 +156,10 @@ def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
     return [*lines, ""]
 
 
-def comparisons(results: pd.DataFrame) -> list[str]:
-    """Mean ranks over all trials, and Wilcoxon's paired test of our default against each method."""
-    lines = ["## Ranks and paired tests", ""]
-    lines += [
-        "Simulated people with a miscalibrated score: mean rank (1 is best) over all trials with every method"
-    ]
-    lines += ["except HKRR, and the share of them in which our default was better (Wilcoxon's p).", ""]
-    wrong = results[results["kind"].isin(KINDS[1:])]
-    columns = KNOWN[:2] + KNOWN[3:] + [("brier", "Brier", 1, 4), ("log_loss", "log loss", 1, 4)]
-    lines.append(
-        "| method | "
-        + " | ".join(f"{h.removesuffix(' x1000')}: rank, ours better" for _, h, *_ in columns)
-        + " |"
-    )
-    lines.append("| --- |" + " --- |" * len(columns))
-    ranks, wins = {}, {}
-    for column, *_ in columns:
-        table = wrong.pivot_table(index=["data", "kind", "repeat"], columns="method", values=column)
-        ranks[column] = table.drop(columns="HKRR", errors="ignore").rank(axis=1).mean()
-        for name in table:
-            gap = (table["propcal"] - table[name]).dropna()
-            if name != "propcal" and gap.any():
-                wins[column, name] = (gap < 0).mean(), wilcoxon(gap).pvalue
-    for name in METHODS:
-        cells = []
-        for column, *_ in columns:
-            rank = f"{ranks[column][name]:.1f}" if name in ranks[column] else "-"
-            won = wins.get((column, name))
-            cells.append(rank if won is None else f"{rank}, {100 * won[0]:.0f} % (p {won[1]:.0e})")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return [*lines, ""]
-
-
 def draw(results: pd.DataFrame) -> None:
-    sizes = [size for size in ("1,500", "5,000", "50,000", "200,000") if size in set(results["data"])]
-    shown = [("true_mse", "mean squared error to true risk"), ("true_pmc", "PMC against true risk")]
-    figure, axes = plt.subplots(len(shown), len(KINDS), figsize=(13, 6.2), sharex=True, layout="constrained")
+    sizes = generated(results)
+    shown = [("excess", "log loss less the base score's"), ("true_pmc_large", "PMC against true risk")]
+    figure, axes = plt.subplots(len(shown), len(KINDS), figsize=(22, 6), sharex=True, layout="constrained")
     for row, (column, label) in zip(axes, shown):
         for ax, kind in zip(row, KINDS):
             for name in METHODS:
@@ -200,30 +172,30 @@ def draw(results: pd.DataFrame) -> None:
                 wide_line = 2.4 if name.startswith("propcal") else 1.3
                 ax.plot(x, means, color=color, marker=marker, ls=style, ms=4.5, lw=wide_line, label=name)
             ax.set_xscale("log")
-            ax.set_yscale("symlog", linthresh=1e-5 if column == "true_mse" else 1e-2)
-            ax.set_ylim(bottom=0)
+            ax.set_yscale("symlog", linthresh=1e-3 if column == "excess" else 1e-1)
             ax.spines[["top", "right"]].set_visible(False)
             ax.set_xticks(x, [f"{n // 1000}k" if n > 9999 else f"{n:,}" for n in x])
             ax.minorticks_off()
-            if column == "true_mse":
-                ax.set_title(TITLES[kind])
+            if column == "excess":
+                ax.set_title(kind)
         row[0].set_ylabel(label)
     for ax in axes[-1]:
-        ax.set_xlabel("people to learn from")
+        ax.set_xlabel("people to fit")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
-    figure.savefig(PICTURE, dpi=110)
+    figure.savefig(PICTURE, dpi=80)
 
 
 def main() -> None:
     results = load()
     lines = ["# Quality, in full", ""]
-    lines += ["Means over repeats; bold: lowest, or within one paired standard error of the lowest.", ""]
-    lines += summary(results) + harm(results) + comparisons(results)
+    lines += ["Means over seeds; bold: lowest, or within one paired standard error of the lowest.", ""]
+    lines += bar(results) + summary(results)
     for data in generated(results):
         for kind in KINDS:
-            lines += section(results, data, kind)
-    for data in real(results):
+            if not wide(results, data, kind, "brier").empty:
+                lines += section(results, data, kind)
+    for data in sorted({d for d in results["data"] if not d[0].isdigit()}):
         lines += section(results, data, "real")
     (HERE / "results" / "quality.md").write_text("\n".join(lines))
     draw(results)

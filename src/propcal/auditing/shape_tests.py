@@ -13,11 +13,11 @@ import numpy as np
 from scipy.special import chdtrc
 
 from propcal.core.atoms import Atoms
-from propcal.core.boosting.log_odds_cells import COARSE, CONSTANT, CURVE, Basis, count_cells
-from propcal.core.boosting.random_effects import GUESS, Effects, derivatives_at
-from propcal.core.boosting.smooth_terms import FEWEST_PEOPLE, smooth_terms
-from propcal.core.grid import BoolArray, FloatArray, IntArray
+from propcal.core.boosting.log_odds_cells import COARSE, CONSTANT, CURVE, Basis, LogOddsCells, count_cells
+from propcal.core.boosting.smooth_terms import FEWEST_PEOPLE, TYPICAL, smooth_terms
+from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import Collection
+from propcal.core.logistic import fit_logistic
 
 DIFFERENCES = "differences between groups"
 GROUP_SLOPES = "slopes and curves of groups"
@@ -32,10 +32,15 @@ def shape_tests(atoms: Atoms, collection: Collection) -> list[tuple[str, tuple[f
         return []
     basis = Basis(cells)
     columns = basis(cells.log_odds)
-    effects = Effects.full(len(terms), columns.shape[1])
-    everybody, kind = _places(len(terms), basis.kinds)
+    level = fit_logistic(columns[:, basis.kinds != CURVE], cells.log_odds, cells.n, cells.positives)
+    if level is None:  # the data are separated
+        return []
+    everybody, kind = (
+        np.repeat(np.arange(len(terms)) == 0, len(basis.kinds)),
+        np.tile(basis.kinds, len(terms)),
+    )
     overall = everybody & (kind != CURVE)
-    gradient, information = derivatives_at(cells, columns, effects, free=overall)
+    gradient, information = _derivatives(cells, columns, level.fitted)
     chosen = {
         DIFFERENCES: ~everybody & (kind == CONSTANT),
         GROUP_SLOPES: ~everybody & (kind != CONSTANT),
@@ -48,9 +53,28 @@ def shape_tests(atoms: Atoms, collection: Collection) -> list[tuple[str, tuple[f
     ]
 
 
-def _places(n_terms: int, kinds: IntArray) -> tuple[BoolArray, IntArray]:
-    """Of each effect: whether it is one of everybody (the first term), and its kind."""
-    return np.repeat(np.arange(n_terms) == 0, len(kinds)), np.tile(kinds, n_terms)
+def _derivatives(cells: LogOddsCells, columns: FloatArray, risk: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gradient and information of the log-likelihood, for an effect of each term on each column."""
+    n_terms, n_columns = cells.members.shape[1], columns.shape[1]
+    starts = cells.starts[:-1]
+    by_row = np.add.reduceat((cells.positives - cells.n * risk)[:, None] * columns, starts)
+    gradient = cells.members.T.astype(np.float64) @ by_row
+    row, term = np.nonzero(cells.members)
+    # every pair of terms that apply to the same row: each row has only a few
+    count = np.bincount(row, minlength=len(starts))[row]
+    first = np.repeat(np.arange(len(row)), count)
+    begin = np.searchsorted(row, row)
+    second = np.repeat(begin, count) + np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
+    place = term[first] * n_terms + term[second]
+    information = np.empty((n_terms, n_columns, n_terms, n_columns))
+    spread = cells.n * risk * (1 - risk)
+    for j in range(n_columns):
+        for k in range(j + 1):
+            bend = np.add.reduceat(spread * columns[:, j] * columns[:, k], starts)[row[first]]
+            block = np.bincount(place, bend, n_terms**2).reshape(n_terms, n_terms)
+            information[:, j, :, k] = information[:, k, :, j] = block
+    size = n_terms * n_columns
+    return gradient.reshape(size), information.reshape(size, size)
 
 
 def _quadratic(
@@ -61,7 +85,7 @@ def _quadratic(
     inner = np.linalg.pinv(information[np.ix_(overall, overall)])
     left = gradient[some] - across @ inner @ gradient[overall]
     covariance = information[np.ix_(some, some)] - across @ inner @ across.T
-    size = 1 / np.sqrt(np.diag(information)[some] + 1 / GUESS)
+    size = 1 / np.sqrt(np.diag(information)[some] + 1 / TYPICAL)
     matrix = covariance * size[:, None] * size
     squared = matrix @ matrix
     first, second, third = np.trace(matrix), np.trace(squared), float(np.sum(squared * matrix))

@@ -14,16 +14,15 @@ import numpy as np
 from scipy.linalg import lapack
 
 from propcal.core.boosting.log_odds_cells import LogOddsCells
+from propcal.core.boosting.smooth_terms import TYPICAL
 from propcal.core.compiled import compiled
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 
-GUESS = 0.0625  # initial variance, that of an effect of 0.25 in log-odds
 LARGEST, SMALLEST = 9.0, 1e-4  # limits of a variance; a smaller one is set to zero
 # When a variance is estimated, half an effect of zero is added to the effects. Chosen by the benchmark:
 # without it, fits of slightly miscalibrated scores follow noise; with two, large errors are shrunk too much.
 PRIOR = 0.5
 MOST_ROUNDS, LAST_ROUNDS = 80, 30
-MOST_STEPS = 30  # of Newton's method for a few effects without variances
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +37,6 @@ class Effects:
     component: IntArray
     least: FloatArray
     prior: FloatArray
-
-    @classmethod
-    def full(cls, n_terms: int, n_columns: int) -> Effects:
-        """Every term has an effect on every column, each with a variance of its own."""
-        n = n_terms * n_columns
-        return cls(np.full(n_terms, n_columns), np.arange(n), np.zeros(n), np.full(n, PRIOR))
 
     @property
     def starts(self) -> IntArray:
@@ -66,7 +59,7 @@ def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> F
     """
     component, least = effects.component, effects.least
     problem = _Problem(cells, columns, effects)
-    variance = np.full(len(least), GUESS)
+    variance = np.full(len(least), TYPICAL)
     left = np.arange(len(component))  # effects whose variance has not been dropped
     largest, hold = np.inf, False
     for number in range(MOST_ROUNDS + LAST_ROUNDS):
@@ -89,19 +82,6 @@ def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> F
         hold = bool(np.all(np.abs(np.log(variance[alive] / before[alive])) < 0.02))
     settled = not len(left) or largest < 1e-3
     return effects.table(problem.effect, columns.shape[1]) if settled else None
-
-
-def derivatives_at(
-    cells: LogOddsCells, columns: FloatArray, effects: Effects, *, free: BoolArray
-) -> tuple[FloatArray, FloatArray]:
-    """Gradient and information of the log-likelihood, with the effects in `free` fitted and others zero."""
-    problem = _Problem(cells, columns, effects)
-    left = np.flatnonzero(free)
-    for _ in range(MOST_STEPS):
-        largest, _ = problem.newton(left, np.full(len(left), 1e-6))
-        if largest < 1e-6:
-            break
-    return problem.derivatives[1], problem.derivatives[2]
 
 
 class _Problem:

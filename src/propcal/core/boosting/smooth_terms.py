@@ -7,6 +7,7 @@ from propcal.core.groups.collection import MISSING, Collection, Group
 FEWEST_PEOPLE = 50  # in total
 FEWEST_OF_A_TERM = 11  # people of a group that gets a term of its own
 MOST_TERMS = 120
+TYPICAL = 0.0625  # the variance of effects that tests look for and a fit begins with: 0.25 in log-odds
 
 
 def smooth_terms(collection: Collection) -> tuple[tuple[Group, ...], tuple[str, ...]]:

@@ -27,6 +27,7 @@ LAYERS = [
     "data",
     "metrics",
     "auditing",
+    "discovery",
     "estimators",
     "classifier",
     "disclosure",
@@ -50,6 +51,7 @@ DOORS = {
     ("core.correction.fit_summary", "output"): "FitSummary in a notebook",
     ("auditing.audit", "disclosure"): "Audit.to_json protects small counts",
     ("auditing.audit", "output"): "Audit.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
+    ("discovery.discovery", "output"): "Discovery.plot; in a notebook",
     ("auditing.compare", "disclosure"): "Comparison.to_json protects small counts",
     (
         "auditing.compare",

@@ -17,6 +17,8 @@ _HOME = {
     "audit": "propcal.auditing.audit",
     "compare": "propcal.auditing.compare",
     "bin_free_measures": "propcal.auditing.bin_free",
+    "Discovery": "propcal.discovery.discovery",
+    "discover": "propcal.discovery.discover",
     "loss_scorer": "propcal.metrics",
     "mc_loss": "propcal.metrics",
     "pmc_loss": "propcal.metrics",
@@ -31,6 +33,7 @@ _MODULES = {"bounds": "propcal.core.bounds", "displays": "propcal.displays"}
 __all__ = [
     "Atoms",
     "Correction",
+    "Discovery",
     "Groups",
     "MCBoost",
     "MulticalibratedClassifier",
@@ -41,6 +44,7 @@ __all__ = [
     "bounds",
     "compare",
     "dc_loss",
+    "discover",
     "displays",
     "loss_scorer",
     "mc_loss",
@@ -56,6 +60,8 @@ if TYPE_CHECKING:
     from propcal.core.atoms import Atoms as Atoms
     from propcal.core.correction.correction import Correction as Correction
     from propcal.core.groups.groups import Groups as Groups
+    from propcal.discovery.discover import discover as discover
+    from propcal.discovery.discovery import Discovery as Discovery
     from propcal.estimators import MCBoost as MCBoost
     from propcal.estimators import PMCBoost as PMCBoost
     from propcal.metrics import dc_loss as dc_loss

@@ -83,12 +83,14 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         sensitive_features: Any = None,
         cv: Any = 5,
         n_jobs: int | None = None,
+        discover: Any = None,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
         self.sensitive_features = sensitive_features
         self.cv = cv
         self.n_jobs = n_jobs
+        self.discover = discover
 
     def fit(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, **params: Any
@@ -124,6 +126,8 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
             self.estimator_ = clone(self.estimator).fit(X, y, **routed.estimator.fit)
         self._scale = _probability_scale(raw, outcome, sample_weight)
         calibrator = PMCBoost() if self.calibrator is None else clone(self.calibrator)
+        if self.discover is not None:
+            calibrator.set_params(discover=self._searched())
         self.calibrator_ = calibrator.fit(
             self._scale(raw), outcome, sensitive_features=features, sample_weight=sample_weight
         )
@@ -232,9 +236,20 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """The columns of X that define the groups, from the constructor or from the calibrator's `groups`."""
         names = self.sensitive_features
         definition = getattr(self.calibrator, "groups", None)
+        own: list[Any] | None
         if names is None:
-            return None if definition is None else wanted_columns(definition)
-        return [names] if isinstance(names, (str, int, np.integer)) else list(names)
+            own = None if definition is None else wanted_columns(definition)
+        else:
+            own = [names] if isinstance(names, (str, int, np.integer)) else list(names)
+        if self.discover is None:
+            return own
+        return list(dict.fromkeys([*(own or []), *self._searched()]))
+
+    def _searched(self) -> list[str]:
+        """The columns of X to search for groups."""
+        if isinstance(self.discover, str) or not all(isinstance(name, str) for name in self.discover):
+            raise InputError("discover must be a list of names of columns of X", argument="discover")
+        return list(self.discover)
 
     def _features(self, X: Any, passed: Any) -> Any:
         """The data that define the groups: those passed, or columns of X."""

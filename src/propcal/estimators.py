@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +25,13 @@ from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups
+from propcal.data.frames import attribute_columns
 from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.discovery.out_of_fold import Confirmed, confirmed_groups, with_found
 from propcal.errors import Argument, InputError, Message
 from propcal.numbers import plural
+
+SMALLER = 0.9  # how much smaller than a found group the smallest group may be
 
 
 class Boost(BaseEstimator):
@@ -58,6 +64,7 @@ class Boost(BaseEstimator):
         monotone: bool = True,
         allow_reversed: bool = False,
         random_state: Any = None,
+        discover: Sequence[str] | None = None,
     ) -> None:
         self.alpha = alpha
         self.gamma = gamma
@@ -77,6 +84,7 @@ class Boost(BaseEstimator):
         self.monotone = monotone
         self.allow_reversed = allow_reversed
         self.random_state = random_state
+        self.discover = discover
 
     @classmethod
     def paper(cls, **settings: Any) -> Self:
@@ -137,6 +145,21 @@ class Boost(BaseEstimator):
             groups.
         """
         settings = self.settings()  # checks the arguments before the data are read
+        if self.discover is not None:
+            settings = self._with_found(
+                settings,
+                sensitive_features,
+                confirmed_groups(
+                    score,
+                    y,
+                    sensitive_features,
+                    self._searched(),
+                    sample_weight=sample_weight,
+                    cluster=cluster,
+                    positive=positive,
+                    drop_missing=drop_missing,
+                ),
+            )
         atoms = rows_to_atoms(
             score,
             y,
@@ -156,7 +179,30 @@ class Boost(BaseEstimator):
                 f"atoms must be Atoms, such as those of Atoms.from_frame; got {type(atoms).__name__}",
                 argument="atoms",
             )
+        if self.discover is not None:
+            raise InputError(
+                "discover: atoms do not hold the columns to search",
+                argument="discover",
+                next_step="Use fit, or find groups with propcal.discover and pass groups=found.groups",
+            )
         return self._fit(atoms, self.settings())
+
+    def _searched(self) -> list[str]:
+        """The columns to search for groups."""
+        names = self.discover
+        if names is None or isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise InputError("discover must be a list of names of columns", argument="discover")
+        if not names:
+            raise InputError("discover: name at least one column to search", argument="discover")
+        return list(dict.fromkeys(names))
+
+    def _with_found(self, settings: Settings, frame: Any, found: list[Confirmed]) -> Settings:
+        """The settings with the groups that were found, none of which is too small to be used."""
+        passed = list(attribute_columns(frame))
+        groups = with_found(settings.definition(), passed, self._searched(), found)
+        gamma = min([settings.gamma, *(SMALLER * group.share for group in found)])
+        self.discovered_ = {group.name: group.condition for group in found}
+        return replace(settings, groups=groups, gamma=gamma, intersections="all", missing="level")
 
     def _criterion(self) -> Criterion:
         """The criterion for how large a gap may be."""
@@ -173,7 +219,8 @@ class Boost(BaseEstimator):
     def settings(self) -> Settings:
         """Check the parameters and return them."""
         arguments = self.get_params(deep=False)
-        del arguments["random_state"], arguments["allow_reversed"]
+        for name in ("random_state", "allow_reversed", "discover"):
+            del arguments[name]
         return Settings(criterion=self._criterion(), **arguments)
 
     def _fit(self, atoms: Atoms, settings: Settings) -> Self:
@@ -343,11 +390,17 @@ class PMCBoost(Boost):
         0.5, with at least 50 events. It is refused otherwise, being probably a survival probability.
     random_state : int, RandomState, Generator or None, default=None
         Seed for `order` "random" and `sample` "bootstrap".
+    discover : list of str, optional
+        Columns of `sensitive_features` in which to look for groups that nobody named (see
+        `propcal.discover`). Groups are found in each half of the people and used if the other half confirms
+        them; `discovered_` lists them. The columns make no groups by themselves.
 
     Attributes
     ----------
     correction_ : Correction
         The fitted correction; save it with ``correction_.save("model.json")``.
+    discovered_ : dict
+        The groups that were found, with the condition of each; only with `discover`.
     fit_summary_ : FitSummary
         How many cells of the fitting data are within tolerance, could be off by chance, or exceed the
         tolerance, in sentences and as a table; and where the fit departed from what was asked for.

@@ -20,6 +20,7 @@ from propcal.cli.apply import apply
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit
 from propcal.cli.demo import demo
+from propcal.cli.discover import discover
 from propcal.cli.export import export
 from propcal.cli.fit import fit
 from propcal.cli.flags import as_flag
@@ -51,7 +52,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for command in (demo, audit, fit, apply, atoms, merge, export):
+for command in (demo, audit, discover, fit, apply, atoms, merge, export):
     add_command(app, command)
 app.add_typer(paper)
 

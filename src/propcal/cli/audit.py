@@ -205,7 +205,7 @@ def audit(
     text = shown.to_json() if output is not None or format_ is Format.JSON else ""
     with outputs(force=force):
         if output is not None:
-            _write(text, output)
+            write_text(text, output)
         _write_pages(html, markdown, result, shown, suppress=suppress, correction=model)
     if format_ is Format.JSON:
         typer.echo(text)
@@ -295,7 +295,8 @@ def _audit(atoms: Any, model: Correction | None, settings: dict[str, Any]) -> An
     return propcal.compare({"score": None, "corrected": model}, atoms, **settings)
 
 
-def _write(text: str, path: Path) -> None:
+def write_text(text: str, path: Path) -> None:
+    """Write a text to a file, whole or not at all."""
     from propcal.output.files.whole_file import write_whole
 
     def write(part: Path) -> None:

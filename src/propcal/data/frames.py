@@ -311,6 +311,13 @@ def frame_columns(frame: Any, name: str, wanted: Sequence[str] | None = None) ->
     return {label: _arrow(native[label]) for label in (native.columns if wanted is None else wanted)}
 
 
+def collected_columns(frame: Any, wanted: Sequence[str]) -> Columns:
+    """The wanted columns of an engine's frame, read into memory."""
+    lazy: Any = nw.from_native(frame)
+    require(lazy.collect_schema().names(), wanted)
+    return frame_columns(lazy.select(*wanted).collect(backend="pyarrow").to_native(), "data", wanted)
+
+
 def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
     """The named columns of a feature matrix; columns of a matrix without names are given by number."""
     if not (isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "toarray")):

@@ -20,6 +20,7 @@ from propcal.output.report.key_figures import key_figures
 if TYPE_CHECKING:
     from propcal.auditing.audit import Audit
     from propcal.auditing.compare import Comparison
+    from propcal.discovery.discovery import Discovery
 
 MOST_ROWS = 10
 MOST_GROUPS = 25
@@ -235,3 +236,24 @@ def _difference_row(row: Any) -> tuple[str, ...]:
         IN_NOTEBOOK.decimal(measure.shown(row["value"]), measure.digits),
         IN_NOTEBOOK.change(row["low"], row["high"], measure.digits),
     )
+
+
+def discovery_html(found: Discovery) -> str:
+    """The groups that a search found: a sentence, and a row for each."""
+    told = [*found.sentences]
+    groups = {group.sentence(found.identity) for group in found.found}
+    words = "".join(f"<div>{escape(sentence)}</div>" for sentence in told if sentence not in groups)
+    headings = ("group", "people", "observed", "predicted", "O/E ratio or slope", "95 % CI", "adjusted p")
+    rows = [
+        (
+            f"{group.name}: {group.error}",
+            IN_NOTEBOOK.count(round(group.people)),
+            IN_NOTEBOOK.percent(group.observed),
+            IN_NOTEBOOK.percent(group.predicted),
+            IN_NOTEBOOK.decimal(group.value),
+            IN_NOTEBOOK.interval(group.low, group.high),
+            IN_NOTEBOOK.p_value(group.p_value),
+        )
+        for group in found.found
+    ]
+    return _card("Groups found", words, _table(headings, rows) if rows else "")

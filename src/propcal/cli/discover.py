@@ -1,0 +1,164 @@
+"""``propcal discover``: groups that nobody named, for whom a score is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import join
+from typing import Annotated
+
+import typer
+
+from propcal.cli import options as o
+from propcal.cli.audit import Format, write_text
+from propcal.cli.screen import percentage, warnings_as_lines
+from propcal.errors import InputError
+from propcal.plain_text import plain
+
+PANEL = "Search"
+
+
+def discover(
+    files: o.People,
+    score: o.Score = None,
+    outcome: o.Outcome = None,
+    positive: o.Positive = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--features",
+            metavar="COLUMN[,COLUMN...]",
+            rich_help_panel="Columns",
+            help="Columns by which groups may be described. May be repeated.",
+        ),
+    ] = None,
+    weight: o.Weight = None,
+    weight_kind: o.WeightKind = None,
+    cluster: o.Cluster = None,
+    na: o.Na = None,
+    drop_missing: o.DropMissing = False,
+    memory: o.Memory = None,
+    protect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[,COLUMN...]",
+            rich_help_panel=PANEL,
+            help="Columns that a correction must not read, such as race: look for groups in the other "
+            "features that repair the errors of these. May be repeated.",
+        ),
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=PANEL, help="Most conditions in a description. [dim]Default: 3[/dim]"),
+    ] = None,
+    min_share: Annotated[
+        float | None,
+        typer.Option(rich_help_panel=PANEL, help="Smallest share of a group. [dim]Default: 0.02[/dim]"),
+    ] = None,
+    max_groups: Annotated[
+        int | None,
+        typer.Option(rich_help_panel=PANEL, help="Most groups to find. [dim]Default: 10[/dim]"),
+    ] = None,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel=PANEL,
+            help="Probability of finding anything if the score is right. [dim]Default: 0.05[/dim]",
+        ),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=PANEL,
+            help="Simulated data sets for what chance alone would show. [dim]Default: 64[/dim]",
+        ),
+    ] = None,
+    seed: o.Seed = None,
+    format_: Annotated[
+        Format,
+        typer.Option("--format", rich_help_panel="Output", help="Print text or JSON."),
+    ] = Format.TEXT,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Also write JSON to this file."
+        ),
+    ] = None,
+    unit: o.Unit = "",
+    label: o.Label = None,
+    force: o.Force = False,
+    config: o.Config = None,
+) -> None:
+    """Find groups that nobody named, for whom a score is wrong by more than chance explains.
+
+    The search goes through all combinations of up to three conditions on the features.
+
+    For example:
+
+      propcal discover visits.csv --score risk --outcome died --features age,acuity,insurance
+
+      propcal discover visits.parquet --score risk --outcome died
+      --features age,acuity,insurance --protect race,sex -o found.json
+    """
+    import propcal
+    from propcal.data.files.file_sets import find_files
+    from propcal.output.files.transaction import outputs
+    from propcal.output.files.whole_file import check_target
+
+    names = o.names(features, "--features")
+    for flag, value in (("--score", score), ("--outcome", outcome), ("--features", names)):
+        if not value:
+            raise InputError(f"{flag} is needed", argument=flag, next_step="Name a column of the file")
+    paths = find_files(files)
+    if output is not None:
+        check_target(output, force=force, reads=[*paths, config])
+    hidden = o.names(protect, "--protect")
+    settings = o.given(
+        depth=depth,
+        min_share=min_share,
+        max_groups=max_groups,
+        level=level,
+        n_draws=draws,
+        random_state=seed,
+        weight_kind=weight_kind,
+        memory_limit=memory,
+    )
+    with warnings_as_lines(), percentage("Searching") as shown:
+        found = propcal.discover(
+            outcome,
+            score,
+            features=names,
+            data=paths,
+            protect=hidden or None,
+            sample_weight=weight,
+            cluster=cluster,
+            positive=positive,
+            drop_missing=drop_missing,
+            na=na or [],
+            progress=None if shown is None else lambda done: shown(100 * done),
+            labels=o.labels(label),
+            unit=unit,
+            **settings,
+        )
+    text = found.to_json()
+    with outputs(force=force):
+        if output is not None:
+            write_text(text, output)
+    if format_ is Format.JSON:
+        typer.echo(text)
+        return
+    for sentence in found.sentences:
+        typer.echo(plain(sentence))
+    if len(found):
+        flags = [part for group in found.found for part in ("--where", f"{group.name}={group.condition}")]
+        smallest = min(group.share for group in found.found)
+        command = ["propcal", "fit", *map(str, files), "--score", str(score), "--outcome", str(outcome)]
+        command += [
+            *flags,
+            "--intersections",
+            "marginal",
+            "--gamma",
+            f"{0.9 * smallest:.2g}",
+            "-o",
+            "model.json",
+        ]
+        typer.echo(f"\nTo correct it:\n  {plain(join(command))}")

@@ -1,0 +1,1 @@
+"""Discovery: groups that nobody named, found in the features, tested against chance and described."""

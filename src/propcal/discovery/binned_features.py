@@ -1,0 +1,314 @@
+"""Binned features: columns as small codes, with levels or round cut points, and the conditions on them.
+
+A feature's codes are its values in order, then one code for levels too rare to be named (levels only), then
+one code for missing values. Everything after this module works on codes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from propcal.core.grid import FloatArray, IntArray
+from propcal.data.derive import floats, is_record
+from propcal.data.levels import distinct, level_key
+from propcal.errors import InputError
+from propcal.numbers import plural
+
+MOST_CUTS = 240  # so that all codes fit into a byte
+COARSE = 10  # ranges of a number in the first, coarse pass of the search
+MOST_LEVELS = 24  # levels that can be conditions; rarer ones are pooled
+RAREST = 0.005  # smallest share of people with a level that can be a condition
+FEW_NUMBERS = 2  # up to so many different numbers are levels: 0 and 1
+FEWEST_ROWS = 200  # with fewer rows, identifiers cannot be told from measurements
+LARGE_NUMBER = 100_000  # identifiers that are not consecutive have at least so many digits
+SAMPLE = 100_000  # rows from which cut points and levels are chosen
+
+Codes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on one feature: its code is in low:high, or, negated, recorded but not in low:high."""
+
+    feature: int
+    low: int
+    high: int
+    negated: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """One column: `levels`, or `cuts` between ranges of numbers; how values become codes.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple of str
+        Levels that can be conditions, the most frequent first; empty for numbers.
+    cuts : array
+        Increasing cut points of numbers; code k means that k cut points are at or below the value.
+    pooled : bool
+        Whether rarer levels share one code.
+    coarse : array
+        Codes at which the coarse ranges of numbers begin, from 0 on.
+    """
+
+    name: str
+    levels: tuple[str, ...] = ()
+    cuts: FloatArray = field(default_factory=lambda: np.empty(0))
+    pooled: bool = False
+    coarse: tuple[int, ...] = (0,)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its conditions are ranges."""
+        return not self.levels
+
+    @property
+    def recorded(self) -> int:
+        """How many codes stand for recorded values; the code of missing values."""
+        return len(self.cuts) + 1 if self.is_number else len(self.levels) + self.pooled
+
+    def codes(self, column: Any) -> Codes:
+        """The code of each row."""
+        if self.is_number:
+            known = floats(column, f"feature {self.name!r}")
+            found = np.searchsorted(self.cuts, known, side="right").astype(np.uint8)
+            found[np.isnan(known)] = self.recorded
+            return found
+        places = {level: code for code, level in enumerate(self.levels)}
+        values, own = distinct(column)
+        keys = [level_key(value) for value in values]
+        lookup = [self.recorded if key is None else places.get(key, len(self.levels)) for key in keys]
+        return np.asarray(np.array([*lookup, self.recorded], dtype=np.uint8)[own])
+
+    def coarse_codes(self) -> Codes:
+        """For each code, its coarse code; missing is last."""
+        if not self.is_number:
+            return np.arange(self.recorded + 1, dtype=np.uint8)
+        own = np.searchsorted(np.asarray(self.coarse), np.arange(self.recorded), side="right") - 1
+        return np.append(own, len(self.coarse)).astype(np.uint8)
+
+    def fine(self, condition: Condition) -> Condition:
+        """A condition on coarse codes as one on codes."""
+        if not self.is_number:
+            return condition
+        starts = [*self.coarse, self.recorded, self.recorded + 1]
+        return Condition(condition.feature, starts[condition.low], starts[condition.high], condition.negated)
+
+    def coarse_conditions(self, place: int, *, has_missing: bool) -> list[Condition]:
+        """The conditions of the coarse pass: ranges or levels, their negations, and missing."""
+        found = []
+        if self.is_number:
+            n = len(self.coarse)
+            found = [
+                Condition(place, low, high)
+                for low in range(n)
+                for high in range(low + 1, n + 1)
+                if high - low < n or has_missing
+            ]
+        else:
+            n = self.recorded
+            found = [Condition(place, k, k + 1) for k in range(len(self.levels))]
+            if n > FEW_NUMBERS:
+                found += [Condition(place, k, k + 1, negated=True) for k in range(len(self.levels))]
+        if has_missing:
+            found.append(Condition(place, n, n + 1))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTable:
+    """The features that can be searched, the codes of every row, and why other columns are left out."""
+
+    features: tuple[Feature, ...]
+    codes: Codes
+    left_out: Mapping[str, str]
+
+    def without(self, reasons: Mapping[str, str]) -> FeatureTable:
+        """The same table without some features."""
+        keep = [k for k, feature in enumerate(self.features) if feature.name not in reasons]
+        return FeatureTable(
+            tuple(self.features[k] for k in keep), self.codes[keep], {**self.left_out, **reasons}
+        )
+
+
+def learn_features(columns: Mapping[str, Any], n_rows: int) -> tuple[list[Feature], dict[str, str]]:
+    """Choose levels and cut points for each column, from a sample of the rows; or say why it is left out."""
+    found, left_out = [], {}
+    for name, column in columns.items():
+        made = _feature(name, column, n_rows)
+        if isinstance(made, Feature):
+            found.append(made)
+        else:
+            left_out[name] = made
+    return found, left_out
+
+
+def bin_features(columns: Mapping[str, Any]) -> FeatureTable:
+    """Turn columns in memory into codes."""
+    n = len(next(iter(columns.values()))) if columns else 0
+    sample: Mapping[str, Any] = columns
+    if n > SAMPLE:
+        rows = np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
+        sample = {name: _rows(column, rows) for name, column in columns.items()}
+    features, left_out = learn_features(sample, n)
+    codes = np.empty((len(features), n), dtype=np.uint8)
+    for own, feature in zip(codes, features):
+        own[:] = feature.codes(columns[feature.name])
+    return FeatureTable(tuple(features), codes, left_out)
+
+
+def _rows(column: Any, rows: IntArray) -> Any:
+    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
+
+
+def _feature(name: str, column: Any, n_rows: int) -> Feature | str:
+    """A feature, or the reason why a column cannot be one."""
+    if not isinstance(column, np.ndarray):
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_temporal(kind):
+            return "it holds dates or times; make a column of periods of it, such as the year or the weekday"
+        if is_record(kind):
+            return "it holds lists or records"
+        if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            return _number(name, column, n_rows)
+    return _levels(name, column, n_rows)
+
+
+def _levels(name: str, column: Any, n_rows: int) -> Feature | str:
+    values, codes = distinct(column)
+    people: dict[str, int] = {}
+    for value, count in zip(values, np.bincount(codes + 1, minlength=len(values) + 1)[1:]):
+        key = level_key(value)
+        if key is not None and count:
+            people[key] = people.get(key, 0) + int(count)
+    n, missing = len(codes), len(codes) - sum(people.values())
+    if len(people) + (missing > 0) < 2:
+        return _constant(missing, n)
+    order = sorted(people, key=lambda key: (-people[key], key))
+    kept = tuple(key for key in order[:MOST_LEVELS] if people[key] >= RAREST * n)
+    if not kept or (len(people) > n / 2 and n >= FEWEST_ROWS):
+        return f"it has {_different(len(people), n, n_rows)} and looks like an identifier"
+    return Feature(name, kept, pooled=len(kept) < len(people))
+
+
+def _number(name: str, column: Any, n_rows: int) -> Feature | str:
+    values = floats(column, f"feature {name!r}")
+    known = values[np.isfinite(values)]
+    n = len(values)
+    found, people = np.unique(known, return_counts=True)
+    missing = int(np.count_nonzero(np.isnan(values)))
+    if len(found) + (missing > 0) < 2:
+        return _constant(missing, n)
+    if _identifies(found, n):
+        return f"it has {_different(len(found), n, n_rows)}, all of them whole, and looks like an identifier"
+    if len(found) <= FEW_NUMBERS:
+        order = found[np.argsort(-people, kind="stable")]
+        return Feature(name, tuple(str(level_key(value)) for value in order))
+    cuts = _cut_points(found, known)
+    places = np.searchsorted(np.sort(known), cuts, side="left") / len(known)
+    coarse = sorted({0, *(1 + int(np.abs(places - k / COARSE).argmin()) for k in range(1, COARSE))})
+    return Feature(name, cuts=cuts, coarse=tuple(coarse))
+
+
+def _constant(missing: int, n: int) -> str:
+    return "every value is missing" if missing == n else "it has the same value in every row"
+
+
+def _different(count: int, n: int, n_rows: int) -> str:
+    seen = f" in a sample of {n:,} rows" if n < n_rows else f" in {plural(n, 'row')}"
+    return f"{plural(count, 'different value')}{seen}"
+
+
+def _identifies(found: FloatArray, n: int) -> bool:
+    """Whether whole numbers look like identifiers: nearly all different, and consecutive or large."""
+    if n < FEWEST_ROWS or len(found) < 0.95 * n or not np.all(found == np.floor(found)):
+        return False
+    consecutive = found[-1] - found[0] < 1.5 * len(found)
+    return bool(consecutive or np.abs(found).min() >= LARGE_NUMBER)
+
+
+def _cut_points(found: FloatArray, known: FloatArray) -> FloatArray:
+    """Cut points between all different numbers if these are few, else round ones near quantiles."""
+    if len(found) <= MOST_CUTS:
+        return np.array([roundest(a, b) for a, b in pairwise(found)])
+    n = min(MOST_CUTS, max(len(known) // 20, COARSE))
+    edges = np.unique(np.quantile(known, (np.arange(n + 1) + 0.5) / (n + 1), method="lower"))
+    return np.unique([roundest(a, b) for a, b in pairwise(edges)])
+
+
+def roundest(low: float, high: float) -> float:
+    """The number above `low`, up to `high`, with the fewest digits.
+
+    >>> roundest(73.2, 76.1), roundest(0.0123, 0.0141), roundest(59, 60), roundest(-0.3, 0.2)
+    (75.0, 0.014, 60.0, 0.0)
+    """
+    if low < 0 <= high:
+        return 0.0
+    for power in range(math.ceil(math.log10(high - low)), -330, -1):
+        for step in (5, 2, 1):
+            unit = step * 10.0**power
+            last = math.floor(high / unit)
+            rounded = float(f"{last * unit:.12g}")
+            if low < rounded <= high:
+                return rounded
+    return float(high)
+
+
+def digits(value: float) -> int:
+    """How many digits a number needs, halved steps counting for half: the fewer, the rounder.
+
+    >>> [digits(x) for x in (0, 60, 65, 63, 0.5, 62.5)]
+    [0, 2, 3, 4, 1, 5]
+    """
+    if value == 0:
+        return 0
+    text = f"{abs(value):.12g}".replace(".", "").strip("0")
+    return 2 * len(text) - (text[-1] == "5")
+
+
+def refuse_nothing_left(table: FeatureTable) -> None:
+    """Refuse if no column can be searched."""
+    if not table.features:
+        reasons = "; ".join(f"{name}: {why}" for name, why in [*table.left_out.items()][:3])
+        raise InputError(
+            f"features: no column can be searched ({reasons or 'there are none'})", argument="features"
+        )
+
+
+def condition_label(feature: Feature, condition: Condition, labels: Mapping[str, str]) -> str:
+    """A condition in words.
+
+    >>> age = Feature("age", cuts=np.array([40.0, 60.0, 75.0]))
+    >>> [condition_label(age, Condition(0, *ends), {}) for ends in ((2, 4), (0, 1), (1, 3), (4, 5), (0, 4))]
+    ['age 60 or over', 'age under 40', 'age 40 to under 75', 'age not recorded', 'age recorded']
+    """
+    name, low, high, last = feature.name, condition.low, condition.high, feature.recorded
+    if low == last:
+        return labels.get("", f"{name} not recorded")
+    if not feature.is_number:
+        level = feature.levels[low]
+        if level in labels:
+            return f"not {labels[level]}" if condition.negated else labels[level]
+        if level in ("true", "false") and not condition.negated:
+            return name if level == "true" else f"not {name}"
+        return f"{name} {'not ' if condition.negated else ''}{level}"
+    if low == 0 and high == last:
+        return f"{name} recorded"
+    ends = [cut_text(feature.cuts[k - 1]) if 0 < k < last else "" for k in (low, high)]
+    if not ends[1]:
+        return f"{name} {ends[0]} or over"
+    return f"{name} {ends[0]} to under {ends[1]}" if ends[0] else f"{name} under {ends[1]}"
+
+
+def cut_text(value: float) -> str:
+    """A cut point in words and conditions."""
+    return f"{value:.12g}"

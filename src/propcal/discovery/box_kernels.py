@@ -1,0 +1,282 @@
+"""Compiled counting for the search: tables of pairs of features, and the strongest box within each.
+
+A box is a conjunction of conditions. For each box the search needs six sums over its people: the residual
+(outcome minus score), its variance if the score is right, the same two times the log-odds and the variance
+times its square, and the third central moment. They give two statistics: of the level (too high or too low)
+and of the slope (too extreme or not extreme enough).
+
+There are more small boxes than large ones, so that chance makes more of them look wrong. Boxes are therefore
+compared by their evidence: the square of the statistic plus twice the logarithm of the size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from propcal.core.compiled import compiled
+
+RESIDUAL, VARIANCE, SLOPED, MIXED, SQUARED, THIRD, N_SUMS = 0, 1, 2, 3, 4, 5, 6
+LEVEL, SLOPE, N_KINDS = 0, 1, 2
+BLOCK = 4096  # rows whose sums stay in the cache while all pairs are counted
+SLOPE_SIZE = 1.5  # the slope needs so many times the smallest variance
+FLAT = 0.02  # and log-odds that vary at least this much
+
+
+@compiled
+def add_pairs(codes: Any, sums: Any, first: Any, second: Any, width: Any, offset: Any, table: Any) -> None:
+    """Add the six sums of each row to its cell in the table of each pair of features."""
+    n = codes.shape[1]
+    for begin in range(0, n, BLOCK):
+        end = min(n, begin + BLOCK)
+        for k in range(len(first)):
+            a, b = codes[first[k]], codes[second[k]]
+            w, o = width[k], offset[k]
+            for i in range(begin, end):
+                cell = o + np.int64(a[i]) * w + np.int64(b[i])
+                table[cell, 0] += sums[i, 0]
+                table[cell, 1] += sums[i, 1]
+                table[cell, 2] += sums[i, 2]
+                table[cell, 3] += sums[i, 3]
+                table[cell, 4] += sums[i, 4]
+                table[cell, 5] += sums[i, 5]
+
+
+@compiled
+def add_draws(codes: Any, drawn: Any, first: Any, second: Any, width: Any, offset: Any, table: Any) -> None:
+    """Add the residuals of many simulated data sets at once to the tables of pairs."""
+    n, n_columns = drawn.shape
+    for begin in range(0, n, 256):
+        end = min(n, begin + 256)
+        for k in range(len(first)):
+            a, b = codes[first[k]], codes[second[k]]
+            w, o = width[k], offset[k]
+            for i in range(begin, end):
+                cell = o + np.int64(a[i]) * w + np.int64(b[i])
+                for d in range(n_columns):
+                    table[cell, d] += drawn[i, d]
+
+
+@compiled
+def evidence(z: Any, variance: Any, third: Any) -> Any:
+    """The square of a standardised sum, adjusted for skewness as if it were a shifted Poisson count."""
+    skewness = third / variance**1.5
+    if abs(skewness) < 1e-6:
+        return z * z
+    ratio = max(1.0 + z * skewness, 1e-12)
+    return 2.0 / (skewness * skewness) * (ratio * np.log(ratio) - ratio + 1.0)
+
+
+@compiled
+def slope_parts(v0: float, v01: float, v11: float, smallest: float) -> tuple[float, float]:
+    """The regression of the slope's score on the level's, and 1 / standard deviation (0: too few)."""
+    share = v01 / v0
+    rest = v11 - v01 * share
+    if v0 < SLOPE_SIZE * smallest or rest < FLAT * v0:
+        return 0.0, 0.0
+    return share, 1.0 / np.sqrt(rest)
+
+
+@compiled
+def box_statistic(x: Any, smallest: float, kind: int) -> Any:
+    """The statistic of a box from its six sums, with its sign; 0 if it is too small."""
+    v0 = x[VARIANCE]
+    if v0 < smallest:
+        return 0.0
+    if kind == LEVEL:
+        z = x[RESIDUAL] / np.sqrt(v0)
+        return np.sqrt(max(evidence(z, v0, x[THIRD]), 0.0)) * np.sign(z)
+    share, scale = slope_parts(v0, x[MIXED], x[SQUARED], smallest)
+    return (x[SLOPED] - share * x[RESIDUAL]) * scale
+
+
+@compiled
+def box_evidence(x: Any, smallest: float, kind: int) -> Any:
+    """The square of a box's statistic with the allowance for its size; -1 if it is too small."""
+    if x[VARIANCE] < smallest:
+        return -1.0
+    z = box_statistic(x, smallest, kind)
+    return z * z + 2.0 * np.log(x[VARIANCE] / smallest)
+
+
+@compiled
+def scan_pairs(
+    residuals: Any,
+    moments: Any,
+    first: Any,
+    second: Any,
+    width: Any,
+    offset: Any,
+    n_codes: Any,
+    recorded: Any,
+    begin: Any,
+    low: Any,
+    high: Any,
+    negated: Any,
+    smallest: float,
+    skewed: bool,
+    best: Any,
+    where: Any,
+) -> None:
+    """The strongest box of each pair of features, for each data set and each of the two statistics.
+
+    `residuals` has a column for the level and then one for the slope of each data set; `moments` has the
+    variance, mixed, squared and third sums, which all data sets share. `best` and `where` are filled with
+    the evidence and the number of the box (condition of the first feature x conditions of the second).
+    """
+    n_draws = residuals.shape[1] // 2
+    n_columns = 2 * n_draws
+    widest = n_codes.max()
+    rows = np.zeros((widest + 1, widest, n_columns), dtype=residuals.dtype)
+    rows_v = np.zeros((widest + 1, widest, 4))
+    run = np.zeros((widest + 1, n_columns), dtype=residuals.dtype)
+    run_v = np.zeros((widest + 1, 4))
+    level = np.zeros(n_draws)
+    slope = np.zeros(n_draws)
+    for k in range(len(first)):
+        a, b, w, o = first[k], second[k], width[k], offset[k]
+        na = n_codes[a]
+        for i in range(na):
+            for j in range(w):
+                cell = o + i * w + j
+                for d in range(n_columns):
+                    rows[i + 1, j, d] = rows[i, j, d] + residuals[cell, d]
+                for d in range(4):
+                    rows_v[i + 1, j, d] = rows_v[i, j, d] + moments[cell, d]
+        n_second = begin[b + 1] - begin[b]
+        for ca in range(begin[a], begin[a + 1]):
+            sign, whole = (-1.0, 1.0) if negated[ca] else (1.0, 0.0)
+            top, bottom, all_a = high[ca], low[ca], recorded[a]
+            for j in range(w):
+                for d in range(n_columns):
+                    run[j + 1, d] = (
+                        run[j, d] + sign * (rows[top, j, d] - rows[bottom, j, d]) + whole * rows[all_a, j, d]
+                    )
+                for d in range(4):
+                    run_v[j + 1, d] = (
+                        run_v[j, d]
+                        + sign * (rows_v[top, j, d] - rows_v[bottom, j, d])
+                        + whole * rows_v[all_a, j, d]
+                    )
+            if run_v[w, 0] < smallest:
+                continue
+            for cb in range(begin[b], begin[b + 1]):
+                sign, whole = (-1.0, 1.0) if negated[cb] else (1.0, 0.0)
+                top, bottom, all_b = high[cb], low[cb], recorded[b]
+                v0 = sign * (run_v[top, 0] - run_v[bottom, 0]) + whole * run_v[all_b, 0]
+                if v0 < smallest:
+                    continue
+                v01 = sign * (run_v[top, 1] - run_v[bottom, 1]) + whole * run_v[all_b, 1]
+                v11 = sign * (run_v[top, 2] - run_v[bottom, 2]) + whole * run_v[all_b, 2]
+                v3 = sign * (run_v[top, 3] - run_v[bottom, 3]) + whole * run_v[all_b, 3]
+                scale = 1.0 / np.sqrt(v0)
+                size = 2.0 * np.log(v0 / smallest)
+                share, scale1 = slope_parts(v0, v01, v11, smallest)
+                for d in range(n_draws):
+                    u = sign * (run[top, d] - run[bottom, d]) + whole * run[all_b, d]
+                    e = n_draws + d
+                    u1 = sign * (run[top, e] - run[bottom, e]) + whole * run[all_b, e]
+                    level[d] = u * scale
+                    slope[d] = (u1 - share * u) * scale1
+                box = (ca - begin[a]) * n_second + cb - begin[b]
+                for d in range(n_draws):
+                    found = level[d] * level[d] + size
+                    if skewed and 1.6 * found > best[k, LEVEL, d]:
+                        found = evidence(level[d], v0, v3) + size
+                    if found > best[k, LEVEL, d]:
+                        best[k, LEVEL, d] = found
+                        where[k, LEVEL, d] = box
+                    found = slope[d] * slope[d] + size
+                    if found > best[k, SLOPE, d]:
+                        best[k, SLOPE, d] = found
+                        where[k, SLOPE, d] = box
+
+
+@compiled
+def sum_rows(rows: Any, sums: Any) -> Any:
+    """The six sums of some rows."""
+    found = np.zeros(N_SUMS)
+    for i in rows:
+        for s in range(N_SUMS):
+            found[s] += sums[i, s]
+    return found
+
+
+@compiled
+def running_sums(codes: Any, rows: Any, sums: Any, n_codes: int, kind: int) -> Any:
+    """The running sums of some rows by code: row k is of the codes below k.
+
+    Only the sums that a kind of statistic needs are counted.
+    """
+    table = np.zeros((n_codes + 1, N_SUMS))
+    if kind == LEVEL:
+        for i in rows:
+            cell = np.int64(codes[i]) + 1
+            table[cell, RESIDUAL] += sums[i, RESIDUAL]
+            table[cell, VARIANCE] += sums[i, VARIANCE]
+            table[cell, THIRD] += sums[i, THIRD]
+    else:
+        for i in rows:
+            cell = np.int64(codes[i]) + 1
+            table[cell, RESIDUAL] += sums[i, RESIDUAL]
+            table[cell, VARIANCE] += sums[i, VARIANCE]
+            table[cell, SLOPED] += sums[i, SLOPED]
+            table[cell, MIXED] += sums[i, MIXED]
+            table[cell, SQUARED] += sums[i, SQUARED]
+    for k in range(1, n_codes + 1):
+        for s in range(N_SUMS):
+            table[k, s] += table[k - 1, s]
+    return table
+
+
+@compiled
+def extend(
+    codes: Any,
+    rows: Any,
+    sums: Any,
+    used: Any,
+    n_codes: Any,
+    recorded: Any,
+    begin: Any,
+    low: Any,
+    high: Any,
+    negated: Any,
+    smallest: float,
+    kind: int,
+    best: Any,
+    where: Any,
+) -> None:
+    """For each feature that a box does not use, the condition that makes it strongest."""
+    x = np.empty(N_SUMS)
+    for j in range(codes.shape[0]):
+        best[j] = -1.0
+        if used[j]:
+            continue
+        run = running_sums(codes[j], rows, sums, n_codes[j], kind)
+        for c in range(begin[j], begin[j + 1]):
+            for s in range(N_SUMS):
+                x[s] = run[high[c], s] - run[low[c], s]
+                if negated[c]:
+                    x[s] = run[recorded[j], s] - x[s]
+            found = box_evidence(x, smallest, kind)
+            if found > best[j]:
+                best[j] = found
+                where[j] = c
+
+
+@compiled
+def best_range(run: Any, lows: Any, highs: Any, smallest: float, kind: int) -> tuple[float, int, int]:
+    """The strongest range of codes, with ends among some."""
+    x = np.empty(N_SUMS)
+    best, at_low, at_high = -1.0, -1, -1
+    for a in lows:
+        for b in highs:
+            if b <= a:
+                continue
+            for s in range(N_SUMS):
+                x[s] = run[b, s] - run[a, s]
+            found = box_evidence(x, smallest, kind)
+            if found > best:
+                best, at_low, at_high = found, a, b
+    return best, at_low, at_high

@@ -1,0 +1,143 @@
+"""Discovery: the groups that a search found, as sentences, a table, a picture and ordinary `Groups`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from propcal.core.groups.groups import Groups
+from propcal.discovery.finding_rows import FoundGroup
+from propcal.identity import Identity
+from propcal.numbers import IN_TEXT, p_equals, plural
+from propcal.plain_text import plain
+
+if TYPE_CHECKING:
+    from propcal.discovery.protection import Protection
+
+COLUMNS = tuple(FoundGroup.__dataclass_fields__)
+MOST_NAMED = 5  # columns that a sentence names
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    """The groups for whom a score is wrong, found among all groups that the features can describe.
+
+    Attributes
+    ----------
+    found : tuple of FoundGroup
+        The strongest first. Each later one was found with the earlier ones corrected for.
+    overall : dict
+        The score as a whole: `found` (whether one smooth curve for everybody improves it), `p_value`,
+        `observed`, `predicted`, `people`, `events`.
+    left_out : dict
+        Columns that were not searched, and why.
+    protection : Protection or None
+        How much the groups repair the protected groups; only with `protect`.
+    settings : dict
+    """
+
+    found: tuple[FoundGroup, ...]
+    overall: Mapping[str, Any]
+    left_out: Mapping[str, str]
+    settings: Mapping[str, Any]
+    identity: Identity = field(default_factory=lambda: Identity(unit="people"))
+    enough: bool = True
+    protection: Protection | None = None
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @property
+    def groups(self) -> Groups:
+        """The groups as a definition for `audit`, `PMCBoost`, SQL and everything else that takes `Groups`."""
+        where = {group.name: group.condition for group in self.found}
+        return Groups(columns=[], where=where, intersections="marginal")
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that the groups are made of."""
+        recipes = self.groups.recipes().values()
+        return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.columns))
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was found, in sentences."""
+        findings = [group.sentence(self.identity) for group in self.found]
+        return (*self._overview(), *findings, *self._rest())
+
+    @property
+    def text(self) -> str:
+        """The sentences as one text."""
+        return " ".join(self.sentences)
+
+    def _overview(self) -> list[str]:
+        people = self.identity.count(self.settings["people"])
+        searched = f"{people}, {plural(self.settings['features'], 'feature')}"
+        told = []
+        if not self.enough:
+            events = plural(round(self.overall["events"]), "event")
+            return [f"There are not enough data to search ({searched}, {events})."]
+        if self.overall["found"]:
+            rates = (
+                f"observed {IN_TEXT.percent(self.overall['observed'])}, "
+                f"predicted {IN_TEXT.percent(self.overall['predicted'])}"
+            )
+            told.append(
+                f"{self.identity.subject} as a whole is miscalibrated ({p_equals(self.overall['p_value'])}; "
+                f"{rates}). The groups below are wrong beyond that."
+            )
+        if not self.found:
+            told.append(
+                f"No group was found for whom the score is wrong by more than chance explains ({searched}, "
+                f"up to {plural(self.settings['depth'], 'condition')}). This is not proof of calibration."
+            )
+            return told
+        told.append(
+            f"{plural(len(self.found), 'group')} {'was' if len(self.found) == 1 else 'were'} found for whom "
+            f"the score is wrong by more than chance explains ({searched})."
+        )
+        return told
+
+    def _rest(self) -> list[str]:
+        told = [*self.protection.sentences] if self.protection is not None else []
+        told += [f"Not searched: {name} ({why})." for name, why in [*self.left_out.items()][:MOST_NAMED]]
+        more = len(self.left_out) - MOST_NAMED
+        return [*told, f"{plural(more, 'further column')} were not searched."] if more > 0 else told
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each group; the columns are the attributes of `FoundGroup`."""
+        rows = [asdict(group) | {"also": "; ".join(group.also)} for group in self.found]
+        return pd.DataFrame(rows, columns=list(COLUMNS))
+
+    def to_json(self) -> str:
+        """Everything as JSON."""
+        content: dict[str, Any] = {
+            "format": "propcal discovery",
+            "version": 1,
+            "found": [asdict(group) for group in self.found],
+            "overall": dict(self.overall),
+            "left_out": dict(self.left_out),
+            "settings": dict(self.settings),
+            "sentences": list(self.sentences),
+        }
+        if self.protection is not None:
+            content["protected"] = self.protection.to_frame().to_dict("records")
+        return json.dumps(content, indent=1, default=float)
+
+    def plot(self, *, ax: Any = None, width: float = 6.4) -> Any:
+        """Draw observed and predicted rates of each group (extra `plots`). Returns the axes."""
+        from propcal.output.plots.discovery_plot import plot_discovery
+
+        return plot_discovery(self, ax=ax, width=width)
+
+    def __repr__(self) -> str:
+        return "\n".join(plain(sentence) for sentence in self.sentences)
+
+    def _repr_html_(self) -> str:
+        from propcal.output.notebook import discovery_html
+
+        return discovery_html(self)

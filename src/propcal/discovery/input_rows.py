@@ -1,0 +1,155 @@
+"""Input of a search: arrays, frames, frames of an engine, or files; checked, and turned into codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from propcal.data.checks import advice, check_lengths, check_scores, check_weights, compact_outcomes
+from propcal.data.derive import Columns
+from propcal.data.files.file_columns import columns_of_files
+from propcal.data.frames import attribute_columns, collected_columns, frame_columns, is_engine_frame, numbers
+from propcal.data.levels import distinct
+from propcal.data.outcomes import outcome_numbers
+from propcal.discovery.binned_features import FeatureTable, bin_features, refuse_nothing_left
+from propcal.discovery.leaks import without_leaks
+from propcal.discovery.people import People
+from propcal.errors import Argument, InputError
+
+
+def read_columns(
+    y: Any,
+    score: Any,
+    features: Any,
+    data: Any,
+    sample_weight: Any,
+    cluster: Any,
+    protect: Sequence[str],
+    *,
+    na: Sequence[str] = (),
+    memory_limit: str | int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[dict[str, Any], Columns]:
+    """The columns by role (score, y, sample_weight, cluster), and the features by name."""
+    given = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
+    roles = {name: value for name, value in given.items() if value is not None}
+    if data is None:
+        return roles, _feature_columns(features)
+    for name, value in roles.items():
+        if not isinstance(value, str):
+            raise InputError(
+                f"{name} must be the name of a column of data; got {type(value).__name__}", argument=name
+            )
+    if isinstance(features, str) or not _names(features):
+        raise InputError(
+            Argument("features") + " must be a list of names of columns of data", argument="features"
+        )
+    names = list(dict.fromkeys([*features, *protect]))
+    own = [name for name, value in roles.items() if value in features]
+    if own:
+        raise InputError(
+            f"features: column {roles[own[0]]!r} is named as {own[0]} as well",
+            argument="features",
+            next_step="Remove it from the features",
+        )
+    wanted = list(dict.fromkeys([*roles.values(), *names]))
+    if isinstance(data, (str, PathLike)) or _names(data):
+        columns = columns_of_files(
+            data,
+            wanted,
+            numeric=[roles[name] for name in ("score", "sample_weight") if name in roles],
+            lenient=[roles["y"]],
+            na=na,
+            memory_limit=memory_limit,
+            progress=progress,
+        )
+    elif is_engine_frame(data):
+        columns = collected_columns(data, wanted)
+    else:
+        columns = frame_columns(data, "data", wanted)
+    return {name: columns[value] for name, value in roles.items()}, {name: columns[name] for name in names}
+
+
+def _names(value: Any) -> bool:
+    listed = isinstance(value, (list, tuple)) and len(value) > 0
+    return listed and all(isinstance(name, (str, PathLike)) for name in value)
+
+
+def _feature_columns(features: Any) -> Columns:
+    if features is None or (isinstance(features, (list, tuple)) and _names(features)):
+        raise InputError(
+            "features must be a data frame, a series or an array",
+            argument="features",
+            next_step="Names of columns need the frame or the files beside them, data=...",
+        )
+    columns = attribute_columns(features)
+    return {name.replace("sensitive_feature_", "feature_", 1): column for name, column in columns.items()}
+
+
+def read_people(
+    roles: Mapping[str, Any], columns: Columns, *, weight_kind: str, positive: Any, drop_missing: bool
+) -> tuple[People, Columns]:
+    """Check the rows; returns the people, and the features of the rows that count."""
+    score, y = numbers(roles["score"], "score"), outcome_numbers(roles["y"], "y", positive)
+    weight = None if "sample_weight" not in roles else numbers(roles["sample_weight"], "sample_weight")
+    sizes = {"score": len(score), "y": len(y)} | ({} if weight is None else {"sample_weight": len(weight)})
+    check_lengths(sizes | {f"feature {name!r}": len(column) for name, column in columns.items()})
+    keep = np.ones(len(y), dtype=np.bool_) if weight is None else check_weights(weight, "sample_weight")
+    if drop_missing:
+        keep &= ~(np.isnan(score) | np.isnan(y))
+        if not keep.any():
+            raise InputError(
+                f"none of the {len(y):,} people has both a score and an outcome", argument="score"
+            )
+    person = None if "cluster" not in roles else _persons(roles["cluster"], len(y))
+    if not keep.all():
+        score, y = score[keep], y[keep]
+        weight = None if weight is None else weight[keep]
+        person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
+        columns = {name: _kept(column, keep) for name, column in columns.items()}
+    check_scores(score, "score", missing=advice(drop_missing, "score"))
+    outcome = compact_outcomes(y, "y", drop_missing=drop_missing)
+    if outcome.dtype.kind != "i":
+        raise InputError("y must be 0 or 1; soft labels between have no chance to compare with", argument="y")
+    if outcome.min() == outcome.max():
+        who = "nobody" if not outcome.any() else "everybody"
+        raise InputError(
+            f"y: {who} of {len(outcome):,} people had the outcome, so that no error can be told from chance",
+            argument="y",
+            next_step="Check that the right column, and the right value of it, is the event",
+        )
+    survey = weight is not None and (
+        weight_kind == "survey" or (weight_kind == "auto" and bool(np.any(weight != np.rint(weight))))
+    )
+    weight = np.ones(len(outcome)) if weight is None else weight
+    if survey:
+        weight = weight / weight.mean()
+    return People(score, outcome, weight, survey, person), columns
+
+
+def _kept(column: Any, keep: Any) -> Any:
+    return column[keep] if isinstance(column, np.ndarray) else column.filter(pa.array(keep))
+
+
+def _persons(ids: Any, n: int) -> Any:
+    column = next(iter(attribute_columns({"cluster": ids}).values()))
+    check_lengths({"y": n, "cluster": len(column)})
+    _, codes = distinct(column)
+    absent = int(np.count_nonzero(codes < 0))
+    if absent:
+        raise InputError(
+            Argument("cluster") + f": the patient ID is missing in {absent:,} of {n:,} rows",
+            next_step="Find out whose rows they are, or give each of them an ID of its own",
+        )
+    return codes.astype(np.int64)
+
+
+def read_table(columns: Columns, people: People) -> FeatureTable:
+    """The features as codes, without those that cannot be searched."""
+    table = without_leaks(bin_features(columns), people)
+    refuse_nothing_left(table)
+    return table

@@ -122,6 +122,7 @@ class Audit:
         title: str | None = None,
         correction: Any = None,
         certificate: Any = None,
+        discovery: Any = None,
     ) -> str:
         """One page for everyone who must decide: the verdict in plain words, pictures, tables, methods.
 
@@ -137,6 +138,8 @@ class Audit:
         correction : Correction or fitted PMCBoost or MCBoost, optional
             Show what it does to the score, and its certificate if it has one.
         certificate : FitSummary, optional
+        discovery : Discovery, optional
+            Add a section on the groups that `propcal.discover` found.
 
         Returns
         -------
@@ -146,7 +149,13 @@ class Audit:
         from propcal.output.report.render import write_html
 
         return write_html(
-            self, path, suppress=suppress, title=title, correction=correction, certificate=certificate
+            self,
+            path,
+            suppress=suppress,
+            title=title,
+            correction=correction,
+            certificate=certificate,
+            discovery=discovery,
         )
 
     def to_markdown(

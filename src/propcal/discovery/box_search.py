@@ -259,10 +259,11 @@ def _extensions(data: Data, boxes: Sequence[Box], kind: int) -> list[tuple[Candi
     return made
 
 
-def refine(data: Data, candidate: Candidate, *, everywhere: bool = False) -> Candidate:
+def refine(data: Data, candidate: Candidate, *, everywhere: bool = False, new_ends: bool = True) -> Candidate:
     """Move the cut points of a box, one condition at a time, to where the evidence is strongest.
 
-    Each end of a range moves within the neighbouring coarse ranges, or `everywhere`.
+    Each end of a range moves within the neighbouring coarse ranges, or `everywhere`; without `new_ends`, a
+    range that is open on one side stays so.
     """
     box, strongest = list(candidate.box), data.evidence(candidate.box, candidate.kind)
     for _ in range(SWEEPS):
@@ -275,7 +276,12 @@ def refine(data: Data, candidate: Candidate, *, everywhere: bool = False) -> Can
             run = kernels.running_sums(
                 data.codes[c.feature], rows, data.sums, feature.recorded + 1, candidate.kind
             )
-            ends = [_around(feature, end, everywhere=everywhere) for end in (c.low, c.high)]
+            ends = [
+                np.array([end])
+                if not new_ends and end in (0, feature.recorded)
+                else _around(feature, end, everywhere=everywhere)
+                for end in (c.low, c.high)
+            ]
             found, low, high = kernels.best_range(run, *ends, data.smallest, candidate.kind)
             if found > strongest and not (low == 0 and high == feature.recorded):
                 strongest, box[place] = float(found), Condition(c.feature, int(low), int(high))

@@ -64,7 +64,8 @@ def _simpler(data: Data, start: Candidate) -> Candidate:
 
     best = start
     while True:
-        tried = [refine(data, _tested(data, box, start.kind)) for box in _shorter(data, best.box)]
+        shorter = [_tested(data, box, start.kind) for box in _shorter(data, best.box)]
+        tried = [refine(data, candidate, new_ends=False) for candidate in shorter]
         better = max(tried, key=worth, default=best)
         if worth(better) <= worth(best):
             return best

@@ -120,6 +120,8 @@ def _ratio(found: Found, people: People, events: float, expected: float) -> tupl
     model = abs(beyond / found.statistic) if found.statistic else error
     scale = max(error / max(model, 1e-12), 1e-6)  # repeat visits make the statistic vary more
     low, high = after_selection(beyond / error, abs(found.limit) / scale)
+    added = np.sign(beyond) * found.added / scale
+    low, high = low - max(added, 0.0), high - min(added, 0.0)
     ends = [max((found.predicted + end * error) / expected, 0.0) for end in (low, high)]
     return events / expected, ends[0], ends[1]
 

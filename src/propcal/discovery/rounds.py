@@ -6,14 +6,14 @@ searched for errors beyond it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery import box_kernels as kernels
-from propcal.discovery.binned_features import FeatureTable
+from propcal.discovery.binned_features import Condition, FeatureTable
 from propcal.discovery.box_kernels import LEVEL, SLOPE
 from propcal.discovery.box_search import (
     MOST_PAIRED,
@@ -58,6 +58,8 @@ class Found:
         Expected events by the score after correction for earlier findings.
     again : float
         Share of resampled data sets in which mostly the same people were found.
+    added : float
+        What the choice of the strongest box adds to its statistic, on average.
     """
 
     box: Box
@@ -68,6 +70,7 @@ class Found:
     rows: IntArray
     predicted: float
     again: float
+    added: float
     also: tuple[Box, ...] = ()
 
 
@@ -216,6 +219,7 @@ def _finding(
     size = 2 * np.log(data.totals(data.rows_in(best.box))[kernels.VARIANCE] / data.smallest)
     limit = chance.limit(how.level * (1 - WHOLE_SHARE), best.kind, best.depth)
     predicted = float(np.sum(people.weight[rows] * people.score[rows]))
+    again, added = _resampled(data, candidates, simple, chance, limit)
     return Found(
         simple.box,
         best.kind,
@@ -224,43 +228,62 @@ def _finding(
         chance.p_value(best),
         rows,
         predicted,
-        _again(data, candidates, simple, chance, limit),
+        again,
+        added,
     )
 
 
-def _again(
+def _resampled(
     data: Data, candidates: Sequence[Candidate], simple: Candidate, chance: ChanceMaximum, limit: float
-) -> float:
-    """In which share of resamples the strongest of the candidates is of mostly the same people.
+) -> tuple[float, float]:
+    """How often mostly the same people are the strongest in resamples, and by how much a search overstates.
 
-    A resample is the data with chance added once more: simulated residuals on top of the observed ones.
+    A resample is the data with chance added once more: simulated residuals on top of the observed ones. In it
+    the observed statistics are the truth, so that the strongest statistic less the observed one of the same
+    box is what the choice of the strongest adds.
     """
     part = chance.data
     inside = np.zeros(len(part.sums), dtype=np.bool_)
     inside[part.rows_in(simple.box)] = True
     n_draws = chance.level.shape[1]
-    best = np.full(n_draws, -np.inf)
+    best, added = np.full(n_draws, -np.inf), np.zeros(n_draws)
     same = np.zeros(n_draws, dtype=np.bool_)
-    for c in {c.box: c for c in candidates if c.kind == simple.kind}.values():
-        total = data.totals(data.rows_in(c.box))
-        if total[kernels.VARIANCE] < data.smallest:
-            continue
-        observed = kernels.box_statistic(total, data.smallest, c.kind)
-        rows = part.rows_in(c.box)
-        noise = chance.level[rows].sum(axis=0, dtype=np.float64)
+    boxes = [c.box for c in candidates if c.kind == simple.kind]
+    for box in dict.fromkeys([simple.box, *boxes, *_neighbours(data, simple.box)]):
+        total = data.totals(data.rows_in(box))
+        rows = part.rows_in(box)
         own = part.totals(rows)
-        share, scale = 0.0, 1 / np.sqrt(max(own[kernels.VARIANCE], 1e-300))
-        if c.kind != LEVEL:
+        if total[kernels.VARIANCE] < data.smallest or own[kernels.VARIANCE] <= 0:
+            continue
+        observed = kernels.box_statistic(total, data.smallest, simple.kind)
+        noise = chance.level[rows].sum(axis=0, dtype=np.float64)
+        scale = 1 / np.sqrt(own[kernels.VARIANCE])
+        if simple.kind != LEVEL:
             v = own[kernels.VARIANCE], own[kernels.MIXED], own[kernels.SQUARED]
             share, scale = kernels.slope_parts(*v, 0.0)
             noise = chance.slope[rows].sum(axis=0, dtype=np.float64) - share * noise
         size = 2 * np.log(total[kernels.VARIANCE] / data.smallest)
-        drawn = (observed + noise * scale) ** 2 + size
+        drawn = observed + noise * scale
         both = np.count_nonzero(inside[rows])
         alike = both >= SAME_PEOPLE * (len(rows) + np.count_nonzero(inside) - both)
-        stronger = drawn > best
-        best[stronger], same[stronger] = drawn[stronger], alike
-    return float(np.mean(same & (best > limit**2)))
+        stronger = drawn**2 + size > best
+        best[stronger], same[stronger] = (drawn**2 + size)[stronger], alike
+        added[stronger] = (np.abs(drawn) - abs(observed))[stronger]
+    return float(np.mean(same & (best > limit**2))), max(float(added.mean()), 0.0)
+
+
+def _neighbours(data: Data, box: Box) -> Iterator[Box]:
+    """The box with one cut point moved by a few percent of the codes."""
+    for place, c in enumerate(box):
+        feature = data.space.features[c.feature]
+        if not feature.is_number or c.low == feature.recorded:
+            continue
+        for step in (-8, -4, -2, -1, 1, 2, 4, 8):
+            by = round(step * max(feature.recorded / 100, 1))
+            for low, high in ((c.low + by, c.high), (c.low, c.high + by)):
+                moved = (low != c.low and c.low > 0) or (high != c.high and c.high < feature.recorded)
+                if moved and 0 <= low < high <= feature.recorded:
+                    yield (*box[:place], Condition(c.feature, low, high), *box[place + 1 :])
 
 
 def _record(groups: list[Found], found: Found) -> None:

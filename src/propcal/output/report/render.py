@@ -17,6 +17,7 @@ from jinja2 import BaseLoader, Environment, TemplateNotFound
 from markupsafe import Markup
 
 from propcal.output.files.whole_file import write_whole
+from propcal.output.report.discovery_section import DiscoverySection, discovery_section
 from propcal.output.report.summary import Summary, summarise
 from propcal.plain_text import plain
 
@@ -54,7 +55,9 @@ def unbroken(text: str) -> str:
 
 def write_html(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:
     """The page; written whole or not at all if a path is given."""
-    return _written(html(summarise(result, **options)), path)
+    found = options.pop("discovery", None)
+    section = None if found is None else discovery_section(found, options.get("suppress", 11))
+    return _written(html(summarise(result, **options), section), path)
 
 
 def write_markdown(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:
@@ -72,7 +75,7 @@ def _written(text: str, path: str | PathLike[str] | None) -> str:
     return text
 
 
-def html(summary: Summary) -> str:
+def html(summary: Summary, section: DiscoverySection | None = None) -> str:
     """The page."""
     style, script = _template("report.css"), _template("report.js")
     style = style.replace("@@title@@", css_text(summary.title)).replace("@@made@@", summary.made)
@@ -85,6 +88,7 @@ def html(summary: Summary) -> str:
         .get_template("report.html")
         .render(
             s=summary,
+            d=section,
             style=Markup(style),
             script=Markup(script),
             style_hash=_hash(style),

@@ -1,0 +1,55 @@
+"""`propcal discover` on files."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def file(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 5000
+    frame = pd.DataFrame({"age": rng.integers(20, 90, n), "ward": rng.choice(list("AB"), n)})
+    frame["risk"] = rng.uniform(0.1, 0.5, n)
+    wrong = (frame["age"] >= 70) & (frame["ward"] == "B")
+    frame["died"] = np.where(rng.random(n) < frame["risk"] + 0.3 * wrong, "yes", "no")
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    return "visits.csv"
+
+
+ASKED = ("--score", "risk", "--outcome", "died", "--features", "age,ward", "--draws", "24")
+
+
+def test_groups_are_printed_with_the_command_that_corrects_them(run, file):
+    said = run("discover", file, *ASKED)
+    assert "age 70 or over, ward B" in said
+    assert "propcal fit" in said
+
+
+def test_the_command_that_is_printed_runs(run, file, tmp_path):
+    from shlex import split
+
+    printed = run("discover", file, *ASKED).split("To correct it:\n")[1].strip()
+    run(*split(printed)[1:])
+    assert "age" in (tmp_path / "model.json").read_text()
+
+
+def test_json_goes_to_a_file_and_to_standard_output(run, file, tmp_path):
+    said = json.loads(run("discover", file, *ASKED, "--format", "json", "-o", "found.json"))
+    assert said == json.loads((tmp_path / "found.json").read_text())
+    assert said["found"][0]["condition"] == "age >= 70 and ward = 'B'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--score", "risk", "--outcome", "died"), "--features"),
+        (("--outcome", "died", "--features", "age"), "--score"),
+        (("--score", "risk", "--outcome", "died", "--features", "age,died"), "named as y as well"),
+        (("--score", "risk", "--outcome", "died", "--features", "age,height"), "height"),
+    ],
+)
+def test_wrong_use_is_one_line(run, file, arguments, message):
+    assert message in run("discover", file, *arguments, code=2)

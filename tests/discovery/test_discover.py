@@ -1,0 +1,367 @@
+"""discover: groups that nobody named, and clear answers to input that cannot be searched."""
+
+import json
+import warnings
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import propcal
+from propcal import MulticalibratedClassifier, PMCBoost, audit, discover
+from propcal.discovery.binned_features import bin_features
+from propcal.discovery.box_kernels import LEVEL
+from propcal.discovery.box_search import Data, Space, pair_table, scan_table
+from propcal.discovery.people import People
+from propcal.errors import InputError
+
+FAST = {"n_draws": 24}
+
+
+def cohort(n=6000, seed=0, shift=0.3):
+    """A score that is too low for ward B from 70 on."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, n),
+            "ward": rng.choice(["A", "B", "C"], n),
+            "icu": rng.random(n) < 0.3,
+            "lab": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n).round(2)),
+        }
+    )
+    score = rng.uniform(0.1, 0.5, n)
+    wrong = ((frame["age"] >= 70) & (frame["ward"] == "B")).to_numpy()
+    y = (rng.random(n) < score + shift * wrong).astype(int)
+    return frame, score, y, wrong
+
+
+@pytest.fixture(scope="module")
+def people():
+    return cohort()
+
+
+@pytest.fixture(scope="module")
+def found(people):
+    frame, score, y, _ = people
+    return discover(y, score, features=frame, **FAST)
+
+
+def test_the_wrong_group_is_found_and_described_with_a_round_cut_point(found):
+    assert found.groups.where == {"age 70 or over, ward B": "age >= 70 and ward = 'B'"}
+    group = found.found[0]
+    assert group.error == "too low"
+    assert group.p_value < 0.001
+    assert group.again > 0.9
+
+
+def test_counts_and_rates_are_those_of_the_people_in_the_group(found, people):
+    _, score, y, wrong = people
+    group = found.found[0]
+    assert group.people == wrong.sum()
+    assert group.events == y[wrong].sum()
+    assert group.observed == pytest.approx(y[wrong].mean())
+    assert group.predicted == pytest.approx(score[wrong].mean())
+    assert group.value == pytest.approx(y[wrong].sum() / score[wrong].sum())
+    assert group.low < group.value < group.high
+
+
+def test_a_sentence_has_the_numbers_of_the_table(found):
+    row = found.to_frame().iloc[0]
+    sentence = next(s for s in found.sentences if s.startswith("age 70 or over, ward B"))
+    assert f"Observed {100 * row['observed']:.1f} %, predicted {100 * row['predicted']:.1f} %" in sentence
+    assert f"{row['people']:,.0f} people" in sentence
+    assert repr(found) == "\n".join(found.sentences)
+    assert json.loads(found.to_json())["found"][0]["condition"] == row["condition"]
+    assert "age 70 or over, ward B" in found._repr_html_()
+
+
+def test_a_perfect_score_has_no_findings():
+    frame, score, y, _ = cohort(seed=5, shift=0.0)
+    found = discover(y, score, features=frame, **FAST)
+    assert len(found) == 0
+    assert "not proof of calibration" in found.text
+
+
+def test_the_same_seed_gives_the_same_result(found, people):
+    frame, score, y, _ = people
+    again = discover(y, score, features=frame, **FAST)
+    pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
+
+
+def test_missing_values_are_a_condition():
+    frame, score, _, _ = cohort(seed=2)
+    rng = np.random.default_rng(2)
+    y = (rng.random(len(score)) < score + 0.2 * frame["lab"].isna()).astype(int)
+    found = discover(y, score, features=frame, **FAST)
+    assert [group.condition for group in found.found] == ["lab is missing"]
+    assert found.found[0].name == "lab not recorded"
+
+
+def test_scores_that_are_too_extreme_in_a_group_are_found():
+    rng = np.random.default_rng(3)
+    n = 8000
+    frame = pd.DataFrame({"site": rng.choice(["a", "b", "c", "d"], n), "x": rng.normal(size=n)})
+    log_odds = rng.normal(-0.5, 1.2, n)
+    inside = (frame["site"] == "c").to_numpy()
+    risk = 1 / (1 + np.exp(-np.where(inside, 0.3 * log_odds - 0.35, log_odds)))
+    y = (rng.random(n) < risk).astype(int)
+    found = discover(y, 1 / (1 + np.exp(-log_odds)), features=frame, **FAST)
+    assert found.found[0].condition == "site = 'c'"
+    assert found.found[0].error == "too extreme"
+    assert found.found[0].high < 1
+
+
+def test_two_wrong_groups_are_two_findings():
+    frame, score, _, wrong = cohort(n=12_000, seed=4)
+    other = (frame["icu"] & (frame["age"] < 40)).to_numpy()
+    rng = np.random.default_rng(4)
+    y = (rng.random(len(score)) < np.clip(score + 0.3 * wrong - 0.15 * other, 0, 1)).astype(int)
+    found = discover(y, score, features=frame, **FAST)
+    errors = {group.condition: group.error for group in found.found}
+    assert errors == {"age >= 70 and ward = 'B'": "too low", "age < 40 and icu = 'true'": "too high"}
+
+
+def test_an_error_of_the_score_as_a_whole_is_said_first_and_is_no_group():
+    frame, score, _, _ = cohort(seed=6)
+    y = (np.random.default_rng(6).random(len(score)) < 0.6 * score).astype(int)
+    found = discover(y, score, features=frame, **FAST)
+    assert found.overall["found"]
+    assert len(found) == 0
+    assert found.sentences[0].startswith("The score as a whole is miscalibrated")
+
+
+def test_a_row_of_weight_two_is_two_people(people):
+    frame, score, y, _ = people
+    twice = pd.concat([frame, frame[:3000]], ignore_index=True)
+    whole = discover(np.append(y, y[:3000]), np.append(score, score[:3000]), features=twice, **FAST)
+    weight = np.where(np.arange(len(y)) < 3000, 2, 1)
+    weighted = discover(y, score, features=frame, sample_weight=weight, **FAST)
+    names = ["condition", "people", "events", "observed", "predicted", "value"]
+    pd.testing.assert_frame_equal(weighted.to_frame()[names], whole.to_frame()[names])
+
+
+def test_repeat_visits_make_findings_less_sure():
+    rng = np.random.default_rng(7)
+    n, visits = 1500, 6
+    person = np.repeat(np.arange(n), visits)
+    frame = pd.DataFrame({k: np.repeat(rng.choice(list("abc"), n), visits) for k in ("a", "b", "c", "d")})
+    score = np.full(n * visits, 0.3)
+    y = np.repeat(rng.random(n) < 0.3, visits).astype(int)  # all visits of a person end alike
+    assert len(discover(y, score, features=frame, **FAST)) > 0
+    assert len(discover(y, score, features=frame, cluster=person, **FAST)) == 0
+
+
+def test_names_of_columns_of_a_frame_a_relation_and_a_file_give_the_same(found, people, tmp_path):
+    import duckdb
+
+    frame, score, y, _ = people
+    data = frame.assign(risk=score, died=y)
+    data.to_csv(tmp_path / "people.csv", index=False)
+    data.to_parquet(tmp_path / "people.parquet")
+    relation = duckdb.sql(f"SELECT * FROM read_parquet('{tmp_path / 'people.parquet'}')")
+    for source in (data, tmp_path / "people.csv", [tmp_path / "people.parquet"], relation):
+        again = discover("died", "risk", features=list(frame), data=source, **FAST)
+        assert again.groups == found.groups
+        assert again.found[0].people == found.found[0].people
+
+
+def test_found_groups_are_ordinary_groups(found, people):
+    frame, score, y, wrong = people
+    audited = audit(y, score, sensitive_features=frame, groups=found.groups, gamma=0.02, n_draws=200)
+    row = audited.groups.set_index("group").loc["age 70 or over, ward B"]
+    assert row["people"] == wrong.sum()
+    model = PMCBoost(groups=found.groups, gamma=0.02).fit(score, y, sensitive_features=frame)
+    corrected = model.predict(score, sensitive_features=frame)
+    assert abs(corrected[wrong].mean() - y[wrong].mean()) < 0.02
+    assert set(model.correction_.reads) == {"age", "ward"} == set(found.reads)
+    assert "age" in model.correction_.to_sql(dialect="duckdb", score="risk").query
+
+
+def test_the_best_box_of_a_pair_is_the_best_of_all_boxes():
+    frame, score, y, _ = cohort(n=2000, seed=8)
+    table = bin_features(propcal.data.frames.attribute_columns(frame))
+    own = People(score, y, np.ones(len(y)), False)
+    missing = tuple(bool((codes == f.recorded).any()) for codes, f in zip(table.codes, table.features))
+    space = Space(table.features, missing)
+    data = Data(space, table.codes, space.coarse(table.codes), own.sums(), 8.0)
+    pairs = space.pairs()
+    scanned = scan_table(data, pairs, pair_table(data, pairs))
+    for k, (a, b) in enumerate(zip(pairs.first, pairs.second)):
+        boxes = product(space.conditions[a], space.conditions[b])
+        best = max(data.evidence(space.fine(box), LEVEL) for box in boxes)
+        assert scanned.best[k, LEVEL, 0] == pytest.approx(best, rel=1e-4)
+
+
+# groups found while fitting
+
+
+def test_a_fit_can_find_its_own_groups(people):
+    frame, score, y, wrong = people
+    own = frame[["age", "icu", "ward"]]
+    model = PMCBoost(discover=["age", "icu", "ward"]).fit(score, y, sensitive_features=own)
+    assert list(model.discovered_.values()) == ["age >= 70 and ward = 'B'"]
+    new, new_score, _, new_wrong = cohort(seed=99)
+    corrected = model.predict(new_score, sensitive_features=new)
+    assert abs((corrected - new_score)[new_wrong].mean() - 0.3) < 0.06
+    assert abs((corrected - new_score)[~new_wrong].mean()) < 0.01
+
+
+def test_a_fit_that_finds_nothing_is_one_for_everybody():
+    frame, score, y, _ = cohort(seed=10, shift=0.0)
+    model = PMCBoost(discover=["age", "ward"]).fit(score, y, sensitive_features=frame[["age", "ward"]])
+    assert model.discovered_ == {}
+    assert model.correction_.reads == ()
+
+
+def test_a_classifier_can_find_its_own_groups():
+    from sklearn.linear_model import LogisticRegression
+
+    frame, score, y, _ = cohort(seed=11)
+    X = pd.DataFrame(
+        {
+            "age": frame["age"],
+            "b": (frame["ward"] == "B").astype(int),
+            "log_odds": np.log(score / (1 - score)),
+        }
+    )
+    model = MulticalibratedClassifier(LogisticRegression(), cv=3, discover=["age", "b"]).fit(X, y)
+    assert any("b = 1" in condition for condition in model.calibrator_.discovered_.values())
+    assert model.predict_proba(X).shape == (len(X), 2)
+
+
+@pytest.mark.parametrize("names", ["age", [], [1], ["height"]])
+def test_columns_to_search_that_make_no_sense_are_refused(people, names):
+    frame, score, y, _ = people
+    with pytest.raises(InputError):
+        PMCBoost(discover=names).fit(score, y, sensitive_features=frame)
+
+
+# protected columns
+
+
+def test_permitted_features_repair_protected_groups_without_reading_them():
+    frame, score, y, wrong = cohort(n=12_000, seed=12)
+    rng = np.random.default_rng(12)
+    race = np.where(rng.random(len(y)) < np.where(wrong, 0.8, 0.1), "Black", "White")
+    found = discover(y, score, features=frame.assign(race=race), protect=["race"], **FAST)
+    assert "race" not in found.reads
+    assert found.groups.where == {"age 70 or over, ward B": "age >= 70 and ward = 'B'"}
+    table = found.protection.to_frame().set_index("group")
+    assert table.loc["race Black", "before"] > 0.1
+    assert table.loc["race Black", "removed"] > 0.7
+    assert table.loc["race Black", "removed_low"] > 0.5
+    assert table.loc["race Black", "removed_reading"] > 0.9
+    assert "of the error removed" in found.text
+
+
+# input that cannot be searched
+
+
+def test_identifiers_dates_and_constants_are_left_out_with_a_reason(people):
+    frame, score, y, _ = people
+    n = len(y)
+    more = frame.assign(
+        id=np.arange(n) + 10**6,
+        name=[f"patient {k}" for k in range(n)],
+        day=pd.date_range("2020-01-01", periods=n, freq="h"),
+        same=1,
+        nothing=None,
+    )
+    found = discover(y, score, features=more, **FAST)
+    assert set(found.left_out) == {"id", "name", "day", "same", "nothing"}
+    assert "identifier" in found.left_out["id"]
+    assert "identifier" in found.left_out["name"]
+    assert "dates" in found.left_out["day"]
+    assert "same value" in found.left_out["same"]
+    assert "missing" in found.left_out["nothing"]
+    assert len(found) == 1
+
+
+def test_a_feature_that_is_the_outcome_is_said_to_be_a_leak(people):
+    frame, score, y, _ = people
+    with pytest.warns(UserWarning, match="a leak"):
+        found = discover(y, score, features=frame.assign(died=y), **FAST)
+    assert "a leak" in found.left_out["died"]
+    assert found.reads == ("age", "ward")
+
+
+def test_ten_people_are_not_enough():
+    frame, score, y, _ = cohort(n=10)
+    y[:5], y[5:] = 0, 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = discover(y, score, features=frame)
+    assert len(found) == 0
+    assert found.text.startswith("There are not enough data")
+
+
+@pytest.mark.parametrize("n_columns", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_many_columns_are_searched(n_columns):
+    frame, score, y, _ = cohort(n=1500, seed=13, shift=0.45)
+    rng = np.random.default_rng(13)
+    noise = pd.DataFrame(rng.integers(0, 2, (1500, n_columns - 4))).add_prefix("c")
+    found = discover(y, score, features=pd.concat([frame, noise], axis=1), n_draws=20)
+    assert "ward = 'B'" in found.found[0].condition
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": "zeros"}, "nobody of 6,000 people had the outcome"),
+        ({"y": "soft"}, "must be 0 or 1"),
+        ({"score": "percent"}, "must hold probabilities"),
+        ({"features": None}, "must be a data frame"),
+        ({"features": "short"}, "same number of rows"),
+        ({"features": "constant"}, "no column can be searched"),
+        ({"protect": ["height"]}, "there is no column 'height'"),
+        ({"protect": "race"}, "list of names"),
+        ({"depth": 4}, "depth"),
+        ({"level": 0}, "level"),
+        ({"min_share": 0.9}, "min_share"),
+    ],
+)
+def test_wrong_input_has_a_clear_message(people, change, message):
+    frame, score, y, _ = people
+    made = {
+        "zeros": np.zeros(len(y)),
+        "soft": score,
+        "percent": 100 * score,
+        "short": frame[:10],
+        "constant": frame[["ward"]].assign(ward="A"),
+    }
+    arguments = {"y": y, "score": score, "features": frame} | {
+        name: made.get(value, value) if isinstance(value, str) else value for name, value in change.items()
+    }
+    with pytest.raises(InputError, match=message):
+        discover(arguments.pop("y"), arguments.pop("score"), **arguments, **FAST)
+
+
+def test_nothing_of_a_row_is_in_the_result(people):
+    frame, score, y, _ = people
+    secret = frame.assign(note=np.where(np.arange(len(y)) == 17, "canary-1234", "ordinary"))
+    assert "canary" not in discover(y, score, features=secret, **FAST).to_json()
+
+
+def test_a_picture_shows_each_group(found):
+    ax = found.plot()
+    assert "age 70 or over" in ax.get_yticklabels()[0].get_text()
+
+
+def test_the_report_has_a_section_on_the_groups_found(found, people):
+    frame, score, y, _ = people
+    page = audit(y, score, sensitive_features=frame[["ward"]], n_draws=200).to_html(discovery=found)
+    assert 'id="discovery"' in page
+    assert "age 70 or over, ward B" in page
+    assert "not the cause" in page
+
+
+def test_the_section_of_a_report_suppresses_small_counts(found):
+    from dataclasses import replace
+
+    from propcal.output.report.discovery_section import discovery_section
+
+    small = replace(found, found=(replace(found.found[0], events=7.0),))
+    row = discovery_section(small, 11).rows[0]
+    assert row.count("suppressed") == 5
+    assert "suppressed" not in discovery_section(found, 11).rows[0]

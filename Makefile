@@ -55,6 +55,7 @@ bench-quality: .venv/developed
 figures: .venv/developed
 	$(BIN)/python docs/images/before_after.py
 	$(BIN)/python docs/images/forest.py
+	$(BIN)/python docs/images/discover.py
 	$(BIN)/python docs/images/report.py
 	$(BIN)/python docs/images/paper.py
 

@@ -270,7 +270,8 @@ def real_sets(folder: Path):
         (compas[label].to_numpy()),
     )
     health = pd.read_csv(folder / "health.csv.zip")
-    yield "health", health.drop(columns=["Charlson>0"]), health["Charlson>0"].to_numpy()
+    hidden = [name for name in health if "harlson" in name or name in ("MemberID_t", "trainset")]
+    yield "health", _undummied(health.drop(columns=hidden)), health["Charlson>0"].to_numpy()
     law = pd.read_csv(folder / "law.csv.zip")
     yield "law", _undummied(law.drop(columns=[c for c in law if c.startswith("PF")])), law["PF_1"].to_numpy()
 

@@ -28,6 +28,7 @@ RAREST = 0.005  # smallest share of people with a level that can be a condition
 FEW_NUMBERS = 2  # up to so many different numbers are levels: 0 and 1
 FEWEST_ROWS = 200  # with fewer rows, identifiers cannot be told from measurements
 LARGE_NUMBER = 100_000  # identifiers that are not consecutive have at least so many digits
+OWN_SEED = 20_260_418
 SAMPLE = 100_000  # rows from which cut points and levels are chosen
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -157,7 +158,7 @@ def bin_features(columns: Mapping[str, Any]) -> FeatureTable:
     n = len(next(iter(columns.values()))) if columns else 0
     sample: Mapping[str, Any] = columns
     if n > SAMPLE:
-        rows = np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
+        rows = np.sort(np.random.default_rng(OWN_SEED).choice(n, SAMPLE, replace=False))
         sample = {name: _rows(column, rows) for name, column in columns.items()}
     features, left_out = learn_features(sample, n)
     codes = np.empty((len(features), n), dtype=np.uint8)

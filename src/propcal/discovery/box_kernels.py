@@ -204,7 +204,7 @@ def sum_rows(rows: Any, sums: Any) -> Any:
 
 
 @compiled
-def running_sums(codes: Any, rows: Any, sums: Any, n_codes: int, kind: int) -> Any:
+def sums_by_code(codes: Any, rows: Any, sums: Any, n_codes: int, kind: int) -> Any:
     """The running sums of some rows by code: row k is of the codes below k.
 
     Only the sums that a kind of statistic needs are counted.
@@ -253,7 +253,7 @@ def extend(
         best[j] = -1.0
         if used[j]:
             continue
-        run = running_sums(codes[j], rows, sums, n_codes[j], kind)
+        run = sums_by_code(codes[j], rows, sums, n_codes[j], kind)
         for c in range(begin[j], begin[j + 1]):
             for s in range(N_SUMS):
                 x[s] = run[high[c], s] - run[low[c], s]

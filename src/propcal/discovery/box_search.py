@@ -273,7 +273,7 @@ def refine(data: Data, candidate: Candidate, *, everywhere: bool = False, new_en
             if not feature.is_number or c.low == feature.recorded:
                 continue
             rows = data.rows_in([other for other in box if other is not c])
-            run = kernels.running_sums(
+            run = kernels.sums_by_code(
                 data.codes[c.feature], rows, data.sums, feature.recorded + 1, candidate.kind
             )
             ends = [

@@ -96,7 +96,7 @@ def with_round_cuts(data: Data, candidate: Candidate) -> Candidate:
         if not feature.is_number or c.low == feature.recorded:
             continue
         rows = data.rows_in([other for k, other in enumerate(box) if k != place])
-        run = kernels.running_sums(
+        run = kernels.sums_by_code(
             data.codes[c.feature], rows, data.sums, feature.recorded + 1, candidate.kind
         )
         low, high = c.low, c.high

@@ -21,7 +21,7 @@ from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Candidate, Data, rows_inside
 from propcal.discovery.chance_maximum import ChanceMaximum
-from propcal.discovery.people import People, correct_for, halves
+from propcal.discovery.people import OWN_STREAM, People, correct_for, halves
 from propcal.discovery.rounds import Chooser, Search, search_rounds
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, listed
@@ -170,7 +170,7 @@ def protection_of(
         _, score = correct_for(people, list(protected.rows), whole=True, fitted=half == side)
         reading[held] = score[held]
     rows = [
-        _repair(people, name, own, after, reading, np.random.default_rng(how.seed))
+        _repair(people, name, own, after, reading, np.random.default_rng([OWN_STREAM, how.seed]))
         for name, own in zip(protected.names, protected.rows)
     ]
     return Protection(pd.DataFrame(rows), protected.columns)

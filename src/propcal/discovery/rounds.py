@@ -28,7 +28,7 @@ from propcal.discovery.box_search import (
 )
 from propcal.discovery.chance_maximum import ChanceMaximum, narrow_scan, simulate_searches
 from propcal.discovery.descriptions import describe
-from propcal.discovery.people import People, correct_for, recalibrate_overall
+from propcal.discovery.people import OWN_STREAM, People, correct_for, recalibrate_overall
 
 SAME_PEOPLE = 0.5  # share of the people of two groups together who are in both
 SMALLEST = 8.0  # least variance of the number of events in a group: about ten expected events
@@ -120,7 +120,7 @@ def search_rounds(
     result.smallest = smallest = max(how.min_share * people.information, SMALLEST)
     if smallest > people.information / 2:
         return result
-    rng = np.random.default_rng(how.seed)
+    rng = np.random.default_rng([OWN_STREAM, how.seed])
     chance = result.chance = simulate_searches(
         space,
         table.codes,
@@ -152,8 +152,9 @@ def search_rounds(
         _record(result.groups, found)
         groups = [f.rows for f in corrected]
         p_value, score = correct_for(people, groups, whole=result.whole_found)
+        result.whole_p = p_value if result.whole_found else result.whole_p
         if result.whole_found and p_value >= how.level * WHOLE_SHARE:  # the groups explain it
-            result.whole_found, result.whole_p = False, p_value
+            result.whole_found = False
             _, score = correct_for(people, groups, whole=False)
         changed = np.flatnonzero(np.abs(score - people.score) > UNCHANGED)
         people.score[changed] = score[changed]

@@ -52,7 +52,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for command in (demo, audit, discover, fit, apply, atoms, merge, export):
+for command in (demo, audit, fit, apply, discover, atoms, merge, export):
     add_command(app, command)
 app.add_typer(paper)
 

@@ -24,10 +24,10 @@ from mimic_files import (
 from propcal.cli import app, main
 from propcal.data.cohorts import TABLE_1, make_ed_visits
 from propcal.errors import FileFormatError, InputError
-from propcal.paper.admissions.visits import visits_of
 from propcal.paper.cohort.cohort import mimic_cohort
 from propcal.paper.cohort.ethnoracial import GROUP_OF
 from propcal.paper.cohort.prevalence import prevalence
+from propcal.paper.experiment.visits import visits_of
 
 VERSIONS = pytest.mark.parametrize("version", ["1.0", "2.x"])
 

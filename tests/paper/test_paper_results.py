@@ -6,7 +6,7 @@ from scipy import stats
 
 from paper_trials import like_the_paper, make_store, trial, whole_store
 from propcal.errors import InputError
-from propcal.paper.admissions.settings import BASE, GROUPINGS, MC, MC_FOR_PMC, OURS, PMC, Setting
+from propcal.paper.experiment.settings import BASE, GROUPINGS, MC, MC_FOR_PMC, OURS, PMC, Setting
 from propcal.paper.results.accuracy import accuracy, base_on_both_sets
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.over_alpha import best_alpha, over_alpha
@@ -27,8 +27,12 @@ tests.__test__ = False
 TWO, THREE = GROUPINGS
 
 
+def evidence_of(tmp_path, *trials):
+    return Evidence.from_store(make_store(tmp_path / "a.sqlite", trials))
+
+
 def read(tmp_path, *trials):
-    return Evidence.from_store(make_store(tmp_path / "a.sqlite", trials)).trials
+    return evidence_of(tmp_path, *trials).trials
 
 
 def at(method, alpha=0.1, groups=TWO, gamma=0.05, rho=0.1):
@@ -68,7 +72,7 @@ def test_percent_change_of_our_method_has_no_published_number_and_zero_has_no_pe
 
 
 def test_updates_and_time_are_means_of_runs_that_aim_at_the_same_pmc(tmp_path):
-    trials = read(
+    evidence = evidence_of(
         tmp_path,
         trial(1, "LR", at(MC_FOR_PMC, 0.01), n_updates=300, fit_seconds=3.0),
         trial(2, "LR", at(MC_FOR_PMC, 0.01), n_updates=500, fit_seconds=1.0),
@@ -77,13 +81,13 @@ def test_updates_and_time_are_means_of_runs_that_aim_at_the_same_pmc(tmp_path):
         trial(3, "LR", at(PMC, 0.01), n_updates=9999),  # nothing to compare with
         trial(1, "LR", at(MC, 0.01), n_updates=7777),  # MCBoost at alpha aims at something else
     )
-    (row,) = updates_and_time(trials).to_dict("records")
+    (row,) = updates_and_time(evidence).to_dict("records")
     assert (row["model"], row["alpha"], row["n_seeds"]) == ("LR", 0.01, 2)
     assert (row["mc_updates"], row["pmc_updates"], row["updates_ratio"]) == (400, 100, 4)
     assert (row["mc_seconds"], row["pmc_seconds"], row["seconds_ratio"]) == (2, 1, 2)
     assert (row["published_mc_updates"], row["published_pmc_seconds"]) == (631, 202)
     assert row["published_updates_ratio"] == pytest.approx(631 / 153)
-    drawn = convergence(trials).set_index("method")
+    drawn = convergence(evidence.trials).set_index("method")
     assert drawn.at[MC_FOR_PMC, "updates"] == 400
     assert drawn.at[PMC, "n_seeds"] == 2
 
@@ -129,12 +133,12 @@ def test_wins_with_our_method_are_counted_apart_and_have_no_published_number(tmp
 
 def test_the_best_alpha_is_that_of_the_lowest_median_and_of_fewest_updates_if_equal(tmp_path):
     values = {0.001: (0.2, 900), 0.01: (0.1, 500), 0.1: (0.1, 50), 0.2: (0.3, 5)}
-    trials = read(
+    evidence = evidence_of(
         tmp_path, *(trial(1, "RF", at(MC, a), pmc_loss=v, n_updates=n) for a, (v, n) in values.items())
     )
-    (row,) = best_alpha(trials, "pmc_loss").to_dict("records")
+    (row,) = best_alpha(evidence, "pmc_loss").to_dict("records")
     assert (row["alpha"], row["pmc_loss"], row["n_updates"]) == (0.1, 0.1, 50)
-    drawn = over_alpha(trials, "pmc_loss").set_index("alpha")["pmc_loss"]
+    drawn = over_alpha(evidence.trials, "pmc_loss").set_index("alpha")["pmc_loss"]
     assert drawn.to_dict() == {a: v for a, (v, _) in values.items()}
 
 
@@ -205,7 +209,7 @@ def test_marks_are_those_of_the_published_caption():
 
 
 def test_three_seeds_cannot_be_significant_and_that_is_said(tmp_path):
-    evidence = Evidence.from_store(whole_store(tmp_path / "a.sqlite", like_the_paper))
+    evidence = Evidence.from_store(whole_store(tmp_path / "a.sqlite", like_the_paper, seeds=(1, 2, 3)))
     assert smallest_rank_sum(3) == rank_sum([1, 2, 3], [4, 5, 6]) == pytest.approx(0.1)
     sentence = too_few(tests(evidence.trials))
     assert "With 3 seeds" in sentence
@@ -214,14 +218,14 @@ def test_three_seeds_cannot_be_significant_and_that_is_said(tmp_path):
 
 
 def test_an_empty_store_and_a_missing_one_say_what_to_do(tmp_path):
-    with pytest.raises(InputError, match=r"has no trials yet\. Add some with propcal paper admissions"):
+    with pytest.raises(InputError, match=r"has no trials yet\. Add some with propcal paper admissions or"):
         Evidence.from_store(make_store(tmp_path / "a.sqlite"))
     with pytest.raises(InputError, match="there are no trials at"):
         Evidence.from_store(tmp_path / "b.sqlite")
 
 
 def test_what_is_missing_is_said(tmp_path):
-    path = whole_store(tmp_path / "a.sqlite", like_the_paper, models=("LR",))
+    path = whole_store(tmp_path / "a.sqlite", like_the_paper, seeds=(1, 2, 3), models=("LR",))
     make_store(path, [trial(9, "RF", at(PMC), dc_loss=None, converged=0)])
     evidence = Evidence.from_store(path)
     said = " ".join(evidence.missing())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from propcal.errors import FileFormatError, InputError
-from propcal.paper.admissions.settings import (
+from propcal.paper.experiment.settings import (
     ALPHAS,
     BASE,
     GAMMAS,
@@ -17,7 +17,7 @@ from propcal.paper.admissions.settings import (
     Setting,
     grid,
 )
-from propcal.paper.admissions.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
+from propcal.paper.experiment.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 
 ABOUT = {"cohort": "generated", "rows": 100}
 
@@ -112,10 +112,10 @@ def test_a_store_of_another_version_is_refused():
 def test_a_store_that_lacks_a_column_is_refused():
     Store("t.sqlite", ABOUT)
     with sqlite3.connect("t.sqlite") as connection:
-        connection.execute("ALTER TABLE trials DROP COLUMN paper_mc_loss")
+        connection.execute("ALTER TABLE trials DROP COLUMN sizes_mc_loss")
     connection.close()
     with pytest.raises(
-        FileFormatError, match=r"another version of propcal: .* without paper_mc_loss. Name another file"
+        FileFormatError, match=r"another version of propcal: .* without sizes_mc_loss. Name another file"
     ):
         Store("t.sqlite")
 

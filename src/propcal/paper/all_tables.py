@@ -6,6 +6,7 @@ from os import PathLike
 
 from propcal.paper.claims import judge_all
 from propcal.paper.claims.claims_table import claims_table
+from propcal.paper.experiment.settings import OURS
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.paper_tables import TABLES, Table
 from propcal.paper.results.table_1 import table_1
@@ -15,7 +16,8 @@ NAMES = ("table_1", *TABLES, "claims")
 PRINTED = (
     "table_1",
     "table_4",
-    "table_4_by_paper",
+    "table_4_by_sizes",
+    "table_4_by_own",
     "table_5",
     "table_6",
     "table_6_with_ours",
@@ -30,5 +32,7 @@ def all_tables(
 ) -> tuple[list[Table], list[str]]:
     """Every table in the order of the paper, and a sentence for each table that is not available."""
     first = table_1(evidence, cohort)
-    others = [*(make(evidence) for make in TABLES.values()), claims_table(judge_all(evidence))]
+    leading = evidence.by(evidence.setup.rule)
+    names = [name for name in TABLES if name != "table_6_with_ours" or OURS in evidence.methods]
+    others = [*(TABLES[name](leading) for name in names), claims_table(judge_all(evidence))]
     return (others, [first]) if isinstance(first, str) else ([first, *others], [])

@@ -32,7 +32,12 @@ def new_figure(width: float, height: float) -> Any:
 def save_figure(figure: Any, path: str | PathLike[str]) -> None:
     """Write a figure in the format given by the ending of the file name."""
     kind = Path(path).suffix.lstrip(".").lower() or "png"
-    write_whole(path, lambda part: figure.savefig(part, format=kind, dpi=DPI))
+    import matplotlib as mpl
+
+    # letters stay letters in vector files, and the same figure gives the same file
+    with mpl.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "propcal"}):
+        dated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
+        write_whole(path, lambda part: figure.savefig(part, format=kind, dpi=DPI, metadata=dated))
 
 
 def save_table(frame: pd.DataFrame, path: str | PathLike[str]) -> None:

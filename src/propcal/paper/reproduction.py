@@ -12,9 +12,21 @@ from pathlib import Path
 
 from propcal import __version__
 from propcal.data.cohorts import N_VISITS
-from propcal.paper.admissions.settings import MODELS, N_SEEDS, PAPER_RULE, RULE
-from propcal.paper.claims import AGREES, DIFFERS, NOT_YET, Judgement, judge_all
-from propcal.paper.claims.claims_table import by_sizes, verdict_counts
+from propcal.paper.claims import (
+    AGREES,
+    CONTRADICTED,
+    DIFFERS,
+    NOT_ASKED,
+    NOT_YET,
+    UNDECIDED,
+    VACUOUS,
+    VERDICTS,
+    Judgement,
+    judge_all,
+)
+from propcal.paper.claims.claims_table import HOW, by_rules, counts_by_rule, verdict_counts
+from propcal.paper.experiment.settings import MODELS, N_SEEDS, RULE, SIZES_RULE
+from propcal.paper.experiment.setups import RULES
 from propcal.paper.figures import PaperFigure, pictures
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.paper_tables import TABLES, Table
@@ -23,11 +35,20 @@ from propcal.paper.results.table_1 import table_1
 from propcal.plain_text import plain
 
 IMAGES = Path("images") / "reproduction"
-SIGNS = {AGREES: "✓", DIFFERS: "✗", NOT_YET: "?"}
+SIGNS = {
+    AGREES: "✓",
+    DIFFERS: "✗",
+    UNDECIDED: "~",
+    VACUOUS: "∅",
+    CONTRADICTED: "!",
+    NOT_ASKED: "–",
+    NOT_YET: "?",
+}
 # The tables on the page; `propcal paper tables` writes the longer ones to files.
 SHOWN = (
     "table_4",
-    "table_4_by_paper",
+    "table_4_by_sizes",
+    "table_4_by_own",
     "table_4_by_alpha",
     "table_5",
     "table_6",
@@ -54,7 +75,8 @@ class Reproduction:
         """Compute tables, verdicts and figures."""
         drawn, lacking = pictures(evidence)
         first = table_1(evidence, cohort)
-        tables = [TABLES[name](evidence) for name in SHOWN]
+        leading = evidence.by(evidence.setup.rule)
+        tables = [TABLES[name](leading) for name in SHOWN]
         absent = first if isinstance(first, str) else ""
         tables = tables if isinstance(first, str) else [first, *tables]
         return cls(evidence, tables, judge_all(evidence), drawn, lacking, absent)
@@ -66,7 +88,22 @@ class Reproduction:
         options += [f"--trials {self.evidence.n_seeds}"]
         options += [f"--rows {rows}"] if isinstance(rows, int) and rows != N_VISITS else []
         options += [f"--models {','.join(models)}"] if models != MODELS else []
+        if not self.evidence.of_admissions:
+            return self._experiment_command()
+        if self.evidence.setup.name != "printed":
+            options.append(f"--setup {self.evidence.setup.name}")
         return f"propcal paper admissions {' '.join(options)} -o admissions.sqlite"
+
+    def _experiment_command(self) -> str:
+        """The command that runs the trials of a cohort file."""
+        columns = self.evidence.about["columns"]
+        features = [name for names in columns["features"] for name in names]
+        options = [f"--outcome {columns['outcome']}"]
+        options += [f"--groups {','.join(names)}" for names in columns["groupings"]]
+        options += [f"--features {','.join(features)}"]
+        options += [f"--cluster {columns['person']}"] if columns["person"] else []
+        options += [f"--trials {self.evidence.n_seeds} --setup {self.evidence.setup.name}"]
+        return f"propcal paper experiment FILE {' '.join(options)} -o admissions.sqlite"
 
     def markdown(self, images: str = IMAGES.as_posix()) -> str:
         """The page as Markdown; `images` is the path from the page to its figures."""
@@ -79,7 +116,7 @@ class Reproduction:
             trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=markdown_text
         )
         text = (files("propcal.paper") / "templates" / "reproduction.md").read_text(encoding="utf-8")
-        trials = self.evidence.trials
+        trials = self.evidence.stored
         page = made.from_string(text).render(
             e=self.evidence,
             n_trials=len(trials),
@@ -88,16 +125,19 @@ class Reproduction:
             rule=RULE,
             n_test=int(trials["n_test"].median()),
             smallest=ceil(trials["n_test"].median() * RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]),
-            smallest_paper=ceil(trials["n_test"].median() * PAPER_RULE["min_share"]),
+            smallest_paper=ceil(trials["n_test"].median() * SIZES_RULE["min_share"]),
             tables=[Markup(table.markdown()) for table in self.tables],
             no_table_1=self.no_table_1,
             whole=self.evidence.about.get("rows") == N_VISITS,
             judged=self.judged,
             signs=SIGNS,
             counted=verdict_counts(self.judged),
-            by_sizes=by_sizes(self.judged),
-            n_sized=sum(j.depends_on_sizes for j in self.judged),
-            few=too_few(tests(trials)),
+            by_rules=by_rules(self.judged),
+            rules=RULES,
+            counts=counts_by_rule(self.judged),
+            verdicts=VERDICTS,
+            how=HOW,
+            few=too_few(tests(self.evidence.trials)),
             drawn=self.drawn,
             lacking=self.lacking,
             images=Markup(images),

@@ -6,8 +6,8 @@ import pytest
 
 from propcal.cli import main
 from propcal.extras import how_to_install
-from propcal.paper.admissions.experiment import Experiment
-from propcal.paper.admissions.trial_store import Store
+from propcal.paper.experiment.experiment import Experiment
+from propcal.paper.experiment.trial_store import Store
 
 
 def test_the_command_runs_on_a_dask_cluster(tmp_path, dask_client, capsys):
@@ -51,7 +51,7 @@ def test_the_command_says_how_much_there_is_and_that_all_is_done(tmp_path, capsy
     arguments = ["--rows", "1000", "--trials", "1", "--models", "lr", "--jobs", "1", "-o", str(path)]
     assert command(*arguments) == 0
     told = capsys.readouterr()
-    assert "84 trials: 1 shuffles x 1 base models (LR) x 84 settings, on 1,000 visits (generated" in told.out
+    assert "84 trials: 1 shuffle x 1 base model (LR) x 84 settings, on 1,000 visits (generated" in told.out
     assert "84 are to be run" in told.out
     assert "84 of 84 trials are done" in told.err
     assert command(*arguments) == 0

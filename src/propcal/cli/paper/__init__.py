@@ -7,6 +7,7 @@ import typer
 from propcal.cli.add_command import add_command
 from propcal.cli.paper.admissions import admissions
 from propcal.cli.paper.cohort import cohort
+from propcal.cli.paper.experiment_command import experiment
 from propcal.cli.paper.results import figures, reproduction, tables
 from propcal.cli.paper.simulation import simulation
 from propcal.cli.paper.theory import theory
@@ -17,5 +18,5 @@ app = typer.Typer(
     help="Reproduce the paper's tables and figures.",
     rich_markup_mode="rich",
 )
-for command in (simulation, theory, cohort, admissions, tables, figures, reproduction):
+for command in (simulation, theory, cohort, admissions, experiment, tables, figures, reproduction):
     add_command(app, command)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from propcal.errors import InputError
-from propcal.extras import how_to_install
-from propcal.interrupts import Stopped
-from propcal.paper.admissions.settings import MODELS, N_SEEDS
-
-if TYPE_CHECKING:
-    from propcal.paper.admissions.experiment import Experiment
-    from propcal.paper.admissions.trials import Unit
+from propcal.cli.paper.running import Jobs, Scheduler, SetupName, run_experiment
+from propcal.paper.experiment.settings import MODELS, N_SEEDS
 
 
 def admissions(
@@ -34,13 +24,9 @@ def admissions(
         int | None, typer.Option(metavar="N", help="Use so many visits. [dim]Default: all[/dim]")
     ] = None,
     models: Annotated[str, typer.Option(metavar="NAMES", help="Base models.")] = ",".join(MODELS),
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes at once. [dim]Default: one for each core[/dim]")
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="A Dask scheduler to run on, such as tcp://host:8786."),
-    ] = None,
+    setup: SetupName = "printed",
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Store of the trials.")
     ] = Path("admissions.sqlite"),
@@ -56,118 +42,8 @@ def admissions(
 
       propcal paper admissions --trials 3 -o admissions.sqlite
 
-      propcal paper admissions --cohort cohort.parquet --models LR,RF
+      propcal paper admissions --setup public --cohort cohort.parquet
     """
-    from joblib import cpu_count
+    from propcal.paper.experiment.experiment import Experiment
 
-    from propcal.paper.admissions.experiment import Experiment
-
-    if scheduler is not None and jobs is not None:
-        raise InputError(
-            "--jobs: the workers of the --scheduler say how many run at once",
-            argument="--jobs",
-            next_step="leave it out",
-        )
-    experiment = Experiment(output, cohort, trials, rows, models.split(","))
-    with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
-        _run(experiment, None if scheduler else jobs or cpu_count())
-    typer.echo(f"Tables and figures of it: propcal paper tables {output}; propcal paper figures {output}")
-
-
-def _run(experiment: Experiment, jobs: int | None) -> None:
-    """Do what is left to do, and say how it goes."""
-    from propcal.paper.admissions.visits import FEW
-
-    units = experiment.units()
-    left = sum(len(unit.settings) for unit in units)
-    typer.echo(_begin(experiment, left))
-    if not units:
-        return
-    n_visits = len(experiment.visits.frame)
-    if n_visits < FEW:
-        typer.echo(
-            f"propcal: note: on {n_visits:,} visits nothing can be judged, as most groups have a handful of "
-            "people; this shows that the commands run",
-            err=True,
-        )
-    with _progress(len(units), left, experiment.n_trials) as told:
-        try:
-            experiment.run(jobs=jobs, told=told)
-        except (KeyboardInterrupt, Stopped) as stop:
-            stored = len(experiment.store.done())
-            typer.echo(
-                f"propcal: interrupted; {stored:,} trials are in {experiment.path}, and the same command "
-                "goes on",
-                err=True,
-            )
-            raise SystemExit(stop.code if isinstance(stop, Stopped) else 130) from None
-
-
-def _begin(experiment: Experiment, left: int) -> str:
-    """How much there is, and how much of it is done."""
-    n, about = experiment.n_trials, experiment.store.about
-    whose = f"{about['rows']:,}" if isinstance(about["rows"], int) else "all"
-    what = (
-        f"{n:,} trials: {experiment.trials} shuffles x {len(experiment.models)} base models "
-        f"({', '.join(experiment.models)}) x {len(experiment.settings)} settings, on {whose} visits "
-        f"({about['cohort']})."
-    )
-    if not left:
-        return f"{what}\nAll are in {experiment.path} already."
-    return f"{what}\n{n - left:,} are in {experiment.path} already, {left:,} are to be run."
-
-
-@contextmanager
-def _cluster(scheduler: str | None) -> Iterator[Any]:
-    """Workers of a Dask cluster, or processes of this machine."""
-    if scheduler is None:
-        yield
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise InputError(
-            "--scheduler needs Dask",
-            argument="--scheduler",
-            next_step=how_to_install("dask"),
-            between=": ",
-        ) from None
-    from joblib import parallel_config
-
-    try:
-        client: Any = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"--scheduler {scheduler}: nobody answers there ({error})", argument="--scheduler"
-        ) from None
-    with client, parallel_config(backend="dask"):
-        yield
-
-
-@contextmanager
-def _progress(n_units: int, left: int, n_trials: int) -> Iterator[Callable[[Unit], None]]:
-    """A bar on a terminal; elsewhere, as in a log of a long run, a line for each base model trained."""
-    console = Console(stderr=True)
-    began, units, trials = perf_counter(), 0, n_trials - left
-
-    if not console.is_terminal:
-
-        def told(unit: Unit) -> None:
-            nonlocal units, trials
-            units, trials = units + 1, trials + len(unit.settings)
-            minutes = (perf_counter() - began) / units * (n_units - units) / 60
-            typer.echo(
-                f"{unit.model}, shuffle {unit.seed + 1}: {trials:,} of {n_trials:,} trials are done, "
-                f"about {minutes:.0f} min left",
-                err=True,
-            )
-
-        yield told
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("Trials"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # units take half a minute each: speed is that of the last hour
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
-        task = bar.add_task("", total=n_trials, completed=trials)
-        yield lambda unit: bar.advance(task, len(unit.settings))
+    run_experiment(Experiment(output, cohort, trials, rows, models.split(","), setup=setup), jobs, scheduler)

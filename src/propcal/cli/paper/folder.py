@@ -14,6 +14,27 @@ from propcal.errors import InputError
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the files.")]
 ForceFiles = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 FOLDER = Path("propcal-paper")
+PictureFormats = Annotated[
+    str, typer.Option("--format", metavar="NAMES", help="Formats of the pictures: png, pdf, svg, or several.")
+]
+PICTURE_FORMATS, TABLE_FORMATS = ("png", "pdf", "svg"), ("csv", "md", "tex")
+
+
+def formats(text: str, known: Sequence[str]) -> list[str]:
+    """The formats of a list such as pdf,svg, each once.
+
+    >>> formats("pdf, svg", PICTURE_FORMATS)
+    ['pdf', 'svg']
+    """
+    found = list(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
+    strange = [name for name in found if name not in known]
+    if strange or not found:
+        raise InputError(
+            f"--format: there is no {strange[0]!r}" if strange else "--format names no format",
+            argument="--format",
+            next_step=f"The formats are {', '.join(known)}",
+        )
+    return found
 
 
 def planned(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, planned, said
+from propcal.cli.paper.folder import (
+    FOLDER,
+    PICTURE_FORMATS,
+    TABLE_FORMATS,
+    Folder,
+    ForceFiles,
+    PictureFormats,
+    formats,
+    planned,
+    said,
+)
 from propcal.cli.screen import working
 
 if TYPE_CHECKING:
@@ -18,7 +27,8 @@ if TYPE_CHECKING:
     from propcal.paper.results.paper_tables import Table
 
 TrialsFile = Annotated[
-    Path, typer.Argument(metavar="STORE", help="File of trials that propcal paper admissions wrote.")
+    Path,
+    typer.Argument(metavar="STORE", help="File of trials that propcal paper admissions or experiment wrote."),
 ]
 
 
@@ -29,13 +39,9 @@ CohortFile = Annotated[
         help="The visits that the trials were run on, for Table 1; generated ones are made anew.",
     ),
 ]
-
-
-class TableFormat(StrEnum):
-    """How a table is written."""
-
-    CSV = "csv"
-    MARKDOWN = "md"
+WithoutOurs = Annotated[
+    bool, typer.Option("--without-ours", help="Leave out our default method, which is not in the paper.")
+]
 
 
 def tables(
@@ -44,10 +50,10 @@ def tables(
         Path | None, typer.Option("--output", "-o", metavar="FOLDER", help="Write all tables there.")
     ] = None,
     format_: Annotated[
-        TableFormat | None,
-        typer.Option("--format", help="Write this format only. [dim]Default: both[/dim]", show_default=False),
-    ] = None,
+        str, typer.Option("--format", metavar="NAMES", help="Formats to write: csv, md, tex, or several.")
+    ] = "csv,md",
     cohort: CohortFile = None,
+    without_ours: WithoutOurs = False,
     force: ForceFiles = False,
 ) -> None:
     """Tables 1, 4, 5 and 6 beside the published numbers, and the paper's claims.
@@ -65,8 +71,8 @@ def tables(
     from propcal.output.files.transaction import outputs
     from propcal.paper.all_tables import NAMES, PRINTED, all_tables
 
-    evidence = _read(store)
-    kinds = [*TableFormat] if format_ is None else [format_]
+    kinds = formats(format_, TABLE_FORMATS)
+    evidence = _read(store, without_ours=without_ours)
     names = [f"{name}.{kind}" for name in NAMES for kind in kinds]
     if output is not None:
         planned(output, names, force=force, reads=[store, cohort])  # before the work
@@ -88,8 +94,14 @@ def tables(
     said([], files)
 
 
-def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = False) -> None:
-    """The figures of the admission experiment, with their numbers as CSV.
+def figures(
+    store: TrialsFile,
+    output: Folder = FOLDER,
+    format_: PictureFormats = "png",
+    without_ours: WithoutOurs = False,
+    force: ForceFiles = False,
+) -> None:
+    """The figures of an experiment, with their numbers as CSV.
 
     The comparison of base models and methods, calibration curves of three
     groups, convergence, and AUROC, losses and updates over alpha. Works at
@@ -98,19 +110,23 @@ def figures(store: TrialsFile, output: Folder = FOLDER, force: ForceFiles = Fals
     For example:
 
       propcal paper figures admissions.sqlite -o figures
+
+      propcal paper figures admissions.sqlite --format pdf,svg --without-ours
     """
     from propcal.output.files.transaction import outputs
     from propcal.paper.figure_file import new_figure, save_table
-    from propcal.paper.figures import FILES, pictures
+    from propcal.paper.figures import files as files_of
+    from propcal.paper.figures import pictures
 
-    evidence = _read(store)
-    planned(output, FILES, force=force, reads=[store])
+    kinds = formats(format_, PICTURE_FORMATS)
+    evidence = _read(store, without_ours=without_ours)
+    planned(output, files_of(kinds), force=force, reads=[store])
     new_figure(1, 1)  # without matplotlib, say so before the work
     with working("Drawing..."):
         drawn, lacking = pictures(evidence)
         output.mkdir(parents=True, exist_ok=True)
         with outputs(force=force):
-            files = _write_pictures(drawn, output)
+            files = _write_pictures(drawn, output, kinds)
             for picture in drawn:
                 for name, frame in picture.data.items():
                     files.append(output / f"{name}.csv")
@@ -137,8 +153,9 @@ def reproduction(
 ) -> None:
     """A page with tables, figures and a verdict on each published claim.
 
-    All numbers come from the store; each verdict (agrees, differs, cannot
-    be said yet) follows from a rule that is printed with it.
+    All numbers come from the store; each verdict (agrees, differs,
+    undecided, vacuous, ...) follows from a rule that is printed with it, and
+    from how many resamples of the seeds agree.
 
     For example:
 
@@ -146,49 +163,52 @@ def reproduction(
     """
     from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
-    from propcal.paper.claims.claims_table import by_sizes, verdict_counts
+    from propcal.paper.claims.claims_table import by_rules, verdict_counts
     from propcal.paper.figure_file import new_figure
-    from propcal.paper.figures import FILES
+    from propcal.paper.figures import files as files_of
     from propcal.paper.reproduction import IMAGES, Reproduction, images_from
 
     evidence = _read(store)
     if output.parent.exists():
         check_target(output, force=force, reads=[store, cohort])
     folder = output.parent / IMAGES if images is None else images
-    planned(folder, [name for name in FILES if name.endswith(".png")], force=force, reads=[store, cohort])
+    planned(
+        folder, [name for name in files_of() if name.endswith(".png")], force=force, reads=[store, cohort]
+    )
     new_figure(1, 1)
     with working("Computing and drawing..."):
         page = Reproduction.of(evidence, cohort)
         folder.mkdir(parents=True, exist_ok=True)
         output.parent.mkdir(parents=True, exist_ok=True)
         with outputs(force=force):
-            files = _write_pictures(page.drawn, folder)
+            files = _write_pictures(page.drawn, folder, ["png"])
             _write_text(output, page.markdown(images_from(output, folder)))
     _say_about(evidence, *filter(None, [page.no_table_1]))
-    said([verdict_counts(page.judged), by_sizes(page.judged)], [output, *files])
+    said([verdict_counts(page.judged), by_rules(page.judged)], [output, *files])
 
 
-def _read(store: Path) -> Evidence:
+def _read(store: Path, *, without_ours: bool = False) -> Evidence:
     from propcal.paper.results.evidence import Evidence
 
-    return Evidence.from_store(store)
+    found = Evidence.from_store(store)
+    return found.without_ours() if without_ours else found
 
 
 def _say_about(evidence: Evidence, *more: str) -> None:
-    said([f"{evidence.caption()} {len(evidence.trials):,} trials.", *evidence.missing(), *more, ""])
+    said([f"{evidence.caption()} {len(evidence.stored):,} trials.", *evidence.missing(), *more, ""])
 
 
-def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[TableFormat]) -> list[Path]:
+def _write_tables(found: Sequence[Table], folder: Path, kinds: Sequence[str]) -> list[Path]:
     from propcal.paper.figure_file import save_table
 
     files: list[Path] = []
     for table in found:
-        if TableFormat.CSV in kinds:
-            files.append(folder / f"{table.name}.csv")
-            save_table(table.frame, files[-1])
-        if TableFormat.MARKDOWN in kinds:
-            files.append(folder / f"{table.name}.md")
-            _write_text(files[-1], table.markdown())
+        for kind in kinds:
+            files.append(folder / f"{table.name}.{kind}")
+            if kind == "csv":
+                save_table(table.frame, files[-1])
+            else:
+                _write_text(files[-1], table.markdown() if kind == "md" else table.latex())
     return files
 
 
@@ -199,10 +219,12 @@ def _write_text(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _write_pictures(drawn: Sequence[PaperFigure], folder: Path) -> list[Path]:
+def _write_pictures(drawn: Sequence[PaperFigure], folder: Path, kinds: Sequence[str]) -> list[Path]:
     from propcal.paper.figure_file import save_figure
 
-    files = [folder / f"{picture.name}.png" for picture in drawn]
-    for path, picture in zip(files, drawn):
-        save_figure(picture.figure, path)
+    files = []
+    for picture in drawn:
+        for kind in kinds:
+            files.append(folder / f"{picture.name}.{kind}")
+            save_figure(picture.figure, files[-1])
     return files

@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, planned, said
+from propcal.cli.paper.folder import (
+    FOLDER,
+    PICTURE_FORMATS,
+    Folder,
+    ForceFiles,
+    PictureFormats,
+    formats,
+    planned,
+    said,
+)
 from propcal.cli.screen import working
 
 if TYPE_CHECKING:
     from propcal.paper.simulation.simulation import Simulation
 
-NAMES = ("simulation.png", "simulation.csv", "simulation_scenarios.csv", "simulation_claim.csv")
+TABLES = ("simulation.csv", "simulation_scenarios.csv", "simulation_claim.csv")
 ROW = "{:<20} {:>12} {:>13} {:>14} {:>12}"
 
 
@@ -23,6 +32,7 @@ def simulation(
     data_sets: Annotated[int, typer.Option(help="Data sets to draw.")] = 1000,
     people: Annotated[int, typer.Option(help="People of each group in a data set.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
+    format_: PictureFormats = "png",
     force: ForceFiles = False,
 ) -> None:
     """The simulation study: MC the same for all, PMC not.
@@ -40,15 +50,18 @@ def simulation(
     from propcal.paper.simulation.simulation import simulate
     from propcal.paper.simulation.simulation_figure import plot_simulation
 
-    files = planned(output, NAMES, force=force)
+    names = [f"simulation.{kind}" for kind in formats(format_, PICTURE_FORMATS)]
+    files = planned(output, [*names, *TABLES], force=force)
     new_figure(1, 1)  # without matplotlib, say so before the work
     with working("Drawing data sets..."):
         found = simulate(groups, alpha, data_sets, people, seed)
         frames = (found.to_frame(), found.scenarios(), found.claim().reset_index())
         output.mkdir(parents=True, exist_ok=True)
         with outputs(force=force):
-            save_figure(plot_simulation(found), files[0])
-            for path, frame in zip(files[1:], frames):
+            figure = plot_simulation(found)
+            for path in files[: len(names)]:
+                save_figure(figure, path)
+            for path, frame in zip(files[len(names) :], frames):
                 save_table(frame, path)
     said(simulation_sentences(found), files)
 

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, planned, said
+from propcal.cli.paper.folder import (
+    FOLDER,
+    PICTURE_FORMATS,
+    Folder,
+    ForceFiles,
+    PictureFormats,
+    formats,
+    planned,
+    said,
+)
 from propcal.cli.screen import working
 
 PICTURES = ("constraints", "relations", "discretisation")
@@ -18,6 +27,7 @@ def theory(
     output: Folder = FOLDER,
     alpha: Annotated[float, typer.Option(help="Tolerance in the picture of the constraints.")] = 0.2,
     rho: Annotated[float, typer.Option(help="Floor on the outcome rate in that picture.")] = 0.1,
+    format_: PictureFormats = "png",
     force: ForceFiles = False,
 ) -> None:
     """The pictures of the theory, from propcal.bounds.
@@ -36,7 +46,8 @@ def theory(
     from propcal.paper.theory import theory as numbers
     from propcal.paper.theory.theory_figures import plot_constraints, plot_discretisation, plot_relations
 
-    names = [f"theory_{name}.{ending}" for name in PICTURES for ending in ("png", "csv")]
+    endings = [*formats(format_, PICTURE_FORMATS), "csv"]
+    names = [f"theory_{name}.{ending}" for name in PICTURES for ending in endings]
     files = planned(output, names, force=force)
     new_figure(1, 1)  # without matplotlib, say so before the work
     with working("Drawing..."):
@@ -45,8 +56,11 @@ def theory(
         plots: tuple[Callable[[Any], Any], ...] = (constraints, plot_relations, plot_discretisation)
         output.mkdir(parents=True, exist_ok=True)
         with outputs(force=force):
-            for picture, table, frame, plot in zip(files[::2], files[1::2], frames, plots):
-                save_figure(plot(frame), picture)
+            for first, frame, plot in zip(range(0, len(files), len(endings)), frames, plots):
+                *pictures, table = files[first : first + len(endings)]
+                figure = plot(frame)
+                for picture in pictures:
+                    save_figure(figure, picture)
                 save_table(frame, table)
     said(theory_sentences(alpha, rho), files)
 

@@ -1,6 +1,32 @@
-"""Checks the paper's claims about the hospital-admission experiment, each by a rule applied to the trials."""
+"""Checks the paper's claims about the experiment, each by a rule applied to trials and their resamples."""
 
 from propcal.paper.claims.all_claims import CLAIMS, judge_all
-from propcal.paper.claims.claim import AGREES, DIFFERS, NOT_YET, Claim, Judgement, judge
+from propcal.paper.claims.claim import (
+    AGREES,
+    CONTRADICTED,
+    DIFFERS,
+    NOT_ASKED,
+    NOT_YET,
+    UNDECIDED,
+    VACUOUS,
+    VERDICTS,
+    Claim,
+    Judgement,
+    judge,
+)
 
-__all__ = ["AGREES", "CLAIMS", "DIFFERS", "NOT_YET", "Claim", "Judgement", "judge", "judge_all"]
+__all__ = [
+    "AGREES",
+    "CLAIMS",
+    "CONTRADICTED",
+    "DIFFERS",
+    "NOT_ASKED",
+    "NOT_YET",
+    "UNDECIDED",
+    "VACUOUS",
+    "VERDICTS",
+    "Claim",
+    "Judgement",
+    "judge",
+    "judge_all",
+]

@@ -1,86 +1,125 @@
-"""A claim of the paper, the rule that decides it, and the verdict from the trials."""
+"""A claim of the paper, the rule that decides it, and the verdict of the trials with its uncertainty."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from propcal.core.grid import FloatArray, IntArray
 from propcal.numbers import plural
-from propcal.paper.admissions.settings import ALPHAS, BASE, GROUPINGS, MC, MODELS, PMC
+from propcal.paper.experiment.settings import BASE, MC, MODELS, PMC
+from propcal.paper.experiment.setups import Setup
+from propcal.paper.results.calibration_by_group import CurveCounts, Curves
 from propcal.paper.results.evidence import METRICS, Evidence
-from propcal.paper.results.over_alpha import PANEL, best_alpha, medians
-from propcal.paper.results.percent_change import trial_changes
-from propcal.paper.results.wins import wins
+from propcal.paper.results.trial_cube import TrialCube, median
+from propcal.paper.results.wins import PUBLISHED, wins_of_seeds
 
-AGREES, DIFFERS, NOT_YET = "agrees", "differs", "cannot be judged yet"
-LEAST_SEEDS = 3  # fewer shuffles give no verdict
-
-
-_GROUPINGS = [" x ".join(groups) for groups in GROUPINGS]
+AGREES, DIFFERS, UNDECIDED, VACUOUS = "agrees", "differs", "undecided", "vacuous"
+CONTRADICTED = "the paper contradicts itself"
+NOT_YET, NOT_ASKED = "cannot be judged yet", "cannot be asked here"
+VERDICTS = (AGREES, DIFFERS, UNDECIDED, VACUOUS, CONTRADICTED, NOT_ASKED, NOT_YET)
+LEAST_SEEDS = 20  # fewer shuffles give no verdict
+SURE = 0.9  # the share of resamples that must agree, or differ, for a verdict
+N_DRAWS = 200
 
 
 class NotYetError(Exception):
     """The store does not yet contain something that a rule needs."""
 
 
+class NotAskedError(Exception):
+    """The cohort has nothing to which the claim could apply."""
+
+
 @dataclass
 class Case:
-    """The trials in the form that rules need; shared results are computed once."""
+    """The trials in the form that rules need: all seeds, or a resample of them."""
 
     evidence: Evidence
-    _medians: dict[str, pd.DataFrame] = field(default_factory=dict)
-    _best: dict[str, pd.DataFrame] = field(default_factory=dict)
+    cube: TrialCube
+    wins_by_seed: Mapping[tuple[str, str], FloatArray]  # seeds x (methods of Table 6, comparisons)
+    curve_counts: CurveCounts | None
+    seeds: IntArray  # which seeds, by their place
+    _by_alpha: dict[tuple[str, str], FloatArray] = field(default_factory=dict)
+    _changes: dict[tuple[str, str, str], float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Case:
+        """All seeds of a store."""
+        cube = TrialCube.of(evidence.trials, MODELS, evidence.grouping_names)
+        order = sorted(evidence.trials["seed"].unique())
+        found = {}
+        for (reading, metric), each in wins_of_seeds(evidence.trials).groupby(["reading", "metric"]):
+            rows = each.set_index("seed").reindex(order)[[*PUBLISHED, "comparisons"]]
+            found[str(reading), str(metric)] = rows.fillna(0.0).to_numpy(dtype=float)
+        return cls(evidence, cube, found, CurveCounts.of(evidence), np.arange(len(order)))
+
+    def drawn(self, places: IntArray) -> Case:
+        """A resample of the seeds."""
+        return Case(self.evidence, self.cube.drawn(places), self.wins_by_seed, self.curve_counts, places)
 
     @property
-    def trials(self) -> pd.DataFrame:
-        """All trials."""
-        return self.evidence.trials
+    def setup(self) -> Setup:
+        """The set-up of the experiment."""
+        return self.evidence.setup
 
-    @cached_property
-    def _changes(self) -> pd.DataFrame:
-        found = trial_changes(self.trials)
-        columns = [f"{metric}_change" for metric in METRICS]
-        return found.groupby(["method", "model"])[columns].median()
+    @property
+    def panels(self) -> list[tuple[str, str]]:
+        """The base models and groupings, in the order of the arrays."""
+        return [(model, groups) for model in self.cube.models for groups in self.cube.groupings]
 
     def change(self, method: str, model: str, metric: str) -> float:
         """The median percent change from the base model (Table 4)."""
-        try:
-            found: Any = self._changes.at[(method, model), f"{metric}_change"]
-            return defined(float(found), metric)
-        except KeyError:
-            raise NotYetError(f"there are no trials of {method} with {model} and its base model") from None
+        key = method, model, metric
+        if key not in self._changes:
+            self._changes[key] = float(median(self.cube.of_method(f"{metric}_change", method, model)))
+        if np.isnan(self._changes[key]):
+            raise NotYetError(f"there is no {METRICS[metric]} of {method} with {model} and its base model")
+        return self._changes[key]
 
-    def medians(self, column: str, models: tuple[str, ...] = MODELS) -> pd.DataFrame:
-        """Medians of a column by model, grouping and alpha (rows), for base model, MCBoost and PMCBoost."""
-        if column not in self._medians:
-            self._medians[column] = medians(self.trials, column)
-        wanted = pd.MultiIndex.from_product([models, _GROUPINGS, ALPHAS], names=[*PANEL, "alpha"])
-        table = self._medians[column].reindex(index=wanted, columns=[BASE, MC, PMC])
-        if table.isna().to_numpy().any():
-            raise NotYetError(f"{column} is not available for every base model, grouping and alpha")
-        return table
+    def idle(self, method: str, model: str, metric: str) -> bool:
+        """Whether the median change is 0 only because some fits made no update and changed nothing."""
+        if self.change(method, model, metric) != 0:
+            return False
+        changes = self.cube.of_method(f"{metric}_change", method, model)
+        active = np.where(self.cube.of_method("n_updates", method, model) > 0, changes, np.nan)
+        return bool(median(active) != 0)  # also if no fit made an update: NaN
 
-    def best(self, metric: str) -> pd.DataFrame:
-        """The alpha of each method's best median, for each base model and grouping."""
-        if metric not in self._best:
-            self._best[metric] = best_alpha(self.trials, metric)
-        if len(self._best[metric]) < len(MODELS) * len(_GROUPINGS) * 2:
-            raise NotYetError(f"{metric} is not available for every base model and grouping")
-        return self._best[metric]
+    def by_alpha(self, column: str, method: str) -> FloatArray:
+        """Medians over seeds, gamma and rho: base models, groupings, alphas. The base model has none."""
+        key = column, method
+        if key not in self._by_alpha:
+            name = f"base_{column}" if method == BASE else column
+            found = self.cube.by_alpha(name, PMC if method == BASE else method)
+            if np.isnan(found).any():
+                raise NotYetError(f"{column} is not available for every base model, grouping and alpha")
+            self._by_alpha[key] = found
+        return self._by_alpha[key]
+
+    def wins(self, reading: str, metric: str) -> dict[str, float]:
+        """Table 6: the percent of comparisons that each method wins."""
+        total = self.wins_by_seed.get((reading, metric))
+        summed = total[self.seeds].sum(axis=0) if total is not None else np.zeros(4)
+        if not summed[-1]:
+            raise NotYetError("no seed with all three methods")
+        return dict(zip(PUBLISHED, (100 * summed[:-1] / summed[-1]).tolist()))
 
     @cached_property
-    def wins(self) -> pd.DataFrame:
-        """Table 6."""
-        return wins(self.trials)
+    def curves(self) -> Curves | None:
+        """The calibration curves of RF in three groups."""
+        if self.curve_counts is None:
+            return None
+        order = sorted(self.evidence.stored["seed"].unique())
+        return self.curve_counts.curves([order[place] for place in self.seeds])
 
     def need(self, models: tuple[str, ...], methods: tuple[str, ...]) -> int:
         """The number of seeds behind a rule: the fewest of the base models and methods that it uses."""
-        rows = self.trials[self.trials["model"].isin(models) & self.trials["method"].isin(methods)]
+        trials = self.evidence.stored
+        rows = trials[trials["model"].isin(models) & trials["method"].isin(methods)]
         counts = rows.groupby(["model", "method"])["seed"].nunique()
         fewest = self.evidence.n_seeds
         for model in models:
@@ -93,17 +132,29 @@ class Case:
         return fewest
 
 
-Check = Callable[[Case], tuple[bool, str]]
+# Whether the trials agree, or None if the rule compares fits that did nothing; and the numbers.
+Check = Callable[[Case], tuple[bool | None, str]]
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement of the paper, its place, and the rule by which trials agree or differ.
 
-    `check` returns whether they agree, and the numbers. `odd` points out an inconsistency in the paper
-    itself; `why` gives possible reasons for a difference. `models` and `methods` are needed for a verdict.
-    `by_losses` is true if the claim depends on losses, so that the size rule for categories may affect the
-    verdict.
+    Parameters
+    ----------
+    check : callable
+        Returns whether the trials agree (None: vacuous), and the numbers.
+    why : str
+        What decides it: why trials agree or differ.
+    odd : str
+        An inconsistency in the paper itself; with `contradicted`, the paper's own tables break the rule.
+    models, methods : tuples of str
+        Those that a verdict needs. Without any, the claim is about every single fit.
+    by_losses : bool
+        Whether the claim depends on losses, so that it is judged by each of the three rules.
+    of_its_patients : bool
+        Whether the claim is about the size of an effect among the paper's patients, which other patients
+        can neither confirm nor refute.
     """
 
     name: str
@@ -111,53 +162,107 @@ class Claim:
     says: str
     rule: str
     check: Check
+    why: str
     odd: str = ""
-    why: str = ""
+    contradicted: bool = False
     models: tuple[str, ...] = MODELS
     methods: tuple[str, ...] = (BASE, MC, PMC)
     by_losses: bool = True
+    of_its_patients: bool = False
 
 
 @dataclass(frozen=True)
 class Judgement:
     """A claim with its verdict, the numbers behind it and the number of seeds.
 
-    For claims that depend on losses, `by_paper` is the verdict with the losses as the paper defines them.
+    `share` is the share of resamples of the seeds that agree; NaN if the claim is about every single fit or
+    has no verdict. `here` is what the trials say where the paper contradicts itself.
     """
 
     claim: Claim
     verdict: str
     numbers: str
     n_seeds: int
-    by_paper: Judgement | None = None
+    share: float = float("nan")
+    here: str = ""
+    by_rule: Mapping[str, Judgement] = field(default_factory=dict)
 
     @property
-    def depends_on_sizes(self) -> bool:
-        """Whether the paper's size rule gives a different verdict."""
-        return self.by_paper is not None and self.by_paper.verdict != self.verdict
+    def depends_on_rule(self) -> bool:
+        """Whether the rules by which losses are computed give different verdicts."""
+        return len({(j.verdict, j.here) for j in self.by_rule.values()}) > 1
 
-    def second_opinion(self) -> str:
-        """The verdict by the paper's size rule; empty if the claim does not depend on losses."""
-        if self.by_paper is None:
-            return ""
-        return f"by the paper's size rule: {self.by_paper.verdict} ({self.by_paper.numbers})"
+    def sure(self) -> str:
+        """The verdict with the share of resamples that agree."""
+        said = f"{self.verdict} (here: {self.here})" if self.here else self.verdict
+        return said if np.isnan(self.share) else f"{said}, {100 * self.share:.0f} % of resamples agree"
 
 
-def judge(claim: Claim, case: Case) -> Judgement:
-    """Decide one claim."""
+def resampled(claims: Sequence[Claim], case: Case, draws: IntArray) -> dict[str, list[bool | None]]:
+    """Whether each claim agrees in each resample of the seeds, one in each row of `draws`."""
+    found: dict[str, list[bool | None]] = {claim.name: [] for claim in claims if claim.models}
+    for places in draws:
+        drawn = case.drawn(places)  # shared by all claims, which need the same medians
+        for claim in claims:
+            if claim.models:
+                found[claim.name].append(_flag(claim, drawn))
+    return found
+
+
+def judge(claim: Claim, case: Case, flags: Sequence[bool | None]) -> Judgement:
+    """Decide one claim; `flags` say whether it agrees in each resample of the seeds."""
+    if claim.of_its_patients and not case.evidence.of_admissions:
+        reason = "it is about the size of an effect among the paper's patients"
+        return Judgement(claim, NOT_ASKED, reason, 0)
     try:
         n_seeds = case.need(claim.models, claim.methods)
         agrees, numbers = claim.check(case)
     except NotYetError as missing:
         return Judgement(claim, NOT_YET, str(missing), 0)
-    return Judgement(claim, AGREES if agrees else DIFFERS, numbers, n_seeds)
+    except NotAskedError as missing:
+        return Judgement(claim, NOT_ASKED, str(missing), 0)
+    if not claim.models:  # about every single fit: nothing to resample
+        return Judgement(claim, AGREES if agrees else DIFFERS, numbers, n_seeds)
+    share = float(np.mean([flag is True for flag in flags]))
+    verdict = _verdict(agrees, share, float(np.mean([flag is None for flag in flags])))
+    if verdict == VACUOUS:
+        share = float("nan")
+    if claim.contradicted:
+        return Judgement(claim, CONTRADICTED, numbers, n_seeds, share, verdict)
+    return Judgement(claim, verdict, numbers, n_seeds, share)
 
 
-def defined(value: float, name: str) -> float:
-    """The number itself; there is no verdict if it could not be computed."""
-    if np.isnan(value):
-        raise NotYetError(f"{name} could not be computed")
-    return value
+def _flag(claim: Claim, case: Case) -> bool | None:
+    try:
+        return claim.check(case)[0]
+    except (NotYetError, NotAskedError):
+        return None
+
+
+def _verdict(agrees: bool | None, share: float, vacuous: float) -> str:
+    """The verdict of all seeds and of the resamples.
+
+    >>> _verdict(True, 0.95, 0.0), _verdict(True, 0.7, 0.0), _verdict(False, 0.05, 0.0)
+    ('agrees', 'undecided', 'differs')
+    >>> _verdict(None, 0.0, 0.8)
+    'vacuous'
+    """
+    if agrees is None:
+        return VACUOUS if vacuous >= 0.5 else UNDECIDED
+    if agrees and share >= SURE:
+        return AGREES
+    return DIFFERS if not agrees and share <= 1 - SURE else UNDECIDED
+
+
+def all_hold(flags: list[bool], idle: list[bool]) -> bool | None:
+    """Whether all hold; None if none is broken but some compare fits that did nothing.
+
+    >>> all_hold([True, False], [False, False]), all_hold([True, False], [False, True])
+    (False, None)
+    """
+    if any(not flag and not still for flag, still in zip(flags, idle)):
+        return False
+    return None if any(idle) else True
 
 
 def about(value: float, published: float) -> bool:
@@ -169,6 +274,6 @@ def about(value: float, published: float) -> bool:
     return bool(0.5 <= value / published <= 2.0)
 
 
-def most(flags: pd.Series | list[bool]) -> bool:
+def most(flags: Any) -> bool:
     """Whether more than half are true."""
-    return bool(np.mean([bool(flag) for flag in flags]) > 0.5)
+    return bool(np.mean(np.asarray(flags, dtype=bool)) > 0.5)

@@ -1,37 +1,48 @@
-"""The table of all claims with their verdicts."""
+"""The table of all claims with their verdicts by each rule, and the counts of the verdicts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from propcal.numbers import plural
-from propcal.paper.claims.claim import AGREES, DIFFERS, NOT_YET, Judgement
+from propcal.paper.claims.claim import SURE, VERDICTS, Judgement
+from propcal.paper.experiment.setups import RULES
 from propcal.paper.results.paper_tables import Table
+
+HOW = (
+    "Seeds are resampled 200 times: a claim agrees if it does so with all seeds and in at least "
+    f"{100 * SURE:.0f} % of the resamples, differs if it does not with all seeds and in at least "
+    f"{100 * SURE:.0f} %, and is undecided otherwise. It is vacuous if it compares fits that changed nothing."
+)
 
 
 def claims_table(judged: Sequence[Judgement]) -> Table:
-    """One row for each claim; the CSV also has the rules and inconsistencies in the paper."""
+    """One row for each claim; the CSV also has the rules, the reasons and inconsistencies in the paper."""
     columns = {
         "claim": [j.claim.name for j in judged],
         "place": [j.claim.place for j in judged],
         "says": [j.claim.says for j in judged],
         "rule": [j.claim.rule for j in judged],
         "verdict": [j.verdict for j in judged],
+        "share_of_resamples": [j.share for j in judged],
         "numbers": [j.numbers for j in judged],
         "n_seeds": [j.n_seeds for j in judged],
-        "verdict_by_paper_sizes": [j.by_paper.verdict if j.by_paper else "" for j in judged],
-        "numbers_by_paper_sizes": [j.by_paper.numbers if j.by_paper else "" for j in judged],
+        "why": [j.claim.why for j in judged],
         "odd": [j.claim.odd for j in judged],
     }
-    rows = tuple((j.verdict, j.claim.says, _here(j)) for j in judged)
-    title = "The paper's claims, and the verdict of these trials"
+    for rule in RULES:
+        own = [j.by_rule.get(rule, j) for j in judged]
+        columns[f"verdict_{rule}"] = [j.verdict for j in own]
+        columns[f"share_{rule}"] = [j.share for j in own]
+        columns[f"numbers_{rule}"] = [j.numbers for j in own]
+    rows = tuple((j.sure(), j.claim.says, _here(j)) for j in judged)
     return Table(
         "claims",
-        title,
-        (verdict_counts(judged), by_sizes(judged)),
+        "The paper's claims, and the verdict of these trials",
+        (verdict_counts(judged), by_rules(judged), HOW),
         pd.DataFrame(columns),
         ("verdict", "the paper says", "here"),
         rows,
@@ -40,23 +51,32 @@ def claims_table(judged: Sequence[Judgement]) -> Table:
 
 
 def _here(j: Judgement) -> str:
-    """The numbers, and those by the paper's size rule if they lead to a different verdict."""
-    return f"{j.numbers}; {j.second_opinion()}" if j.depends_on_sizes else j.numbers
+    """The numbers, and the verdicts by the other rules if they differ."""
+    return f"{j.numbers}; {other_rules(j)}" if j.depends_on_rule else j.numbers
 
 
-def by_sizes(judged: Sequence[Judgement]) -> str:
-    """How many verdicts depend on the size rule for categories."""
-    twice = [j for j in judged if j.by_paper is not None]
-    n = sum(j.depends_on_sizes for j in twice)
+def other_rules(j: Judgement) -> str:
+    """The verdict by each rule; empty if the claim does not depend on losses."""
+    return "; ".join(f"by {RULES[rule]}: {one.sure()}" for rule, one in j.by_rule.items())
+
+
+def by_rules(judged: Sequence[Judgement]) -> str:
+    """How many verdicts depend on the rule by which losses are computed."""
+    several = [j for j in judged if j.by_rule]
+    n = sum(j.depends_on_rule for j in several)
     return (
-        f"{len(twice)} of them depend on losses and are also judged by the paper's size rule, which changes "
-        f"{plural(n, 'verdict')}."
+        f"{len(several)} of them depend on losses and are judged by three rules; {plural(n, 'verdict')} "
+        f"{'depends' if n == 1 else 'depend'} on the rule."
     )
 
 
+def counts_by_rule(judged: Sequence[Judgement]) -> dict[str, Mapping[str, int]]:
+    """The number of verdicts of each kind, by rule."""
+    return {rule: Counter(j.by_rule.get(rule, j).verdict for j in judged) for rule in RULES}
+
+
 def verdict_counts(judged: Sequence[Judgement]) -> str:
-    """How many claims agree, differ, or cannot be judged yet."""
+    """How many claims agree, differ, and so on, by the first rule."""
     n = Counter(j.verdict for j in judged)
-    words = {AGREES: "agree", DIFFERS: "differ", NOT_YET: NOT_YET}
-    said = ", ".join(f"{n[verdict]} {word}" for verdict, word in words.items())
-    return f"Of {len(judged)} claims, {said}. Each verdict follows from a rule, not from a significance test."
+    said = ", ".join(f"{verdict}: {n[verdict]}" for verdict in VERDICTS if n[verdict])
+    return f"Of {len(judged)} claims: {said}."

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 from propcal.errors import InputError
 from propcal.numbers import plural
-from propcal.paper.admissions.visits import COHORT_KEY
 from propcal.paper.cohort import cohort_sql as sql
 from propcal.paper.cohort.ethnoracial import GROUP_OF
 from propcal.paper.cohort.mimic_files import MimicTable, read_tables
+from propcal.paper.experiment.visits import COHORT_KEY
 
 if TYPE_CHECKING:
     import pandas as pd

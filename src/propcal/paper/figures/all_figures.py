@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from propcal.paper.figures.calibration_figure import draw_curves
 from propcal.paper.figures.comparison_figure import draw_comparison
 from propcal.paper.figures.convergence_figure import draw_convergence
@@ -12,12 +14,16 @@ from propcal.paper.results.evidence import Evidence
 ALPHA_FILES = ("auroc_over_alpha", "mc_loss_over_alpha", "pmc_loss_over_alpha", "updates_over_alpha")
 PICTURES = ("comparison", "calibration_curves", "convergence", *ALPHA_FILES)
 TABLES = (*PICTURES, "comparison_tests", "calibration_curves_groups")
-# All files that the figures may write.
-FILES = (*(f"{name}.png" for name in PICTURES), *(f"{name}.csv" for name in TABLES))
+
+
+def files(kinds: Sequence[str] = ("png",)) -> list[str]:
+    """All files that the figures may write."""
+    return [*(f"{name}.{kind}" for kind in kinds for name in PICTURES), *(f"{name}.csv" for name in TABLES)]
 
 
 def pictures(evidence: Evidence) -> tuple[list[PaperFigure], list[str]]:
-    """The figures that can be drawn, and a sentence for each that cannot be drawn yet."""
+    """The figures that can be drawn by the rule of the set-up, and a sentence for each that cannot yet."""
+    evidence = evidence.by(evidence.setup.rule)
     drawn: list[PaperFigure | None] = [
         draw_comparison(evidence),
         draw_curves(evidence),

@@ -33,7 +33,9 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
         tidy(ax, xlabel="mean score", ylabel="outcome rate" if ax is panels[0] else "")
     legend_above(figure, handles(methods, lw=1.2))
     seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds combined"
-    notes = f"{evidence.caption()} Base model {model}, {seeds}; {found.setting}."
+    notes = (
+        f"{evidence.caption()} Set-up {evidence.setup.name}. Base model {model}, {seeds}; {found.setting}."
+    )
     off = '"Off by": sum over ten bins of |observed - expected events|, as a share of observed events.'
     off += f" Bins with fewer than {MIN_PEOPLE} people per seed are not drawn."
     note_below(figure, f"{notes}\n{off}")

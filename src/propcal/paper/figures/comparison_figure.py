@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from propcal.output.plots.axes import SMALL, TEXT, tidy
-from propcal.paper.admissions.settings import BASE, MC, PMC
+from propcal.paper.experiment.settings import BASE, MC, PMC
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import LOOKS, PaperFigure, handles, legend_above, note_below, reach
 from propcal.paper.results.comparison import METHODS, READING, method_medians
@@ -25,6 +25,7 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
     models = evidence.models
     figure = new_figure(PAGE, 1.5 + 0.85 * len(models))
     panels = figure.subplots(1, len(METRICS), sharey=True)
+    shown = evidence.methods
     for ax, metric in zip(panels, METRICS):
         _panel(ax, found[found["metric"] == metric], tested[tested["metric"] == metric], models)
         better = "higher is better" if metric in HIGHER_IS_BETTER else "lower is better"
@@ -32,8 +33,8 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
     middles = [BLOCK * i + (len(METHODS) - 1) / 2 for i in range(len(models))]
     panels[0].set_yticks(middles, models, fontsize=TEXT)
     panels[0].set_ylim(BLOCK * len(models) - 1.1, -0.6)
-    legend_above(figure, handles(METHODS))
-    notes = [f"{evidence.caption()} Points: medians. {evidence.how_sure()}"]
+    legend_above(figure, handles(shown))
+    notes = [f"{evidence.caption()} {evidence.by_which()} Points: medians. {evidence.how_sure()}"]
     notes += [f"Rank-sum tests with Bonferroni correction. {LEGEND}.", too_few(tested)]
     note_below(figure, "\n".join(filter(None, notes)))
     return PaperFigure(

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from propcal.output.plots.axes import SMALL, TEXT, tidy
-from propcal.paper.admissions.settings import MC_FOR_PMC, PMC
+from propcal.paper.experiment.settings import MC_FOR_PMC, PMC
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import (
     LOOKS,
@@ -41,7 +41,8 @@ def draw_convergence(evidence: Evidence) -> PaperFigure | None:
         tidy(ax, xlabel="target PMC (α) and ρ", ylabel="updates" if ax is panels[0] else "")
     legend_above(figure, handles(METHODS))
     notes = (
-        f"{evidence.caption()} Medians over seeds, groupings and gamma. {evidence.how_sure()} "
+        f"{evidence.caption()} Set-up {evidence.setup.name}. Medians over seeds, groupings and gamma. "
+        f"{evidence.how_sure()} "
         "MCBoost is run at α·ρ, which reaches a PMC of α; 5.0x: it needs 5 times as many updates as PMCBoost."
     )
     note_below(figure, notes)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from propcal.output.plots.axes import SMALL, TEXT, tidy
-from propcal.paper.admissions.settings import BASE, GROUPINGS, MC, OURS, PMC
+from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import (
     LOOKS,
@@ -33,7 +34,7 @@ def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
         return None
     if column == UPDATES:
         found = _with_losses(found[found["method"] != BASE], evidence.trials)
-    groupings = [name for name in map(" x ".join, GROUPINGS) if name in {*found["groups"]}]
+    groupings = [name for name in evidence.grouping_names if name in {*found["groups"]}]
     models = evidence.models
     figure = new_figure(PAGE, 1.2 + 1.6 * len(models))
     panels = figure.subplots(len(models), len(groupings), sharex=True, sharey="row", squeeze=False)
@@ -46,9 +47,12 @@ def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
             tidy(ax, xlabel="α" if last else "", ylabel=label)
             if model == models[0]:
                 ax.set_title(groups.replace(" x ", " × "), fontsize=TEXT)
-    _legend(figure, column)
-    notes = f"{evidence.caption()} Medians over seeds, gamma and rho. {evidence.how_sure()}"
-    more = " Numbers: median PMC loss." if column == UPDATES else ""
+    _legend(figure, column, evidence.methods)
+    notes = (
+        f"{evidence.caption()} {evidence.by_which()} Medians over seeds, gamma and rho. {evidence.how_sure()}"
+    )
+    lowest = " Numbers: median PMC loss; the ring marks the lowest of each method."
+    more = lowest if column == UPDATES else ""
     note_below(figure, notes + more)
     name = "updates" if column == UPDATES else column
     return PaperFigure(
@@ -66,10 +70,11 @@ def _with_losses(found: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     return found.merge(losses, on=keys, how="left").rename(columns={"pmc_loss": "median_pmc_loss"})
 
 
-def _legend(figure: Any, column: str) -> None:
+def _legend(figure: Any, column: str, methods: tuple[str, ...]) -> None:
     lines = () if column == UPDATES else (BASE,)
     entries = handles(lines, marker="", lw=1.2) + handles((MC, PMC), lw=1.2)
-    legend_above(figure, entries + handles((OURS,), marker="", lw=1.2, ls="--"))
+    ours = handles((OURS,), marker="", lw=1.2, ls="--") if OURS in methods else []
+    legend_above(figure, entries + ours)
 
 
 def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None:
@@ -79,12 +84,16 @@ def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None
         ax.axhline(row[column], lw=1.2, **look)
         if not pd.isna(row["low"]):
             ax.axhspan(row["low"], row["high"], color=look["color"], alpha=0.12, lw=0)
+    base = found[(found["method"] == BASE) & found["alpha"].notna()].sort_values("alpha")
+    if len(base):  # judged by the rule of each alpha
+        ax.plot(base["alpha"], base[column], lw=1.2, color=LOOKS[BASE]["color"])
     for shift, method in ((0.93, MC), (1.07, PMC)):
         own = found[found["method"] == method].sort_values("alpha")
         tall = reach(own[column], own["low"], own["high"])
         ax.errorbar(own["alpha"] * shift, own[column], yerr=tall, lw=1.2, ms=4, **LOOKS[method])
         if column == UPDATES:
             _annotate(ax, own, shift, above=method == PMC)
+            _ring(ax, own, shift, method)
     ticks = sorted(found["alpha"].dropna().unique())
     ax.set_xticks(ticks, [f"{alpha:g}" for alpha in ticks])
     ax.set_xticks([], minor=True)
@@ -94,6 +103,15 @@ def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None
     ax.margins(x=0.2 if column == UPDATES else 0.12, y=0.3 if column == UPDATES else None)
     ax.grid(axis="y", color="0.92", lw=0.6)
     ax.set_axisbelow(True)
+
+
+def _ring(ax: Any, own: pd.DataFrame, shift: float, method: str) -> None:
+    """A ring around the point with the method's lowest median PMC loss."""
+    losses = own["median_pmc_loss"]
+    if losses.notna().any():
+        best = own.iloc[int(np.nanargmin(losses))]
+        look = {"marker": "o", "ms": 10, "mfc": "none", "mec": LOOKS[method]["color"], "mew": 1.2}
+        ax.plot([best["alpha"] * shift], [best[UPDATES]], ls="", **look)
 
 
 def _annotate(ax: Any, own: pd.DataFrame, shift: float, *, above: bool) -> None:

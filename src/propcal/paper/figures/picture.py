@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.output.plots.axes import COLORS, LETTER, SMALL, literal
-from propcal.paper.admissions.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.output.plots.axes import LETTER, SMALL, literal
+from propcal.paper.experiment.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.paper.method_colors import BASE_COLOR, MC_COLOR, OURS_COLOR, PMC_COLOR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,11 +30,11 @@ class PaperFigure:
 
 # Methods differ in both colour and marker.
 LOOKS: dict[str, dict[str, Any]] = {
-    BASE: {"color": "0.4", "marker": "o"},
-    MC: {"color": COLORS[1], "marker": "s"},
-    MC_FOR_PMC: {"color": COLORS[1], "marker": "s"},
-    PMC: {"color": COLORS[0], "marker": "^"},
-    OURS: {"color": COLORS[2], "marker": "D"},
+    BASE: {"color": BASE_COLOR, "marker": "o"},
+    MC: {"color": MC_COLOR, "marker": "s"},
+    MC_FOR_PMC: {"color": MC_COLOR, "marker": "s"},
+    PMC: {"color": PMC_COLOR, "marker": "^"},
+    OURS: {"color": OURS_COLOR, "marker": "D"},
 }
 NAMES = {OURS: "propcal (ours)", MC_FOR_PMC: "MCBoost at α·ρ"}
 SHORT = {OURS: "ours"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.paper.admissions.settings import BASE
+from propcal.paper.experiment.settings import BASE
 from propcal.paper.results.comparison import METHODS
 
 COLUMNS = {name: MEASURE_NAMES[name].symbol for name in ("brier", "log_loss")} | {
@@ -32,15 +32,14 @@ def accuracy(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 TRAINING_READING = (
-    "The losses of the base models themselves, by the rule used for all trials. If they are much lower on "
-    "the training set, then post-processing, which is fitted there, sees other errors than those in new "
-    "visits. A training set has three times as many visits, so that its losses are somewhat lower by "
-    "chance alone."
+    "The losses of the base models themselves, by our fixed rule. If they are much lower on the data to "
+    "which post-processing is fitted, it sees other errors than those in new data. The fitting data have "
+    "more rows than the test set, so that their losses are somewhat lower by chance alone."
 )
 
 
 def base_on_both_sets(trials: pd.DataFrame) -> pd.DataFrame:
-    """Median MC and PMC loss of the base models on training and test sets: model, groups, four losses."""
+    """Median MC and PMC loss of the base models on fitting data and test sets: model, groups, four losses."""
     names = ["train_mc_loss", "mc_loss", "train_pmc_loss", "pmc_loss"]
     base = trials[trials["method"] == BASE].astype(dict.fromkeys(names, float))
     return base.groupby(["model", "groups"])[names].median().reset_index()

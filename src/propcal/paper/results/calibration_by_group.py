@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from propcal.paper.admissions.settings import BASE, OURS, PMC, RULE
+from propcal.core.grid import FloatArray
+from propcal.paper.experiment.settings import BASE, N_BINS, OURS, PMC, RULE
 from propcal.paper.results.evidence import Evidence
 
 METHODS = (BASE, PMC, OURS)
@@ -33,22 +35,91 @@ class Curves:
     n_seeds: int
 
 
+@dataclass(frozen=True, eq=False)
+class CurveCounts:
+    """People, outcomes and scores by seed, group, method and bin: what the curves are made of."""
+
+    groups: list[str]
+    methods: list[str]
+    sums: FloatArray  # (people, positives, scores) x seeds x groups x methods x bins
+    seeds: list[int]
+    setting: str
+    gamma: float
+    n_test: float
+
+    @classmethod
+    def of(cls, evidence: Evidence, model: str = "RF") -> CurveCounts | None:
+        """The counts of a base model; None if the store has none of it."""
+        counts = evidence.curves[evidence.curves["model"] == model]
+        keys = ["seed", "model", "setting"]
+        known = evidence.stored[[*keys, "groups", "alpha", "gamma", "rho", "n_test"]]
+        counts = counts.merge(known, on=keys)
+        chosen = _finest(counts[counts["method"].isin(METHODS)])
+        if chosen.empty:
+            return None
+        treated = chosen[chosen["method"] == PMC]
+        seeds = sorted({*chosen.loc[chosen["method"] == BASE, "seed"]} & {*treated["seed"]})
+        depth = chosen["groups"].iloc[0].count(" x ")
+        chosen = chosen[chosen["seed"].isin(seeds) & (chosen["group_name"].str.count(" & ") == depth)]
+        groups = sorted(chosen["group_name"].unique())
+        methods = [method for method in METHODS if method in {*chosen["method"]}]
+        axes: list[Any] = [seeds, groups, methods, range(N_BINS)]
+        names = ("seed", "group_name", "method", "bin_index")
+        where = tuple(pd.Index(axis).get_indexer(chosen[name]) for name, axis in zip(names, axes))
+        sums = np.zeros((3, *(len(axis) for axis in axes)))
+        for place, name in enumerate(("people", "positives", "score_sum")):
+            sums[(place, *where)] = chosen[name]
+        first = treated.iloc[0]
+        return cls(
+            groups,
+            methods,
+            sums,
+            seeds,
+            str(first["setting"]),
+            float(first["gamma"]),
+            chosen["n_test"].mean(),
+        )
+
+    def curves(self, seeds: Sequence[int] | None = None) -> Curves:
+        """The curves of the three groups with the largest error, of all seeds or of a resample of them."""
+        places = list(range(len(self.seeds)))
+        if seeds is not None:
+            known = {seed: place for place, seed in enumerate(self.seeds)}
+            places = [known[seed] for seed in seeds if seed in known]
+        n = len(places)
+        people, positives, scores = self.sums[:, places].sum(axis=1)
+        total = positives.sum(axis=2)
+        error = np.divide(
+            np.abs(positives - scores).sum(axis=2), total, out=np.full(total.shape, np.nan), where=total > 0
+        )
+        base, treated = (self.methods.index(method) for method in (BASE, PMC))
+        share = people[:, base].sum(axis=1) / max(n, 1) / self.n_test
+        there = (share >= self.gamma) & ~np.isnan(error[:, [base, treated]]).any(axis=1)
+        order = [g for g in np.argsort(-error[:, base], kind="stable") if there[g]][:N_GROUPS]
+        errors = pd.DataFrame({"group": [self.groups[g] for g in order], "share": share[order]})
+        errors = errors.assign(**{method: error[order, m] for m, method in enumerate(self.methods)})
+        rows = [
+            {
+                "group": self.groups[g],
+                "method": method,
+                "bin_index": j,
+                "people": people[g, m, j] / n,
+                "mean_score": scores[g, m, j] / people[g, m, j],
+                "outcome_rate": positives[g, m, j] / people[g, m, j],
+            }
+            for g in sorted(order)
+            for m, method in enumerate(self.methods)
+            for j in range(N_BINS)
+            if people[g, m, j] and people[g, m, j] / n >= MIN_PEOPLE
+        ]
+        columns = ["group", "method", "bin_index", "people", "mean_score", "outcome_rate"]
+        return Curves(pd.DataFrame(rows, columns=columns), errors, self.setting, n)
+
+
 def curves(evidence: Evidence, model: str = "RF") -> Curves | None:
     """The curves of a base model; None if the store has none of it."""
-    counts = evidence.curves[evidence.curves["model"] == model]
-    keys = ["seed", "model", "setting"]
-    known = evidence.trials[[*keys, "groups", "alpha", "gamma", "rho", "n_test"]]
-    counts = counts.merge(known, on=keys)
-    counts = counts[counts["method"].isin(METHODS)]
-    chosen = _finest(counts)
-    if chosen.empty:
-        return None
-    seeds = {*chosen.loc[chosen["method"] == BASE, "seed"]} & {*chosen.loc[chosen["method"] == PMC, "seed"]}
-    chosen = chosen[chosen["seed"].isin(seeds)]
-    treated = chosen[chosen["method"] == PMC]
-    errors = _errors(chosen, float(treated["gamma"].iloc[0]), len(seeds))
-    points = _points(chosen[chosen["group_name"].isin(errors["group"])], len(seeds))
-    return Curves(points, errors, str(treated["setting"].iloc[0]), len(seeds))
+    counts = CurveCounts.of(evidence, model)
+    return None if counts is None else counts.curves()
 
 
 def _finest(counts: pd.DataFrame) -> Any:
@@ -63,32 +134,3 @@ def _finest(counts: pd.DataFrame) -> Any:
     first = options.assign(fineness=fineness, far=far).sort_values(["fineness", "far"]).iloc[0]
     same = counts["groups"] == first["groups"]
     return counts[same & ((counts["method"] != PMC) | (counts["setting"] == first["setting"]))]
-
-
-def _errors(counts: pd.DataFrame, gamma: float, n_seeds: int) -> Any:
-    """The error of each large intersectional group before and after, beginning with the largest before."""
-    depth = counts["groups"].iloc[0].count(" x ")
-    summed = counts[counts["group_name"].str.count(" & ") == depth]
-    bins = summed.groupby(["group_name", "method", "bin_index"])[["people", "positives", "score_sum"]].sum()
-    off = (bins["positives"] - bins["score_sum"]).abs()
-    groups = bins.assign(off=off).groupby(level=["group_name", "method"]).sum()
-    table = (groups["off"] / groups["positives"]).unstack("method").dropna(subset=[BASE, PMC])
-    size = groups["people"].unstack("method")[BASE] / n_seeds / counts["n_test"].mean()
-    table = table.assign(share=size)
-    table = table[table["share"] >= gamma].sort_values(BASE, ascending=False).head(N_GROUPS)
-    return (
-        table.rename_axis("group")
-        .rename_axis(None, axis=1)
-        .reset_index()[["group", "share", *(method for method in METHODS if method in table)]]
-    )
-
-
-def _points(counts: pd.DataFrame, n_seeds: int) -> pd.DataFrame:
-    names = ["group_name", "method", "bin_index"]
-    bins = counts.groupby(names)[["people", "positives", "score_sum"]].sum().reset_index()
-    bins["mean_score"] = bins["score_sum"] / bins["people"]
-    bins["outcome_rate"] = bins["positives"] / bins["people"]
-    bins["people"] = bins["people"] / n_seeds
-    kept = bins[bins["people"] >= MIN_PEOPLE].rename(columns={"group_name": "group"})
-    columns = ["group", "method", "bin_index", "people", "mean_score", "outcome_rate"]
-    return kept[columns].reset_index(drop=True)

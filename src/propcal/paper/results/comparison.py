@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
+from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
 from propcal.paper.results.evidence import METRICS
 from propcal.paper.results.seed_intervals import by_seed, median_interval
 

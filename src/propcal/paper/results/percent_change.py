@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
+from propcal.paper.experiment.settings import MC, OURS, PMC
 from propcal.paper.published import PERCENT_CHANGE
 from propcal.paper.results.evidence import METRICS
 from propcal.paper.results.seed_intervals import by_seed, median_interval
@@ -21,14 +21,11 @@ READING = (
 
 def trial_changes(trials: pd.DataFrame) -> pd.DataFrame:
     """The percent change of every metric for each post-processed trial whose base model is in the store."""
-    keys = ["seed", "model", "groups"]
-    base = trials.loc[trials["method"] == BASE, [*keys, *METRICS]]
-    treated = trials[trials["method"].isin((MC, PMC, OURS))]
-    both = treated.merge(base, on=keys, suffixes=("", "_base"), validate="many_to_one")
-    for metric in METRICS:
-        before = both[f"{metric}_base"].replace(0.0, np.nan)  # avoid dividing by 0
-        both[f"{metric}_change"] = 100 * (both[metric] - before) / before
-    return both
+    treated = trials[trials["method"].isin((MC, PMC, OURS)) & trials["base_auroc"].notna()]
+    before = {
+        metric: treated[f"base_{metric}"].replace(0.0, np.nan) for metric in METRICS
+    }  # not divided by 0
+    return treated.assign(**{f"{m}_change": 100 * (treated[m] - before[m]) / before[m] for m in METRICS})
 
 
 def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from propcal.numbers import plural
-from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
+from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
 from propcal.paper.results.evidence import METRICS
 
 CONFIDENCE, N_DRAWS = 0.99, 1000

@@ -26,7 +26,7 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
     cohort : path, optional
         The file of visits; without it, visits are simulated again. A file with other visits is refused.
     """
-    from propcal.paper.admissions.visits import visits_of
+    from propcal.paper.experiment.visits import visits_of
 
     if cohort is None and not evidence.generated:
         return f"{MISSING}: the visits come from a file. Name it with --cohort FILE."

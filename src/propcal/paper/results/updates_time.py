@@ -7,14 +7,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.paper.admissions.settings import EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
+from propcal.core.grid import FloatArray
+from propcal.paper.experiment.settings import ALPHAS, EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, PMC
 from propcal.paper.published import UPDATES_AND_TIME
+from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.seed_intervals import by_seed, median_interval
+from propcal.paper.results.trial_cube import TrialCube
 
 READING = (
     "MCBoost is run at alpha * rho, which reaches a PMC of alpha, as PMCBoost does at alpha. Mean updates "
     "and seconds of a fit over seeds, both groupings, gamma and rho. The paper has no DNN here."
 )
+
+
+MEANS = ("mc_updates", "pmc_updates", "mc_seconds", "pmc_seconds")
 
 
 def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
@@ -26,7 +32,21 @@ def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
     return chosen[both]
 
 
-def updates_and_time(trials: pd.DataFrame) -> pd.DataFrame:
+def means(cube: TrialCube) -> dict[str, FloatArray]:
+    """Mean updates and seconds of both methods by base model and alpha, of the trials that both have run."""
+    where = [ALPHAS.index(alpha) for alpha in EQUIVALENT_ALPHAS]
+    found = {}
+    for what, column in (("updates", "n_updates"), ("seconds", "fit_seconds")):
+        both = [cube.of_method(column, method)[:, :, :, where] for method in (MC_FOR_PMC, PMC)]
+        alone = np.isnan(both[0]) | np.isnan(both[1])
+        n = np.sum(~alone, axis=(0, 2, 4, 5))
+        for name, values in zip(("mc", "pmc"), both):
+            total = np.sum(np.where(alone, 0.0, values), axis=(0, 2, 4, 5))
+            found[f"{name}_{what}"] = np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0)
+    return found
+
+
+def updates_and_time(evidence: Evidence) -> pd.DataFrame:
     """Means for each base model and alpha, for MCBoost and PMCBoost, with their ratios.
 
     Returns
@@ -35,19 +55,22 @@ def updates_and_time(trials: pd.DataFrame) -> pd.DataFrame:
         model, alpha, n_seeds, mc_updates, pmc_updates, updates_ratio, mc_seconds, pmc_seconds,
         seconds_ratio, and the published numbers with the prefix ``published_``.
     """
+    trials = evidence.trials
+    found = means(TrialCube.of(trials, evidence.models, evidence.grouping_names))
+    seeds = equivalent(trials).groupby(["model", "alpha"])["seed"].nunique()
     rows = []
-    key: Any
-    for key, part in equivalent(trials).groupby(["model", "alpha"], sort=False):
-        model, alpha = key
-        means: Any = part.groupby("method")[["n_updates", "fit_seconds"]].mean()
-        mc, pmc = means.loc[MC_FOR_PMC], means.loc[PMC]
-        printed: list[tuple[float, float]] = [
-            UPDATES_AND_TIME.get((model, alpha, method), (np.nan, np.nan)) for method in (MC, PMC)
-        ]
-        row: dict[str, Any] = {"model": model, "alpha": alpha, "n_seeds": part["seed"].nunique()}
-        row |= _with_ratios("", mc["n_updates"], pmc["n_updates"], mc["fit_seconds"], pmc["fit_seconds"])
-        row |= _with_ratios("published_", printed[0][0], printed[1][0], printed[0][1], printed[1][1])
-        rows.append(row)
+    for m, model in enumerate(evidence.models):
+        for a, alpha in enumerate(EQUIVALENT_ALPHAS):
+            own = {name: float(values[m, a]) for name, values in found.items()}
+            if np.isnan(own["mc_updates"]):
+                continue
+            printed: list[tuple[float, float]] = [
+                UPDATES_AND_TIME.get((model, alpha, method), (np.nan, np.nan)) for method in (MC, PMC)
+            ]
+            row: dict[str, Any] = {"model": model, "alpha": alpha, "n_seeds": int(seeds[model, alpha])}
+            row |= _with_ratios("", *(own[name] for name in MEANS))
+            row |= _with_ratios("published_", printed[0][0], printed[1][0], printed[0][1], printed[1][1])
+            rows.append(row)
     names = [*_with_ratios("", 1, 1, 1, 1)]
     columns = ["model", "alpha", "n_seeds", *names, *(f"published_{name}" for name in names)]
     return pd.DataFrame(rows, columns=columns)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from propcal.paper.admissions.settings import BASE, MC, OURS, PMC
+from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
+from propcal.paper.experiment.setups import READINGS
 from propcal.paper.published import WINS
 from propcal.paper.results.evidence import HIGHER_IS_BETTER, METRICS
 
 PUBLISHED = (BASE, MC, PMC)
 SETTING = ["groups", "alpha", "gamma", "rho"]
 # What a "trial" in the caption may mean, and the columns that identify one.
-READINGS = {
-    "seed": ["seed"],
-    "seed and model": ["seed", "model"],
-    "seed, model, setting": ["seed", "model", *SETTING],
-}
+KEYS = dict(zip(READINGS, (["seed"], ["seed", "model"], ["seed", "model", *SETTING])))
 IN_WORDS = {
     "seed": "the best value of any base model and setting of a method; one winner for each seed",
     "seed and model": "the same for each base model separately",
@@ -34,6 +32,25 @@ READING = (
 )
 
 
+def wins_of_seeds(trials: pd.DataFrame, methods: Sequence[str] = PUBLISHED) -> pd.DataFrame:
+    """The wins of each method and the number of comparisons, by interpretation, metric and seed.
+
+    Only comparisons that include all methods count; equal best values share a win.
+    """
+    chosen = _at_every_setting(trials[trials["method"].isin([*methods])], methods)
+    parts = []
+    for reading, keys in KEYS.items():
+        for metric in METRICS:
+            sign = -1 if metric in HIGHER_IS_BETTER else 1
+            best = (sign * chosen.set_index([*keys, "method"])[metric]).groupby(level=[*keys, "method"]).min()
+            table = best.unstack("method").reindex(columns=[*methods]).dropna()
+            first = table.eq(table.min(axis=1), axis=0)
+            shares = first.div(first.sum(axis=1), axis=0).assign(comparisons=1)
+            found = shares.groupby(level="seed").sum().reset_index()
+            parts.append(found.assign(reading=reading, metric=metric))
+    return pd.concat(parts, ignore_index=True)
+
+
 def wins(trials: pd.DataFrame, methods: Sequence[str] = PUBLISHED) -> pd.DataFrame:
     """The share of comparisons that each method wins, for each interpretation and metric.
 
@@ -43,15 +60,18 @@ def wins(trials: pd.DataFrame, methods: Sequence[str] = PUBLISHED) -> pd.DataFra
         reading (the interpretation), metric, method, wins (ties shared), comparisons, percent, published
         (NaN if not).
     """
-    chosen = _at_every_setting(trials[trials["method"].isin([*methods])], methods)
+    each = wins_of_seeds(trials, methods)
+    total: Any = each.groupby(["reading", "metric"])[[*methods, "comparisons"]].sum()
     rows = []
-    for reading, keys in READINGS.items():
+    for reading in KEYS:
         for metric in METRICS:
-            won, n = _won(chosen, keys, metric, methods)
+            there = (reading, metric) in total.index
+            n = int(total.at[(reading, metric), "comparisons"]) if there else 0
             for method in methods:
+                won = float(total.at[(reading, metric), method]) if there else 0.0
                 rows.append(
-                    {"reading": reading, "metric": metric, "method": method, "wins": won.get(method, 0.0)}
-                    | {"comparisons": n, "percent": 100 * won.get(method, 0.0) / n if n else np.nan}
+                    {"reading": reading, "metric": metric, "method": method, "wins": won}
+                    | {"comparisons": n, "percent": 100 * won / n if n else np.nan}
                     | {"published": _published(metric, method) if tuple(methods) == PUBLISHED else np.nan}
                 )
     return pd.DataFrame(rows)
@@ -64,23 +84,9 @@ def _published(metric: str, method: str) -> float:
 def _at_every_setting(trials: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     """The trials, with the base model and our method repeated for each setting of their grouping."""
     keys = ["seed", "model"]
-    fixed = trials["method"].isin((BASE, OURS))
+    fixed = trials["method"].isin((BASE, OURS)) & trials["alpha"].isna()
     settings = trials.loc[~fixed, [*keys, *SETTING]].drop_duplicates()
     columns = [*keys, "groups", "method", *METRICS]
     repeated = trials.loc[fixed, columns].merge(settings, on=[*keys, "groups"])
     everything = pd.concat([trials.loc[~fixed, [*columns, *SETTING[1:]]], repeated], ignore_index=True)
     return everything[everything["method"].isin([*methods])]
-
-
-def _won(
-    trials: pd.DataFrame, keys: list[str], metric: str, methods: Sequence[str]
-) -> tuple[dict[str, float], int]:
-    """The wins of each method, and the number of comparisons that include all methods."""
-    sign = -1 if metric in HIGHER_IS_BETTER else 1
-    best = (sign * trials.set_index([*keys, "method"])[metric]).groupby(level=[*keys, "method"]).min()
-    table = best.unstack("method").reindex(columns=[*methods]).dropna()
-    if table.empty:
-        return {}, 0
-    first = table.eq(table.min(axis=1), axis=0)
-    shares = first.div(first.sum(axis=1), axis=0).sum()
-    return {str(method): float(share) for method, share in shares.items()}, len(table)

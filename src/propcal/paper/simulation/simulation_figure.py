@@ -10,11 +10,11 @@ from propcal.output.plots.axes import COLORS, SMALL, tidy
 from propcal.paper.figure_file import COLUMN, new_figure
 from propcal.paper.simulation.simulation import Simulation
 
-# each scenario has its own colour, line style and marker
+# each scenario has its own colour, line style and marker; the colours are not those of methods
 LOOKS = {
-    "Fixed": (COLORS[0], "-", "o"),
-    "Increasing": (COLORS[2], "--", "^"),
-    "Decreasing": (COLORS[1], "-.", "s"),
+    "Fixed": (COLORS[6], "-", "o"),
+    "Increasing": (COLORS[5], "--", "^"),
+    "Decreasing": (COLORS[4], "-.", "s"),
 }
 
 

@@ -8,10 +8,9 @@ import pandas as pd
 
 from propcal.output.plots.axes import COLORS, SMALL, STYLES, legend_below, tidy
 from propcal.paper.figure_file import COLUMN, PAGE, new_figure
+from propcal.paper.method_colors import DC_COLOR, MC_COLOR, PMC_COLOR
 from propcal.paper.theory.theory import BINNED_ALPHA, FEASIBLE_ALPHA, RHOS
 
-MC_COLOR, PMC_COLOR = COLORS[0], COLORS[1]
-DC_COLOR = COLORS[2]
 TOP = 3.0  # upper end of the DC axis: e**3, a factor of 20, offers no protection
 
 

@@ -1,4 +1,4 @@
-"""The store of the hospital-admission experiment: an SQLite file with one row for each trial.
+"""The store of an experiment: an SQLite file with one row for each trial.
 
 The trials of a base model and seed are added in one transaction and have a key, so that an interrupted run
 leaves only complete trials, and a continued run adds none twice.
@@ -19,7 +19,7 @@ from propcal.errors import FileFormatError, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT, VERSION = "propcal-admissions", 1
+FORMAT, VERSION = "propcal-admissions", 2
 
 TRIAL_COLUMNS = {
     "seed": "INTEGER NOT NULL",
@@ -31,7 +31,8 @@ TRIAL_COLUMNS = {
     "gamma": "REAL",
     "rho": "REAL",
     "fit_alpha": "REAL",
-    "n_train": "INTEGER NOT NULL",
+    "n_train": "INTEGER NOT NULL",  # rows of the base model
+    "n_post": "INTEGER NOT NULL",  # rows to which post-processing was fitted
     "n_test": "INTEGER NOT NULL",
     "n_updates": "INTEGER NOT NULL",
     "n_sweeps": "INTEGER NOT NULL",
@@ -45,14 +46,17 @@ TRIAL_COLUMNS = {
     "mc_loss": "REAL",  # by settings.RULE
     "pmc_loss": "REAL",
     "dc_loss": "REAL",
-    "paper_mc_loss": "REAL",  # by settings.PAPER_RULE
-    "paper_pmc_loss": "REAL",
-    "paper_dc_loss": "REAL",
+    "sizes_mc_loss": "REAL",  # by settings.SIZES_RULE
+    "sizes_pmc_loss": "REAL",
+    "sizes_dc_loss": "REAL",
     "own_mc_loss": "REAL",  # by the fit's own rule
     "own_pmc_loss": "REAL",
     "own_dc_loss": "REAL",
+    "base_own_mc_loss": "REAL",  # of the base model, by the fit's own rule
+    "base_own_pmc_loss": "REAL",
+    "base_own_dc_loss": "REAL",
     "true_risk_rms": "REAL",  # root mean squared error against the true risk, if known
-    # on the training set, by the fit's own rule: what Algorithm 1 guarantees
+    # on the rows of the fit, by its own rule: what Algorithm 1 guarantees
     "train_mc_loss": "REAL",
     "train_pmc_loss": "REAL",
 }
@@ -87,7 +91,8 @@ class Store:
         self.path = Path(path)
         if about is None and not self.path.is_file():
             raise InputError(
-                f"there are no trials at {path}", next_step=f"Run propcal paper admissions -o {path}"
+                f"there are no trials at {path}",
+                next_step=f"Run propcal paper admissions or propcal paper experiment with -o {path}",
             )
         with closing(self._open()) as connection:
             known = self._about(connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -16,11 +16,12 @@ import numpy as np
 from propcal.core.grid import check_number
 from propcal.errors import InputError
 from propcal.output.files.whole_file import check_target
-from propcal.paper.admissions import base_models, features
-from propcal.paper.admissions.settings import MODELS, N_SEEDS, RULE, Setting, grid
-from propcal.paper.admissions.trial_store import Store
-from propcal.paper.admissions.trials import SPLIT, Row, Unit, run_unit, split
-from propcal.paper.admissions.visits import Visits, visits_of
+from propcal.paper.experiment import base_models, features
+from propcal.paper.experiment.settings import MODELS, N_SEEDS, RULE, Setting, grid
+from propcal.paper.experiment.setups import Setup, setup_of
+from propcal.paper.experiment.trial_store import Store
+from propcal.paper.experiment.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
+from propcal.paper.experiment.visits import Cohort, CohortFile, GeneratedVisits, visits_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,42 +34,61 @@ class Experiment:
     Parameters
     ----------
     path : path
-        The store, an SQLite file. An existing store is continued if it has the same visits, rule and
+        The store, an SQLite file. An existing store is continued if it has the same cohort, set-up, rule and
         settings; otherwise an error says what differs.
-    cohort : path, optional
-        A file written by ``propcal paper cohort``; by default visits are simulated.
+    cohort : path or cohort, optional
+        A file written by ``propcal paper cohort``, or any other from `cohort_file`; by default visits are
+        simulated.
     trials : int, default=100
-        The number of shuffles of the visits (seeds 0, 1, ...).
+        The number of shuffles of the rows (seeds 0, 1, ...).
     rows : int, optional
         The number of visits; by default all.
     models : list of str, default=("LR", "RF", "DNN")
     settings : list of Setting, optional
-        By default those of Table 3.
+        By default those of Table 3, for each grouping of the cohort.
+    setup : str or Setup, default="printed"
+        How the training data are used, and how large a step is.
     """
 
     path: str | PathLike[str]
-    cohort: str | PathLike[str] | None = None
+    cohort: str | PathLike[str] | CohortFile | None = None
     trials: int = N_SEEDS
     rows: int | None = None
     models: Sequence[str] = MODELS
-    settings: Sequence[Setting] = field(default_factory=grid)
+    settings: Sequence[Setting] = ()
+    setup: str | Setup = "printed"
 
     def __post_init__(self) -> None:
         check_number("trials", self.trials, at_least=1, whole=True)
         object.__setattr__(self, "models", base_models.check_models(self.models))
-        _ = self.visits
+        object.__setattr__(self, "setup", setup_of(self.setup))
+        if not self.settings:
+            object.__setattr__(self, "settings", grid(self._groupings))
 
     @cached_property
-    def visits(self) -> Visits:
-        """The source of the visits."""
+    def visits(self) -> Cohort:
+        """The source of the rows."""
+        if isinstance(self.cohort, CohortFile):
+            return self.cohort
         return visits_of(self.cohort, self.rows)
+
+    @property
+    def _groupings(self) -> Sequence[tuple[str, ...]]:
+        asked = self.visits
+        return asked.columns.groupings if isinstance(asked, GeneratedVisits) else asked.asked.groupings
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The columns and the set-up."""
+        return Plan(self.visits.columns, setup_of(self.setup))
 
     @cached_property
     def store(self) -> Store:
-        """The store of trials; it is created if it does not exist and the visits are valid."""
-        check_target(self.path, force=True, reads=[self.cohort])
+        """The store of trials; it is created if it does not exist and the cohort is valid."""
+        reads = self.cohort.path if isinstance(self.cohort, CohortFile) else self.cohort
+        check_target(self.path, force=True, reads=[reads])
         if not Path(self.path).exists():
-            _check_outcomes(self.visits.frame, range(self.trials))
+            self._check_outcomes(range(self.trials))
         return Store(self.path, self.about())
 
     def about(self) -> dict[str, Any]:
@@ -76,6 +96,8 @@ class Experiment:
         keys = "\n".join(sorted(setting.key() for setting in self.settings))
         return {
             **self.visits.about(),
+            "setup": self.plan.setup.about(),
+            "columns": self.plan.columns.about(),
             "rule": RULE,
             "grid": f"{len(self.settings)} settings, {hashlib.sha256(keys.encode()).hexdigest()[:12]}",
             "features": features.VERSION,
@@ -118,28 +140,31 @@ class Experiment:
         units = {(unit.seed, unit.model): unit for unit in self.units()}
         if not units:
             return self.store
-        _check_outcomes(self.visits.frame, {unit.seed for unit in units.values()})
+        self._check_outcomes({unit.seed for unit in units.values()})
         with warnings.catch_warnings():
             # joblib's warning about an interrupted run, for which the caller has a better message
             warnings.filterwarnings("ignore", message=r".*tasks which were still being processed")
-            for trials, curves in _results(self.visits.frame, list(units.values()), jobs):
+            for trials, curves in _results(self.visits.frame, self.plan, list(units.values()), jobs):
                 self.store.add(trials, curves)
                 told(units[trials[0]["seed"], trials[0]["model"]])
         return self.store
 
-
-def _check_outcomes(visits: pd.DataFrame, seeds: Iterable[int]) -> None:
-    """Refuse data if a training part has fewer than two visits with each outcome (the DNN holds some out)."""
-    outcome = visits[features.OUTCOME].to_numpy()
-    counts = (np.bincount(outcome[split(len(outcome), seed)[0]], minlength=2) for seed in seeds)
-    n_bad = sum(int(count.min() < 2) for count in counts)
-    if n_bad:
-        rare = np.bincount(outcome, minlength=2)
-        raise InputError(
-            f"only {rare.min():,} of {len(outcome):,} visits have {features.OUTCOME} = {rare.argmin()}: "
-            f"in {n_bad:,} of the shuffles the training part has fewer than two of them",
-            next_step="Use more visits",
-        )
+    def _check_outcomes(self, seeds: Iterable[int]) -> None:
+        """Refuse data if a part has fewer than two rows with each outcome (the DNN holds some out)."""
+        rows, name = self.visits.frame, self.plan.columns.outcome
+        outcome = rows[name].to_numpy()
+        n_bad = 0
+        for seed in seeds:
+            learn, post, _ = split_rows(rows, seed, self.plan)
+            fewest = min(np.bincount(outcome[part], minlength=2).min() for part in (learn, post))
+            n_bad += int(fewest < 2)
+        if n_bad:
+            rare = np.bincount(outcome, minlength=2)
+            raise InputError(
+                f"only {rare.min():,} of {len(outcome):,} {self.plan.columns.unit} have {name} = "
+                f"{rare.argmin()}: in {n_bad:,} of the shuffles the training part has fewer than two of them",
+                next_step=f"Use more {self.plan.columns.unit}",
+            )
 
 
 def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:
@@ -154,13 +179,13 @@ def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> S
 
 
 def _results(
-    visits: pd.DataFrame, units: Sequence[Unit], jobs: int | None
+    rows: pd.DataFrame, plan: Plan, units: Sequence[Unit], jobs: int | None
 ) -> Iterator[tuple[list[Row], list[Row]]]:
     """The rows of each unit as soon as it is finished; only the parent process writes to disk."""
     from joblib import Parallel, delayed, effective_n_jobs
 
     def tasks(some: Iterable[Unit]) -> Iterator[Any]:
-        return (delayed(run_unit)(visits, unit) for unit in some)
+        return (delayed(run_unit)(rows, plan, unit) for unit in some)
 
     try:
         parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")

@@ -1,17 +1,19 @@
-"""Table 3: the settings that the hospital-admission experiment varies."""
+"""Table 3: the settings that the experiment varies."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
+
+from propcal.paper.experiment.cohort_columns import GROUPINGS
 
 ALPHAS = (0.001, 0.01, 0.1, 0.2)
 GAMMAS = (0.05, 0.1)
 RHOS = (0.01, 0.1)
 N_BINS = 10
 MODELS = ("LR", "RF", "DNN")
-GROUPINGS = (("race", "gender"), ("race", "gender", "insurance"))
 EQUIVALENT_ALPHAS = (0.001, 0.01)  # Table 5: MCBoost at alpha * rho reaches PMC of alpha
 N_SEEDS = 100
 TEST_SHARE = 0.25
@@ -21,7 +23,7 @@ RULE = {"alpha": 0.1, "gamma": 0.05, "rho": 0.1, "n_bins": N_BINS}
 
 # The paper's definitions of the losses only include larger categories: |S_I| >= alpha * lambda * N, without
 # gamma.
-PAPER_RULE = {**RULE, "min_share": RULE["alpha"] / N_BINS}
+SIZES_RULE = {**RULE, "min_share": RULE["alpha"] / N_BINS}
 
 # The names of the methods in the store, in tables and in figures.
 BASE, MC, PMC, MC_FOR_PMC, OURS = "base model", "MCBoost", "PMCBoost", "MCBoost at alpha*rho", "propcal"
@@ -63,10 +65,10 @@ class Setting:
         return {**asdict(self), "groups": " x ".join(self.groups), "fit_alpha": self.fit_alpha}
 
 
-def grid() -> list[Setting]:
+def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS) -> list[Setting]:
     """Every setting for a base model and a seed."""
-    found = [Setting(BASE, groups) for groups in GROUPINGS]
-    for groups in GROUPINGS:
+    found = [Setting(BASE, groups) for groups in groupings]
+    for groups in groupings:
         for method in (MC, PMC):
             found += [Setting(method, groups, *values) for values in product(ALPHAS, GAMMAS, RHOS)]
         equivalent = product(EQUIVALENT_ALPHAS, GAMMAS, RHOS)

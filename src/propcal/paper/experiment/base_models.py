@@ -1,4 +1,4 @@
-"""The base models of the hospital-admission experiment: LR, RF and DNN, each trained on one core."""
+"""The base models of the experiment: LR, RF and DNN, each trained on one core."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 from propcal.core.grid import FloatArray
 from propcal.errors import Argument, InputError
 from propcal.extras import how_to_install
-from propcal.paper.admissions.features import NUMBERS, Matrix
-from propcal.paper.admissions.settings import MODELS
+from propcal.paper.experiment.features import Matrix
+from propcal.paper.experiment.settings import MODELS
 
 # Increased whenever the same data would give different models.
 VERSION = 1
@@ -52,11 +52,15 @@ def check_models(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in MODELS if name in wanted)
 
 
-def train(name: str, features: Matrix, outcome: Any, seed: int) -> Trained:
-    """Train a base model; the same seed gives the same model."""
+def train(name: str, features: Matrix, outcome: Any, seed: int, n_numbers: int) -> Trained:
+    """Train a base model; the same seed gives the same model.
+
+    The first `n_numbers` columns of the features are numbers, the others are 0 or 1.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
-    model = {"LR": _logistic, "RF": _forest, "DNN": _network}[name](seed)
+    makers: dict[str, Callable[[int, int, int], Any]] = {"LR": _logistic, "RF": _forest, "DNN": _network}
+    model = makers[name](seed, n_numbers, features.shape[1])
     began = perf_counter()
     with warnings.catch_warnings():  # recorded in `converged`
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -70,7 +74,7 @@ def train(name: str, features: Matrix, outcome: Any, seed: int) -> Trained:
     return Trained(score, seconds, name == "RF" or bool(np.max(model[-1].n_iter_) < model[-1].max_iter))
 
 
-def _logistic(seed: int) -> Any:
+def _logistic(seed: int, n_numbers: int, n_features: int) -> Any:
     """Logistic regression with an l1 penalty of scikit-learn's default strength.
 
     Numbers are imputed and scaled. Columns of 0 and 1 are scaled but not centred, so that they stay sparse;
@@ -86,10 +90,10 @@ def _logistic(seed: int) -> Any:
     if signature(LogisticRegression).parameters["penalty"].default == "l2":  # scikit-learn before 1.8
         l1 = {"penalty": "l1"}
     columns = make_column_transformer(
-        (_imputed_and_scaled(), slice(0, len(NUMBERS))),
+        (_imputed_and_scaled(), list(range(n_numbers))),
         (
             make_pipeline(FunctionTransformer(csr_matrix), StandardScaler(with_mean=False)),
-            slice(len(NUMBERS), None),
+            list(range(n_numbers, n_features)),
         ),
         sparse_threshold=1.0,
     )
@@ -98,7 +102,7 @@ def _logistic(seed: int) -> Any:
     )
 
 
-def _forest(seed: int) -> Any:
+def _forest(seed: int, *_: int) -> Any:
     """A random forest by XGBoost, which handles missing values itself.
 
     The paper names the library but no parameters; these are the defaults of XGBRFClassifier, written out.
@@ -124,7 +128,7 @@ def _forest_class() -> Any:
     return XGBRFClassifier
 
 
-def _network(seed: int) -> Any:
+def _network(seed: int, *_: int) -> Any:
     """Five layers of 100, as in the paper's appendix."""
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline

@@ -6,7 +6,7 @@ import os
 import signal
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
 from multiprocessing import current_process
@@ -26,78 +26,131 @@ from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost
 from propcal.metrics import CategoryRule
-from propcal.paper.admissions.base_models import Trained, train
-from propcal.paper.admissions.features import OUTCOME, TRUE_RISK, Features
-from propcal.paper.admissions.settings import (
+from propcal.paper.experiment.base_models import Trained, train
+from propcal.paper.experiment.cohort_columns import CohortColumns
+from propcal.paper.experiment.features import Features
+from propcal.paper.experiment.settings import (
     BASE,
-    GROUPINGS,
+    MC,
     N_BINS,
     OURS,
-    PAPER_RULE,
     PMC,
     RULE,
+    SIZES_RULE,
     TEST_SHARE,
     Setting,
 )
+from propcal.paper.experiment.setups import Setup
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Row = dict[str, Any]
 
-# The methods and the base model whose calibration curves are stored.
-CURVES_OF = "RF"
-CURVES = (
-    Setting(BASE, GROUPINGS[1]),
-    Setting(PMC, GROUPINGS[1], alpha=0.01, gamma=0.05, rho=0.1),
-    Setting(OURS, GROUPINGS[1]),
-)
-# Algorithm 1 has no limit. MCBoost at alpha*rho = 0.00001 makes up to about 90,000 updates; ten times as many
-# would take minutes to turn into maps.
-MAX_UPDATES = 200_000
+# Algorithm 1 has no limit. With full steps MCBoost at alpha*rho = 0.00001 makes up to about 90,000 updates;
+# with steps of a quarter it would make several times as many, more than a correction may hold.
+MAX_UPDATES = 100_000
 SPLIT = "default_rng(seed).permutation; the first quarter is the test set"  # recorded in the store
+LOSSES = ("mc_loss", "pmc_loss", "dc_loss")
+
+
+def curve_settings(columns: CohortColumns) -> frozenset[Setting]:
+    """The settings whose calibration curves are stored, for every grouping."""
+    found = []
+    for groups in columns.groupings:
+        found += [Setting(BASE, groups), Setting(OURS, groups)]
+        found += [Setting(method, groups, alpha=0.1, gamma=0.05, rho=0.1) for method in (MC, PMC)]
+        found.append(Setting(PMC, groups, alpha=0.01, gamma=0.05, rho=0.1))
+    return frozenset(found)
+
+
+class Plan(NamedTuple):
+    """What all units of an experiment have in common: the columns of the cohort, and the set-up."""
+
+    columns: CohortColumns
+    setup: Setup
 
 
 class Unit(NamedTuple):
-    """A shuffle of the visits and a base model, with the settings to run."""
+    """A shuffle of the rows and a base model, with the settings to run."""
 
     seed: int
     model: str
     settings: tuple[Setting, ...]
 
 
-def split(n: int, seed: int) -> tuple[IntArray, IntArray]:
-    """The training (75 %) and test rows (25 %) of a shuffle."""
+class Parts(NamedTuple):
+    """The rows of a shuffle: to train the base model, to fit the post-processing, and to test both."""
+
+    train: IntArray
+    post: IntArray
+    test: IntArray
+
+
+def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None) -> Parts:
+    """Shuffle the rows: 75 % to train and 25 % to test.
+
+    Parameters
+    ----------
+    n, seed : int
+        The number of rows, and the seed of the shuffle.
+    kept_apart : float
+        The share of the training rows that only the post-processing sees; with 0 it sees all of them.
+    person : array of shape (n,), optional
+        The person of each row. People are then shuffled, and all rows of a person are in the same part.
+    """
+    if person is not None:
+        import pandas as pd
+
+        code, people = pd.factorize(np.asarray(person))
+        parts = split(len(people), seed, kept_apart=kept_apart)
+        rows = (np.flatnonzero(np.isin(code, part)) for part in parts)
+        return Parts(*rows)
     order = np.random.default_rng(seed).permutation(n)
     n_test = round(n * TEST_SHARE)
-    return order[n_test:], order[:n_test]
+    learn, test = order[n_test:], order[:n_test]
+    n_post = round(len(learn) * kept_apart)
+    return Parts(learn[n_post:], learn[:n_post], test) if n_post else Parts(learn, learn, test)
 
 
-def run_unit(visits: pd.DataFrame, unit: Unit) -> tuple[list[Row], list[Row]]:
+def split_rows(rows: pd.DataFrame, seed: int, plan: Plan) -> Parts:
+    """The parts of a shuffle of a cohort."""
+    person = rows[plan.columns.person] if plan.columns.person else None
+    return split(len(rows), seed, kept_apart=plan.setup.kept_apart, person=person)
+
+
+def run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], list[Row]]:
     """The rows for the table of trials, and for the table of curves."""
     from threadpoolctl import threadpool_limits
 
     _obey_parent()
     with threadpool_limits(1):  # so that results do not depend on the number of cores
         _compile()
-        return _run_unit(visits, unit)
+        return _run_unit(rows, plan, unit)
 
 
-def _run_unit(visits: pd.DataFrame, unit: Unit) -> tuple[list[Row], list[Row]]:
-    parts = [visits.iloc[rows] for rows in split(len(visits), unit.seed)]
-    features = Features().fit(parts[0])
-    matrices = [features.transform(part) for part in parts]
-    model = train(unit.model, matrices[0], parts[0][OUTCOME].to_numpy(), unit.seed)
-    scores = [model.score(matrix) for matrix in matrices]
+def _run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], list[Row]]:
+    columns = plan.columns
+    train_rows, *parts = (rows.iloc[part] for part in split_rows(rows, unit.seed, plan))
+    features = Features(columns).fit(train_rows)
+    model = train(
+        unit.model,
+        features.transform(train_rows),
+        train_rows[columns.outcome].to_numpy(),
+        unit.seed,
+        len(columns.numbers),
+    )
+    scores = [model.score(features.transform(part)) for part in parts]
     trials: list[Row] = []
     curves: list[Row] = []
+    drawn = curve_settings(columns)
     by_groups = sorted(unit.settings, key=attrgetter("groups"))
     for groups, settings in groupby(by_groups, attrgetter("groups")):
-        bench = Bench.of(model, parts, scores, groups)
+        bench = Bench.of(model, plan, parts, scores, groups, len(train_rows))
         for setting in settings:
-            columns, corrected = bench.trial(setting)
-            trials.append({"seed": unit.seed, "model": unit.model, **columns})
-            if unit.model == CURVES_OF and setting in CURVES:
+            found, corrected = bench.trial(setting)
+            trials.append({"seed": unit.seed, "model": unit.model, **found})
+            if setting in drawn:
                 key = {name: trials[-1][name] for name in ("seed", "model", "setting", "method")}
                 curves += [{**key, **row} for row in curve_rows(corrected)]
     return trials, curves
@@ -131,51 +184,64 @@ def _compile() -> None:
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """The training and test visits with the groups and scores shared by all trials of a grouping."""
+    """The fitting and test rows with the groups and scores shared by all trials of a grouping."""
 
     model: Trained
-    train: Rows
+    setup: Setup
+    post: Rows
     test: Rows
     atoms: Atoms
     true_risk: FloatArray | None
-    seconds: float  # time for reducing the training visits to atoms
+    n_train: int
+    seconds: float  # time for reducing the fitting rows to atoms
+    _base: dict[str, dict[str, float]] = field(default_factory=dict)  # losses of the base model by rule
 
     @classmethod
     def of(
         cls,
         model: Trained,
+        plan: Plan,
         parts: Sequence[pd.DataFrame],
         scores: Sequence[FloatArray],
         groups: tuple[str, ...],
+        n_train: int,
     ) -> Bench:
-        """Find the groups, and reduce the training visits to atoms."""
-        began = perf_counter()
-        rows = [
-            checked_rows(score, part[OUTCOME].to_numpy(), part[list(groups)])
+        """Find the groups, and reduce the fitting rows to atoms."""
+        columns, began = plan.columns, perf_counter()
+        post, test = (
+            checked_rows(score, part[columns.outcome].to_numpy(), part[list(groups)])
             for part, score in zip(parts, scores)
-        ]
-        atoms = rows[0].atoms()
-        risk = parts[1][TRUE_RISK].to_numpy() if TRUE_RISK in parts[1] else None
-        return cls(model, rows[0], rows[1], atoms, risk, perf_counter() - began)
+        )
+        atoms = post.atoms()
+        risk = parts[1][columns.true_risk].to_numpy() if columns.true_risk else None
+        return cls(model, plan.setup, post, test, atoms, risk, n_train, perf_counter() - began)
 
     def trial(self, setting: Setting) -> tuple[Row, Rows]:
-        """Run one post-processing fit; return its results on the test visits, and their new scores."""
+        """Run one post-processing fit; return its results on the test rows, and their new scores."""
         fit, correction = self._fit(setting)
         began = perf_counter()
-        train_rows, test_rows = _corrected(self.train, correction), _corrected(self.test, correction)
+        post_rows, test_rows = _corrected(self.post, correction), _corrected(self.test, correction)
         columns = {**setting.columns(), "setting": setting.key(), **fit}
-        columns |= {"n_train": len(train_rows.score), "n_test": len(test_rows.score)}
+        columns |= {"n_train": self.n_train, "n_post": len(post_rows.score), "n_test": len(test_rows.score)}
         columns |= _accuracy(test_rows) | _losses(test_rows, RULE)
-        columns |= {f"paper_{name}": loss for name, loss in _losses(test_rows, PAPER_RULE).items()}
+        columns |= {f"sizes_{name}": loss for name, loss in _losses(test_rows, SIZES_RULE).items()}
         own = own_rule(setting)
         columns |= {f"own_{name}": loss for name, loss in _losses(test_rows, own).items()}
-        seen = _losses(train_rows, own)
+        columns |= {f"base_own_{name}": loss for name, loss in self._base_losses(own).items()}
+        seen = _losses(post_rows, own)
         columns |= {f"train_{name}": seen[name] for name in ("mc_loss", "pmc_loss")}
         columns["true_risk_rms"] = None
         if self.true_risk is not None:
             columns["true_risk_rms"] = float(np.sqrt(np.mean((test_rows.score - self.true_risk) ** 2)))
         columns["evaluation_seconds"] = perf_counter() - began
         return {name: _plain(value) for name, value in columns.items()}, test_rows
+
+    def _base_losses(self, rule: dict[str, Any]) -> dict[str, float]:
+        """The losses of the base model itself by the rule of a trial."""
+        key = repr(sorted(rule.items()))
+        if key not in self._base:
+            self._base[key] = _losses(self.test, rule)
+        return self._base[key]
 
     def _fit(self, setting: Setting) -> tuple[Row, Correction | None]:
         """How the fit went, and the correction; for the base model its training, and None."""
@@ -185,7 +251,7 @@ class Bench:
             went = {"n_updates": 0, "n_sweeps": 0, "converged": self.model.converged}
             return {**went, "fit_seconds": self.model.seconds}, None
         began = perf_counter()
-        method = post_processor(setting)
+        method = post_processor(setting, self.setup.eta)
         with warnings.catch_warnings():  # a fit that stops at its limit is recorded in `converged`
             warnings.simplefilter("ignore", ConvergenceWarning)
             method.fit_atoms(self.atoms)
@@ -204,8 +270,8 @@ def _corrected(rows: Rows, correction: Correction | None) -> Rows:
     return replace(rows, score=correction.apply_to_patterns(rows.score, rows.code, rows.patterns))
 
 
-def post_processor(setting: Setting) -> MCBoost | PMCBoost:
-    """The algorithm of a setting: exactly the paper's, or ours with its defaults."""
+def post_processor(setting: Setting, eta: float = 1.0) -> MCBoost | PMCBoost:
+    """The algorithm of a setting: the paper's with steps of `eta`, or ours with its defaults."""
     if setting.method == OURS:
         return PMCBoost()
     algorithm = PMCBoost if setting.method == PMC else MCBoost
@@ -214,6 +280,7 @@ def post_processor(setting: Setting) -> MCBoost | PMCBoost:
         gamma=setting.gamma,
         rho=setting.rho,
         n_bins=N_BINS,
+        eta=eta,
         max_updates=MAX_UPDATES,
     )
 

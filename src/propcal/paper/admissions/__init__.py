@@ -1,1 +1,0 @@
-"""Runs the hospital-admission experiment: settings, base models, trials and their store."""

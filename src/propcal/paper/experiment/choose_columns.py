@@ -1,0 +1,123 @@
+"""Chooses the columns of any cohort file for the experiment: which features are numbers, levels or words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from propcal.errors import Argument, InputError
+from propcal.numbers import noun
+from propcal.paper.experiment.cohort_columns import CohortColumns
+from propcal.paper.experiment.visits import CohortFile, opened
+
+MOST_LEVELS = 200
+
+
+def cohort_file(
+    path: str | PathLike[str],
+    *,
+    outcome: str,
+    groups: Sequence[Sequence[str]],
+    features: Sequence[str] = (),
+    text: Sequence[str] = (),
+    cluster: str | None = None,
+    positive: Any = None,
+    na: Sequence[str] = (),
+    rows: int | None = None,
+    unit: str = "rows",
+) -> CohortFile:
+    """A cohort file with its columns for the experiment.
+
+    Parameters
+    ----------
+    path : path
+        A CSV or Parquet file.
+    outcome : str
+        The column of the event; `positive` is the value that means it, if it is not 0 and 1 or yes and no.
+    groups : list of lists of str
+        The groupings. Table 3 has two; one is enough.
+    features : list of str, optional
+        The columns that the base models use; by default all but the outcome and the cluster.
+    text : list of str, optional
+        Which of the features are free text, used by their frequent words.
+    cluster : str, optional
+        The column of the person, if people recur; splits are then by person.
+    na : list of str
+        Texts that mean a missing value in a CSV file.
+    rows, unit
+        A sample of this many rows, and what a row is called.
+    """
+    file = opened(Path(path), na)
+    chosen = list(features) or [name for name in file.names if name not in (outcome, cluster)]
+    chosen += [name for name in text if name not in chosen]
+    _check(path, file.names, outcome, groups, chosen, cluster)
+    table = file.read(chosen)
+    numbers, categories, strange = [], [], []
+    for name, column in zip(chosen, table.columns):
+        if name in text:
+            continue
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            numbers.append(name)
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+            categories.append(name)
+        else:
+            strange.append(name)
+    if strange:
+        raise InputError(
+            Argument("features") + f": {noun(len(strange), 'column')} {', '.join(strange)} must hold numbers "
+            "or text",
+            next_step="Leave them out",
+        )
+    for name in categories:
+        n = pc.count_distinct(table.column(name)).as_py()
+        if n > MOST_LEVELS:
+            raise InputError(
+                Argument("features") + f": column {name!r} holds {n:,} different texts",
+                next_step="Leave it out, or name it in " + Argument("text") + " to use its frequent words",
+            )
+    columns = CohortColumns(
+        outcome,
+        tuple(tuple(names) for names in groups),
+        tuple(numbers),
+        tuple(categories),
+        tuple(text),
+        cluster,
+        unit=unit,
+    )
+    return CohortFile(Path(path), columns, rows, positive, tuple(na))
+
+
+def _check(
+    path: str | PathLike[str],
+    there: Sequence[str],
+    outcome: str,
+    groups: Sequence[Sequence[str]],
+    features: Sequence[str],
+    cluster: str | None,
+) -> None:
+    """Refuse columns that the file does not have, and features that would give the outcome away."""
+    if not groups or not all(groups):
+        raise InputError(Argument("groups") + " must name at least one column")
+    asked = [
+        outcome,
+        *(name for names in groups for name in names),
+        *features,
+        *([cluster] if cluster else []),
+    ]
+    lacking = [name for name in dict.fromkeys(asked) if name not in there]
+    if lacking:
+        raise InputError(
+            f"{path} has no {noun(len(lacking), 'column')} {', '.join(lacking)}",
+            next_step="Check the names of the columns",
+        )
+    for name, column in (("outcome", outcome), ("cluster", cluster)):
+        if column in features:
+            raise InputError(Argument("features") + f": {column!r} is the {name}, and cannot be a feature")
+    if not features:
+        raise InputError(Argument("features") + ": the file has no column left that could be a feature")

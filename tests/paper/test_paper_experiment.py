@@ -1,0 +1,169 @@
+"""The paper's experiment on any cohort: set-ups, columns, and splits by person."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from propcal import PMCBoost, pmc_loss
+from propcal.cli import main
+from propcal.errors import InputError
+from propcal.paper.experiment.base_models import train
+from propcal.paper.experiment.choose_columns import cohort_file
+from propcal.paper.experiment.cohort_columns import CohortColumns
+from propcal.paper.experiment.experiment import Experiment, run
+from propcal.paper.experiment.features import Features
+from propcal.paper.experiment.settings import BASE, OURS, PMC, Setting, grid
+from propcal.paper.experiment.setups import PRINTED, PUBLIC, Setup, setup_of
+from propcal.paper.experiment.trial_store import Store
+from propcal.paper.experiment.trials import split
+
+GROUPS = ("sex", "site")
+
+
+@pytest.fixture(scope="module")
+def stays():
+    """Two stays of each of a thousand people, with an outcome that depends on age, ward and site."""
+    rng = np.random.default_rng(3)
+    n = 2000
+    frame = pd.DataFrame(
+        {
+            "person": np.repeat(np.arange(n // 2), 2),
+            "age": rng.uniform(20, 90, n).round(),
+            "ward": rng.choice(["a", "b", None], n),
+            "note": rng.choice(["fever and cough", "fall", "chest pain"], n),
+            "sex": np.repeat(rng.choice(["f", "m"], n // 2), 2),
+            "site": rng.choice(["north", "south"], n),
+        }
+    )
+    risk = 1 / (1 + np.exp(-((frame["age"] - 60) / 15 + (frame["site"] == "south"))))
+    return frame.assign(back=np.where(rng.random(n) < risk, "yes", "no"))
+
+
+@pytest.fixture(scope="module")
+def file(stays, tmp_path_factory):
+    path = tmp_path_factory.mktemp("stays") / "stays.csv"
+    stays.to_csv(path, index=False)
+    return path
+
+
+def columns_of(file, **more):
+    what = {"outcome": "back", "groups": [GROUPS], "text": ["note"], "cluster": "person"} | more
+    return cohort_file(file, **what)
+
+
+def test_rows_of_a_person_are_in_one_part_of_every_split(stays):
+    for kept_apart in (0.0, 0.5):
+        parts = split(len(stays), 4, kept_apart=kept_apart, person=stays["person"])
+        people = [{*stays["person"].iloc[rows]} for rows in parts]
+        assert people[2].isdisjoint(people[0] | people[1])
+        assert len(people[2]) == 250
+        assert (people[0] == people[1]) == (kept_apart == 0)
+        assert not kept_apart or people[0].isdisjoint(people[1])
+        assert {*stays["person"]} == people[0] | people[1] | people[2]
+
+
+def test_the_share_kept_apart_is_that_of_the_set_up():
+    learn, post, test = split(1000, 0, kept_apart=0.5)
+    assert (len(learn), len(post), len(test)) == (375, 375, 250)
+    assert len({*learn, *post, *test}) == 1000
+    assert setup_of("public") is PUBLIC
+    assert setup_of(PUBLIC.about()) == PUBLIC
+    assert setup_of(None) is PRINTED
+    with pytest.raises(InputError, match=r"there is no 'best'\. The set-ups are printed, public"):
+        setup_of("best")
+    with pytest.raises(InputError, match="eta must be"):
+        Setup("mine", eta=3)
+
+
+def test_columns_become_numbers_levels_and_words(file):
+    columns = columns_of(file).asked
+    assert columns == CohortColumns(
+        "back", (GROUPS,), ("age",), ("ward", "sex", "site"), ("note",), "person", unit="rows"
+    )
+    some = columns_of(file, features=["age", "site"], text=[])
+    assert (some.asked.numbers, some.asked.categories, some.asked.text) == (("age",), ("site",), ())
+    assert some.frame["back"].isin([0, 1]).all()
+
+
+def test_a_trial_of_the_public_set_up_is_what_the_public_functions_give(stays, file, tmp_path):
+    cohort, setting = columns_of(file), Setting(PMC, GROUPS, 0.1, 0.05, 0.1)
+    setup = Setup("mine", kept_apart=0.5, eta=0.5)
+    store = run(
+        tmp_path / "x.sqlite", cohort=cohort, trials=1, models=["LR"], settings=[setting], setup=setup
+    )
+    (trial,) = store.trials().to_dict("records")
+    rows, columns = cohort.frame, cohort.columns
+    learn, post, test = (
+        rows.iloc[part] for part in split(len(rows), 0, kept_apart=0.5, person=rows["person"])
+    )
+    features = Features(columns).fit(learn)
+    model = train("LR", features.transform(learn), learn["back"].to_numpy(), 0, 1)
+    fitted = PMCBoost.paper(alpha=0.1, gamma=0.05, rho=0.1, eta=0.5).fit(
+        model.score(features.transform(post)), post["back"], sensitive_features=post[list(GROUPS)]
+    )
+    base = model.score(features.transform(test))
+    score = fitted.predict(base, sensitive_features=test[list(GROUPS)])
+    kw = {"sensitive_features": test[list(GROUPS)], "alpha": 0.1, "gamma": 0.05, "rho": 0.1}
+    assert trial["own_pmc_loss"] == pytest.approx(pmc_loss(test["back"], score, **kw), abs=1e-9)
+    assert trial["base_own_pmc_loss"] == pytest.approx(pmc_loss(test["back"], base, **kw), abs=1e-9)
+    assert (trial["n_train"], trial["n_post"], trial["n_test"]) == (len(learn), len(post), len(test))
+    assert trial["n_updates"] == fitted.n_updates_ > 0
+
+
+def test_a_store_of_another_set_up_or_of_other_columns_is_refused(file, tmp_path):
+    few = [Setting(BASE, GROUPS), Setting(OURS, GROUPS)]
+    what = {"trials": 1, "models": ["LR"], "settings": few}
+    run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="public", **what)
+    with pytest.raises(InputError, match="a different setting of setup"):
+        run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="printed", **what)
+    with pytest.raises(InputError, match="a different setting of columns"):
+        run(tmp_path / "x.sqlite", cohort=columns_of(file, cluster=None), setup="public", **what)
+
+
+def test_settings_are_those_of_table_3_for_each_grouping(file, tmp_path):
+    experiment = Experiment(tmp_path / "x.sqlite", columns_of(file, groups=[["sex"], ["sex", "site"]]))
+    assert len(experiment.settings) == len(grid()) == 84
+    assert {setting.groups for setting in experiment.settings} == {("sex",), ("sex", "site")}
+    assert not (tmp_path / "x.sqlite").exists()
+
+
+def test_columns_that_do_not_fit_are_refused(stays, file, tmp_path):
+    with pytest.raises(InputError, match="has no columns race, height"):
+        columns_of(file, groups=[["race"]], features=["height"])
+    with pytest.raises(InputError, match="'back' is the outcome, and cannot be a feature"):
+        columns_of(file, features=["age", "back"])
+    many = tmp_path / "many.csv"
+    stays.assign(ward=[f"w{i}" for i in range(len(stays))]).to_csv(many, index=False)
+    with pytest.raises(InputError, match="'ward' holds 2,000 different texts"):
+        columns_of(many)
+    empty = tmp_path / "empty.csv"
+    stays.assign(back=stays["back"].where(stays.index > 4)).to_csv(empty, index=False)
+    with pytest.raises(InputError, match="is missing for 5 of 2,000 rows"):
+        _ = columns_of(empty).frame
+    words = tmp_path / "words.csv"
+    stays.assign(back=stays["back"].map({"yes": "in", "no": "out"})).to_csv(words, index=False)
+    with pytest.raises(InputError, match="holds 'in' and 'out'"):
+        _ = columns_of(words).frame
+    assert columns_of(words, positive="in").frame["back"].mean() == (stays["back"] == "yes").mean()
+
+
+def test_the_command_runs_the_experiment_on_a_file_and_tables_read_it(file, tmp_path, capsys):
+    store = tmp_path / "x.sqlite"
+    command = ["paper", "experiment", str(file), "--outcome", "back", "--groups", "sex,site"]
+    command += ["--cluster", "person", "--text", "note", "--trials", "1", "--models", "LR", "--jobs", "1"]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "-o", str(store)])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "42 trials: 1 shuffle x 1 base model (LR) x 42 settings, on all stays (a file of stays)" in said
+    assert "Set-up public: The base model is fitted to 50 % of the training data" in said
+    about = Store(store).about
+    assert about["columns"]["groupings"] == [["sex", "site"]]
+    page = tmp_path / "page.md"
+    with pytest.raises(SystemExit) as ended:
+        main(["paper", "reproduction", str(store), "-o", str(page)])
+    assert ended.value.code == 0
+    text = page.read_text()
+    assert text.startswith("# The paper's experiment on another cohort")
+    assert "--outcome back --groups sex,site --features age,ward,sex,site,note --cluster person" in text
+    assert "Table 1 is not shown" in text

@@ -117,6 +117,7 @@ def boost(
                 cutoff = alpha * max(nearest(outcome, n), rho * UNIT) if proportional else alpha * UNIT
                 if own_cutoff is not None:
                     cutoff = own_cutoff(nearest(outcome, n))
+                cutoff = max(cutoff - 2, cutoff / 2)  # rounding to units may hide a tie
                 noise = z * standard_error(n, outcome, score)
                 if abs(gap) < max(cutoff, noise):
                     continue

@@ -23,6 +23,7 @@ _HOME = {
     "mc_loss": "propcal.metrics",
     "pmc_loss": "propcal.metrics",
     "dc_loss": "propcal.metrics",
+    "smallest_alpha": "propcal.metrics",
     "Groups": "propcal.core.groups.groups",
     "Atoms": "propcal.core.atoms",
     "Correction": "propcal.core.correction.correction",
@@ -49,6 +50,7 @@ __all__ = [
     "loss_scorer",
     "mc_loss",
     "pmc_loss",
+    "smallest_alpha",
 ]
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from propcal.metrics import loss_scorer as loss_scorer
     from propcal.metrics import mc_loss as mc_loss
     from propcal.metrics import pmc_loss as pmc_loss
+    from propcal.metrics import smallest_alpha as smallest_alpha
 
 
 def __getattr__(name: str) -> Any:

@@ -65,6 +65,7 @@ class Boost(BaseEstimator):
         allow_reversed: bool = False,
         random_state: Any = None,
         discover: Sequence[str] | None = None,
+        min_share: float | None = None,
     ) -> None:
         self.alpha = alpha
         self.gamma = gamma
@@ -85,6 +86,7 @@ class Boost(BaseEstimator):
         self.allow_reversed = allow_reversed
         self.random_state = random_state
         self.discover = discover
+        self.min_share = min_share
 
     @classmethod
     def paper(cls, **settings: Any) -> Self:
@@ -394,6 +396,9 @@ class PMCBoost(Boost):
         Columns of `sensitive_features` in which to look for groups that nobody named (see
         `propcal.discover`). Groups are found in each half of the people and used if the other half confirms
         them; `discovered_` lists them. The columns make no groups by themselves.
+    min_share : float, optional
+        The smallest share of all people that a category may have, in place of ``alpha * gamma / n_bins``:
+        ``alpha / n_bins`` is the size rule in the paper's definitions of the losses.
 
     Attributes
     ----------

@@ -11,9 +11,10 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
 from propcal.core.categories import Buckets, Categories, categories, category_min_share
-from propcal.core.grid import IntArray, check_number
+from propcal.core.criterion import multicalibration, proportional
+from propcal.core.grid import IntArray, check_choice, check_number
 from propcal.core.groups.groups import Groups, definition
-from propcal.core.losses import dc_of, mc_of, pmc_of
+from propcal.core.losses import dc_of, mc_of, pmc_of, smallest_alpha_of
 from propcal.core.outcome_as_group import check_outcome_patterns
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows
@@ -203,6 +204,69 @@ def dc_loss(
         alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
     )
     return dc_of(_table(rule, y, score, sensitive_features, sample_weight), rho)
+
+
+def smallest_alpha(
+    y: Any,
+    score: Any,
+    *,
+    kind: str = "pmc",
+    size: str = "algorithm",
+    sensitive_features: Any = None,
+    gamma: float = 0.05,
+    rho: float = 0.1,
+    n_bins: int = 10,
+    binning: Binning = "uniform",
+    intersections: Any = "all",
+    missing: str = "level",
+    groups: Groups | None = None,
+    sample_weight: Any = None,
+) -> float:
+    """The smallest alpha for which a score is (alpha, lambda)-PMC or -MC on these people.
+
+    A loss depends on the alpha that decides which categories count; this does not. The score meets the
+    definition for every larger alpha, and for none below.
+
+    Parameters
+    ----------
+    y, score, sensitive_features, gamma, rho, n_bins, binning, intersections, missing, groups, sample_weight
+        As for `mc_loss`.
+    kind : "pmc" or "mc"
+    size : "algorithm" or "definition"
+        Which categories count: those with a share of all people of at least alpha * lambda * gamma, as in
+        Algorithm 1, or those with a share of their group of at least alpha * lambda, as in the definitions.
+
+    Returns
+    -------
+    float
+        NaN if there is no category.
+
+    Examples
+    --------
+    Of 100 people scored 0.25, 20 had the outcome; of 2 people scored 0.95, none. Two of 102 people stop
+    counting at an alpha of 2 / 102 / (0.1 * 0.05), which is above 1, by the rule of Algorithm 1, but at
+    2 / 102 / 0.1 by that of the definition:
+
+    >>> y, score = [1] * 20 + [0] * 82, [0.25] * 100 + [0.95] * 2
+    >>> round(smallest_alpha(y, score, kind="mc"), 4)
+    0.95
+    >>> round(smallest_alpha(y, score, kind="mc", size="definition"), 4)
+    0.1961
+    """
+    check_choice("kind", kind, ("pmc", "mc"))
+    check_choice("size", size, ("algorithm", "definition"))
+    rule = CategoryRule(
+        gamma=gamma,
+        rho=rho,
+        n_bins=n_bins,
+        binning=binning,
+        intersections=intersections,
+        missing=missing,
+        groups=groups,
+    )
+    criterion = proportional(rho) if kind == "pmc" else multicalibration()
+    table = _table(rule, y, score, sensitive_features, sample_weight)
+    return smallest_alpha_of(table, criterion, gamma if size == "algorithm" else None)
 
 
 def loss_scorer(

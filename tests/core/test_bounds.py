@@ -80,20 +80,43 @@ def test_binned_pmc_bounds_pmc_of_the_discretised_predictor(binning, data):
     rho, n_bins = data.draw(st.sampled_from([(0.1, 10), (0.01, 5), (0.3, 20)]))
     bins = b.uniform(n_bins) if binning == "uniform" else b.geometric(n_bins, rho)
     edges = bins.edges / 2**32
-    j = data.draw(st.integers(1 if binning == "geometric" else 0, len(bins) - 1))
+    j = data.draw(st.integers(0, len(bins) - 1))
+    below = binning == "geometric" and j == 0  # the bin [0, rho), which the paper does not have
     mean = data.draw(st.floats(edges[j], edges[j + 1]))
     risk = np.array(data.draw(st.lists(st.floats(rho, 1), min_size=1, max_size=5)))
     alpha = (np.abs(risk - mean) / risk).max()
     one_score = data.draw(st.floats(edges[j], edges[j + 1]))
     after = (np.abs(risk - one_score) / risk).max()
-    assert after <= bounds.pmc_from_binned(alpha, n_bins, rho, binning) + 1e-9
+    assert after <= bounds.pmc_from_binned(alpha, n_bins, rho, binning, below_rho=below) + 1e-9
     assert np.abs(risk - one_score).max() <= bounds.mc_from_binned(
         np.abs(risk - mean).max(), n_bins
     ) + 1e-9 or (
         binning == "geometric"  # alpha + lambda is for uniform bins
     )
     dc = np.log(risk.max() / risk.min())
-    assert dc <= bounds.dc_from_binned_pmc(alpha, n_bins, rho, binning) + 1e-9
+    assert dc <= bounds.dc_from_binned_pmc(alpha, n_bins, rho, binning, below_rho=below) + 1e-9
+
+
+def test_claim_2_needs_scores_of_at_least_rho():
+    """In the bin [0, rho) a perfect mean score of 0.099 may become 0, with an error of 1."""
+    risk, one_score = 0.1, 0.0
+    after = abs(risk - one_score) / risk
+    assert after > bounds.pmc_from_binned(0.01, 10, 0.1, "geometric")
+    assert after <= bounds.pmc_from_binned(0.01, 10, 0.1, "geometric", below_rho=True)
+    assert bounds.dc_from_binned_pmc(0.01, 10, 0.1, "geometric", below_rho=True) == math.inf
+
+
+def test_the_theorems_do_not_hold_for_people_whom_the_definitions_exempt():
+    """Definition 4 with alpha 0.1: nine tenths of each group are calibrated, one tenth has its own score."""
+    alpha, people = 0.1, 1000
+    exempt = np.arange(people) < alpha * people
+    score = np.where(exempt, 0.9, 0.3)
+    risks = {"none of them": np.where(exempt, 0.01, 0.3), "all of them": np.where(exempt, 1.0, 0.3)}
+    rates = [risk[score == 0.9].mean() for risk in risks.values()]
+    for risk in risks.values():  # the others are exactly calibrated, so both groups are alpha-PMC
+        assert np.abs(risk[~exempt] - 0.3).max() == 0
+    assert abs(np.log(rates[1] / rates[0])) > bounds.dc_from_pmc(alpha)
+    assert abs(0.9 - rates[0]) > bounds.mc_from_pmc(alpha)
 
 
 def test_boosting_ends_within_the_bound_on_updates(cohort, features):

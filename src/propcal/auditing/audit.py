@@ -51,6 +51,9 @@ class Audit:
     settings : dict
     identity : Identity
         What the score, the outcome and the people are called, and where the data are from.
+    smallest_alpha : DataFrame
+        The smallest alpha for which the score is (alpha, lambda)-MC or -PMC on these people (rows "mc",
+        "pmc"), by the size rule of Algorithm 1 and by that of the paper's definitions.
     """
 
     verdict: Verdict
@@ -64,6 +67,7 @@ class Audit:
     notes: tuple[str, ...]
     settings: dict[str, Any]
     identity: Identity = field(default_factory=Identity)
+    smallest_alpha: pd.DataFrame | None = field(default=None, repr=False)
     _source: AuditSource | None = field(default=None, repr=False)
 
     @property
@@ -364,6 +368,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         notes=notes_of(found, identity),
         settings=settings_of(found),
         identity=identity,
+        smallest_alpha=frames.smallest_alpha_frame(found.table, gamma=rule.gamma, rho=rule.rho),
         _source=AuditSource.of(found),
     )
 

@@ -19,8 +19,9 @@ from propcal.auditing.intervals import CONFIDENCE, wilson_interval
 from propcal.auditing.loss_intervals import Limits, Loss
 from propcal.auditing.profile import MEASURES, Profile
 from propcal.core.categories import Categories
-from propcal.core.criterion import proportional
+from propcal.core.criterion import multicalibration, proportional
 from propcal.core.groups.labels import group_labels
+from propcal.core.losses import smallest_alpha_of
 from propcal.identity import Identity
 
 POWER = 0.8
@@ -47,6 +48,16 @@ def debiased_frame(measures: Sequence[Debiased]) -> pd.DataFrame:
     columns = ["mean_square", "mean_square_low", "mean_square_high", "rms", "low", "high"]
     rows = [[getattr(measure, column) for column in columns] for measure in measures]
     return pd.DataFrame(rows, columns=columns, index=pd.Index([m.name for m in measures], name="name"))
+
+
+def smallest_alpha_frame(table: Categories, *, gamma: float, rho: float) -> pd.DataFrame:
+    """The smallest alpha for which a score is (alpha, lambda)-MC or -PMC, by each of the two size rules."""
+    criteria = {"mc": multicalibration(), "pmc": proportional(rho)}
+    columns = {
+        size: [smallest_alpha_of(table, criterion, own) for criterion in criteria.values()]
+        for size, own in (("algorithm", gamma), ("definition", None))
+    }
+    return pd.DataFrame(columns, index=pd.Index(criteria, name="name"))
 
 
 def categories_frame(

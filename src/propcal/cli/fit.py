@@ -72,6 +72,30 @@ def fit(
             help="Share of an error that one adjustment removes. [dim]Default: 1[/dim]",
         ),
     ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cyclic|random|worst",
+            rich_help_panel="Method",
+            help="Order in which cells are visited; random uses --seed. [dim]Default: cyclic[/dim]",
+        ),
+    ] = None,
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            metavar="bootstrap",
+            rich_help_panel="Method",
+            help="Measure errors on a new bootstrap sample in each sweep, drawn with --seed. "
+            "[dim]Default: on all data[/dim]",
+        ),
+    ] = None,
+    min_share: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel="Method",
+            help="Smallest share of all people in a cell. [dim]Default: alpha * gamma / n-bins[/dim]",
+        ),
+    ] = None,
     max_updates: Annotated[
         int | None,
         typer.Option(rich_help_panel="Method", help="Most adjustments to make. [dim]Default: 100000[/dim]"),
@@ -176,6 +200,9 @@ def fit(
         binning=o.bins(binning),
         eta=eta,
         max_updates=max_updates,
+        order=order,
+        sample=sample,
+        min_share=min_share,
         start=start,
         monotone=monotone,
         unseen=unseen,

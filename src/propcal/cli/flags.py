@@ -11,6 +11,7 @@ from propcal.errors import Argument, Text
 FLAGS = {
     "max_updates": "--max-updates",
     "min_people": "--min-people",
+    "min_share": "--min-share",
     "min_group": "--min-group",
     "min_events": "--min-events",
     "labels": "--label",
@@ -37,6 +38,9 @@ FLAGS = {
     "rows": "--rows",
     "models": "--models",
     "trials": "--trials",
+    "setup": "--setup",
+    "features": "--features",
+    "text": "--text",
     # not an argument
     "Atoms.save": "propcal atoms writes one",
 }

@@ -3,6 +3,11 @@
 MC, PMC and DC here are the paper's continuous definitions, which compare people with exactly the
 same score. The bounds do not hold for binned losses (two perfectly calibrated groups with mean scores
 0.02 and 0.08 in the bin [0, 0.1) have PMC 0 and DC ln 4); use the `..._binned` functions for bins.
+
+Definitions 1 and 4 exempt a share alpha of each group, of whom nothing is asked. The theorems, as the
+paper proves them, are about the others: if the exempt people of a group have the same score, and all or
+none of them the outcome, then the DC and the MC of the whole group at that score have no bound. Here
+nobody is exempt.
 `docs/paper-to-code.md` lists the function for each statement.
 """
 
@@ -16,8 +21,8 @@ from propcal.core.grid import check_choice, check_number
 def dc_from_pmc(alpha: float) -> float:
     """DC of a model that satisfies alpha-PMC: ln((1 + alpha) / (1 - alpha)) (Theorem PMC to DC).
 
-    Conditions: every group's outcome rate at each score is positive. There is no bound if alpha is
-    1 or more.
+    Conditions: every group's outcome rate at each score is positive, and within alpha of it for the whole
+    group: nobody is exempt. There is no bound if alpha is 1 or more.
 
     >>> round(dc_from_pmc(0.1), 4)
     0.2007
@@ -38,7 +43,7 @@ def privacy_from_pmc(alpha: float) -> float:
 def mc_from_pmc(alpha: float) -> float:
     """MC of a model that satisfies alpha-PMC: alpha / (1 - alpha) (Theorem PMC to MC).
 
-    Beyond alpha = 1/2 the bound is trivial, because no gap exceeds 1.
+    Conditions: nobody is exempt. Beyond alpha = 1/2 the bound is trivial, because no gap exceeds 1.
 
     >>> round(mc_from_pmc(0.2), 4)
     0.25
@@ -50,8 +55,8 @@ def mc_from_pmc(alpha: float) -> float:
 def dc_from_mc(alpha: float, r_min: float) -> float:
     """DC under alpha-MC: ln((r_min + alpha) / (r_min - alpha)) (Theorem MC to DC).
 
-    Conditions: `r_min` is the smallest score that any group of C receives. There is no bound if it is
-    alpha or less: a low-risk group may then have no outcomes at all.
+    Conditions: `r_min` is the smallest score that any group of C receives, and nobody is exempt. There is no
+    bound if it is alpha or less: a low-risk group may then have no outcomes at all.
 
     >>> round(dc_from_mc(0.05, r_min=0.3), 4)
     0.3365
@@ -89,17 +94,24 @@ def mc_from_binned(alpha: float, n_bins: int) -> float:
     return alpha + 1 / n_bins
 
 
-def pmc_from_binned(alpha: float, n_bins: int, rho: float, binning: str = "uniform") -> float:
+def pmc_from_binned(
+    alpha: float, n_bins: int, rho: float, binning: str = "uniform", *, below_rho: bool = False
+) -> float:
     """PMC of a model that satisfies (alpha, lambda)-PMC (Claims 1 and 2).
 
     Uniform bins: alpha + lambda / rho. Geometric bins: (1 + alpha) * rho**(-lambda) - 1.
-    Conditions: lambda = 1 / n_bins; every category has an outcome rate of at least `rho`. The bound is for
-    the discretised model, which gives everybody in a bin the same score from that bin.
+    Conditions: lambda = 1 / n_bins; every category has an outcome rate of at least `rho`; nobody is exempt.
+    The bound is for the discretised model, which gives everybody in a bin the same score from that bin.
+
+    The paper's geometric bins begin at `rho`. If scores below it occur (`below_rho`), they are in propcal's
+    added bin [0, rho), where a score may become 0 and the error 1: the bound is then at least 1.
 
     >>> round(pmc_from_binned(0.1, 10, rho=0.1), 4)
     1.1
     >>> round(pmc_from_binned(0.1, 10, rho=0.1, binning="geometric"), 4)
     0.3848
+    >>> pmc_from_binned(0.1, 10, rho=0.1, binning="geometric", below_rho=True)
+    1.0
     """
     check_number("alpha", alpha, at_least=0)
     check_number("n_bins", n_bins, at_least=1, whole=True)
@@ -107,18 +119,22 @@ def pmc_from_binned(alpha: float, n_bins: int, rho: float, binning: str = "unifo
     check_choice("binning", binning, ("uniform", "geometric"))
     if binning == "uniform":
         return float(alpha + 1 / (n_bins * rho))
-    return float((1 + alpha) * rho ** (-1 / n_bins) - 1)
+    bound = float((1 + alpha) * rho ** (-1 / n_bins) - 1)
+    return max(bound, 1.0) if below_rho else bound
 
 
-def dc_from_binned_pmc(alpha: float, n_bins: int, rho: float, binning: str = "uniform") -> float:
+def dc_from_binned_pmc(
+    alpha: float, n_bins: int, rho: float, binning: str = "uniform", *, below_rho: bool = False
+) -> float:
     """DC of a model that satisfies (alpha, lambda)-PMC: Claims 1 and 2, then Theorem PMC to DC.
 
-    Conditions: those of `pmc_from_binned` and `dc_from_pmc`.
+    Conditions: those of `pmc_from_binned` and `dc_from_pmc`. There is no bound if scores below `rho` occur in
+    geometric bins.
 
     >>> round(dc_from_binned_pmc(0.1, 10, rho=0.1, binning="geometric"), 4)
     0.8114
     """
-    return dc_from_pmc(pmc_from_binned(alpha, n_bins, rho, binning))
+    return dc_from_pmc(pmc_from_binned(alpha, n_bins, rho, binning, below_rho=below_rho))
 
 
 def max_updates(alpha: float, n_bins: int, gamma: float, rho: float = 1.0) -> float:

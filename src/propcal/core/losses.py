@@ -25,6 +25,32 @@ def pmc_of(table: Categories, rho: float) -> float:
     return loss_of(table, proportional(rho))
 
 
+def smallest_alpha_of(table: Categories, criterion: Criterion, gamma: float | None = None) -> float:
+    """The smallest alpha for which a score is (alpha, lambda)-multicalibrated by a criterion.
+
+    A larger alpha allows larger gaps and asks for larger categories. So each category needs its own loss, or
+    else an alpha above which it is too small to count; the score needs the largest of these.
+
+    Parameters
+    ----------
+    table : Categories
+        All categories, whether eligible or not.
+    criterion : Criterion
+        MC or PMC.
+    gamma : float, optional
+        With it, a category counts if its share of all people is at least alpha * lambda * gamma (Algorithm
+        1); without it, if its share of its group is at least alpha * lambda (the paper's definitions).
+    """
+    there = table.people > 0
+    if not there.any():
+        return float("nan")
+    weight = np.asarray(table.weight, dtype=np.float64)
+    share = weight / weight.sum(axis=1, keepdims=True) if gamma is None else table.share / gamma
+    counts_up_to = share[there] * table.bins.divisor
+    needs = np.abs(table.gap[there]) / criterion.allowance(table.outcome_rate[there])
+    return float(np.max(np.minimum(needs, counts_up_to)))
+
+
 def dc_of(table: Categories, rho: float) -> float:
     """DC loss: the largest log-ratio of two groups' outcome rates in the same bin."""
     return float(largest_log_ratio(np.where(table.eligible, table.outcome_rate, np.nan), rho=rho))

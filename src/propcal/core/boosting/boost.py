@@ -60,6 +60,7 @@ class Settings:
     start: str = "smooth"
     guard: str | float | None = "noise"
     monotone: bool = True
+    min_share: float | None = None
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, above=0, at_most=1)
@@ -79,6 +80,8 @@ class Settings:
             raise InputError(
                 Argument("guard") + f' must be "noise", None or a number of standard errors; got {shown}'
             )
+        if self.min_share is not None:
+            check_number("min_share", self.min_share, at_least=0, at_most=1)
         self.definition()  # checks its own arguments
 
     @property
@@ -185,6 +188,8 @@ def _sharing(
 def _rule(settings: Settings, bins: Bins, evidence: FoundErrors) -> UpdateRule:
     """The rule for when to update a category, in the kernel's units."""
     min_share = category_min_share(settings.alpha, settings.gamma, bins)
+    if settings.min_share is not None:
+        min_share = float(settings.min_share)
     z = evidence.limit if settings.guard == "noise" else float(settings.guard or 0.0)
     return UpdateRule.of(settings.criterion, float(settings.alpha), z=z, min_share=min_share)
 
@@ -277,6 +282,7 @@ def _orders(
 def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
     """How the correction was made, for readers of its file; it contains no counts and no rows."""
     binning = settings.binning if isinstance(settings.binning, str) else "explicit"
+    asked = {} if settings.min_share is None else {"min_share": float(settings.min_share)}
     return {
         "method": settings.criterion.method,
         "alpha": float(settings.alpha),
@@ -287,6 +293,7 @@ def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
         "intersections": _plain(settings.definition().intersections),
         "order": settings.order,
         "sample": settings.sample,
+        **asked,
         "missing": settings.definition().missing,
         "start": settings.start,
         "guard": settings.guard if settings.guard is None else round(z, 6),

@@ -25,6 +25,9 @@ SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5
 # Entries of a bucket's sums. SIZE is the weight in the full data, the others are of this sweep's sample.
 SIZE, WEIGHT, OUTCOME, SCORE, SQUARES, N_SUMS = 0, 1, 2, 3, 4, 5
 NONE = -1
+# Rounding to the grid moves a gap and its cutoff by at most 1.5 units together. A gap that close to its
+# cutoff may equal it in the decimals that were typed, and counts as reaching it.
+TIE = 2.0
 
 
 @compiled
@@ -157,12 +160,18 @@ def standard_error(weight: float, squares: float, outcome: float, score: float) 
 
 
 @compiled
+def within_ties(cutoff: float) -> float:
+    """The smallest gap in units that counts as reaching a cutoff; always above 0."""
+    return max(cutoff - TIE, 0.5 * cutoff)
+
+
+@compiled
 def _gap_and_limits(
     weight: Any, outcome: Any, score: Any, squares: Any, offset: float, slope: float, rho: float, z: float
 ) -> tuple[int, float, float]:
-    """The gap (outcome rate minus mean score), the criterion's cutoff, and z standard errors of the gap."""
+    """The gap (outcome rate minus mean score), the gap that reaches its cutoff, and z standard errors."""
     gap = _nearest(outcome - score, weight)
-    cutoff, noise = offset + slope * max(float(_nearest(outcome, weight)), rho), 0.0
+    cutoff, noise = within_ties(offset + slope * max(float(_nearest(outcome, weight)), rho)), 0.0
     if z > 0:
         noise = z * standard_error(float(weight), float(squares), float(outcome), float(score))
     return gap, cutoff, noise

@@ -41,8 +41,8 @@ class UpdateRule:
 
     @property
     def smallest_cutoff(self) -> float:
-        """The cutoff of a category in which no one had the outcome, in units."""
-        return self.offset + self.slope * self.rho
+        """The smallest gap in units that is an update, in a category in which no one had the outcome."""
+        return float(kernel.within_ties(self.offset + self.slope * self.rho))
 
 
 class BoostingState:

@@ -1,0 +1,198 @@
+"""Who gains and who loses by post-processing: errors of the same patients before and after, by subgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from propcal.core.grid import FloatArray
+from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
+from propcal.paper.experiment.setups import FIXED, SIZES
+from propcal.paper.results.evidence import Evidence
+from propcal.paper.results.seed_intervals import median_interval
+
+METHODS = (MC, PMC, OURS)
+# Algorithm 1 with the paper's middle settings; our method has its defaults.
+SETTING = {"alpha": 0.1, "gamma": 0.05, "rho": 0.1}
+FEWEST = 20  # shuffles for a verdict
+HELPS, HARMS, UNCLEAR, UNCHANGED, TOO_FEW = (
+    "helps",
+    "harms",
+    "no clear change",
+    "no change",
+    "too few shuffles",
+)
+VERDICTS = (HELPS, HARMS, UNCLEAR, UNCHANGED, TOO_FEW)
+CONFIDENCE = 0.95
+LARGEST, AVERAGE = "largest error", "average error"
+MEASURES = {
+    LARGEST: "the largest relative error of any subgroup and risk range with at least 1 % of the patients "
+    "(PMC loss)",
+    AVERAGE: "the error of the average subgroup: |observed - expected events|, added up over ten risk "
+    "ranges, as a share of the observed events; subgroups count by their patients",
+}
+
+
+def at_setting(evidence: Evidence) -> pd.DataFrame:
+    """The trials that are compared: base model, both methods of the paper at one setting, and ours."""
+    trials = evidence.by(SIZES).trials
+    same = np.all([np.isclose(trials[name], value) for name, value in SETTING.items()], axis=0)
+    chosen: pd.DataFrame = trials[same | trials["method"].isin((BASE, OURS))]
+    return chosen
+
+
+def average_errors(evidence: Evidence) -> pd.DataFrame:
+    """The average error of the subgroups, for each seed, base model, grouping and method."""
+    sums = group_counts(evidence)
+    off = (sums["positives"] - sums["score_sum"]).abs()
+    keys = ["seed", "model", "groups", "method"]
+    by_group = sums.assign(off=off).groupby([*keys, "group_name"])[["people", "positives", "off"]].sum()
+    by_group = by_group[by_group["positives"] > 0].reset_index()
+    weighted = by_group.assign(error=by_group["people"] * by_group["off"] / by_group["positives"])
+    total = weighted.groupby(keys)[["error", "people"]].sum()
+    return (total["error"] / total["people"]).rename(AVERAGE).reset_index()
+
+
+def group_counts(evidence: Evidence) -> pd.DataFrame:
+    """The counts of the curves at the settings that are compared, with their grouping."""
+    keys = ["seed", "model", "setting"]
+    chosen = at_setting(evidence)[[*keys, "groups", "gamma", "n_test"]]
+    return evidence.curves.merge(chosen, on=keys)
+
+
+def benefit(evidence: Evidence) -> pd.DataFrame:
+    """How each method changes the errors of each base model, in percent of the base model's.
+
+    Returns
+    -------
+    frame
+        measure, model, groups, method, n_seeds, before and after (medians), change (median percent) with
+        low and high (95 % bootstrap interval over seeds), better and worse (share of the seeds), verdict.
+    """
+    keys = ["seed", "model", "groups", "method"]
+    largest = at_setting(evidence)[[*keys, "pmc_loss"]].rename(columns={"pmc_loss": LARGEST})
+    values = largest.merge(average_errors(evidence), on=keys, how="left")
+    rows = []
+    for measure in MEASURES:
+        table = values.pivot(index=["model", "groups", "seed"], columns="method", values=measure)
+        for (model, groups), part in table.groupby(level=["model", "groups"], sort=False):
+            for method in METHODS:
+                if BASE in part and method in part:
+                    both = part[[BASE, method]].dropna().to_numpy(dtype=float)
+                    named = {"measure": measure, "model": model, "groups": groups, "method": method}
+                    rows.append(named | _compared(both))
+    columns = ["measure", "model", "groups", "method", "n_seeds", "before", "after", "change", "low", "high"]
+    return in_order(evidence, pd.DataFrame(rows, columns=[*columns, "better", "worse", "verdict"]))
+
+
+def _compared(both: FloatArray) -> dict[str, float | int | str]:
+    """The change from the first column to the second, over the rows (seeds)."""
+    both = both[both[:, 0] > 0]
+    change = 100 * (both[:, 1] / both[:, 0] - 1)
+    found = median_interval(change, confidence=CONFIDENCE)
+    before, after = (float(np.median(column)) if len(both) else np.nan for column in both.T)
+    return {
+        "n_seeds": len(both),
+        "before": before,
+        "after": after,
+        "change": found.median,
+        "low": found.low,
+        "high": found.high,
+        "better": float(np.mean(change < 0)) if len(both) else np.nan,
+        "worse": float(np.mean(change > 0)) if len(both) else np.nan,
+        "verdict": verdict_on(found.median, found.low, found.high, len(both)),
+    }
+
+
+def verdict_on(change: float, low: float, high: float, n_seeds: int) -> str:
+    """Whether a change of an error is for the better or the worse.
+
+    >>> verdict_on(-10, -14, -6, 30), verdict_on(12, 3, 20, 30), verdict_on(2, -5, 9, 30)
+    ('helps', 'harms', 'no clear change')
+    >>> verdict_on(-10, -14, -6, 5), verdict_on(0, 0, 0, 30)
+    ('too few shuffles', 'no change')
+    """
+    if n_seeds < FEWEST:
+        return TOO_FEW
+    if change == low == high == 0:
+        return UNCHANGED
+    return HELPS if high < 0 else HARMS if low > 0 else UNCLEAR
+
+
+def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.DataFrame:
+    """O/E ratio of each subgroup before and after: median over seeds, with the range of most seeds.
+
+    Returns
+    -------
+    frame
+        group, method, share (of the patients), rate (observed), ratio, low and high (5th and 95th percentile
+        over seeds), n_seeds. Only subgroups with a share of at least gamma.
+    """
+    counts = group_counts(evidence)
+    counts = counts[(counts["model"] == model) & (counts["groups"] == groups)]
+    depth = groups.count(" x ")
+    counts = counts[counts["group_name"].str.count(" & ") == depth]
+    names = ["group_name", "method", "seed"]
+    sums = counts.groupby(names)[["people", "positives", "score_sum"]].sum()
+    sums = sums.assign(n_test=counts.groupby(names)["n_test"].first()).reset_index()
+    rows = []
+    for (group, method), part in sums.groupby(["group_name", "method"]):
+        share = float((part["people"] / part["n_test"]).mean())
+        if share < SETTING["gamma"] or method not in (BASE, *METHODS):
+            continue
+        ratio = (part["positives"] / part["score_sum"]).to_numpy()
+        low, high = np.quantile(ratio, [0.05, 0.95])
+        rows.append(
+            {
+                "group": group,
+                "method": method,
+                "share": share,
+                "rate": float(part["positives"].sum() / part["people"].sum()),
+                "ratio": float(np.median(ratio)),
+                "low": float(low),
+                "high": float(high),
+                "n_seeds": len(part),
+            }
+        )
+    columns = ["group", "method", "share", "rate", "ratio", "low", "high", "n_seeds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def by_alpha(evidence: Evidence) -> pd.DataFrame:
+    """How the largest error changes at each alpha of the paper's methods, in larger and in all cells.
+
+    Returns
+    -------
+    frame
+        cells ("larger" or "all"), model, groups, method, alpha (NaN for ours), and the columns of `benefit`.
+    """
+    rows = []
+    for cells, rule in (("larger", SIZES), ("all", FIXED)):
+        trials = evidence.by(rule).trials
+        same = np.isclose(trials["gamma"], SETTING["gamma"]) & np.isclose(trials["rho"], SETTING["rho"])
+        chosen = trials[(same & trials["method"].isin((MC, PMC))) | (trials["method"] == OURS)]
+        names = ["model", "groups", "method", "alpha"]
+        for values, part in chosen.groupby(names, dropna=False, sort=False):
+            both = part[["base_pmc_loss", "pmc_loss"]].dropna().to_numpy(dtype=float)
+            rows.append({"cells": cells, **dict(zip(names, values)), **_compared(both)})
+    return pd.DataFrame(rows)
+
+
+def in_order(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows by grouping and base model in the order of the store, then by method."""
+    order = {
+        "groups": {name: i for i, name in enumerate(evidence.grouping_names)},
+        "model": {name: i for i, name in enumerate(evidence.models)},
+        "method": {name: i for i, name in enumerate(METHODS)},
+    }
+    keys = frame[["groups", "model", "method"]].apply(lambda column: column.map(order[str(column.name)]))
+    return frame.iloc[np.lexsort([keys["method"], keys["model"], keys["groups"]])].reset_index(drop=True)
+
+
+def tally(found: Sequence[pd.DataFrame], method: str, measure: str) -> dict[str, int]:
+    """How often a method helps, harms, and so on, over all outcomes, base models and groupings."""
+    everything = pd.concat(list(found), ignore_index=True)
+    own = everything[(everything["method"] == method) & (everything["measure"] == measure)]
+    return {verdict: int((own["verdict"] == verdict).sum()) for verdict in VERDICTS}

@@ -1,0 +1,123 @@
+"""Whom post-processing helps and harms: each number can be worked out by hand."""
+
+import pytest
+from typer.testing import CliRunner
+
+from paper_trials import SEEDS, curve, make_store, trial
+from propcal.cli import app
+from propcal.paper.experiment.settings import BASE, MC, OURS, PMC, Setting
+from propcal.paper.results.benefit import (
+    AVERAGE,
+    HARMS,
+    HELPS,
+    LARGEST,
+    TOO_FEW,
+    UNCHANGED,
+    UNCLEAR,
+    benefit,
+    by_alpha,
+    observed_to_expected,
+    tally,
+)
+from propcal.paper.results.evidence import Evidence
+
+GROUPS = ("sex", "payer")
+COLUMNS = {"outcome": "readmitted", "groupings": [list(GROUPS)], "unit": "stays", "features": [[], [], []]}
+ABOUT = {"cohort": "a file of stays", "rows": "all", "columns": {**COLUMNS, "person": "patient"}}
+SETTINGS = {
+    BASE: Setting(BASE, GROUPS),
+    MC: Setting(MC, GROUPS, 0.1, 0.05, 0.1),
+    PMC: Setting(PMC, GROUPS, 0.1, 0.05, 0.1),
+    OURS: Setting(OURS, GROUPS),
+}
+LOSS = {BASE: 0.4, MC: 0.4, PMC: 0.5, OURS: 0.3}
+EXPECTED = {BASE: 120, MC: 120, PMC: 110, OURS: 100}  # events that the score expects among 100 observed
+
+
+def store(path, seeds=SEEDS):
+    trials = [
+        trial(s, "RF", setting, sizes_pmc_loss=LOSS[method] * (1 + 0.01 * s), n_test=4000)
+        for s in seeds
+        for method, setting in SETTINGS.items()
+    ]
+    trials += [trial(s, "RF", Setting(PMC, GROUPS, 0.01, 0.05, 0.1), sizes_pmc_loss=0.2) for s in seeds]
+    curves = []
+    for s in seeds:
+        for method, setting in SETTINGS.items():
+            for name in ("sex=f & payer=not recorded", "sex=m & payer=Medicare"):
+                counts = [(1000, 60, 0.6 * EXPECTED[method]), (1000, 40, 0.4 * EXPECTED[method])]
+                curves += curve(s, "RF", setting, name, counts)
+    return make_store(path, trials, curves, ABOUT)
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory):
+    return Evidence.from_store(store(tmp_path_factory.mktemp("benefit") / "a.sqlite"))
+
+
+def test_changes_are_percent_of_the_base_models_error_in_the_same_patients(evidence):
+    found = benefit(evidence).set_index(["measure", "method"])
+    assert found.loc[(LARGEST, PMC), "change"] == pytest.approx(25)
+    assert found.loc[(LARGEST, OURS), "change"] == pytest.approx(-25)
+    assert found.loc[(LARGEST, MC), "verdict"] == UNCHANGED
+    assert [found.loc[(LARGEST, m), "verdict"] for m in (PMC, OURS)] == [HARMS, HELPS]
+    assert (found.loc[(LARGEST, PMC), "worse"], found.loc[(LARGEST, PMC), "better"]) == (1, 0)
+    # off by 20 of 100 events before, by 10 with PMCBoost, by none with ours
+    assert found.loc[(AVERAGE, PMC), "before"] == pytest.approx(0.2)
+    assert found.loc[(AVERAGE, PMC), "change"] == pytest.approx(-50)
+    assert found.loc[(AVERAGE, OURS), "change"] == pytest.approx(-100)
+    assert tally([benefit(evidence)], PMC, LARGEST)[HARMS] == 1
+
+
+def test_seeds_on_both_sides_are_unclear_and_few_seeds_say_nothing(tmp_path):
+    rows = []
+    for s in SEEDS:
+        rows.append(trial(s, "RF", SETTINGS[BASE], sizes_pmc_loss=0.4))
+        rows.append(trial(s, "RF", SETTINGS[PMC], sizes_pmc_loss=0.3 if s % 2 else 0.5))
+    found = benefit(Evidence.from_store(make_store(tmp_path / "a.sqlite", rows, about=ABOUT)))
+    assert found[found["measure"] == LARGEST]["verdict"].tolist() == [UNCLEAR]
+    few = benefit(Evidence.from_store(store(tmp_path / "b.sqlite", seeds=(1, 2, 3))))
+    assert {*few["verdict"]} == {TOO_FEW}
+
+
+def test_each_alpha_is_compared_in_larger_and_in_all_cells(evidence):
+    found = by_alpha(evidence).set_index(["cells", "method", "alpha"])
+    assert found.loc[("larger", PMC, 0.01), "verdict"] == HELPS
+    assert found.loc[("larger", PMC, 0.1), "verdict"] == HARMS
+    assert found.loc[("all", PMC, 0.1), "verdict"] == UNCHANGED
+
+
+def test_ratios_are_observed_over_expected(evidence):
+    found = observed_to_expected(evidence, "RF", "sex x payer").set_index(["group", "method"])
+    row = found.loc[("sex=m & payer=Medicare", BASE)]
+    assert row["ratio"] == pytest.approx(100 / 120)
+    assert row["rate"] == pytest.approx(100 / 2000)
+    assert row["share"] == pytest.approx(0.5)
+    assert found.loc[("sex=m & payer=Medicare", OURS), "ratio"] == pytest.approx(1)
+
+
+def test_the_page_counts_helps_and_harms_and_draws_two_pictures(tmp_path):
+    stores = [str(store(tmp_path / f"{name}.sqlite")) for name in "ab"]
+    page = tmp_path / "docs" / "benefit.md"
+    arguments = [
+        "paper",
+        "benefit",
+        *stores,
+        "--name",
+        "within 30 days",
+        "--about",
+        "Open data.",
+        "-o",
+        str(page),
+    ]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert "Open data." in text
+    assert "| within 30 days | a file of stays; set-up printed | 20 | RF 0.80 |" in text
+    assert "| readmitted | a file of stays" in text
+    assert "PMCBoost. By the largest error: harms in 2 of 2 comparisons." in text
+    assert "| sex x payer | RF | PMCBoost | 44.2 % | 55.2 % | +25 % (+25 to +25) | harms |" in text
+    assert "nan" not in text
+    for name in ("benefit", "observed_to_expected"):
+        assert 0 < (page.parent / "images" / f"{name}.png").stat().st_size < 300_000

@@ -18,7 +18,17 @@ from answers_cases import newcomers, people
 ROLES = "--score score --outcome y"
 BOTH = f"{ROLES} --groups race,gender"
 HELP = ("", "demo", "audit", "fit", "apply", "atoms", "merge", "export", "paper")
-PAPER = ("simulation", "theory", "cohort", "admissions", "tables", "figures", "reproduction")
+PAPER = (
+    "simulation",
+    "theory",
+    "cohort",
+    "admissions",
+    "experiment",
+    "tables",
+    "figures",
+    "reproduction",
+    "benefit",
+)
 HELP += tuple(f"paper {name}" for name in PAPER)
 CONFIG = """score = "score"
 outcome = "y"

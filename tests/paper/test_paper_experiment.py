@@ -1,5 +1,7 @@
 """The paper's experiment on any cohort: set-ups, columns, and splits by person."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -166,4 +168,5 @@ def test_the_command_runs_the_experiment_on_a_file_and_tables_read_it(file, tmp_
     text = page.read_text()
     assert text.startswith("# The paper's experiment on another cohort")
     assert "--outcome back --groups sex,site --features age,ward,sex,site,note --cluster person" in text
-    assert "Table 1 is not shown" in text
+    assert "### Table 1: observed rates by group (back)" in text
+    assert re.search(r"\| sex x site \| sex=f &amp; site=north \| \d+ \| \d+\.\d % \| \d+\.\d % \|", text)

@@ -83,26 +83,25 @@ def test_a_table_for_latex_has_as_many_cells_as_columns_and_no_bare_signs(made):
 
 def test_our_method_can_be_left_out_of_tables_and_figures(partial, tmp_path):
     folder = tmp_path / "out"
-    for command in ("tables", "figures"):
-        arguments = ["paper", command, str(partial), "-o", str(folder), "--without-ours"]
-        result = CliRunner().invoke(app, arguments, env={"COLUMNS": "110"})
-        assert result.exit_code == 0, result.output
-        assert "ours" not in result.output
+    arguments = ["paper", "tables", str(partial), "-o", str(folder), "--without-ours"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "110"})
+    assert result.exit_code == 0, result.output
+    assert "ours" not in result.output
     assert not (folder / "table_6_with_ours.csv").exists()
-    assert "propcal" not in (folder / "comparison.csv").read_text()
-    drawn, _ = pictures(Evidence.from_store(partial).without_ours())
-    assert not any("(ours)" in words(picture) for picture in drawn)
+    without = Evidence.from_store(partial).without_ours()
+    for picture in (draw_comparison(without), draw_over_alpha(without, UPDATES), draw_curves(without)):
+        assert "(ours)" not in words(picture)
+        assert not any("propcal" in str(frame.to_dict()) for frame in picture.data.values())
 
 
 def test_figures_are_written_as_vectors_with_letters_that_stay_letters(partial, tmp_path):
     folder = tmp_path / "figures"
-    arguments = ["paper", "figures", str(partial), "-o", str(folder), "--format", "pdf,svg"]
+    arguments = ["paper", "theory", "-o", str(folder), "--format", "pdf,svg"]
     assert CliRunner().invoke(app, arguments).exit_code == 0
-    assert (folder / "comparison.pdf").read_bytes().startswith(b"%PDF")
-    svg = (folder / "comparison.svg").read_text()
-    assert ">PMCBoost<" in svg
+    assert (folder / "theory_constraints.pdf").read_bytes().startswith(b"%PDF")
+    assert ">0.2-PMC<" in (folder / "theory_constraints.svg").read_text()
     assert not [*folder.glob("*.png")]
-    result = CliRunner().invoke(app, [*arguments[:-1], "gif", "--force"])
+    result = CliRunner().invoke(app, ["paper", "figures", str(partial), "--format", "gif"])
     assert "there is no 'gif'" in str(result.exception)
 
 

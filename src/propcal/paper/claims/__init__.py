@@ -12,7 +12,6 @@ from propcal.paper.claims.claim import (
     VERDICTS,
     Claim,
     Judgement,
-    judge,
 )
 
 __all__ = [
@@ -27,6 +26,5 @@ __all__ = [
     "VERDICTS",
     "Claim",
     "Judgement",
-    "judge",
     "judge_all",
 ]

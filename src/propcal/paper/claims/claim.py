@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -35,14 +35,49 @@ class NotAskedError(Exception):
     """The cohort has nothing to which the claim could apply."""
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """All trials by one rule, arranged for the rules of the claims; each part is made when it is needed."""
+
+    evidence: Evidence
+
+    @cached_property
+    def seeds(self) -> list[int]:
+        """The seeds, in the order of the arrays."""
+        return sorted(int(seed) for seed in self.evidence.stored["seed"].unique())
+
+    @cached_property
+    def cube(self) -> TrialCube:
+        """The trials as arrays."""
+        return TrialCube.of(self.evidence.trials, MODELS, self.evidence.grouping_names)
+
+    @cached_property
+    def wins(self) -> dict[tuple[str, str], FloatArray]:
+        """By interpretation and metric: wins of the methods of Table 6 and comparisons, for each seed."""
+        found = {}
+        for (reading, metric), each in wins_of_seeds(self.evidence.trials).groupby(["reading", "metric"]):
+            rows = each.set_index("seed").reindex(self.seeds)[[*PUBLISHED, "comparisons"]]
+            found[str(reading), str(metric)] = rows.fillna(0.0).to_numpy(dtype=float)
+        return found
+
+    @cached_property
+    def curve_counts(self) -> CurveCounts | None:
+        """The counts behind the calibration curves of RF."""
+        return CurveCounts.of(self.evidence)
+
+    @cached_property
+    def seeds_of(self) -> Mapping[Any, int]:
+        """The number of seeds of each base model and method."""
+        counted = self.evidence.stored.groupby(["model", "method"])["seed"].nunique()
+        return {key: int(n) for key, n in counted.items()}
+
+
 @dataclass
 class Case:
     """The trials in the form that rules need: all seeds, or a resample of them."""
 
-    evidence: Evidence
+    whole: Whole
     cube: TrialCube
-    wins_by_seed: Mapping[tuple[str, str], FloatArray]  # seeds x (methods of Table 6, comparisons)
-    curve_counts: CurveCounts | None
     seeds: IntArray  # which seeds, by their place
     _by_alpha: dict[tuple[str, str], FloatArray] = field(default_factory=dict)
     _changes: dict[tuple[str, str, str], float] = field(default_factory=dict)
@@ -50,17 +85,17 @@ class Case:
     @classmethod
     def of(cls, evidence: Evidence) -> Case:
         """All seeds of a store."""
-        cube = TrialCube.of(evidence.trials, MODELS, evidence.grouping_names)
-        order = sorted(evidence.trials["seed"].unique())
-        found = {}
-        for (reading, metric), each in wins_of_seeds(evidence.trials).groupby(["reading", "metric"]):
-            rows = each.set_index("seed").reindex(order)[[*PUBLISHED, "comparisons"]]
-            found[str(reading), str(metric)] = rows.fillna(0.0).to_numpy(dtype=float)
-        return cls(evidence, cube, found, CurveCounts.of(evidence), np.arange(len(order)))
+        whole = Whole(evidence)
+        return cls(whole, whole.cube, np.arange(len(whole.seeds)))
 
     def drawn(self, places: IntArray) -> Case:
         """A resample of the seeds."""
-        return Case(self.evidence, self.cube.drawn(places), self.wins_by_seed, self.curve_counts, places)
+        return Case(self.whole, self.cube.drawn(places), places)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The store."""
+        return self.whole.evidence
 
     @property
     def setup(self) -> Setup:
@@ -102,7 +137,7 @@ class Case:
 
     def wins(self, reading: str, metric: str) -> dict[str, float]:
         """Table 6: the percent of comparisons that each method wins."""
-        total = self.wins_by_seed.get((reading, metric))
+        total = self.whole.wins.get((reading, metric))
         summed = total[self.seeds].sum(axis=0) if total is not None else np.zeros(4)
         if not summed[-1]:
             raise NotYetError("no seed with all three methods")
@@ -111,20 +146,17 @@ class Case:
     @cached_property
     def curves(self) -> Curves | None:
         """The calibration curves of RF in three groups."""
-        if self.curve_counts is None:
+        counts = self.whole.curve_counts
+        if counts is None:
             return None
-        order = sorted(self.evidence.stored["seed"].unique())
-        return self.curve_counts.curves([order[place] for place in self.seeds])
+        return counts.curves([self.whole.seeds[place] for place in self.seeds])
 
     def need(self, models: tuple[str, ...], methods: tuple[str, ...]) -> int:
         """The number of seeds behind a rule: the fewest of the base models and methods that it uses."""
-        trials = self.evidence.stored
-        rows = trials[trials["model"].isin(models) & trials["method"].isin(methods)]
-        counts = rows.groupby(["model", "method"])["seed"].nunique()
         fewest = self.evidence.n_seeds
         for model in models:
             for method in methods:
-                n = int(counts.get((model, method), 0))
+                n = self.whole.seeds_of.get((model, method), 0)
                 if n < LEAST_SEEDS:
                     there = plural(n, "seed") if n else "no trials"
                     raise NotYetError(f"{there} of {method} with {model}; {LEAST_SEEDS} seeds are needed")
@@ -198,19 +230,23 @@ class Judgement:
         return said if np.isnan(self.share) else f"{said}, {100 * self.share:.0f} % of resamples agree"
 
 
-def resampled(claims: Sequence[Claim], case: Case, draws: IntArray) -> dict[str, list[bool | None]]:
-    """Whether each claim agrees in each resample of the seeds, one in each row of `draws`."""
-    found: dict[str, list[bool | None]] = {claim.name: [] for claim in claims if claim.models}
-    for places in draws:
+def judge_claims(claims: Sequence[Claim], case: Case, draws: IntArray) -> list[Judgement]:
+    """Decide claims by all seeds and by resamples of them, one in each row of `draws`."""
+    first = [_with_all_seeds(claim, case) for claim in claims]
+    asked = [claim for claim, found in zip(claims, first) if claim.models and found.verdict in _DECIDED]
+    flags: dict[str, list[bool | None]] = {claim.name: [] for claim in asked}
+    for places in draws if asked else ():
         drawn = case.drawn(places)  # shared by all claims, which need the same medians
-        for claim in claims:
-            if claim.models:
-                found[claim.name].append(_flag(claim, drawn))
-    return found
+        for claim in asked:
+            flags[claim.name].append(_flag(claim, drawn))
+    return [_doubted(found, flags[found.claim.name]) if found.claim in asked else found for found in first]
 
 
-def judge(claim: Claim, case: Case, flags: Sequence[bool | None]) -> Judgement:
-    """Decide one claim; `flags` say whether it agrees in each resample of the seeds."""
+_DECIDED = (AGREES, DIFFERS, VACUOUS)
+
+
+def _with_all_seeds(claim: Claim, case: Case) -> Judgement:
+    """What all seeds say."""
     if claim.of_its_patients and not case.evidence.of_admissions:
         reason = "it is about the size of an effect among the paper's patients"
         return Judgement(claim, NOT_ASKED, reason, 0)
@@ -221,15 +257,19 @@ def judge(claim: Claim, case: Case, flags: Sequence[bool | None]) -> Judgement:
         return Judgement(claim, NOT_YET, str(missing), 0)
     except NotAskedError as missing:
         return Judgement(claim, NOT_ASKED, str(missing), 0)
-    if not claim.models:  # about every single fit: nothing to resample
-        return Judgement(claim, AGREES if agrees else DIFFERS, numbers, n_seeds)
+    said = VACUOUS if agrees is None else AGREES if agrees else DIFFERS
+    return Judgement(claim, said, numbers, n_seeds)
+
+
+def _doubted(found: Judgement, flags: Sequence[bool | None]) -> Judgement:
+    """The verdict after resampling the seeds."""
     share = float(np.mean([flag is True for flag in flags]))
+    agrees = {AGREES: True, DIFFERS: False}.get(found.verdict)
     verdict = _verdict(agrees, share, float(np.mean([flag is None for flag in flags])))
-    if verdict == VACUOUS:
-        share = float("nan")
-    if claim.contradicted:
-        return Judgement(claim, CONTRADICTED, numbers, n_seeds, share, verdict)
-    return Judgement(claim, verdict, numbers, n_seeds, share)
+    share = float("nan") if verdict == VACUOUS else share
+    if found.claim.contradicted:
+        return replace(found, verdict=CONTRADICTED, share=share, here=verdict)
+    return replace(found, verdict=verdict, share=share)
 
 
 def _flag(claim: Claim, case: Case) -> bool | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from propcal.errors import InputError
 from propcal.numbers import IN_PAPER
+from propcal.paper.experiment.settings import BASE
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.paper_tables import Table
 
@@ -28,6 +29,8 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
     """
     from propcal.paper.experiment.visits import visits_of
 
+    if not evidence.of_admissions:
+        return _rates(evidence)
     if cohort is None and not evidence.generated:
         return f"{MISSING}: the visits come from a file. Name it with --cohort FILE."
     rows = evidence.about.get("rows")
@@ -60,6 +63,31 @@ def _table(visits: pd.DataFrame) -> Table:
     title = "Table 1: admitted / visits by ethnoracial group and gender"
     drawing = prevalence_text(found)
     return Table("table_1", title, (), found.reset_index(), headings, tuple(rows), 1, drawing)
+
+
+def _rates(evidence: Evidence) -> Table | str:
+    """Observed rates by group for any other cohort, from the counts of the base model's test sets."""
+    counts = evidence.curves[evidence.curves["method"] == BASE]
+    if counts.empty:
+        return f"{MISSING}: the store has no counts of groups yet."
+    keys = ["seed", "model", "setting"]
+    counts = counts.merge(evidence.stored[[*keys, "groups", "n_test"]], on=keys)
+    counts = counts[counts["model"] == counts["model"].iloc[0]]
+    sums = counts.groupby(["groups", "group_name"])[["people", "positives"]].sum()
+    n_seeds = counts.groupby("groups")["seed"].nunique()
+    found = sums.reset_index()
+    found["people_per_test_set"] = found["people"] / found["groups"].map(n_seeds)
+    found["share"] = found["people_per_test_set"] / counts["n_test"].mean()
+    found["rate"] = found["positives"] / found["people"]
+    rows = []
+    for groups in evidence.grouping_names:
+        for _, row in found[found["groups"] == groups].iterrows():
+            percents = (f"{100 * row[name]:.1f} %" for name in ("share", "rate"))
+            rows.append((groups, row["group_name"], f"{row['people_per_test_set']:,.0f}", *percents))
+    headings = ("grouping", "group", f"{evidence.unit} in a test set", "share", "observed rate")
+    title = f"Table 1: observed rates by group ({evidence.about['columns']['outcome']})"
+    note = "Mean of the test sets; the paper's Table 1 is about its own patients."
+    return Table("table_1", title, (note,), found, headings, tuple(rows))
 
 
 def _cell(row: Any, prefix: str) -> str:

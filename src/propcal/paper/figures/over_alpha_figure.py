@@ -16,6 +16,7 @@ from propcal.paper.figures.picture import (
     count_axis,
     handles,
     legend_above,
+    log_axis,
     note_below,
     reach,
 )
@@ -24,6 +25,7 @@ from propcal.paper.results.over_alpha import READING, over_alpha
 
 UPDATES = "n_updates"
 LABELS = {**METRICS, UPDATES: "updates"}
+WIDE = 20  # values that differ by more than this factor are drawn on a logarithmic axis
 DRAWN = ("auroc", "mc_loss", "pmc_loss", UPDATES)
 
 
@@ -99,6 +101,8 @@ def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None
     ax.set_xticks([], minor=True)
     if column == UPDATES:
         count_axis(ax, counts)
+    elif counts.min() > 0 and counts.max() > WIDE * counts.min():
+        log_axis(ax)
     # space for the numbers next to the first and lowest points
     ax.margins(x=0.2 if column == UPDATES else 0.12, y=0.3 if column == UPDATES else None)
     ax.grid(axis="y", color="0.92", lw=0.6)

@@ -74,16 +74,25 @@ def note_below(figure: Any, text: str) -> None:
 
 def count_axis(ax: Any, counts: Any) -> None:
     """A logarithmic axis of counts in plain numbers, including 0 for fits without updates."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     if np.asarray(counts).min() > 0:
-        ax.set_yscale("log")
-        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        log_axis(ax)
     else:
         ax.set_yscale("symlog", linthresh=10)
         ax.yaxis.set_major_locator(FixedLocator([0, *(10.0**k for k in range(1, 10))]))
-    ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+
+
+def log_axis(ax: Any) -> None:
+    """A logarithmic axis with plain numbers at 1, 2, 5, 10 and so on."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def reach(median: Any, low: Any, high: Any) -> Any:

@@ -30,8 +30,8 @@ from propcal.errors import (
 SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
 # arguments that errors mention and no command has an option for
 PYTHON_ONLY = {
-    *("delta", "depth", "epsilon", "kind", "min_share", "n", "n_updates", "order", "person", "r_min"),
-    *("sample", "threads"),
+    *("delta", "depth", "epsilon", "kept_apart", "kind", "n", "n_updates", "person", "r_min", "readings"),
+    *("size", "threads"),
 }
 
 

@@ -386,7 +386,8 @@ class PMCBoost(Boost):
         adjustment closes only the part of the gap that is not likely chance.
     monotone : bool, default=True
         Within a combination of attributes, never turn a higher score into a lower one: where adjustments
-        would do so, the corrected score is held at that of lower scores.
+        would do so, the corrected score is held at that of lower scores. With ``guard=None``, some categories
+        may then remain outside their tolerance; `fit_summary_` lists them.
     allow_reversed : bool, default=False
         Fit also a score that ranks people the wrong way round: an AUROC below 0.4 whose 95 % CI excludes
         0.5, with at least 50 events. It is refused otherwise, being probably a survival probability.

@@ -33,6 +33,7 @@ from propcal.discovery.people import People
 
 MOST_ROWS = 12_288
 BATCH = 32  # data sets counted at once
+MARGIN = 1.6  # on p-values: a few dozen simulated searches know the tail only roughly
 EULER = 0.5772156649015329
 
 
@@ -65,7 +66,8 @@ class ChanceMaximum:
     def p_value(self, candidate: Candidate) -> float:
         """The probability that the whole search finds as much as this if the score is right."""
         centre, scale = self.overall
-        return float(-np.expm1(-np.exp(-(self.standardised(candidate) - centre) / scale)))
+        tail = -np.expm1(-np.exp(-(self.standardised(candidate) - centre) / scale))
+        return float(min(MARGIN * tail, 1.0))
 
     def standardised(self, candidate: Candidate) -> float:
         """The statistic in comparison with the largest of its kind and depth by chance."""
@@ -75,7 +77,7 @@ class ChanceMaximum:
     def limit(self, level: float, kind: int, depth: int) -> float:
         """The smallest statistic that is significant."""
         centre, scale = self.overall
-        beyond = centre - scale * np.log(-np.log1p(-level))
+        beyond = centre - scale * np.log(-np.log1p(-min(level / MARGIN, 0.999)))
         return float(self.centre[kind, depth - 1] + beyond * self.scale[kind, depth - 1])
 
 

@@ -16,7 +16,7 @@ from propcal.paper.figures.picture import (
     count_axis,
     handles,
     legend_above,
-    log_axis,
+    log_value_axis,
     note_below,
     reach,
 )
@@ -102,7 +102,7 @@ def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None
     if column == UPDATES:
         count_axis(ax, counts)
     elif counts.min() > 0 and counts.max() > WIDE * counts.min():
-        log_axis(ax)
+        log_value_axis(ax)
     # space for the numbers next to the first and lowest points
     ax.margins(x=0.2 if column == UPDATES else 0.12, y=0.3 if column == UPDATES else None)
     ax.grid(axis="y", color="0.92", lw=0.6)

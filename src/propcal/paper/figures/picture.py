@@ -77,7 +77,7 @@ def count_axis(ax: Any, counts: Any) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     if np.asarray(counts).min() > 0:
-        log_axis(ax)
+        log_value_axis(ax)
     else:
         ax.set_yscale("symlog", linthresh=10)
         ax.yaxis.set_major_locator(FixedLocator([0, *(10.0**k for k in range(1, 10))]))
@@ -85,7 +85,7 @@ def count_axis(ax: Any, counts: Any) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
 
 
-def log_axis(ax: Any) -> None:
+def log_value_axis(ax: Any) -> None:
     """A logarithmic axis with plain numbers at 1, 2, 5, 10 and so on."""
     from matplotlib.ticker import LogLocator, NullLocator
 

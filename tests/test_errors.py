@@ -30,7 +30,19 @@ from propcal.errors import (
 SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
 # arguments that errors mention and no command has an option for
 PYTHON_ONLY = {
-    *("delta", "depth", "epsilon", "kept_apart", "kind", "n", "n_updates", "person", "r_min", "readings"),
+    *(
+        "delta",
+        "depth",
+        "epsilon",
+        "kept_apart",
+        "kind",
+        "max_groups",
+        "n",
+        "n_updates",
+        "person",
+        "r_min",
+        "readings",
+    ),
     *("size", "threads"),
 }
 
@@ -106,7 +118,7 @@ def test_python_and_the_command_line_write_the_same_error_in_their_own_words(coh
     assert error.render(as_flag).endswith("whole; give cut points, --cut age of a person=...")
 
     error = raised(many_attributes)
-    assert str(error).endswith("or set intersections=2 for single attributes and pairs only")
+    assert str(error).endswith('or intersections="marginal" for groups that overlap')
     assert error.render(as_flag).endswith("or set --intersections 2 for single attributes and pairs only")
 
     error = raised(lambda: a_table_as_atoms(cohort, tmp_path))

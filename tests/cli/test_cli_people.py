@@ -53,7 +53,7 @@ def test_few_people_left_out_are_not_counted_out(people, run):
     frame = people.copy()
     frame.loc[:3, "risk"] = np.nan
     frame.to_csv("gaps.csv", index=False)
-    told = "Fewer than 11 of 3,000 people have no score or outcome and were left out."
+    told = "Fewer than 11 people have no score or outcome and were left out."
     assert told in run("fit", "gaps.csv", *COLUMNS, "--drop-missing", "-o", "model.json")
     arguments = ("gaps.csv", *COLUMNS, "--drop-missing", "--suppress", "0", "-o", "open.json")
     assert "4 of 3,000 people (0.13 %)" in run("fit", *arguments)

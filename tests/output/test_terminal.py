@@ -72,6 +72,7 @@ def test_what_is_not_known_is_a_dash(audit):
     audit.losses.loc[:, ["floor_median", "floor_95", "low", "high"]] = np.nan
     audit.groups[["observed_expected_low", "observed_expected_high"]] = np.nan
     audit.categories[["low", "high", "detectable_gap"]] = np.nan
+    audit.categories["finding"] = "not tested"
     text = shown(audit_text(audit))
     assert "nan" not in text
     assert "whether chance explains them is not known" in " ".join(text.split())

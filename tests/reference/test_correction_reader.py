@@ -116,7 +116,7 @@ def test_version_1_is_read_as_a_file_without_a_smooth_map(corrections):
     for name in ("paper", "words, paper"):
         correction = corrections[name]
         content = json.loads(correction.to_json())
-        assert (content["version"], content.pop("start")) == (3, [])
+        assert (content["version"], content.pop("start"), content.pop("monotone")) == (4, [], False)
         text = json.dumps(content | {"version": 1})
         frame = new_people(correction, 600, seed=3)
         ours = Correction.from_json(text).apply(frame.score, frame)
@@ -161,7 +161,7 @@ def test_levels_are_the_same_text_whatever_their_type(corrections):
 
 def test_the_reader_refuses_what_the_page_says_it_must(corrections):
     content = json.loads(corrections["default"].to_json())
-    for other in ({"version": 4}, {"format": "other"}, {"version": 1}):
+    for other in ({"version": 5}, {"format": "other"}, {"version": 1}):
         with pytest.raises(ValueError, match=r"version"):
             Reader(json.dumps(content | other))
     reader = Reader(json.dumps(content | {"unseen": "error"}))

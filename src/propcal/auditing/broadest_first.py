@@ -16,7 +16,14 @@ import numpy as np
 
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.distributions import normal_quantile
-from propcal.auditing.hypothesis_tests import SIGNIFICANCE, SLOPE, CalibrationTest
+from propcal.auditing.hypothesis_tests import (
+    OVERALL,
+    SHARES,
+    SIGNIFICANCE,
+    SLOPE,
+    TOGETHER,
+    CalibrationTest,
+)
 from propcal.auditing.profile import Profile
 from propcal.auditing.sample import NEAREST, Sample
 from propcal.core.grid import BoolArray, FloatArray
@@ -81,7 +88,8 @@ def _explains_all(everybody: Profile, cells: ScoreCells, score: FloatArray, corr
         np.sqrt(effect * float((spread * cells.typical) @ distance**2))
         for distance in (np.ones(len(score)), score - centre)
     ]
-    limit = normal_quantile(1 - SIGNIFICANCE / 2)
+    share = SIGNIFICANCE * TOGETHER * SHARES[OVERALL] / 2  # of each of two tests, as in their family
+    limit = normal_quantile(1 - share / 2)
     return all(abs(left) <= limit * error + ROUNDING for left, error in zip((level, tilt), errors))
 
 

@@ -32,11 +32,9 @@ SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
 PYTHON_ONLY = {
     *(
         "delta",
-        "depth",
         "epsilon",
         "kept_apart",
         "kind",
-        "max_groups",
         "n",
         "n_updates",
         "person",
@@ -119,7 +117,7 @@ def test_python_and_the_command_line_write_the_same_error_in_their_own_words(coh
 
     error = raised(many_attributes)
     assert str(error).endswith('or intersections="marginal" for groups that overlap')
-    assert error.render(as_flag).endswith("or set --intersections 2 for single attributes and pairs only")
+    assert error.render(as_flag).endswith("or --intersections marginal for groups that overlap")
 
     error = raised(lambda: a_table_as_atoms(cohort, tmp_path))
     assert isinstance(error, FileFormatError)

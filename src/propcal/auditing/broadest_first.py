@@ -71,26 +71,47 @@ def distinct_groups(
     if first:
         alone, corrected = _named(wrong, x, cells.weight, limit)
         simpler = 0 < len(alone) < len(named) + level + slope
-        if simpler and _explains_all(everybody, cells, x, corrected):
+        only = _Named(chosen[alone[0]], inside[alone[0]]) if len(alone) == 1 else None
+        if simpler and _explains_all(everybody, cells, x, corrected, only):
             first, named = {}, alone
     return first | {chosen[i].size.group.name: rank for rank, i in enumerate(named, start=1 + len(first))}
 
 
-def _explains_all(everybody: Profile, cells: ScoreCells, score: FloatArray, corrected: FloatArray) -> bool:
-    """Whether the level and slope of everybody are right once scores are corrected (both are log-odds)."""
-    sample, rate = everybody.sample, expit(corrected)
-    spread = cells.weight * rate * (1 - rate)
-    centre = float(spread @ score / spread.sum())
-    level = sample.observed - float(cells.weight @ rate)
-    tilt = float(sample.positives @ sample.x - (cells.weight * rate) @ score) - centre * level
+def _explains_all(
+    everybody: Profile, cells: ScoreCells, score: FloatArray, corrected: FloatArray, only: _Named | None
+) -> bool:
+    """Whether level and slope are right once scores are corrected (both are log-odds).
+
+    If a single group is named (`only`), those of all others are looked at, whatever the shape of its error.
+    """
+    sample = everybody.sample
+    outside = np.ones(len(score), dtype=np.bool_) if only is None else ~only.members
+    observed, tilted = sample.observed, float(sample.positives @ sample.x)
+    if only is not None:
+        own = only.profile.sample
+        observed, tilted = observed - own.observed, tilted - float(own.positives @ own.x)
+    if not outside.any():
+        return True
+    weight, x, rate = cells.weight[outside], score[outside], expit(corrected[outside])
+    spread = weight * rate * (1 - rate)
+    centre = float(spread @ x / spread.sum())
+    level = observed - float(weight @ rate)
+    tilt = tilted - float((weight * rate) @ x) - centre * level
     effect = 1.0 if sample.cluster is None else everybody.variance_ratio
     errors = [
-        np.sqrt(effect * float((spread * cells.typical) @ distance**2))
-        for distance in (np.ones(len(score)), score - centre)
+        np.sqrt(effect * float((spread * cells.typical[outside]) @ distance**2))
+        for distance in (np.ones(len(x)), x - centre)
     ]
     share = SIGNIFICANCE * TOGETHER * SHARES[OVERALL] / 2  # of each of two tests, as in their family
     limit = normal_quantile(1 - share / 2)
     return all(abs(left) <= limit * error + ROUNDING for left, error in zip((level, tilt), errors))
+
+
+class _Named(NamedTuple):
+    """A group, and its cells of scores."""
+
+    profile: Profile
+    members: BoolArray
 
 
 class _Wrong(NamedTuple):

@@ -17,6 +17,7 @@ FLAGS = {
     "labels": "--label",
     "n_bins": "--n-bins",
     "n_draws": "--draws",
+    "max_groups": "--max-groups",
     "thresholds": "--threshold",
     "random_state": "--seed",
     "weight_kind": "--weight-kind",

@@ -84,7 +84,7 @@ def benefit(evidence: Evidence) -> pd.DataFrame:
                     named = {"measure": measure, "model": model, "groups": groups, "method": method}
                     rows.append(named | _compared(both))
     columns = ["measure", "model", "groups", "method", "n_seeds", "before", "after", "change", "low", "high"]
-    return in_order(evidence, pd.DataFrame(rows, columns=[*columns, "better", "worse", "verdict"]))
+    return in_order_of_store(evidence, pd.DataFrame(rows, columns=[*columns, "better", "worse", "verdict"]))
 
 
 def _compared(both: FloatArray) -> dict[str, float | int | str]:
@@ -180,7 +180,7 @@ def by_alpha(evidence: Evidence) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def in_order(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
+def in_order_of_store(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:
     """Rows by grouping and base model in the order of the store, then by method."""
     order = {
         "groups": {name: i for i, name in enumerate(evidence.grouping_names)},

@@ -356,12 +356,17 @@ def test_the_report_has_a_section_on_the_groups_found(found, people):
     assert "not the cause" in page
 
 
-def test_the_section_of_a_report_suppresses_small_counts(found):
+def test_the_section_of_a_report_comes_from_protected_counts(found):
     from dataclasses import replace
 
     from propcal.output.report.discovery_section import discovery_section
 
     small = replace(found, found=(replace(found.found[0], events=7.0),))
     row = discovery_section(small, 11).rows[0]
-    assert row.count("suppressed") == 5
-    assert "suppressed" not in discovery_section(found, 11).rows[0]
+    assert row.count("–") == 5
+    group, shown = found.found[0], discovery_section(found, 11).rows[0]
+    people = int(shown[2].replace(",", ""))
+    assert people % 10 == 0
+    assert abs(people - group.people) <= 10
+    assert abs(float(shown[3].rstrip(" %")) / 100 - group.observed) < 0.01
+    assert discovery_section(found, 0).rows[0][2] == f"{round(group.people):,}"

@@ -1,10 +1,15 @@
-"""The report's section on groups that a search found: sentences and a table, small counts suppressed."""
+"""The report's section on groups that a search found: sentences and a table, from protected counts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from propcal.disclosure.blocks import Blocks
+from propcal.disclosure.protected_sample import expected_events
+from propcal.disclosure.small_counts import p_band
 from propcal.numbers import ON_PAGE
 
 if TYPE_CHECKING:
@@ -35,35 +40,65 @@ class DiscoverySection:
 
 
 def discovery_section(found: Discovery, suppress: int = 11) -> DiscoverySection:
-    """The section of a discovery; counts of 1 to `suppress` - 1 people are withheld."""
+    """The section of a discovery, from protected counts; 0 protects nothing."""
     groups = {group.sentence(found.identity) for group in found.found}
-    hidden = [group for group in found.found if _small(group, suppress)]
+    shown = [_protected(group, Blocks(suppress)) if suppress > 1 else group for group in found.found]
     note = (
-        f"Rates and counts are suppressed where fewer than {suppress} {found.identity.unit} had, or did not "
-        "have, the outcome. "
-        if hidden
+        f"Numbers are left out where fewer than {suppress} {found.identity.unit} had, or did not have, the "
+        "outcome. "
+        if None in shown
         else ""
     )
     return DiscoverySection(
         tuple(sentence for sentence in found.sentences if sentence not in groups),
         HEADINGS,
-        tuple(_row(group, hide=group in hidden) for group in found.found),
+        tuple(_row(group, own) for group, own in zip(found.found, shown)),
         note + "Groups were found by a search; intervals and p-values allow for it. A group that is found is "
         "not the cause of an error.",
     )
 
 
-def _small(group: FoundGroup, suppress: int) -> bool:
-    return any(0 < count < suppress for count in (group.events, group.people - group.events, group.people))
-
-
-def _row(group: FoundGroup, *, hide: bool) -> tuple[str, ...]:
-    numbers = (
-        ON_PAGE.count(round(group.people)),
-        ON_PAGE.percent(group.observed),
-        ON_PAGE.percent(group.predicted),
-        ON_PAGE.decimal(group.value),
-        ON_PAGE.interval(group.low, group.high),
+def _protected(group: FoundGroup, blocks: Blocks) -> FoundGroup | None:
+    """The group with protected counts and what follows from them; None if a count is small."""
+    counts = np.array([[group.events], [group.people - group.events]], dtype=np.float64)
+    if blocks.small(counts, counts).any():
+        return None
+    events, others = blocks.pair(counts, counts)[:, 0].tolist()
+    expected = expected_events(group.predicted, events + others)
+    scale = 1.0
+    if group.measure == "O/E ratio" and group.value > 0 and expected > 0:
+        scale = events / expected / group.value
+    value, low, high = (float(f"{scale * number:.2g}") for number in (group.value, group.low, group.high))
+    return replace(
+        group,
+        people=events + others,
+        observed=events / (events + others),
+        predicted=expected / (events + others),
+        value=value,
+        low=low,
+        high=high,
+        p_value=p_band(group.p_value),
     )
-    shown = ("suppressed",) * len(numbers) if hide else numbers
-    return (group.name, group.error, *shown, ON_PAGE.p_value(group.p_value), f"{100 * group.again:.0f} %")
+
+
+def _row(group: FoundGroup, shown: FoundGroup | None) -> tuple[str, ...]:
+    again = f"{100 * group.again:.0f} %"
+    if shown is None:
+        return (
+            group.name,
+            group.error,
+            *(ON_PAGE.unknown,) * 5,
+            ON_PAGE.p_value(p_band(group.p_value)),
+            again,
+        )
+    return (
+        group.name,
+        group.error,
+        ON_PAGE.count(round(shown.people)),
+        ON_PAGE.percent(shown.observed),
+        ON_PAGE.percent(shown.predicted),
+        ON_PAGE.decimal(shown.value),
+        ON_PAGE.interval(shown.low, shown.high),
+        ON_PAGE.p_value(shown.p_value),
+        again,
+    )

@@ -39,6 +39,9 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
     """
     tone, headline = HEADLINES[audit.verdict.conclusion]
     found = Conclusions.of(audit.verdict.tests, audit.groups, audit.categories)
+    few = audit.verdict.conclusion == NONE_FOUND and 2 * found.unjudged_cells > found.cells
+    if few:
+        tone, headline = HEADLINES[NOT_ENOUGH].tone, "No miscalibration found, but few data"
     sentences = list(audit.verdict.sentences)
     first = next(
         (i for i, text in enumerate(sentences) if i > 1 and not text.startswith("It predicts")), None
@@ -49,7 +52,7 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
         verdict=sentences[:first],
         details=[*(sentences[first:] if first else []), *_compared(before or {})],
         cannot_tell=_cannot_tell(audit, found),
-        next_steps=_next_steps(audit, name if before else "", worse),
+        next_steps=_next_steps(audit, name if before else "", worse, few=few),
     )
 
 
@@ -93,7 +96,7 @@ def _cannot_tell(audit: Audit, found: Conclusions) -> list[str]:
     return told
 
 
-def _next_steps(audit: Audit, corrected: str, worse: int) -> list[str]:
+def _next_steps(audit: Audit, corrected: str, worse: int, *, few: bool) -> list[str]:
     unit = audit.identity.unit
     if audit.verdict.conclusion == MISCALIBRATED:
         if corrected:
@@ -116,9 +119,15 @@ def _next_steps(audit: Audit, corrected: str, worse: int) -> list[str]:
             "Repeat the audit when the score, the population or the way the outcome is recorded change.",
         ]
         if not corrected:
-            return ["There is no reason here to correct the score.", *told]
+            first = (
+                "Do not rely on this alone: most cells have too few data. Audit more people with known "
+                "outcomes."
+                if few
+                else "There is no reason here to correct the score."
+            )
+            return [first, *told]
         first = (
-            f"Before {corrected} is used, make sure that none of these {unit} were used to fit it, and check "
+            f"Before you use {corrected}, make sure that none of these {unit} were used to fit it, and check "
             "whether the attributes it reads need legal advice."
         )
         if worse:

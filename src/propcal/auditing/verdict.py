@@ -109,7 +109,7 @@ def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
         told.append(_others(found))
     if found.overall and found.exempt and len(found.exempt) <= MOST_NAMED:
         free = listed([_with_ratio(group, interval=False) for group in found.exempt])
-        told.append(f"It is right for {free}.")
+        told.append(f"No error was found in {free}.")
     if found.gap_rejected or len(told) == 1:
         told.append(_where(found.worst, identity))
     return [sentence for sentence in told if sentence]

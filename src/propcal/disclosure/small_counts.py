@@ -12,6 +12,7 @@ from propcal.auditing.audit_tables import losses_frame
 from propcal.auditing.cell_counts import OutcomeTally
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.findings import Findings
+from propcal.auditing.hypothesis_tests import SLOPE
 from propcal.auditing.loss_intervals import losses
 from propcal.core.categories import Categories
 from propcal.core.criterion import Criterion, multicalibration, proportional
@@ -116,6 +117,8 @@ def limited_groups(
     table.loc[hidden, "p_value"] = np.nan
     table["p_value"] = _bands(table["p_value"])
     _agree(table, "observed_expected_low", "observed_expected_high", 1.0, NEAR_ONE)
+    if any(test.test == SLOPE and test.rejected for test in found.tests):
+        _exclude_one(table, above=float(exact["slope"].iloc[0]) > 1)
     expected = [profile.sample.expected for profile in found.profiles]
     measured = exact["observed_expected"].notna().to_numpy()
     somebody = exact["people"].to_numpy() > 0
@@ -172,6 +175,15 @@ def _agree(table: pd.DataFrame, low: str, high: str, centre: float, apart: float
         ends[low] = np.where(chance, np.minimum(ends[low], centre), ends[low])
         ends[high] = np.where(chance, np.maximum(ends[high], centre), ends[high])
     table[low], table[high] = ends[low], ends[high]
+
+
+def _exclude_one(table: pd.DataFrame, *, above: bool) -> None:
+    """Make the interval of the slope of everybody agree with its test."""
+    low, high = (float(table[f"slope{end}"].iloc[0]) for end in ("_low", "_high"))
+    if above:
+        table.loc[table.index[0], "slope_low"] = max(low, 1 + NEAR_ONE)
+    else:
+        table.loc[table.index[0], "slope_high"] = min(high, 1 - NEAR_ONE)
 
 
 def limited_categories(categories: pd.DataFrame, exact: pd.DataFrame, counts: SmallCounts) -> pd.DataFrame:

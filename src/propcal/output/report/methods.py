@@ -25,7 +25,7 @@ def paragraphs(audit: Audit) -> list[str]:
         "observed rates of two groups within one risk range."
     )
     told.append(
-        "Each loss is shown with what chance alone would show: the median and 95th percentile over "
+        "Each loss is shown with what chance alone would show: the 95th percentile over "
         f"{s['n_draws']:,} data sets whose outcomes were drawn from the score itself (seed {seed}). "
         "Intervals of gaps are Clopper-Pearson intervals with a Bonferroni adjustment for the number of "
         "cells; all other intervals are 95 % confidence intervals, not adjusted for multiple comparisons."

@@ -136,7 +136,7 @@ def limited_groups(
         if measured[i]:
             values["observed_expected"] = _ratio(rate, float(counts.shown[:, i].sum()), expected[i])
         _put(table, i, values)
-    for i in np.flatnonzero(counts.undecided & wrong).tolist():  # tested, so that they are this many
+    for i in np.flatnonzero(counts.undecided & wrong & counts.any).tolist():  # tested, so that they are this many
         _put(table, i, {"people": Limit(found.rule.min_group, "at least"), "outcome_rate": np.nan})
     return table
 
@@ -206,7 +206,7 @@ def limited_categories(categories: pd.DataFrame, exact: pd.DataFrame, counts: Sm
         values = {"people": counts.people(i), "positives": counts.events(i), "outcome_rate": rate, "gap": gap}
         unknown = (*UNCERTAIN, "mean_score", "detectable_gap") if counts.small[:, i].all() else UNCERTAIN
         _put(table, i, values | dict.fromkeys(unknown, np.nan))
-    for i in np.flatnonzero(counts.undecided & wrong).tolist():
+    for i in np.flatnonzero(counts.undecided & wrong & counts.any).tolist():
         _put(table, i, {"people": np.nan, "outcome_rate": np.nan})
     return table
 

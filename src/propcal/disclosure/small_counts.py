@@ -136,7 +136,8 @@ def limited_groups(
         if measured[i]:
             values["observed_expected"] = _ratio(rate, float(counts.shown[:, i].sum()), expected[i])
         _put(table, i, values)
-    for i in np.flatnonzero(counts.undecided & wrong & counts.any).tolist():  # tested, so that they are this many
+    # those that are found wrong were tested, which tells that they are so many
+    for i in np.flatnonzero(counts.undecided & wrong & counts.any).tolist():
         _put(table, i, {"people": Limit(found.rule.min_group, "at least"), "outcome_rate": np.nan})
     return table
 

@@ -60,7 +60,7 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
     made = assemble(found, audit.identity)
     counts = SmallCounts.of(source.counts.ranges, _places(source), blocks, *cell_limits(source))
     eligible = source.table.eligible & ~undecided_cells(source, blocks)[table_rows(source)]
-    groups = limited_groups(made.groups, found, audit.groups, blocks)
+    groups = limited_groups(made.groups, found, audit.groups, blocks, audit.identity.unit)
     categories = limited_categories(made.categories, audit.categories, counts)
     verdict = verdict_of(
         limited_tests(made.verdict.tests),

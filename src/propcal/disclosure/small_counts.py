@@ -100,7 +100,7 @@ def p_band(p: float) -> float:
 
 
 def limited_groups(
-    groups: pd.DataFrame, found: Findings, exact: pd.DataFrame, blocks: Blocks
+    groups: pd.DataFrame, found: Findings, exact: pd.DataFrame, blocks: Blocks, unit: str
 ) -> pd.DataFrame:
     """The table of groups; findings are those of the exact audit, and no interval contradicts them."""
     counts = SmallCounts.of(found.counts.totals, (slice(None), 0), blocks, found.rule.min_group)
@@ -113,7 +113,7 @@ def limited_groups(
     hidden[0] = False  # everybody is always shown
     table.loc[hidden, "kept"] = False
     table.loc[hidden, "finding"] = LEFT_OUT
-    table.loc[hidden, "reason"] = f"about {found.rule.min_group} people or fewer"
+    table.loc[hidden, "reason"] = f"fewer than about {found.rule.min_group} {unit}"
     table.loc[hidden, "p_value"] = np.nan
     table["p_value"] = _bands(table["p_value"])
     _agree(table, "observed_expected_low", "observed_expected_high", 1.0, NEAR_ONE)
@@ -196,7 +196,7 @@ def limited_categories(categories: pd.DataFrame, exact: pd.DataFrame, counts: Sm
     wrong = table["finding"].isin([TOO_HIGH, TOO_LOW]).to_numpy()
     hidden = counts.undecided & ~wrong
     table.loc[hidden, "finding"], table.loc[hidden, "eligible"] = NOT_ENOUGH, False
-    table.loc[hidden, "reason"] = "about too few people"
+    table.loc[hidden, "reason"] = "close to the fewest people of a cell that is judged"
     table.loc[hidden, "detectable_gap"] = np.nan
     _agree(table, "low", "high", 0.0, NEAR_ZERO)
     columns = ["positives", "outcome_rate", "gap"]

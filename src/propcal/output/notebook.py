@@ -182,7 +182,7 @@ def audit_html(audit: Audit) -> str:
         ),
         more,
         _table(("clearest cells", "predicted risk", unit, "observed", "predicted", "finding"), worst),
-        _table(("loss", "value", "95 % CI", "by chance up to", "where"), losses),
+        _table(("loss", "value", "95 % CI", "a perfect score stays below (95 %)", "where"), losses),
         f"<ul>{notes}</ul>",
     )
 

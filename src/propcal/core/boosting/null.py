@@ -1,7 +1,7 @@
 """Simulates outcomes under the null hypothesis that the score is calibrated.
 
-The guard, the test before recalibration and the audit all compare the data with what chance alone would show.
-Each uses its own cells, in which a whole number of people share a risk.
+Audits and protected pages compare the data with what chance alone would show. Each uses its own cells, in
+which a whole number of people share a risk.
 """
 
 from __future__ import annotations
@@ -11,18 +11,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from propcal.core.grid import FloatArray, IntArray
-
-MOST_DRAWN, FEWEST_DRAWS = 20_000_000, 200  # most random numbers in total; fewest data sets in any case
-
-
-def whole_people(n: FloatArray) -> IntArray:
-    """The nearest whole number of people, at least one (survey weights give fractions)."""
-    return np.maximum(np.rint(n), 1).astype(np.int64)
-
-
-def affordable_draws(n_cells: int, wanted: int) -> int:
-    """The number of data sets to simulate: fewer if each has many cells."""
-    return int(np.clip(MOST_DRAWN // n_cells, FEWEST_DRAWS, wanted))
 
 
 def draw_outcomes(

@@ -133,9 +133,8 @@ class FitSummary:
             return []
         more = len(self.found) - MOST_LISTED // 2
         names = [plain(name) for name in self.found[: MOST_LISTED // 2]]
-        return [
-            f"Tests found it miscalibrated ({'; '.join(names)}{f'; and {more:,} more' if more > 0 else ''})."
-        ]
+        names += [f"and {more:,} more"] if more > 0 else []
+        return [f"Tests found the raw score miscalibrated ({'; '.join(names)})."]
 
     def _how_cells_are(self) -> str:
         """How many cells are within tolerance."""

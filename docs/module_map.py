@@ -14,7 +14,18 @@ Written by `make map` from the first line of every module's docstring; change it
 data, and [CONTRIBUTING](../CONTRIBUTING.md) says how they depend on each other.
 """
 # the way data take; the modules of propcal itself come first
-ORDER = ["core", "data", "auditing", "discovery", "disclosure", "output", "paper", "cli"]
+ORDER = [
+    "core",
+    "data",
+    "auditing",
+    "discovery",
+    "monitoring",
+    "sites",
+    "disclosure",
+    "output",
+    "paper",
+    "cli",
+]
 
 
 def first_line(path):

@@ -17,6 +17,7 @@ _HOME = {
     "audit": "propcal.auditing.audit",
     "compare": "propcal.auditing.compare",
     "bin_free_measures": "propcal.auditing.bin_free",
+    "compare_sites": "propcal.sites.site_measures",
     "Discovery": "propcal.discovery.discovery",
     "discover": "propcal.discovery.discover",
     "loss_scorer": "propcal.metrics",
@@ -25,6 +26,7 @@ _HOME = {
     "dc_loss": "propcal.metrics",
     "smallest_alpha": "propcal.metrics",
     "Groups": "propcal.core.groups.groups",
+    "Monitor": "propcal.monitoring.monitor",
     "Atoms": "propcal.core.atoms",
     "Correction": "propcal.core.correction.correction",
 }
@@ -37,6 +39,7 @@ __all__ = [
     "Discovery",
     "Groups",
     "MCBoost",
+    "Monitor",
     "MulticalibratedClassifier",
     "PMCBoost",
     "__version__",
@@ -44,6 +47,7 @@ __all__ = [
     "bin_free_measures",
     "bounds",
     "compare",
+    "compare_sites",
     "dc_loss",
     "discover",
     "displays",
@@ -71,6 +75,8 @@ if TYPE_CHECKING:
     from propcal.metrics import mc_loss as mc_loss
     from propcal.metrics import pmc_loss as pmc_loss
     from propcal.metrics import smallest_alpha as smallest_alpha
+    from propcal.monitoring.monitor import Monitor as Monitor
+    from propcal.sites.site_measures import compare_sites as compare_sites
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,7 @@ from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups
+from propcal.core.keys import without_keys
 from propcal.data.frames import attribute_columns
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.discovery.out_of_fold import Confirmed, confirmed_groups, with_found
@@ -226,6 +227,7 @@ class Boost(BaseEstimator):
         return Settings(criterion=self._criterion(), **arguments)
 
     def _fit(self, atoms: Atoms, settings: Settings) -> Self:
+        atoms = without_keys(atoms)
         everybody = Sample.of(atoms)
         if not self.allow_reversed:
             _refuse_reversed(everybody)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,15 @@ class Limit(float):
 
     def __repr__(self) -> str:
         return f"{SIGNS[self.side]} {float(self):g}"
+
+
+def without_limits(values: Iterable[Any]) -> list[float]:
+    """Numbers for a picture; limits and missing values are NaN.
+
+    >>> without_limits([0.5, Limit(0.6, "below"), None])
+    [0.5, nan, nan]
+    """
+    return [float(x) if known(x) and not isinstance(x, Limit) else math.nan for x in values]
 
 
 SIGNS = {"below": "<", "above": ">", "at least": "≥"}

@@ -103,11 +103,13 @@ def test_commands_are_listed_in_the_order_of_use(shown):
     code, said, _ = shown()
     assert code == 0
     listed = re.findall(r"^│ (\w+) ", said, re.MULTILINE)
-    assert listed == ["demo", "audit", "fit", "apply", "discover", "atoms", "merge", "export", "paper"]
+    assert listed == [
+        *("demo", "audit", "fit", "apply", "discover", "monitor", "atoms", "merge", "export", "paper")
+    ]
     assert "Start with propcal demo" in said
 
 
-COMMANDS = ["demo", "audit", "fit", "apply", "atoms", "merge", "export"]
+COMMANDS = ["demo", "audit", "fit", "apply", "monitor", "atoms", "merge", "export"]
 PAPER = ["simulation", "theory", "cohort", "admissions", "tables", "figures", "reproduction"]
 
 

@@ -342,3 +342,12 @@ def _notes(names: list[str], fitted: dict[str, bool | None], unit: str) -> tuple
         "many cells is known only roughly."
     )
     return tuple(notes)
+
+
+def loss_of_everybody(comparison: Comparison) -> Any:
+    """The log loss of everybody before and after, and the change; NaN if there are too few people for one."""
+    table = comparison.differences
+    rows = table[(table["measure"] == "log_loss") & (table["group"] == "everybody")]
+    if len(rows):
+        return rows.iloc[0]
+    return dict.fromkeys(("base", "value", "difference", "low", "high"), float("nan"))

@@ -21,6 +21,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, FloatArray, check_choice, check_number
 from propcal.core.groups.collection import GroupSize
+from propcal.core.keys import without_keys
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
 from propcal.core.rounding import loss_bounds
@@ -59,7 +60,8 @@ class Findings:
 
     `distinct` numbers the groups to name, the broadest first. `untested` says why there are no tests (empty
     if there are), `min_share` from which share a cell counts, `fitted_on_these` whether the score was
-    corrected by something fitted to these people (None: it was not corrected).
+    corrected by something fitted to these people (None: it was not corrected), `shared` the atoms if they are
+    shared ones, `protected` whether all numbers come from protected counts.
     """
 
     rule: AuditSettings
@@ -73,6 +75,8 @@ class Findings:
     min_share: float
     fitted_on_these: bool | None
     counts: Counts
+    shared: Atoms | None = None
+    protected: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,7 @@ class AuditSource:
 
     Attributes
     ----------
-    rule, people, table, tests, distinct, untested, min_share, fitted_on_these, counts
+    rule, people, table, tests, distinct, untested, min_share, fitted_on_these, counts, shared
         As in `Findings`.
     sizes : tuple of GroupSize
         Every group, in the order of the table of groups.
@@ -107,6 +111,7 @@ class AuditSource:
     measured: tuple[bool, ...]
     effects: FloatArray
     cell_effects: FloatArray
+    shared: Atoms | None = None
 
     @classmethod
     def of(cls, found: Findings) -> AuditSource:
@@ -128,6 +133,7 @@ class AuditSource:
             measured=tuple(profile.measured for profile in found.profiles),
             effects=np.array([profile.variance_ratio for profile in found.profiles]),
             cell_effects=cell_effects,
+            shared=found.shared,
         )
 
 
@@ -140,6 +146,7 @@ def find(
 ) -> Findings:
     """Measure everything, from atoms that may have clusters of repeated people."""
     rng = np.random.default_rng(rule.random_state)
+    keyed, atoms = atoms, without_keys(atoms)
     bare = without_clusters(atoms)
     check_outcome_groups(bare)
     table = rule.table(bare, or_everybody=True)
@@ -183,6 +190,7 @@ def find(
         min_share=min_share,
         fitted_on_these=fitted_on_these,
         counts=Counts.of(atoms, [profile.size.group for profile in measured], table.bins),
+        shared=keyed if keyed.shared is not None else None,
     )
 
 

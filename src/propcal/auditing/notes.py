@@ -5,6 +5,7 @@ from __future__ import annotations
 from propcal.auditing.data_notes import data_notes
 from propcal.auditing.findings import Findings
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
+from propcal.auditing.shared_notes import shared_notes
 from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, Limit, listed, percent_of, plural
 
@@ -35,7 +36,9 @@ def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
         notes.append(rare_note(rule.rho))
     if who.at_ends:
         notes.append(ends_note(who.at_ends, identity))
-    if who.resolution_bits < 32:
+    if found.shared is not None:
+        notes += shared_notes(found, found.shared, identity)
+    elif who.resolution_bits < 32:
         notes.append(rounding_note(found, identity.unit))
     if who.rows and who.frequencies and who.people != who.rows:
         notes.append(

@@ -89,11 +89,16 @@ class Profile:
     @property
     def variance_ratio(self) -> float:
         """Variance of the number of events, in variances of as many independent people of equal weight."""
-        sample = self.sample
-        if sample.total <= 0:
-            return 1.0
-        independent = sample.mean((1 - sample.score) ** 2, sample.score**2) / max(sample.n_people, 1)
-        return (self.count_error / sample.total) ** 2 / independent if independent > 0 else 1.0
+        return event_effect(self.sample)
+
+
+def event_effect(sample: Sample) -> float:
+    """How many times larger the variance of the number of events is than with independent people."""
+    if sample.total <= 0:
+        return 1.0
+    independent = sample.mean((1 - sample.score) ** 2, sample.score**2) / max(sample.n_people, 1)
+    error = sample.error(1 - sample.score, -sample.score)
+    return (error / sample.total) ** 2 / independent if independent > 0 else 1.0
 
 
 def audited_groups(atoms: Atoms, words: Groups) -> list[GroupSize]:

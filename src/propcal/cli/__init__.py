@@ -24,6 +24,7 @@ from propcal.cli.discover import discover
 from propcal.cli.export import export
 from propcal.cli.fit import fit
 from propcal.cli.flags import as_flag
+from propcal.cli.monitor import monitor
 from propcal.cli.paper import app as paper
 from propcal.cli.screen import say
 from propcal.errors import PropcalError
@@ -52,7 +53,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for command in (demo, audit, fit, apply, discover, atoms, merge, export):
+for command in (demo, audit, fit, apply, discover, monitor, atoms, merge, export):
     add_command(app, command)
 app.add_typer(paper)
 

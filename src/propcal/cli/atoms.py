@@ -41,6 +41,17 @@ def atoms(
     cut: o.Cut = None,
     where: o.Where = None,
     as_levels: o.AsLevels = None,
+    site: o.Site = None,
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share",
+            rich_help_panel="Output",
+            help="Write atoms that may be shared: scores are merged and rare levels folded, so that every "
+            "cell "
+            "has at least 11 people with the outcome and 11 without it.",
+        ),
+    ] = False,
     output: Output,
     force: o.Force = False,
     config: o.Config = None,
@@ -55,6 +66,9 @@ def atoms(
 
       propcal atoms "visits/*.parquet" --score risk --outcome died --groups race
       --resolution 2^-16 --memory 2GB -o visits.atoms
+
+      propcal atoms north.csv --score risk --outcome died --groups race --site North
+      --share -o north.atoms
     """
     from propcal.data.files.file_sets import find_files
     from propcal.output.files.transaction import outputs
@@ -72,6 +86,7 @@ def atoms(
         positive,
         drop_missing,
         o.names(as_levels, "--as-levels"),
+        site,
     )
     grid = o.resolution(resolution)
     check_target(output, force=force, reads=[*find_files(files), config])
@@ -79,9 +94,12 @@ def atoms(
         made = columns.atoms(
             files, weight_kind=weight_kind, resolution=grid, memory=memory, progress=progress
         )
+    folded: dict[str, list[str]] = {}
+    if share:
+        made, folded = _shared(made)
     with outputs(force=force):
         made.save(output)
-    _tell(made, output)
+    _tell(made, output, folded)
 
 
 def merge(
@@ -122,8 +140,15 @@ def merge(
     _tell(total, output)
 
 
-def _tell(made: Atoms, output: Path) -> None:
-    """What was written, and that it is personal data."""
+def _shared(made: Atoms) -> tuple[Atoms, dict[str, list[str]]]:
+    """Atoms that may be shared, and the levels that were folded."""
+    from propcal.core.shared_atoms import share_atoms
+
+    return share_atoms(made)
+
+
+def _tell(made: Atoms, output: Path, folded: dict[str, list[str]] | None = None) -> None:
+    """What was written, and whether it is personal data."""
     from propcal.core.boosting.boost import FEWEST_SHOWN
     from propcal.core.left_out import LeftOutReport
 
@@ -132,6 +157,15 @@ def _tell(made: Atoms, output: Path) -> None:
     typer.echo(f"{made!r}")
     if told := LeftOutReport.of(made).sentence(FEWEST_SHOWN):
         say(told)
-    say(f"{grid}: treat the file as personal data. It is in {output}, {output.stat().st_size:,} bytes.")
+    size = f"It is in {output}, {output.stat().st_size:,} bytes."
+    if made.shared is None:
+        say(f"{grid}: treat the file as personal data. {size}")
+    else:
+        for name, levels in (folded or {}).items():
+            say(f'{name}: folded into "other levels": {", ".join(levels)}')
+        say(
+            f"Every cell has at least {made.shared.fewest} people with the outcome and {made.shared.fewest} "
+            f"without it. {size}"
+        )
     say(f"  propcal audit {quote(str(output))}")
     say(f"  propcal fit {quote(str(output))} -o model.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import join
@@ -41,6 +42,7 @@ def audit(
     weight: o.Weight = None,
     weight_kind: o.WeightKind = None,
     cluster: o.Cluster = None,
+    site: o.Site = None,
     na: o.Na = None,
     drop_missing: o.DropMissing = False,
     resolution: o.Resolution = None,
@@ -81,6 +83,14 @@ def audit(
             help="Compare the score with its correction by this file, from propcal fit.",
         ),
     ] = None,
+    travel: Annotated[
+        bool,
+        typer.Option(
+            "--travel",
+            rich_help_panel="Method",
+            help="With sites: also correct each site by what the others teach, and judge it there.",
+        ),
+    ] = False,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -161,6 +171,7 @@ def audit(
         positive,
         drop_missing,
         o.names(as_levels, "--as-levels"),
+        site,
     )
     settings = o.given(
         intersections=o.depth(intersections),
@@ -199,6 +210,7 @@ def audit(
         with working("Auditing...") as update:
             settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")
             result = _audit(atoms, model, settings)
+            sites = _sites(atoms, travel, settings, update, corrected=model is not None)
     for note in unused_labels(o.labels(label), atoms):
         say(f"propcal: note: {note}", err=True)
     shown = _protected(result, suppress)  # for the terminal and JSON: only if --suppress is given
@@ -206,11 +218,12 @@ def audit(
     with outputs(force=force):
         if output is not None:
             write_text(text, output)
-        _write_pages(html, markdown, result, shown, suppress=suppress, correction=model)
+        _write_pages(html, markdown, result, shown, suppress=suppress, correction=model, sites=sites)
     if format_ is Format.JSON:
         typer.echo(text)
     else:
         _show(shown)
+        _show_sites(sites, suppress or 0)
         if written := [str(path) for path in (html, markdown, output) if path is not None]:
             say(f"Written: {', '.join(written)}")
             typer.echo()
@@ -264,6 +277,7 @@ def _write_pages(
     *,
     suppress: int | None,
     correction: Any,
+    sites: Any = None,
 ) -> None:
     if html is None and markdown is None:
         return
@@ -273,7 +287,14 @@ def _write_pages(
         suppress = PAGE_SUPPRESS
         shown = _protected(result, suppress)  # once, for both
     if html is not None:
-        write_html(result, html, shown=shown, suppress=suppress, correction=correction)
+        whole = html if sites is None else None  # the section of the sites is added first
+        page = write_html(result, whole, shown=shown, suppress=suppress, correction=correction)
+        if sites is not None:
+            from propcal.output.page_file import write_page
+            from propcal.output.sites.sites_page import sites_section
+
+            section = sites_section(sites, suppress=suppress)
+            write_page(page.replace("</main>", f"{section}</main>", 1), html)
     if markdown is not None:
         write_markdown(result, markdown, shown=shown, suppress=suppress)
 
@@ -293,6 +314,38 @@ def _audit(atoms: Any, model: Correction | None, settings: dict[str, Any]) -> An
     if model is None:
         return propcal.audit(atoms, **settings)
     return propcal.compare({"score": None, "corrected": model}, atoms, **settings)
+
+
+def _sites(atoms: Any, travel: bool, settings: dict[str, Any], update: Any, *, corrected: bool) -> Any:
+    """Sites compared, if there are several; None without sites."""
+    from propcal.core.keys import by_key
+    from propcal.core.patterns import SITE
+    from propcal.identity import Identity
+
+    n = len(by_key(atoms, SITE))
+    if n < 2:
+        if travel:
+            raise InputError("--travel needs at least two sites", argument="--travel", next_step="See --site")
+        return None
+    from propcal.sites.site_measures import compare_sites
+
+    update(f"Comparing {n} sites...")
+    unit = settings.get("unit") or "people"
+    named = Identity(title=settings.get("title", ""), unit=unit)
+    found = compare_sites(atoms, travel=travel, identity=named)
+    note = "The sites are compared by the score before its correction."
+    return replace(found, sentences=(*found.sentences, note)) if corrected else found
+
+
+def _show_sites(sites: Any, suppress: int) -> None:
+    if sites is None:
+        return
+    from rich.console import Console
+
+    from propcal.disclosure.protected_sites import protected_sites
+    from propcal.output.sites.sites_text import sites_text
+
+    Console(highlight=False).print(sites_text(protected_sites(sites, suppress)))
 
 
 def write_text(text: str, path: Path) -> None:

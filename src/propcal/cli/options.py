@@ -67,6 +67,15 @@ Cluster = Annotated[
         help="Patient ID column, if there are repeat visits.",
     ),
 ]
+Site = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN|NAME",
+        rich_help_panel=_DATA,
+        help="Column with the site (hospital) of each person; or the name of the one site that all files are "
+        "from, if there is no such column.",
+    ),
+]
 Na = Annotated[
     list[str] | None,
     typer.Option(

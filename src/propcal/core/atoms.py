@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from propcal.core.groups.collection import Collection
     from propcal.core.groups.groups import Groups
+    from propcal.core.shared_atoms import Shared
 
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
 
@@ -51,6 +52,8 @@ class Atoms:
         How many rows had a weight; 0 if there were no weights.
     left_out : LeftOut
         How many people were left out for want of a score or an outcome, in all and by level.
+    shared : Shared, optional
+        What was merged, if these atoms were made to be shared.
     """
 
     patterns: Patterns
@@ -64,6 +67,7 @@ class Atoms:
     resolution_bits: int = 32
     weighted_rows: int = 0
     left_out: LeftOut = NOBODY
+    shared: Shared | None = None
 
     def __post_init__(self) -> None:
         counted = self.weight if self.frequencies else self.people
@@ -83,6 +87,7 @@ class Atoms:
         weight_kind: str = "auto",
         positive: Any = None,
         drop_missing: bool = False,
+        site: str | None = None,
     ) -> Atoms:
         """Reduce a data frame (any that narwhals supports) to atoms.
 
@@ -111,6 +116,9 @@ class Atoms:
         drop_missing : bool, default=False
             Leave out rows without a score or an outcome, and count them in `left_out`; otherwise they are
             refused.
+        site : str, optional
+            Column with the site (hospital) of each person, by which sites are compared; or the name of the
+            one site that all people are from, if there is no such column.
         """
         from propcal.data import named_columns as door  # core itself does not handle frames
 
@@ -125,7 +133,7 @@ class Atoms:
             positive=positive,
             drop_missing=drop_missing,
         )
-        return door.atoms_from_frame(frame, columns)
+        return door.atoms_from_frame(frame, columns, site)
 
     @classmethod
     def from_files(
@@ -141,6 +149,7 @@ class Atoms:
         weight_kind: str = "auto",
         positive: Any = None,
         drop_missing: bool = False,
+        site: str | None = None,
         na: Sequence[str] = (),
         memory_limit: str | int | None = None,
         threads: int | None = None,
@@ -152,7 +161,7 @@ class Atoms:
         ----------
         files : path, pattern such as "visits/*.parquet", or a list of these
             Parquet or CSV, optionally compressed with gzip or zstd; the format is recognised by content.
-        score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing
+        score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing, site
             As for `from_frame`.
         na : list of str
             Texts that mean a missing value in a CSV file, in addition to the empty cell.
@@ -173,8 +182,10 @@ class Atoms:
         >>> Atoms.from_files("visits-*.parquet", **columns, resolution=2**-10)
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
+        from propcal.data.files.file_sets import site_column
         from propcal.data.files.files_to_atoms import atoms_from_files
         from propcal.data.named_columns import NamedColumns
+        from propcal.data.site_names import with_site
 
         columns = NamedColumns(
             score,
@@ -186,10 +197,12 @@ class Atoms:
             weight_kind,
             positive=positive,
             drop_missing=drop_missing,
+            site=site_column(files, site),
         )
-        return atoms_from_files(
+        made = atoms_from_files(
             files, columns, na=na, memory_limit=memory_limit, threads=threads, progress=progress
         )
+        return made if site is None else with_site(made, site)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Atoms:
@@ -198,8 +211,17 @@ class Atoms:
 
         return load_atoms(path)
 
+    def share(self, fewest: int = 11) -> Atoms:
+        """Atoms that may be shared: every cell has at least `fewest` people with the outcome, and without it.
+
+        Neighbouring scores are merged, and rare levels are folded into "other levels".
+        """
+        from propcal.core.shared_atoms import share_atoms
+
+        return share_atoms(self, fewest)[0]
+
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a Parquet file, marked as personal data. An existing file is replaced."""
+        """Write a Parquet file, marked as personal data unless it may be shared. An old file is replaced."""
         from propcal.output.files.atoms_file import save_atoms
 
         save_atoms(self, path)

@@ -13,7 +13,7 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
-from propcal.core.patterns import BESIDE, Patterns
+from propcal.core.patterns import BESIDE, KEY, Patterns
 from propcal.core.reduction import CLUSTER
 from propcal.errors import InputError, Message
 
@@ -30,7 +30,7 @@ def check_outcome_groups(atoms: Atoms) -> None:
 def check_outcome_patterns(patterns: Patterns, weight: Any, positives: Any, people: Any) -> None:
     """The same, from the sums of each pattern."""
     for a, name in enumerate(patterns.attributes):
-        if name == CLUSTER or name.startswith(BESIDE):
+        if name == CLUSTER or name.startswith((BESIDE, KEY)):
             continue
         level = patterns.table[:, a]
         sums = [np.bincount(level, column).astype(np.float64) for column in (weight, positives, people)]

@@ -15,6 +15,9 @@ from propcal.core.groups.recipes import Recipe, level_order, refuse_no_unicode
 Level = str | None  # None is the level of people whose value is missing
 # Prefix of attributes that only a correction reads; in an audit they define no groups.
 BESIDE = "correction: "
+# Attributes that say when or where people were scored, or in which file they came; they define no groups.
+KEY = "key: "
+PERIOD, SITE, SHARE = f"{KEY}period", f"{KEY}site", f"{KEY}share"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
     if a.patterns.attributes != b.patterns.attributes and {*a.patterns.attributes} == {
         *b.patterns.attributes
     }:
-        b = _chosen(b, list(a.patterns.attributes))
+        b = with_attributes(b, list(a.patterns.attributes))
     mine, theirs = a.patterns, b.patterns
     if not mine.same_attributes(theirs):
         raise InputError(f"these atoms cannot be added: {_difference(mine, theirs)}")
@@ -174,6 +175,7 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
         resolution_bits=bits,
         weighted_rows=rows,
         left_out=a.left_out + b.left_out,
+        shared=b.shared if a.shared is None else a.shared if b.shared is None else a.shared + b.shared,
     )
 
 
@@ -208,13 +210,35 @@ def without_clusters(atoms: Atoms) -> Atoms:
     """The same people without the hashed patient IDs; the same atoms if there are none."""
     if CLUSTER not in atoms.patterns.attributes:
         return atoms
-    return _chosen(atoms, [name for name in atoms.patterns.attributes if name != CLUSTER])
+    return with_attributes(atoms, [name for name in atoms.patterns.attributes if name != CLUSTER])
 
 
-def _chosen(atoms: Atoms, names: list[str]) -> Atoms:
+def with_attributes(atoms: Atoms, names: list[str]) -> Atoms:
     """The same people by some of their attributes, in the given order."""
     patterns, code = fewer_attributes(atoms, names)
     return atoms_of_sums(patterns, code, atoms.score, _sums(atoms), **_about(atoms))
+
+
+def split_atoms(atoms: Atoms, names: list[str], part: IntArray, n_parts: int) -> list[Atoms | None]:
+    """The people of each part (the number of a part for each atom) by some of their attributes.
+
+    None stands for a part that nobody belongs to.
+    """
+    patterns, code = fewer_attributes(atoms, names)
+    order = np.argsort(part, kind="stable")
+    ends = np.searchsorted(part[order], np.arange(n_parts + 1))
+    columns = _sums(atoms)
+    found: list[Atoms | None] = []
+    for begin, end in pairwise(ends):
+        rows = order[begin:end]
+        if not len(rows):
+            found.append(None)
+            continue
+        codes = list(patterns.table[code[rows]].T)
+        own, of_row = patterns_of(patterns.attributes, patterns.levels, codes, len(rows), patterns.derived)
+        sums = {name: column[rows] for name, column in columns.items()}
+        found.append(atoms_of_sums(own, of_row, atoms.score[rows], sums, **_about(atoms)))
+    return found
 
 
 def numbered(atoms: Atoms) -> Atoms:
@@ -247,6 +271,7 @@ def _about(atoms: Atoms) -> dict[str, Any]:
         "resolution_bits": atoms.resolution_bits,
         "weighted_rows": atoms.weighted_rows,
         "left_out": atoms.left_out,
+        "shared": atoms.shared,
     }
 
 

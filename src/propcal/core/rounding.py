@@ -11,6 +11,9 @@ and its outcome rate to within (leave + enter) / (N - leave): each person added 
 most their distance from it, divided by the number who remain. The bounds allow for categories that become too
 small or large enough to be included when people move. Edges are held fixed; those of quantile bins come from
 the rounded scores.
+
+Shared atoms are merged scores: the people of each lie between its neighbours, which takes the place of h / 2
+where people may move, while the mean of a cell is kept up to its rounding.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.grid import UNIT, FloatArray
 from propcal.core.groups.collection import membership
+from propcal.core.shared_atoms import SCORE_BITS, score_ranges
 
 Interval = tuple[float, float]
 
@@ -47,7 +51,7 @@ def loss_bounds(
 ) -> LossBounds:
     """The bounds for atoms whose scores were rounded, and the table of their categories."""
     uncertain, leave, enter = _movers(atoms, table)
-    half = 2.0 ** -(atoms.resolution_bits + 1)
+    half = 2.0 ** -((atoms.resolution_bits if atoms.shared is None else SCORE_BITS) + 1)
     stay = table.weight - leave
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.where(stay > 0, (leave + enter) / stay, np.inf)
@@ -73,10 +77,14 @@ def loss_bounds(
 def _movers(atoms: Atoms, table: Categories) -> tuple[float, FloatArray, FloatArray]:
     """The weight whose bin is uncertain, and the weight that may leave or enter each category."""
     bins = table.bins
-    half = 1 << max(31 - atoms.resolution_bits, 0)
-    low = bins.index(np.maximum(atoms.score - half, 0))
-    high = bins.index(np.minimum(atoms.score + half, UNIT))
-    unsure = np.flatnonzero(low < high) if atoms.resolution_bits < 32 else np.zeros(0, dtype=np.int64)
+    if atoms.shared is None:
+        half = 1 << max(31 - atoms.resolution_bits, 0)
+        ends = np.maximum(atoms.score - half, 0), np.minimum(atoms.score + half, UNIT)
+    else:
+        ends = score_ranges(atoms)
+    low, high = bins.index(ends[0]), bins.index(ends[1])
+    exact = atoms.resolution_bits == 32 and atoms.shared is None
+    unsure = np.zeros(0, dtype=np.int64) if exact else np.flatnonzero(low < high)
     own, weight = bins.index(atoms.score[unsure]), atoms.weight[unsure].astype(np.float64)
     pattern = atoms.pattern_index()[unsure]
     leave, enter = (np.zeros((len(atoms.patterns), len(bins))) for _ in range(2))

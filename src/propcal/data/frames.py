@@ -318,6 +318,14 @@ def collected_columns(frame: Any, wanted: Sequence[str]) -> Columns:
     return frame_columns(lazy.select(*wanted).collect(backend="pyarrow").to_native(), "data", wanted)
 
 
+def frame_names(frame: Any) -> list[str]:
+    """The names of the columns of a frame of any kind, also of an engine."""
+    native = nw.from_native(frame, pass_through=True)
+    if isinstance(native, nw.LazyFrame):
+        return list(native.collect_schema().names())
+    return [str(label) for label in getattr(frame, "column_names", getattr(frame, "columns", []))]
+
+
 def columns_of_x(X: Any, names: Sequence[Any]) -> Columns:
     """The named columns of a feature matrix; columns of a matrix without names are given by number."""
     if not (isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "toarray")):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from propcal.core.atoms import Atoms
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
-from propcal.data.frames import frame_columns, is_engine_frame
+from propcal.core.patterns import SITE
+from propcal.data.frames import frame_columns, frame_names, is_engine_frame
 from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
 from propcal.errors import Argument, Column, InputError
 
@@ -20,7 +21,7 @@ class NamedColumns:
     """What the columns are taken for, as in `Atoms.from_frame`, and how they are reduced.
 
     `beside` are attributes that make no groups, for a correction: how each is made, or from which column
-    it is taken.
+    it is taken. `site` is the column with the site of each person, which makes no groups either.
     """
 
     score: str
@@ -33,14 +34,17 @@ class NamedColumns:
     beside: Mapping[str, Recipe | str] = field(default_factory=dict)
     positive: Any = None
     drop_missing: bool = False
+    site: str | None = None
 
     def __post_init__(self) -> None:
-        for argument in ("score", "outcome", "weight", "cluster"):
+        for argument in ("score", "outcome", "weight", "cluster", "site"):
             name = getattr(self, argument)
-            if not (isinstance(name, str) or (name is None and argument in ("weight", "cluster"))):
+            if not (isinstance(name, str) or (name is None and argument in ("weight", "cluster", "site"))):
                 raise InputError(
                     f"{argument} must be the name of a column; got {type(name).__name__}", argument=argument
                 )
+        if self.site is not None and SITE not in self.beside:
+            object.__setattr__(self, "beside", {**self.beside, SITE: self.site})
         wanted = wanted_columns(self.words)
         if wanted is None:
             raise InputError(
@@ -115,8 +119,17 @@ class NamedColumns:
         )
 
 
-def atoms_from_frame(frame: Any, columns: NamedColumns) -> Atoms:
-    """Reduce the named columns of a data frame to atoms; an engine reduces its own rows."""
+def atoms_from_frame(frame: Any, columns: NamedColumns, site: str | None = None) -> Atoms:
+    """Reduce the named columns of a data frame to atoms; an engine reduces its own rows.
+
+    `site` is a column, or the name of the one site that all people are from.
+    """
+    if site is not None:
+        from propcal.data.site_names import with_site
+
+        if site in frame_names(frame):
+            columns = replace(columns, site=site)
+        return with_site(atoms_from_frame(frame, columns), site)
     if not is_engine_frame(frame):
         return columns.atoms(frame_columns(frame, "frame", columns.wanted))
     from propcal.data.engines.frames_to_atoms import atoms_of_engine

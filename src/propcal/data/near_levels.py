@@ -10,7 +10,7 @@ import numpy as np
 
 from propcal.core.groups.conditions import ColumnTest, Condition, tests_of
 from propcal.core.groups.recipes import Where
-from propcal.core.patterns import BESIDE, Level, Patterns
+from propcal.core.patterns import BESIDE, KEY, Level, Patterns
 from propcal.core.reduction import CLUSTER
 from propcal.data.derive import wanted_keys
 from propcal.errors import Message
@@ -31,7 +31,7 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
     `people` counts those of each pattern.
     """
     for a, name in enumerate(patterns.attributes):
-        if name in patterns.derived or name == CLUSTER or name.startswith(BESIDE):
+        if name in patterns.derived or name == CLUSTER or name.startswith((BESIDE, KEY)):
             continue
         own = patterns.levels[a]
         counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)

@@ -19,7 +19,7 @@ from propcal.core.groups.collection import membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe, Where
 from propcal.core.left_out import NOBODY, LeftOut
-from propcal.core.patterns import Level, Patterns, patterns_of
+from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.checks import (
     SWAPPED,
@@ -188,10 +188,12 @@ def checked_rows(
         recipes = recipes if recipe is None else recipes | {name: recipe}
     left_out = left_out_weight = NOBODY
     if absent is not None:
-        gone = [code[absent] for code in codes[: len(attributes)]]
+        named = [*attributes, *beside]
+        counted = [i for i, name in enumerate(named) if not name.startswith(BESIDE)]
+        who = [named[i] for i in counted], [levels[i] for i in counted], [codes[i][absent] for i in counted]
         codes = [code[~absent] for code in codes]
-        left_out = LeftOut.of(attributes, levels, gone, np.ones(int(absent.sum())))
-        left_out_weight = left_out if lost is None else LeftOut.of(attributes, levels, gone, lost)
+        left_out = LeftOut.of(*who, np.ones(int(absent.sum())))
+        left_out_weight = left_out if lost is None else LeftOut.of(*who, lost)
     attributes = (*attributes, *beside)
     refuse_cluster_name(attributes)
     if ids is not None:

@@ -60,6 +60,8 @@ def protected_findings(source: AuditSource, blocks: Blocks) -> Findings:
         min_share=source.min_share,
         fitted_on_these=source.fitted_on_these,
         counts=source.counts,
+        shared=source.shared,
+        protected=True,
     )
 
 
@@ -84,9 +86,9 @@ def _people(source: AuditSource, blocks: Blocks) -> AuditedPeople:
         people=people,
         positives=events,
         missing=dict(zip(who.missing, missing)),
-        at_ends=_alone(who.at_ends, blocks),
+        at_ends=alone(who.at_ends, blocks),
         rounding=None,
-        rows=_alone(who.rows, blocks),
+        rows=alone(who.rows, blocks),
         fingerprint=None,
         left_out=_left_out(who.left_out, int(people), blocks),
     )
@@ -96,7 +98,7 @@ def _left_out(report: LeftOutReport, people: int, blocks: Blocks) -> LeftOutRepo
     """People left out, in all and by level; levels with small counts are not listed."""
 
     def share(left: int, total: int) -> tuple[Any, Any]:
-        left_out, kept = _alone(left, blocks), _alone(total - left, blocks)
+        left_out, kept = alone(left, blocks), alone(total - left, blocks)
         return left_out, (blocks.stand_in if isinstance(left_out, Limit) else left_out) + int(kept)
 
     by = {
@@ -107,11 +109,11 @@ def _left_out(report: LeftOutReport, people: int, blocks: Blocks) -> LeftOutRepo
         name: [row for row in rows if not any(isinstance(value, Limit) for value in row)]
         for name, rows in by.items()
     }
-    left = _alone(report.left, blocks)
+    left = alone(report.left, blocks)
     return LeftOutReport(left, people + (blocks.stand_in if isinstance(left, Limit) else left), by=known)
 
 
-def _alone(count: int, blocks: Blocks) -> Any:
+def alone(count: int, blocks: Blocks) -> Any:
     """A count that stands by itself; nobody stays nobody."""
     if 0 < count < blocks.fewest:
         return Limit(blocks.fewest, "below")

@@ -134,7 +134,7 @@ def limited_groups(
         if counts.small[:, i].all():
             values["mean_score"] = np.nan
         if measured[i]:
-            values["observed_expected"] = _ratio(rate, float(counts.shown[:, i].sum()), expected[i])
+            values["observed_expected"] = limited_ratio(rate, float(counts.shown[:, i].sum()), expected[i])
         _put(table, i, values)
     # those that are found wrong were tested, which tells that they are so many
     for i in np.flatnonzero(counts.undecided & wrong & counts.any).tolist():
@@ -149,7 +149,7 @@ def _put(table: pd.DataFrame, row: int, values: dict[str, Any]) -> None:
         places[row, names.index(name)] = value
 
 
-def _ratio(rate: Any, people: float, expected: float) -> Any:
+def limited_ratio(rate: Any, people: float, expected: float) -> Any:
     """The limit of an O/E ratio, to one decimal (or one digit), on the safe side."""
     if not isinstance(rate, Limit) or expected <= 0:
         return float("nan")

@@ -24,7 +24,7 @@ import numpy as np
 from propcal.core.atoms import Atoms, refuse_too_many
 from propcal.core.groups.recipes import Ranges, Recipe
 from propcal.core.left_out import NOBODY, LeftOut
-from propcal.core.patterns import BESIDE, Level, patterns_of
+from propcal.core.patterns import BESIDE, KEY, Level, patterns_of
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
 from propcal.data.checks import ScoreTally, advice, refuse_outcomes, refuse_swapped, refuse_weights
 from propcal.data.derive import fitting_values
@@ -129,8 +129,9 @@ def _left_out(
     """The rows that were left out, by group, and the same by their weight."""
     if not gone.any():
         return NOBODY, NOBODY
-    own = [name for name in shape.columns.attributes if not name.startswith(BESIDE)]
-    some = [code[gone] for code in codes[: len(own)]]
+    counted = [i for i, name in enumerate(shape.columns.attributes) if not name.startswith(BESIDE)]
+    own, levels = [[*shape.columns.attributes][i] for i in counted], [levels[i] for i in counted]
+    some = [codes[i][gone] for i in counted]
     rows = LeftOut.of(own, levels, some, _whole(table, "rows")[gone])
     return rows, LeftOut.of(own, levels, some, _real(table, "w")[gone]) if shape.weighted else rows
 
@@ -153,7 +154,7 @@ def _values(name: str, made: Recipe | str, column: Any, *, as_levels: bool = Fal
     if isinstance(made, str):  # attributes that only a correction reads may have any values
         return (
             distinct(column)
-            if name.startswith(BESIDE)
+            if name.startswith((BESIDE, KEY))
             else fitting_values(name, None, {name: column}, None, as_levels=as_levels)
         )
     import pyarrow as pa

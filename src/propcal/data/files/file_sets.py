@@ -41,6 +41,14 @@ def find_files(files: Files) -> list[Path]:
     return found
 
 
+def site_column(files: Files, site: str | None) -> str | None:
+    """The column that holds the site, if the first file has such a column; else it is a name."""
+    if site is None:
+        return None
+    first = open_file(find_files(files)[0])
+    return site if not isinstance(first, Atoms) and site in first.names else None
+
+
 def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: str) -> list[PeopleFile]:
     """Open files with one row per person; files of atoms are refused with this advice."""
     sources = []

@@ -60,9 +60,9 @@ def atoms_from_files(
             return atoms_of_totals(*totals(rows, replace(columns, resolution=0.5)))
 
         try:
-            rows = fewer_threads(engine, lambda: _relation(engine, source, columns))
+            rows = fewer_threads(engine, lambda: people_relation(engine, source, columns))
             rows, columns = with_events(rows, columns)
-            _refuse_identifiers(rows, columns)
+            refuse_identifiers(rows, columns)
             if columns.cluster is None:
                 found, shape = fewer_threads(engine, lambda: totals(rows, columns))
             else:
@@ -76,20 +76,21 @@ def atoms_from_files(
                 raise no_room() from None
             found = None  # the error is raised below, without the engine's traceback
         except duckdb.Error as error:
-            raise _trouble(error, source, columns.wanted) from None
+            raise reading_trouble(error, source, columns.wanted) from None
         if found is None:
             raise _would_fit(engine, lambda: len(coarsest().patterns), bits)
     # after DuckDB has freed its memory, which lowers the peak by a third
     return atoms_of_totals(found, shape)
 
 
-def _relation(engine: Any, source: Source, columns: NamedColumns) -> Any:
-    """The wanted columns as a relation; those that are compared or summed must be numeric."""
+def people_relation(engine: Any, source: Source, columns: NamedColumns, also: Sequence[str] = ()) -> Any:
+    """The wanted columns, and others, as a relation; those that are compared or summed must be numeric."""
     attributes = columns.attributes
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
     made_numbers = [name for name in numeric_columns(recipes, [*attributes]) if name not in _plain(columns)]
     must = [name for name in columns.roles if name != columns.outcome]
-    return relation(engine, source, columns.wanted, numeric=[*must, *made_numbers], lenient=[columns.outcome])
+    wanted = list(dict.fromkeys([*columns.wanted, *also]))
+    return relation(engine, source, wanted, numeric=[*must, *made_numbers], lenient=[columns.outcome])
 
 
 def _plain(columns: NamedColumns) -> list[str]:
@@ -97,7 +98,7 @@ def _plain(columns: NamedColumns) -> list[str]:
     return [made for made in columns.attributes.values() if isinstance(made, str)]
 
 
-def _refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
+def refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
     """Refuse identifiers and measurements by the first rows, before all rows are aggregated."""
     own = [name for name in columns.words.attributes([]) if name in _plain(columns)]
     if not own:
@@ -125,7 +126,8 @@ def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
     return sum(sums[1:], sums[0])
 
 
-def _trouble(error: Exception, source: Source, columns: Sequence[str]) -> Exception:
+def reading_trouble(error: Exception, source: Source, columns: Sequence[str]) -> Exception:
+    """Why DuckDB could not read the files, without showing any of their content."""
     text = str(error).lower()
     if "interrupt" in text:
         return error

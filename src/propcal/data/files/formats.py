@@ -173,13 +173,13 @@ def is_atoms_file(path: str | PathLike[str]) -> bool:
     return atoms_header(_opened(Path(path)).schema_arrow) is not None
 
 
-def atoms_header(schema: Any) -> dict[str, Any] | None:
-    """What a Parquet file that holds atoms says of them; None if it holds none."""
+def atoms_header(schema: Any, wanted: str = ATOMS_FORMAT) -> dict[str, Any] | None:
+    """What a Parquet file of atoms (or of another format of ours) says of them; None if it is none."""
     try:
         content = json.loads((schema.metadata or {}).get(b"propcal", b"{}"))
     except (ValueError, RecursionError):
         return None
-    atoms = isinstance(content, dict) and content.get("format") == ATOMS_FORMAT
+    atoms = isinstance(content, dict) and content.get("format") == wanted
     return content if atoms else None
 
 

@@ -15,7 +15,7 @@ from propcal.core.reduction import relevelled
 from propcal.data.files.formats import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.files.machine_memory import machine_memory
 from propcal.data.levels import text_key
-from propcal.errors import Argument, FileFormatError, InputError
+from propcal.errors import Argument, FileFormatError, InputError, Text
 from propcal.output.files.atoms_of_table import ATTRIBUTE, atoms_of_table
 from propcal.output.files.correction_file import need, recipes
 from propcal.output.files.whole_file import write_whole
@@ -26,10 +26,20 @@ ATOMS_VERSION = 1
 ROW_BYTES, ATTRIBUTE_BYTES = 128, 16  # peak memory per row, and per attribute (measured: 95 and 10)
 MEMORY_SHARE = 0.8  # the share of the machine's memory that reading may use
 NUMBERS = ("int64", "double")
+_NO_ATOMS = "is not an atoms file: " + Argument("Atoms.save", written="write one with Atoms.save")
 
 
-def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
-    """Write atoms as Parquet: one column for each attribute, then the score (in units) and the sums."""
+def save_atoms(
+    atoms: Atoms,
+    path: str | PathLike[str],
+    *,
+    kind: tuple[str, int] = (ATOMS_FORMAT, ATOMS_VERSION),
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Write atoms as Parquet: one column for each attribute, then the score (in units) and the sums.
+
+    `kind` is the format and its version, for other files that hold atoms; `more` has entries of their own.
+    """
     index = atoms.pattern_index()
     columns: list[Any] = []
     for a, levels in enumerate(atoms.patterns.levels):
@@ -42,15 +52,17 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
         columns.append(pa.array(getattr(atoms, name)))
         names.append(name)
     header = {
-        "format": ATOMS_FORMAT,
-        "version": ATOMS_VERSION,
-        "personal_data": True,
+        "format": kind[0],
+        "version": kind[1],
+        "personal_data": atoms.shared is None,
         "unit": "2**-32",
         "resolution_bits": atoms.resolution_bits,
         "weighted_rows": atoms.weighted_rows,
         **({"left_out": atoms.left_out.to_json()} if atoms.left_out.people else {}),
+        **({} if atoms.shared is None else {"shared": atoms.shared.to_json()}),
         "derived": recipes(atoms.patterns),
         "fingerprint": atoms.fingerprint(),
+        **(more or {}),
     }
     table = pa.Table.from_arrays(columns, names=names).replace_schema_metadata(
         {"propcal": json.dumps(header)}
@@ -60,21 +72,23 @@ def save_atoms(atoms: Atoms, path: str | PathLike[str]) -> None:
 
 def load_atoms(path: str | PathLike[str]) -> Atoms:
     """Read atoms; refuse anything that `save_atoms` would not write."""
+    atoms, _ = read_atoms(path, (ATOMS_FORMAT, ATOMS_VERSION), _NO_ATOMS)
+    return relevelled(atoms, text_key)  # older files contain TRUE and 1.0 as in the data
+
+
+def read_atoms(path: str | PathLike[str], kind: tuple[str, int], other: Text) -> tuple[Atoms, dict[str, Any]]:
+    """Read the atoms of a file of this format, and its header; `other` says what a file is not."""
     refuse_special(path)
     with open(path, "rb"):  # raises the usual error if the file is missing or unreadable
         pass
-    file = _opened(path)
-    header = atoms_header(file.schema_arrow)
+    file = _opened(path, other)
+    header = atoms_header(file.schema_arrow, kind[0])
     if header is None:
-        raise FileFormatError(
-            f"{path} is not an atoms file",
-            next_step=Argument("Atoms.save", written="write one with Atoms.save"),
-            between=": ",
-        )
-    if type(header.get("version")) is not int or header["version"] > ATOMS_VERSION:
+        raise FileFormatError(f"{path} " + other)
+    if type(header.get("version")) is not int or header["version"] > kind[1]:
         raise FileFormatError(
             f"{path} has version {plain(header.get('version'), 9)}, but this propcal reads only up to "
-            f"version {ATOMS_VERSION}",
+            f"version {kind[1]}",
             next_step="Upgrade propcal",
         )
     try:
@@ -88,18 +102,19 @@ def load_atoms(path: str | PathLike[str]) -> Atoms:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the atoms again") from None
     except (pa.ArrowException, OSError, ValueError) as error:  # also a text that is not UTF-8
         raise FileFormatError(f"{path} is damaged: it cannot be read to its end") from error
-    return relevelled(atoms, text_key)  # older files contain TRUE and 1.0 as in the data
+    return atoms, header
 
 
 class _TooLargeError(FileFormatError):
     """The file may be valid, but this machine has too little memory for it."""
 
 
-def _opened(path: str | PathLike[str]) -> Any:
+def _opened(path: str | PathLike[str], other: Text) -> Any:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileFormatError(f"{path} is not an atoms file: it is not a complete Parquet file") from error
+        what = str(other).split(":")[0]
+        raise FileFormatError(f"{path} {what}: it is not a complete Parquet file") from error
 
 
 def _read(path: str | PathLike[str], file: Any) -> Any:

@@ -11,6 +11,7 @@ from propcal.core.atoms import SUMS, Atoms
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray
 from propcal.core.left_out import LeftOut
 from propcal.core.patterns import Level, patterns_of, sort_levels
+from propcal.core.shared_atoms import Shared
 from propcal.data.checks import LARGEST_WEIGHT
 from propcal.output.files.correction_file import derived as read_derived
 from propcal.output.files.correction_file import need
@@ -40,7 +41,20 @@ def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
     starts = np.searchsorted(code, np.arange(len(patterns) + 1))
     need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than the stated resolution")
     left_out = _left_out(header.get("left_out", {"people": 0, "by": {}}), names)
-    return Atoms(patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows, left_out=left_out)
+    shared = _shared(header["shared"], names) if "shared" in header else None
+    return Atoms(
+        patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows, left_out=left_out, shared=shared
+    )
+
+
+def _shared(content: Any, attributes: tuple[str, ...]) -> Shared:
+    """What was merged: whole numbers, of attributes that there are."""
+    wrong = "shared must hold fewest, and how many levels of which attributes were folded"
+    need(isinstance(content, dict) and {*content} == {"fewest", "folded"}, wrong)
+    fewest, folded = content["fewest"], content["folded"]
+    need(_is_count(fewest) and fewest > 1 and isinstance(folded, dict) and {*folded} <= {*attributes}, wrong)
+    need(all(_is_count(n) for n in folded.values()), wrong)
+    return Shared(fewest, folded)
 
 
 def _left_out(content: Any, attributes: tuple[str, ...]) -> LeftOut:

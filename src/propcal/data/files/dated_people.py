@@ -1,0 +1,221 @@
+"""People with dates: reduces files or frames to the atoms of each period whose outcomes are known by now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import pyarrow as pa
+
+from propcal.core.atoms import Atoms
+from propcal.core.keys import by_key
+from propcal.core.patterns import PERIOD
+from propcal.data.engines.frames_to_atoms import totals, with_events
+from propcal.data.engines.totals import atoms_of_totals
+from propcal.data.files.duckdb_setup import disk_full, fewer_threads, limited, memory_bytes, no_room, watched
+from propcal.data.files.file_sets import Files, find_files
+from propcal.data.files.file_table import open_files
+from propcal.data.files.files_to_atoms import people_relation, reading_trouble, refuse_identifiers
+from propcal.data.frames import frame_columns, is_engine_frame, require
+from propcal.data.levels import level_key
+from propcal.data.named_columns import NamedColumns
+from propcal.data.periods import Calendar
+from propcal.data.sql_quotes import named, quoted
+from propcal.errors import Argument, Column, InputError
+
+ISO = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"
+OFFSET = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-]\d\d(:?\d\d)?)"
+
+
+@dataclass(frozen=True)
+class Dating:
+    """When people were scored: the column, the calendar, and which periods are complete.
+
+    Attributes
+    ----------
+    time : str
+        Column with a date or a time for each person. Times without an offset count as local; others are
+        converted to the time zone of the calendar.
+    calendar : Calendar
+    outcome_time : str, optional
+        Column with the time of the outcome, which must not be before the time of the score.
+    delay : int
+        Days after the end of a period until its outcomes are known; younger periods are held back.
+    as_of : date, optional
+        The day on which it is decided which periods are complete; today if None.
+    """
+
+    time: str
+    calendar: Calendar = field(default_factory=Calendar)
+    outcome_time: str | None = None
+    delay: int = 0
+    as_of: date | None = None
+
+    @property
+    def today(self) -> date:
+        """Today, in the time zone of the calendar."""
+        return datetime.now(ZoneInfo(self.calendar.timezone)).date()
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that hold times."""
+        return [self.time] if self.outcome_time is None else [self.time, self.outcome_time]
+
+    def complete(self, period: str) -> bool:
+        """Whether the outcomes of a period should be known."""
+        end = self.calendar.end(period)
+        day = self.as_of or self.today
+        return end < date.max and end + timedelta(days=self.delay) <= day
+
+
+@dataclass(frozen=True, eq=False)
+class DatedAtoms:
+    """The atoms of each complete period, the people of periods held back, and how many have no date."""
+
+    periods: dict[str, Atoms]
+    held_back: dict[str, int]
+    undated: int = 0
+
+
+def dated_atoms_of_files(
+    files: Files,
+    columns: NamedColumns,
+    dating: Dating,
+    *,
+    na: Sequence[str] = (),
+    memory_limit: str | int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> DatedAtoms:
+    """Reduce files of any size to the atoms of each period, in one aggregation."""
+    paths, memory = find_files(files), memory_bytes(memory_limit)
+    with limited(memory, None) as engine, watched(engine, progress):
+        source = open_files(paths, engine, missing=na)
+        require(source.names, dating.columns)
+        wanted = [*columns.wanted, *dating.columns]
+        try:
+            rows = fewer_threads(engine, lambda: people_relation(engine, source, columns, dating.columns))
+            return _dated_atoms(rows, columns, dating)
+        except duckdb.OutOfMemoryException as error:
+            if disk_full(error):
+                raise no_room() from None
+        except duckdb.Error as error:
+            raise reading_trouble(error, source, wanted) from None
+    raise InputError(
+        "the table of atoms does not fit into memory",
+        next_step="Add fewer periods at a time, or increase " + Argument("memory_limit"),
+    )
+
+
+def dated_atoms_of_frame(frame: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms:
+    """The same of a data frame in memory."""
+    if is_engine_frame(frame):
+        raise InputError(
+            "frames of an engine cannot be monitored directly",
+            argument="frame",
+            next_step="Write them to Parquet files, and name those",
+        )
+    wanted = list(dict.fromkeys([*columns.wanted, *dating.columns]))
+    found = frame_columns(frame, "frame", wanted)
+    table = pa.table({name: _arrow(found[name]) for name in wanted})
+    with limited(None, None) as engine:
+        return _dated_atoms(engine.from_arrow(table), columns, dating)
+
+
+def _arrow(column: Any) -> Any:
+    """A column as Arrow has it; values of mixed kinds as the text of their levels."""
+    if isinstance(column, (pa.Array, pa.ChunkedArray)):
+        return column
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return pa.array([level_key(value) for value in column], pa.string())
+
+
+def _dated_atoms(rows: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms:
+    rows, columns = with_events(rows, columns)
+    when = _local(rows, dating.time, dating.calendar)
+    undated = _check_times(rows, when, columns, dating)
+    period = dating.calendar.sql(when)
+    found = rows.aggregate(f"{period} AS period, count(*) AS people", period).fetchall()
+    people = {str(name): int(n) for name, n in found if name is not None}
+    ready = [name for name in sorted(people) if dating.complete(name)]
+    held_back = {name: people[name] for name in sorted(people) if name not in ready}
+    if not ready:
+        return DatedAtoms({}, held_back, undated)
+    listed = ", ".join(quoted(name) for name in ready)
+    chosen = rows.project(f"*, {period} AS {named(PERIOD)}").filter(f"{named(PERIOD)} IN ({listed})")
+    refuse_identifiers(chosen, columns)
+    keyed = replace(columns, beside={**columns.beside, PERIOD: PERIOD})
+    return DatedAtoms(by_key(atoms_of_totals(*totals(chosen, keyed)), PERIOD), held_back, undated)
+
+
+def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) -> int:
+    """Refuse unreadable dates, future ones, and those after the outcome; count missing ones."""
+    given = named(dating.time)
+    later = f"{when} >= TIMESTAMP {quoted((dating.today + timedelta(days=1)).isoformat())}"
+    counts = [f"{given} IS NULL", f"{given} IS NOT NULL AND {when} IS NULL", later]
+    other = dating.outcome_time
+    if other is not None:
+        then = _local(rows, other, dating.calendar)
+        known = named(other)
+        counts += [f"{known} IS NOT NULL AND {then} IS NULL", f"{then} < {when}"]
+    told = ", ".join(f"count(*) FILTER ({condition})" for condition in counts)
+    n, missing, unread, future, *outcome = (int(x) for x in rows.aggregate(f"count(*), {told}").fetchall()[0])
+    column = Column(dating.time)
+    if unread:
+        raise _unreadable(dating.time, unread, n)
+    if missing and not columns.drop_missing:
+        raise InputError(
+            f"{column} is missing for {missing:,} of {n:,} people",
+            argument=column,
+            next_step=Argument("drop_missing", written="drop_missing=True") + " leaves them out",
+        )
+    if future:
+        raise InputError(
+            f"{column}: {future:,} of {n:,} dates are in the future",
+            argument=column,
+            next_step="Correct them; a typing error in the year is a common cause",
+        )
+    if outcome and outcome[0]:
+        raise _unreadable(str(other), outcome[0], n)
+    if outcome and outcome[1]:
+        raise InputError(
+            f"column {other!r}: {outcome[1]:,} of {n:,} outcomes are dated before the score "
+            f"(column {dating.time!r})",
+            argument=other,
+            next_step="Check whether the two columns are swapped, and whether the score used later data",
+        )
+    return missing
+
+
+def _unreadable(name: str, unread: int, n: int) -> InputError:
+    return InputError(
+        f"column {name!r} must hold dates; {unread:,} of {n:,} values cannot be read as one",
+        argument=name,
+        next_step="Write them like 2026-03-31 or 2026-03-31T14:05:00+02:00 (ISO 8601)",
+    )
+
+
+def _local(rows: Any, name: str, calendar: Calendar) -> str:
+    """The local time of a column, in DuckDB's SQL; NULL where a text is not a date."""
+    kind = str(dict(zip(rows.columns, map(str, rows.types)))[name]).upper()
+    column, zone = named(name), quoted(calendar.timezone)
+    if kind == "TIMESTAMP WITH TIME ZONE":
+        return f"timezone({zone}, {column})"
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        return f"CAST({column} AS TIMESTAMP)"
+    if kind == "VARCHAR" or kind.startswith("ENUM"):
+        text = f"trim(CAST({column} AS VARCHAR))"
+        moment = f"timezone({zone}, TRY_CAST({text} AS TIMESTAMPTZ))"
+        return (
+            f"CASE WHEN regexp_full_match({text}, {quoted(ISO)}) THEN TRY_CAST({text} AS TIMESTAMP) "
+            f"WHEN regexp_full_match({text}, {quoted(OFFSET)}) THEN {moment} END"
+        )
+    n = int(rows.aggregate(f"count({column})").fetchall()[0][0])
+    if not n:  # nobody has a date
+        return "CAST(NULL AS TIMESTAMP)"
+    raise _unreadable(name, n, n)

@@ -1,0 +1,122 @@
+"""Periods: days, weeks, months, quarters or years of a calendar, as names that sort by time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+from zoneinfo import ZoneInfo
+
+from propcal.core.grid import check_choice
+from propcal.data.sql_quotes import quoted
+from propcal.errors import Argument, InputError
+from propcal.plain_text import shown
+
+KINDS = ("day", "week", "month", "quarter", "year")
+EXAMPLES = {"day": "2026-03-31", "week": "2026-W13", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}
+_FORMS = {
+    "day": r"(\d{4})-(\d\d)-(\d\d)",
+    "week": r"(\d{4})-W(\d\d)",
+    "month": r"(\d{4})-(\d\d)",
+    "quarter": r"(\d{4})-Q([1-4])",
+    "year": r"(\d{4})",
+}
+LONGEST_DELAY = 3660  # days
+MOST_PERIODS = 20_000
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """How time is divided, and in which time zone a day begins.
+
+    Weeks are those of ISO 8601: they begin on Monday, and the year of a week is that of its Thursday.
+
+    >>> Calendar("week").name(date(2027, 1, 1)), Calendar("quarter").end("2026-Q4")
+    ('2026-W53', datetime.date(2027, 1, 1))
+    >>> Calendar("month").span("2025-11", "2026-02")
+    ['2025-11', '2025-12', '2026-01', '2026-02']
+    """
+
+    every: str = "month"
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        check_choice("every", self.every, KINDS)
+        try:
+            ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError, TypeError):
+            raise InputError(
+                Argument("timezone") + f": there is no time zone {shown(self.timezone)}",
+                next_step='Use a name such as "Europe/Berlin" or "America/New_York"',
+            ) from None
+
+    def name(self, day: date) -> str:
+        """The period that a day belongs to."""
+        if self.every == "week":
+            year, week, _ = day.isocalendar()
+            return f"{year:04d}-W{week:02d}"
+        if self.every == "day":
+            return day.isoformat()
+        rest = {"month": f"-{day.month:02d}", "quarter": f"-Q{(day.month + 2) // 3}", "year": ""}
+        return f"{day.year:04d}{rest[self.every]}"
+
+    def start(self, name: str) -> date:
+        """The first day of a period; refuses a text that is not the name of one."""
+        found = re.fullmatch(_FORMS[self.every], name)
+        try:
+            if found is None:
+                raise ValueError
+            numbers = [int(part) for part in found.groups()]
+            if self.every == "week":
+                return date.fromisocalendar(numbers[0], numbers[1], 1)
+            if self.every == "quarter":
+                return date(numbers[0], 3 * numbers[1] - 2, 1)
+            return date(*[*numbers, 1, 1][:3])
+        except ValueError:
+            raise InputError(
+                f"{shown(name)} is not a {self.every}", next_step=f"Write it like {EXAMPLES[self.every]}"
+            ) from None
+
+    def end(self, name: str) -> date:
+        """The first day after a period."""
+        first = self.start(name)
+        try:
+            if self.every in ("day", "week"):
+                return first + timedelta(days=7 if self.every == "week" else 1)
+            months = {"month": 1, "quarter": 3, "year": 12}[self.every]
+            after = first.year * 12 + first.month - 1 + months
+            return date(after // 12, after % 12 + 1, 1)
+        except (OverflowError, ValueError):  # the year 9999
+            return date.max
+
+    def span(self, first: str, last: str) -> list[str]:
+        """Every period from the first to the last, also those without people."""
+        names, day, stop = [], self.start(first), self.start(last)
+        while day <= stop and day < date.max:
+            names.append(self.name(day))
+            if len(names) > MOST_PERIODS:
+                raise InputError(f"there are more than {MOST_PERIODS:,} {self.every}s from {first} to {last}")
+            day = self.end(names[-1])
+        return names
+
+    def sql(self, day: str) -> str:
+        """The name of the period of a date, in DuckDB's SQL."""
+        form = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
+        if self.every == "quarter":
+            return f"strftime({day}, '%Y') || '-Q' || quarter({day})"
+        return f"strftime({day}, {quoted(form[self.every])})"
+
+
+def days(text: str | int) -> int:
+    """A length of time in days, such as 30d or 6w.
+
+    >>> days("30d"), days("6w"), days(7)
+    (30, 42, 7)
+    """
+    found = re.fullmatch(r"\s*(\d{1,5})\s*([dw]?)\s*", str(text))
+    number = int(found[1]) * (7 if found[2] == "w" else 1) if found else -1
+    if not 0 <= number <= LONGEST_DELAY or isinstance(text, bool):
+        raise InputError(
+            Argument("delay") + f" must be a number of days or weeks, such as 30d or 6w; got {shown(text)}"
+        )
+    return number

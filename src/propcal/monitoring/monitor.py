@@ -1,0 +1,379 @@
+"""Monitor: adds new periods to a state, and says whether the score is still right for every group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from os import PathLike
+from typing import Any
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import explicit
+from propcal.core.groups.groups import Groups
+from propcal.core.keys import by_key, with_parts
+from propcal.core.patterns import PERIOD
+from propcal.core.reduction import rescored
+from propcal.core.significant import significant
+from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms_of_files, dated_atoms_of_frame
+from propcal.errors import Argument, InputError
+from propcal.identity import Identity
+from propcal.monitoring.course import Course, course_of
+from propcal.monitoring.course_sentences import left_out_note
+from propcal.monitoring.monitor_settings import MonitorSettings, bin_edges
+from propcal.monitoring.recalibration import Recalibration, would_recalibrating_help
+from propcal.monitoring.watched import WatchedGroup, watch
+from propcal.numbers import listed, plural
+
+SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
+
+
+@dataclass(frozen=True)
+class PeriodRecord:
+    """What the state knows of a period beside its atoms: enough to notice the same people again."""
+
+    people: int
+    fingerprint: str
+    left_out: int = 0
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Added:
+    """What a run changed: periods that are new, replaced, already there and the same, or held back."""
+
+    new: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    held_back: Mapping[str, int] = field(default_factory=dict)
+    undated: int = 0
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The periods that the state did not have, or had otherwise."""
+        return (*self.new, *self.replaced)
+
+
+class Monitor:
+    """Watch a score over time, group by group, with tests that may be looked at as often as one likes.
+
+    Parameters
+    ----------
+    score, outcome, time : str
+        Columns with the risk score, the outcome, and the date or time at which a person was scored. Times
+        with an offset are converted to `timezone`; others are taken as they are.
+    groups : list of str, or Groups
+        Columns that define the groups.
+    every : {"month", "day", "week", "quarter", "year"}
+    timezone : str, default="UTC"
+    delay : str or int, default=0
+        How long after the end of a period its outcomes are known: "30d", "6w" or days. Younger periods are
+        held back.
+    outcome_time : str, optional
+        Column with the time of the outcome, which must not be before `time`.
+    baseline : str, optional
+        A period, or a range such as "2025-01..2025-06", that later periods are compared with; by default the
+        reference is perfect calibration.
+    positive, drop_missing, gamma, rho, n_bins, binning
+        As for `propcal.audit`. A group is watched from the run on in which its share of all people is at
+        least `gamma`.
+    labels, unit, score_name, outcome_name, title, source
+        What things are called in words, as for `propcal.audit`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> visits = make_ed_visits(6000, seed=1)
+    >>> visits["arrived"] = pd.to_datetime("2025-01-01") + pd.to_timedelta(visits.index % 90, unit="D")
+    >>> monitor = Monitor(score="true_risk", outcome="admitted", time="arrived", groups=["gender"])
+    >>> monitor.add(visits).new
+    ('2025-01', '2025-02', '2025-03')
+    >>> monitor.course().conclusion
+    'no alarm'
+    """
+
+    def __init__(
+        self,
+        *,
+        score: str,
+        outcome: str,
+        time: str,
+        groups: list[str] | tuple[str, ...] | str | Groups = (),
+        every: str = "month",
+        timezone: str = "UTC",
+        delay: str | int = 0,
+        outcome_time: str | None = None,
+        baseline: str | None = None,
+        positive: Any = None,
+        drop_missing: bool = False,
+        gamma: float = 0.05,
+        rho: float = 0.1,
+        n_bins: int = 10,
+        binning: Any = "uniform",
+        labels: Mapping[str, Mapping[str, str]] | None = None,
+        unit: str = "people",
+        score_name: str = "",
+        outcome_name: str = "",
+        title: str = "",
+        source: str = "",
+    ) -> None:
+        self.settings = MonitorSettings(
+            score,
+            outcome,
+            time,
+            groups_of(groups),
+            every,
+            timezone,
+            delay,  # type: ignore[arg-type]  # turned into days
+            outcome_time,
+            positive,
+            drop_missing,
+            baseline,
+            gamma,
+            rho,
+            n_bins,
+            binning,
+        )
+        self.identity = Identity(title, score_name, outcome_name, unit or "people", labels or {}, source)
+        self.atoms: Atoms | None = None
+        self.records: dict[str, PeriodRecord] = {}
+        self.watched: list[WatchedGroup] = []
+        self.edges: list[float] = []
+
+    @classmethod
+    def restored(
+        cls,
+        settings: MonitorSettings,
+        identity: Identity,
+        atoms: Atoms,
+        records: dict[str, PeriodRecord],
+        watched: list[WatchedGroup],
+        edges: list[float],
+    ) -> Monitor:
+        """A monitor from the parts of a saved state."""
+        monitor = cls.__new__(cls)
+        monitor.settings, monitor.identity, monitor.atoms = settings, identity, atoms
+        monitor.records, monitor.watched, monitor.edges = records, watched, edges
+        return monitor
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Monitor:
+        """Read a state that `save` wrote."""
+        from propcal.output.files.monitor_file import load_monitor
+
+        return load_monitor(path)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the state, whole or not at all. An existing file is replaced."""
+        from propcal.output.files.monitor_file import save_monitor
+
+        save_monitor(self, path)
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """The periods of the state, in order."""
+        return tuple(sorted(self.records))
+
+    def add(
+        self,
+        people: Any,
+        *,
+        replace: Sequence[str] = (),
+        as_of: date | None = None,
+        na: Sequence[str] = (),
+        memory_limit: str | int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Added:
+        """Add the periods of a data frame or of files.
+
+        Periods that the state has already are left alone if their people are the same, and refused if they
+        differ, unless `replace` names them. If anything is refused, the state does not change.
+
+        Parameters
+        ----------
+        people : data frame, path, pattern such as "visits/*.parquet", or list of these
+        replace : list of str
+            Periods to be replaced, because outcomes came late or rows were corrected.
+        as_of : date, optional
+            The day on which it is decided which periods are complete; today by default.
+        na, memory_limit, progress
+            As for `Atoms.from_files`.
+
+        Returns
+        -------
+        Added
+        """
+        settings = self.settings
+        for period in replace:
+            settings.calendar.start(period)
+        dating = Dating(settings.time, settings.calendar, settings.outcome_time, settings.delay, as_of)
+        files = isinstance(people, (str, PathLike)) or (
+            isinstance(people, (list, tuple)) and all(isinstance(one, (str, PathLike)) for one in people)
+        )
+        if files:
+            found = dated_atoms_of_files(
+                people, settings.columns, dating, na=na, memory_limit=memory_limit, progress=progress
+            )
+        else:
+            found = dated_atoms_of_frame(people, settings.columns, dating)
+        return self._take(found, replace)
+
+    def _take(self, found: DatedAtoms, replaced: Sequence[str]) -> Added:
+        """Add what was read; nothing changes before all of it is checked."""
+        missing = [period for period in replaced if period not in found.periods]
+        if missing:
+            held = [period for period in missing if period in found.held_back]
+            why = "its outcomes are not known yet" if held else "these data have nobody in it"
+            raise InputError(
+                f"{(held or missing)[0]} cannot be replaced: {why}",
+                argument="replace",
+                next_step="See delay" if held else "Name the files that have it",
+            )
+        records, new, same = dict(self.records), [], []
+        for period, atoms in found.periods.items():
+            refuse_unmonitored(atoms)
+            record = PeriodRecord(atoms.n_people, atoms.people_fingerprint(), atoms.left_out.people)
+            known = self.records.get(period)
+            if known is not None and period not in replaced:
+                if known.fingerprint != record.fingerprint:
+                    raise _other_people(period, known, record)
+                same.append(period)
+                continue
+            if known is None:
+                new.append(period)
+            late = bool(self.records) and period < max(self.records)
+            records[period] = replace(record, late=late)
+        changed = [period for period in found.periods if period not in same]
+        if changed:
+            self._rebuild({period: _small(found.periods[period]) for period in changed}, records)
+        return Added(
+            tuple(new),
+            tuple(period for period in changed if period not in new),
+            tuple(same),
+            found.held_back,
+            found.undated,
+        )
+
+    def _rebuild(self, changed: dict[str, Atoms], records: dict[str, PeriodRecord]) -> None:
+        try:
+            atoms = with_parts(self.atoms, changed, PERIOD)
+        except InputError as error:
+            raise InputError("the new periods have other groups than the state: " + error.message) from None
+        edges = self.edges or bin_edges(self.settings.bins(atoms))
+        watched = watch(atoms, self.settings.groups, self.settings.gamma, self.watched)
+        self.atoms, self.records, self.edges, self.watched = atoms, records, edges, watched
+
+    def course(self, *, recalibrate: bool = False, held_out: int | None = None) -> Course:
+        """What was found so far: the evidence for each group, alarms, and the ordinary picture.
+
+        Parameters
+        ----------
+        recalibrate : bool, default=False
+            Also find out whether recalibrating on recent periods would help (this takes a few seconds).
+        held_out : int, optional
+            On how many of the last periods that is judged; by default a quarter of those since the onset.
+        """
+        atoms = self._atoms()
+        reference = self.settings.reference(self.settings.calendar)
+        known = [period for period in reference if period in self.records]
+        if reference and not known:
+            raise InputError(
+                f"the baseline {self.settings.baseline} has nobody",
+                argument="baseline",
+                next_step="Add its people first, or choose another one",
+            )
+        bins = explicit(self.edges)
+        found = course_of(
+            atoms,
+            self.watched,
+            bins,
+            self.identity,
+            reference=known,
+            settings=self._about(),
+            notes=self._notes(known),
+            left_out=self._left_out,
+        )
+        if not recalibrate:
+            return found
+        return replace(found, recalibration=self.recalibration(found, held_out=held_out))
+
+    def recalibration(self, course: Course | None = None, *, held_out: int | None = None) -> Recalibration:
+        """Would recalibrating help? Fitted on recent periods except the last, and judged on those."""
+        course = self.course() if course is None else course
+        since = course.alarms[0].onset if course.alarms else None
+        return would_recalibrating_help(
+            by_key(self._atoms(), PERIOD), since=since, held_out=held_out, gamma=self.settings.gamma
+        )
+
+    def _atoms(self) -> Atoms:
+        if self.atoms is None:
+            raise InputError("the monitor has no people yet", next_step="Add some with Monitor.add")
+        return self.atoms
+
+    def _about(self) -> dict[str, Any]:
+        from propcal import __version__
+
+        settings = self.settings.to_json()
+        return {"version": __version__, **{name: settings[name] for name in settings if name != "groups"}}
+
+    def _notes(self, reference: Sequence[str]) -> list[str]:
+        """What a reader should know of the data."""
+        calendar, periods = self.settings.calendar, self.periods
+        notes = []
+        if reference:
+            notes.append(
+                f"The reference is the score as it was in {self.settings.baseline}, not perfect calibration."
+            )
+        gaps = [period for period in calendar.span(periods[0], periods[-1]) if period not in self.records]
+        if gaps:
+            some = listed(gaps[:6]) if len(gaps) <= 6 else f"{', '.join(gaps[:6])} and {len(gaps) - 6} more"
+            notes.append(f"{plural(len(gaps), self.settings.every)} without people: {some}.")
+        late = [period for period in periods if self.records[period].late]
+        if late:
+            notes.append(
+                f"Added or replaced after later periods were known: {listed(late[:6])}. The evidence was "
+                "computed "
+                "anew, in the order of time; the limit of 5 % holds if the reason was not the evidence "
+                "itself."
+            )
+        if self._left_out:
+            notes.append(left_out_note(self._left_out, self.identity))
+        return notes
+
+    @property
+    def _left_out(self) -> int:
+        return sum(record.left_out for record in self.records.values())
+
+
+def groups_of(groups: Any) -> Groups:
+    """Groups as columns, or as a definition that lists its columns."""
+    if isinstance(groups, Groups):
+        return groups if groups.columns is not None else replace(groups, columns=[])
+    return Groups(columns=[groups] if isinstance(groups, str) else list(groups))
+
+
+def refuse_unmonitored(atoms: Atoms) -> None:
+    """Refuse outcomes and weights whose noise is not known."""
+    if not atoms.frequencies or atoms.soft:
+        what = "the outcomes are soft labels" if atoms.frequencies else "there are survey weights"
+        raise InputError(f"{what}; a monitor needs outcomes of 0 and 1 without weights")
+
+
+def _small(atoms: Atoms) -> Atoms:
+    """The same people with scores of a few digits, so that a state's size does not grow with its people."""
+    return rescored(atoms, significant(atoms.score, SCORE_BITS, decimals=2))
+
+
+def _other_people(period: str, known: PeriodRecord, now: PeriodRecord) -> InputError:
+    counts = (
+        f"{known.people:,} people, and these data have {now.people:,}"
+        if known.people != now.people
+        else f"{known.people:,} people with other scores or outcomes"
+    )
+    return InputError(
+        f"{period} is in the state already, with {counts}",
+        argument="replace",
+        next_step=Argument("replace", written=f'replace=["{period}"]', value=period)
+        + " takes these instead, if they are all people of that period",
+    )

@@ -1,0 +1,157 @@
+"""What a monitor found as one HTML page: verdict, evidence and rates over time, tables, methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from propcal.disclosure.protected_course import protected_course
+from propcal.monitoring.course import ALARM, ALARM_RAISED
+from propcal.numbers import ON_PAGE, listed, plural
+from propcal.output.json import rounded
+from propcal.output.monitor.monitor_json import course_content
+from propcal.output.monitor.monitor_text import TEST_NAMES, evidence_text
+from propcal.output.monitor.time_pictures import evidence_picture, rate_picture
+from propcal.output.page_file import whole_page, write_page
+from propcal.output.report.render import packed
+
+if TYPE_CHECKING:
+    from propcal.monitoring.course import Course
+
+MOST_PICTURES = 24
+
+
+def write_monitor_page(
+    course: Course, path: str | PathLike[str] | None, *, suppress: int = 11, title: str | None = None
+) -> str:
+    """The page; written whole or not at all if a path is given."""
+    shown = protected_course(course, suppress)
+    identity = course.identity
+    ranked = shown.groups.sort_values(["highest", "group"], ascending=[False, True], kind="stable")
+    alarm = course.conclusion == ALARM_RAISED
+    settings = course.settings
+    bands = shown.settings.get("evidence_bands", ())
+    span = f"{settings['periods'][0]} to {settings['periods'][-1]}"
+    about = [("Source", identity.source), ("Outcome", identity.outcome), ("Periods", span)]
+    return write_page(
+        whole_page(
+            "propcal.output.monitor",
+            "monitor.html",
+            own_style="monitor.css",
+            title=title or identity.title or f"{identity.subject} over time",
+            about=[(name, text) for name, text in about if text],
+            tone="wrong" if alarm else "noise",
+            sentences=shown.sentences,
+            next_steps=_next_steps(shown),
+            evidence=evidence_picture(shown),
+            pictures=[rate_picture(shown, name) for name in ranked["group"].head(MOST_PICTURES)],
+            more=max(len(ranked) - MOST_PICTURES, 0),
+            groups=[_row(row, bands) for _, row in ranked.iterrows()],
+            unit=identity.unit,
+            last=shown.last,
+            before=settings["periods"][-2] if len(settings["periods"]) > 1 else None,
+            periods=[_period(row) for _, row in shown.periods.iterrows()],
+            recalibration=_recalibration(shown),
+            methods=_methods(shown),
+            notes=shown.notes,
+            content=packed(rounded(course_content(shown))),
+        ),
+        path,
+    )
+
+
+def _row(row: Any, bands: Sequence[float]) -> dict[str, str]:
+    """A group in the tables."""
+    return {
+        "name": row["label"],
+        "look": "high" if row["alarm"] else "",
+        "raised": row["raised"] or "no alarm",
+        "evidence": evidence_text(row["evidence"], bands).replace("-", "–"),
+        "highest": evidence_text(row["highest"], bands).replace("-", "–"),
+        "test": TEST_NAMES[row["highest_test"]],
+        "people": ON_PAGE.count(row["people"]),
+        "observed": ON_PAGE.percent(row["outcome_rate"]),
+        "predicted": ON_PAGE.percent(row["mean_score"]),
+        "ratio": ON_PAGE.decimal(row["observed_expected"]),
+        "interval": ON_PAGE.interval(row["observed_expected_low"], row["observed_expected_high"]),
+        "before": ON_PAGE.decimal(row["before_observed_expected"]),
+        "before_interval": ON_PAGE.interval(
+            row["before_observed_expected_low"], row["before_observed_expected_high"]
+        ),
+    }
+
+
+def _period(row: Any) -> dict[str, str]:
+    return {
+        "period": row["period"],
+        "name": row["label"],
+        "people": ON_PAGE.count(row["people"]),
+        "observed": ON_PAGE.percent(row["outcome_rate"]),
+        "predicted": ON_PAGE.percent(row["mean_score"]),
+        "ratio": ON_PAGE.decimal(row["observed_expected"]),
+        "interval": ON_PAGE.interval(row["observed_expected_low"], row["observed_expected_high"]),
+    }
+
+
+def _next_steps(course: Course) -> list[str]:
+    if course.recalibration is not None:
+        return [course.recalibration.sentence]
+    if course.conclusion == ALARM_RAISED:
+        return [
+            "Find out what changed at that time: coding, case mix, treatment, or the score's inputs.",
+            "Ask whether recalibrating would help (--recalibrate).",
+        ]
+    return ["Go on: add the next period when its outcomes are known."]
+
+
+def _recalibration(course: Course) -> dict[str, Any] | None:
+    found = course.recalibration
+    if found is None:
+        return None
+    table = found.comparison.differences
+    table = table[table["measure"].isin(["observed_expected", "log_loss"])]
+    labels = next(iter(found.comparison.audits.values())).labels
+    rows = []
+    for group, own in table.groupby("group", sort=False):
+        by = own.set_index("measure")
+        if {"observed_expected", "log_loss"} <= {*by.index}:
+            ratio, loss = by.loc["observed_expected"], by.loc["log_loss"]
+            rows.append(
+                {
+                    "name": labels.get(str(group), str(group)),
+                    "before": ON_PAGE.decimal(ratio["base"]),
+                    "after": ON_PAGE.decimal(ratio["value"]),
+                    "change": ON_PAGE.decimal(loss["difference"], 4, "+"),
+                    "interval": ON_PAGE.interval(loss["low"], loss["high"], 4, "+"),
+                }
+            )
+    return {"sentence": found.sentence, "rows": rows}
+
+
+def _methods(course: Course) -> list[str]:
+    settings = course.settings
+    reference = (
+        f"the score as it was in {settings['baseline']}" if settings["baseline"] else "perfect calibration"
+    )
+    kinds = listed([TEST_NAMES[kind] for kind in settings["tests"]])
+    return [
+        f"Reference: {reference}. Tests for each of {plural(len(course.groups), 'group')}: {kinds}.",
+        "Each test is an e-process: a bet against the reference whose value stays at 1 on average if the "
+        "reference "
+        "holds. The bet is divided over sizes of the error and over all periods in which it may begin. The "
+        "chance "
+        "that such a value ever reaches 20 is at most 1 in 20 (Ville's inequality), however often one "
+        "looks and "
+        "whenever one stops.",
+        "Evidence is adjusted for the number of tests by closed testing with weighted means; an alarm is "
+        "raised at "
+        f"{ALARM:g}. If the reference holds for every group, an alarm is ever raised in at most 5 % of "
+        "lives.",
+        "When the error began: the period with the largest share of the bet, with the periods that hold 95 "
+        "% of it. "
+        "O/E ratio since then: its 95 % confidence interval covers every plausible beginning.",
+        f"A period is added when it has ended and {settings['delay']} more days have passed. Scores are "
+        "kept to "
+        "7 binary digits.",
+    ]

@@ -1,0 +1,116 @@
+"""What a monitor found as text for a terminal, and as a small card for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from propcal.monitoring.course import ALARM, ALARM_RAISED
+from propcal.numbers import IN_TEXT, known
+from propcal.output.notebook import _card as card
+from propcal.output.notebook import _table as card_table
+from propcal.output.terminal import STYLES
+from propcal.output.terminal import _notes as text_notes
+from propcal.output.terminal import _row as text_row
+from propcal.output.terminal import _said as left_text
+from propcal.output.terminal import _table as text_table
+from propcal.plain_text import plain
+
+if TYPE_CHECKING:
+    from propcal.monitoring.course import Course
+
+MOST_GROUPS = 25
+TEST_NAMES = {"level": "level (O/E)", "slope": "slope", "cells": "risk ranges"}
+
+
+def evidence_text(value: Any, bands: Sequence[float] = ()) -> str:
+    """Evidence as people read it: two digits, and no more than a million; or the band that it lies in.
+
+    >>> evidence_text(0.4789), evidence_text(23.4), evidence_text(4e9), evidence_text(None)
+    ('0.48', '23', '> 1,000,000', '-')
+    >>> [evidence_text(value, (0, 1, 5, 20)) for value in (0.0, 5.0, 20.0)]
+    ['< 1', '5 to 20', '≥ 20']
+    """
+    if not known(value):
+        return IN_TEXT.unknown
+    if bands:
+        above = [band for band in bands if band > value]
+        if not above:
+            return f"≥ {value:,.0f}"
+        return f"{value:,.0f} to {above[0]:,.0f}" if value else f"< {above[0]:,.0f}"
+    if value > 1e6:
+        return "> 1,000,000"
+    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _bands(course: Course) -> Sequence[float]:
+    """The bands in which evidence is told, if small counts are protected."""
+    return tuple(course.settings.get("evidence_bands", ()))
+
+
+def course_text(course: Course) -> RenderableType:
+    """What was found, to be printed."""
+    style = STYLES["wrong" if course.conclusion == ALARM_RAISED else "noise"]
+    first, *others = course.sentences
+    parts: list[RenderableType] = [Text(plain(first), style=style)]
+    parts += [left_text(plain(sentence)) for sentence in others]
+    parts += [Text(), *_groups(course), *_period(course)]
+    if course.recalibration is not None:
+        parts += [
+            Text("Would recalibrating help?", style="bold"),
+            left_text(plain(course.recalibration.sentence)),
+            Text(),
+        ]
+    return Group(*parts, *text_notes(course.notes))
+
+
+def _groups(course: Course) -> list[RenderableType]:
+    headings = ("group", "evidence now", "highest", "test", "alarm raised")
+    table = text_table("Evidence over the whole time, clearest first", headings)
+    ranked = course.groups.sort_values(["highest", "group"], ascending=[False, True], kind="stable")
+    for _, row in ranked.head(MOST_GROUPS).iterrows():
+        cells = (evidence_text(row[column], _bands(course)) for column in ("evidence", "highest"))
+        text_row(table, row["label"], *cells, TEST_NAMES[row["highest_test"]], row["raised"] or "no")
+    said = (
+        f"An alarm is raised at {ALARM:g}. If the score were right for everyone, evidence would ever reach "
+        f"{ALARM:g} "
+        "in at most 1 of 20 lives, however often one looks."
+    )
+    return [table, left_text(said), Text()]
+
+
+def _period(course: Course) -> list[RenderableType]:
+    headings = ("group", course.identity.unit, "observed", "predicted", "O/E", "95 % CI", "O/E before")
+    title = f"The last period, {course.last}, by itself (ordinary intervals)"
+    table = text_table(title, headings)
+    for _, row in course.groups.head(MOST_GROUPS).iterrows():
+        rates = IN_TEXT.percent(row["outcome_rate"]), IN_TEXT.percent(row["mean_score"])
+        interval = IN_TEXT.interval(row["observed_expected_low"], row["observed_expected_high"])
+        ratio, before = (IN_TEXT.decimal(row[c]) for c in ("observed_expected", "before_observed_expected"))
+        text_row(table, row["label"], IN_TEXT.count(row["people"]), *rates, ratio, interval, before)
+    said = (
+        "These intervals hold for one look at one group: among many groups and months, some exclude 1 by "
+        "chance. "
+        "Rely on the evidence above."
+    )
+    return [table, left_text(said), Text()]
+
+
+def course_card(course: Course) -> str:
+    """The same in short, for a notebook."""
+    from html import escape
+
+    said = "".join(f"<div>{escape(plain(sentence))}</div>" for sentence in course.sentences)
+    ranked = course.groups.sort_values("highest", ascending=False, kind="stable").head(MOST_GROUPS)
+    rows = [
+        (
+            row["label"],
+            *(evidence_text(row[column], _bands(course)) for column in ("evidence", "highest")),
+            row["raised"] or "no",
+        )
+        for _, row in ranked.iterrows()
+    ]
+    return card("Monitor", said, card_table(("group", "evidence now", "highest", "alarm raised"), rows))

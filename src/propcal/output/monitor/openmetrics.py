@@ -1,0 +1,85 @@
+"""The newest numbers of a monitor as OpenMetrics text, for the textfile collector of Prometheus."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from propcal.data.periods import Calendar
+from propcal.disclosure.protected_course import protected_course
+from propcal.numbers import Limit, known
+from propcal.output.files.whole_file import write_whole
+from propcal.plain_text import plain
+
+if TYPE_CHECKING:
+    from propcal.monitoring.course import Course
+
+GAUGES = {
+    "people": ("people", "Number of people in the last period."),
+    "outcome_rate": ("observed_rate", "Observed rate of the outcome in the last period."),
+    "mean_score": ("predicted_rate", "Predicted rate of the outcome in the last period."),
+    "observed_expected": ("oe_ratio", "Observed over expected events in the last period."),
+    "observed_expected_low": ("oe_ratio_low", "Lower end of the 95 % confidence interval of the O/E ratio."),
+    "observed_expected_high": (
+        "oe_ratio_high",
+        "Upper end of the 95 % confidence interval of the O/E ratio.",
+    ),
+    "evidence": (
+        "evidence",
+        "Evidence of miscalibration, adjusted for the number of tests; an alarm is raised at 20.",
+    ),
+}
+
+
+def write_metrics(course: Course, path: str | PathLike[str] | None = None, *, suppress: int = 11) -> str:
+    """The text; written whole or not at all if a path is given.
+
+    Numbers of few people are left out, and evidence is given as the lower end of its band, unless
+    `suppress` is 0.
+    """
+    shown = protected_course(course, suppress)
+    text = metrics_text(shown)
+    if path is not None:
+
+        def write(part: Path) -> None:
+            part.write_text(text, encoding="utf-8", newline="\n")
+
+        write_whole(path, write)
+    return text
+
+
+def metrics_text(course: Course) -> str:
+    """One gauge for each number, labelled by group."""
+    lines: list[str] = []
+    about = {"score": course.identity.score} if course.identity.score else {}
+    for column, (name, told) in GAUGES.items():
+        lines += _head(name, told)
+        for _, row in course.groups.iterrows():
+            if known(row[column]) and not isinstance(row[column], Limit):
+                lines.append(_sample(name, {"group": row["group"], **about}, float(row[column])))
+    lines += _head("alarm", "Whether an alarm was raised for the group, by any test: 1 or 0.")
+    for _, row in course.groups.iterrows():
+        lines.append(_sample("alarm", {"group": row["group"], **about}, float(bool(row["alarm"]))))
+    lines += _head("last_period_end_timestamp_seconds", "End of the last period, as a Unix time.", "seconds")
+    calendar = Calendar(course.settings["every"], course.settings["timezone"])
+    end = datetime.combine(calendar.end(course.last), time(), UTC).timestamp()
+    lines.append(_sample("last_period_end_timestamp_seconds", about, end))
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _head(name: str, told: str, unit: str = "") -> list[str]:
+    made = [f"# TYPE propcal_{name} gauge"]
+    if unit:
+        made.append(f"# UNIT propcal_{name} {unit}")
+    return [*made, f"# HELP propcal_{name} {told}"]
+
+
+def _sample(name: str, labels: dict[str, Any], value: float) -> str:
+    pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"propcal_{name}{{{pairs}}} {value!r}" if pairs else f"propcal_{name} {value!r}"
+
+
+def _escaped(text: Any) -> str:
+    return plain(text).replace("\\", "\\\\").replace('"', '\\"')

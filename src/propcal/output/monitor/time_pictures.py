@@ -1,0 +1,154 @@
+"""Pictures over time: the evidence of every group, and the observed and predicted rate of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.distributions import normal_quantile
+from propcal.auditing.intervals import CONFIDENCE, wilson_interval
+from propcal.core.grid import FloatArray
+from propcal.monitoring.course import ALARM
+from propcal.numbers import ON_PAGE, without_limits
+from propcal.output.report.svg import Axis, Line, Tick, area, path, round_steps
+
+if TYPE_CHECKING:
+    from propcal.monitoring.course import Course
+
+MOST_LINES = 6  # colours that can be told apart
+LOWEST, HIGHEST = -1.0, 4.0  # of the evidence drawn, as powers of ten
+MOST_TICKS = 7
+
+
+@dataclass(frozen=True)
+class TimePicture:
+    """A picture as data: size, axes, paths and their names."""
+
+    key: str
+    heading: str
+    description: str
+    width: int
+    height: int
+    left: int
+    bottom: int
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    lines: list[Line] = field(default_factory=list)
+    names: list[tuple[str, str]] = field(default_factory=list)
+
+
+def evidence_picture(course: Course) -> TimePicture:
+    """The adjusted evidence of each group over time, on a log scale, with the alarm line."""
+    width, height, left, right, top, bottom = 720, 300, 64, 708, 12, 262
+    periods = [str(period) for period in course.settings["periods"]]
+    x = _time_axis(len(periods), left, right)
+    y = Axis(LOWEST, HIGHEST, bottom, top)
+    places = x(np.arange(len(periods)))
+    best = (
+        course.evidence.groupby(["group", "period"], sort=False)["evidence"].max().unstack("period")[periods]
+    )
+    order = best.max(axis=1).sort_values(ascending=False, kind="stable").index
+    labels = dict(zip(course.groups["group"], course.groups["label"]))
+    lines, names = [], []
+    for name in reversed(list(order)):
+        values = _powers(best.loc[name])
+        if name not in order[:MOST_LINES]:
+            lines.append(Line("all-thin", path(places, y(values))))
+    for colour, name in enumerate(order[:MOST_LINES]):
+        values = _powers(best.loc[name])
+        lines.append(Line(f"series series-{colour}", _line_or_dot(places, y(values))))
+        names.append((f"series series-{colour}", labels[name]))
+    lines.append(Line("alarm", path([left, right], [float(y(np.log10(ALARM)))] * 2)))
+    marks = [0.1, 1, 10, ALARM, 100, 1000, 10000]
+    ticks = [
+        Tick(f"{float(y(np.log10(m))):.1f}", f"{m:,g}" if m < HIGHEST_MARK else f"≥ {m:,.0f}") for m in marks
+    ]
+    return TimePicture(
+        "evidence",
+        "Evidence over time",
+        "Evidence of miscalibration of each group after each period, on a logarithmic scale. Above the "
+        "line at "
+        f"{ALARM:g} an alarm is raised. Values below 1 are no evidence.",
+        width,
+        height,
+        left,
+        bottom,
+        _ticks(periods, places),
+        ticks,
+        lines,
+        names,
+    )
+
+
+HIGHEST_MARK = 10**HIGHEST
+
+
+def _powers(evidence: pd.Series) -> FloatArray:
+    """Evidence as powers of ten, as far as it is drawn."""
+    values = np.maximum(evidence.to_numpy(dtype=np.float64), 10.0**LOWEST)
+    return np.asarray(np.minimum(np.log10(values), HIGHEST))
+
+
+def rate_picture(course: Course, group: str) -> TimePicture:
+    """Observed rate with its 95 % band, and the predicted rate, of one group."""
+    width, height, left, right, top, bottom = 360, 200, 48, 350, 10, 164
+    own = course.periods[course.periods["group"] == group]
+    periods = [str(period) for period in own["period"]]
+    people, observed, predicted = (
+        np.array(without_limits(own[c])) for c in ("people", "outcome_rate", "mean_score")
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = wilson_interval(observed, people, normal_quantile((1 + CONFIDENCE) / 2))
+    known = [value for part in (low, high, predicted) for value in part if np.isfinite(value)] or [0.0, 1.0]
+    margin = max(0.1 * (max(known) - min(known)), 0.005)
+    y = Axis(max(min(known) - margin, 0.0), min(max(known) + margin, 1.0), bottom, top)
+    places = _time_axis(len(periods), left, right)(np.arange(len(periods)))
+    steps, _ = round_steps(y.low, y.high, 4)
+    label = str(own["label"].iloc[0])
+    return TimePicture(
+        "rates",
+        label,
+        f"{label}: observed rate (solid, with 95 % band) and predicted rate (dashed) in each period.",
+        width,
+        height,
+        left,
+        bottom,
+        _ticks(periods, places, 4),
+        [Tick(f"{float(y(v)):.1f}", ON_PAGE.percent(v)) for v in steps],
+        [
+            Line("all-band", _bands(places, y(low), y(high))),
+            Line("all-line", _line_or_dot(places, y(observed))),
+            Line("one-line", _line_or_dot(places, y(predicted))),
+        ],
+    )
+
+
+def _time_axis(n: int, left: float, right: float) -> Axis:
+    return Axis(-0.5, n - 0.5, left, right)
+
+
+def _ticks(periods: list[str], places: FloatArray, most: int = MOST_TICKS) -> list[Tick]:
+    step = max(1, -(-len(periods) // most))
+    return [Tick(f"{places[i]:.1f}", periods[i]) for i in range(0, len(periods), step)]
+
+
+def _line_or_dot(xs: FloatArray, ys: FloatArray) -> str:
+    """A line, with a short stroke for a point that has no neighbour."""
+    known = np.isfinite(ys)
+    dots = [
+        path([xs[i] - 2, xs[i] + 2], [ys[i], ys[i]])
+        for i in np.flatnonzero(known)
+        if not (i and known[i - 1]) and not (i + 1 < len(ys) and known[i + 1])
+    ]
+    return path(xs, ys) + "".join(dots)
+
+
+def _bands(xs: FloatArray, low: FloatArray, high: FloatArray) -> str:
+    """A band, in pieces between unknown points."""
+    known = np.isfinite(low) & np.isfinite(high)
+    cuts = np.flatnonzero(np.diff(known.astype(np.int8))) + 1
+    pieces = [piece for piece in np.split(np.arange(len(xs)), cuts) if len(piece) and known[piece[0]]]
+    return "".join(area(list(xs[p]), list(low[p]), list(high[p])) for p in pieces)

@@ -1,0 +1,184 @@
+"""Atoms that may be shared: no cell tells of few people, and audits from them are close to the exact ones."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from propcal import Atoms, audit
+from propcal.auditing.measures import auroc, brier
+from propcal.auditing.sample import Sample
+from propcal.auditing.shared_notes import shared_bounds
+from propcal.core.grid import from_grid
+from propcal.core.keys import without_keys
+from propcal.core.patterns import SITE
+from propcal.core.shared_atoms import OTHER, score_ranges
+from propcal.errors import FileFormatError, InputError
+
+COLUMNS = {"score": "score", "outcome": "y", "groups": ["race", "sex"]}
+
+
+def people(n, seed, *, rare=0.004, rate=(1.3, 4), decimals=9):
+    rng = np.random.default_rng(seed)
+    race = rng.choice(["A", "B", "C", "canary-7f3a"], n, p=[0.6, 0.3, 0.1 - rare, rare])
+    score = rng.beta(*rate, n).round(decimals)
+    sex = rng.choice(["F", "M"], n)
+    chance = score * np.where(race == "B", 1.2, 1.0)
+    return pd.DataFrame({"race": race, "sex": sex, "score": score, "y": (rng.random(n) < chance).astype(int)})
+
+
+SETS = [people(n, seed, rate=rate, decimals=d) for n, seed, rate, d in (
+    (700, 1, (1.3, 4), 9), (3000, 2, (1.3, 4), 2), (20_000, 3, (1.3, 4), 9), (20_000, 4, (0.5, 20), 9),
+    (8000, 5, (3, 2), 3), (20_000, 6, (1, 1), 9),
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", SETS, ids=range(len(SETS)))
+def test_no_cell_and_no_group_has_fewer_than_11_people_with_the_outcome_or_without_it(frame):
+    shared = Atoms.from_frame(frame, **COLUMNS).share()
+    assert shared.positives.min() >= 11
+    assert (shared.people - shared.positives).min() >= 11
+    assert shared.n_people == len(frame)
+    assert shared.positives.sum() == frame.y.sum()
+    found = audit(shared, n_draws=100)  # nothing suppressed
+    for table in (found.groups, found.categories):
+        counted = table[table.people > 0]
+        assert counted.people.min() >= 22
+        assert counted.positives.min() >= 11
+        assert (counted.people - counted.positives).min() >= 11
+
+
+@pytest.mark.parametrize("frame", SETS, ids=range(len(SETS)))
+def test_the_exact_numbers_are_within_what_the_audit_prints(frame):
+    atoms = Atoms.from_frame(frame, **COLUMNS)
+    shared = atoms.share()
+    bounds = shared_bounds(shared)
+    exact, merged = Sample.of(atoms), Sample.of(without_keys(shared))
+    assert exact.observed == merged.observed
+    assert merged.expected == pytest.approx(exact.expected, rel=bounds.ratio)
+    for measure, (low, high) in ((auroc, bounds.auroc), (brier, bounds.brier)):
+        assert low <= measure(exact).value <= high
+    text = " ".join(audit(shared, n_draws=100).notes)
+    assert "With exact scores, O/E ratios would differ by at most 0.2 %" in text
+
+
+def test_people_lie_in_the_range_of_their_cell():
+    frame = people(20_000, 7).assign(race="A", sex="F")
+    shared = Atoms.from_frame(frame, **COLUMNS).share()
+    low, high = score_ranges(shared)
+    exact = np.sort((frame.score * 2**32).to_numpy())
+    ends = np.cumsum(shared.people)
+    for begin, end, a, b in zip(np.concatenate([[0], ends[:-1]]), ends, low, high):
+        assert a - 1 <= exact[begin]
+        assert exact[end - 1] <= b + 1
+
+
+def test_rare_levels_are_folded_for_everybody_and_not_named_in_the_file():
+    frame = people(6000, 8, rare=0.002)
+    shared = Atoms.from_frame(frame, **COLUMNS).share()
+    levels = shared.patterns.levels[0]
+    assert OTHER in levels
+    assert "canary-7f3a" not in levels
+    assert shared.shared.folded["race"] >= 2
+    shared.save("a.atoms")
+    assert b"canary" not in Path("a.atoms").read_bytes()
+    header = json.loads(pq.read_schema("a.atoms").metadata[b"propcal"])
+    assert header["personal_data"] is False
+    assert header["shared"] == {"fewest": 11, "folded": shared.shared.folded}
+    assert "left_out" not in header
+    assert header["weighted_rows"] == 0
+
+
+def test_the_same_people_give_the_same_file_in_any_order():
+    frame = people(5000, 9)
+    one = Atoms.from_frame(frame, **COLUMNS).share()
+    other = Atoms.from_frame(frame.sample(frac=1, random_state=1), **COLUMNS).share()
+    assert one.fingerprint() == other.fingerprint()
+
+
+def test_nothing_exact_remains():
+    frame = people(5000, 10)
+    atoms = Atoms.from_frame(frame, **COLUMNS)
+    shared = atoms.share()
+    assert not {*atoms.score.tolist()} & {*shared.score.tolist()}
+    assert shared.fingerprint() not in (atoms.fingerprint(), atoms.people_fingerprint())
+    gone = Atoms.from_frame(frame.assign(y=frame.y.where(frame.index % 9 > 0)), **COLUMNS, drop_missing=True)
+    assert gone.left_out.people
+    assert gone.share().left_out.people == 0
+
+
+def test_shared_files_add_up_and_say_that_they_are_shared():
+    parts = [Atoms.from_frame(people(4000, s), **COLUMNS, site=f"site {s}").share() for s in (1, 2)]
+    for i, part in enumerate(parts):
+        part.save(f"{i}.atoms")
+    total = Atoms.load("0.atoms") + Atoms.load("1.atoms")
+    assert total.n_people == 8000
+    assert SITE in total.patterns.attributes
+    assert total.shared is not None
+    assert any("These are shared atoms" in note for note in audit(total, n_draws=100).notes)
+    assert without_keys(total).shared is not None
+
+
+def test_repeat_visits_need_as_many_people():
+    frame = people(6000, 11, rare=0.0).sort_values(["race", "sex", "score"], ignore_index=True)
+    frame["id"] = frame.index // 4  # four rows each, of similar scores
+    # eighty visits of three people
+    few = frame[:80].assign(race="D", id=frame.index[:80] % 3, y=np.arange(80) % 2)
+    whole = pd.concat([frame, few], ignore_index=True)
+    shared = Atoms.from_frame(whole, **COLUMNS, cluster="id").share()
+    assert "cluster bucket" not in shared.patterns.attributes
+    assert "D" not in shared.patterns.levels[shared.patterns.attributes.index("race")]
+    without = Atoms.from_frame(whole, **COLUMNS).share()
+    assert "D" in without.patterns.levels[without.patterns.attributes.index("race")]
+    levels = shared.patterns.levels[shared.patterns.attributes.index("race")]
+    race = whole["race"].where(whole["race"].isin(levels), OTHER)
+    low, high = (from_grid(end) for end in score_ranges(shared))
+    names = shared.patterns.attributes
+    for i, row in enumerate(shared.patterns.table[shared.pattern_index()]):
+        own = {name: shared.patterns.levels[a][row[a]] for a, name in enumerate(names)}
+        there = (race == own["race"]) & (whole["sex"] == own["sex"]) & whole["score"].between(low[i], high[i])
+        for outcome in (0, 1):
+            assert whole[there & (whole["y"] == outcome)]["id"].nunique() >= 11
+
+
+def test_rows_that_count_several_times_may_be_one_person():
+    frame = people(3000, 14, rare=0.0)
+    frame["n"] = 1
+    few = frame[:4].assign(race="D", n=20, y=[0, 1, 0, 1])  # eighty people in four rows
+    whole = pd.concat([frame, few], ignore_index=True)
+    shared = Atoms.from_frame(whole, **COLUMNS, weight="n").share()
+    assert "D" not in shared.patterns.levels[shared.patterns.attributes.index("race")]
+
+
+def test_what_cannot_be_shared_is_refused():
+    frame = people(1000, 12)
+    with pytest.raises(InputError, match="soft labels"):
+        Atoms.from_frame(frame.assign(y=0.5), **COLUMNS).share()
+    with pytest.raises(InputError, match="survey weights"):
+        Atoms.from_frame(frame.assign(w=1.5), **COLUMNS, weight="w").share()
+    with pytest.raises(InputError, match="too few people to share anything"):
+        Atoms.from_frame(frame[:15], **COLUMNS).share()
+    small = pd.concat([frame.assign(at="big"), frame[:12].assign(at="small")])
+    with pytest.raises(InputError, match="too few people"):
+        Atoms.from_frame(small, **COLUMNS, site="at").share()
+
+
+def test_a_malformed_header_is_refused():
+    Atoms.from_frame(people(3000, 13), **COLUMNS).share().save("a.atoms")
+    table = pq.read_table("a.atoms")
+    header = json.loads(table.schema.metadata[b"propcal"])
+    for shared in (
+        None,
+        {},
+        {"fewest": 1, "folded": {}},
+        {"fewest": 11, "folded": {"none": 1}},
+        {"fewest": 11},
+    ):
+        pq.write_table(
+            table.replace_schema_metadata({"propcal": json.dumps(header | {"shared": shared})}), "b.atoms"
+        )
+        with pytest.raises(FileFormatError, match="shared"):
+            Atoms.load("b.atoms")

@@ -1,0 +1,155 @@
+"""Evidence that may be looked at as often as one likes, checked by hand and by trying everything."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from propcal import Atoms
+from propcal.core.bins import uniform
+from propcal.core.groups.collection import Group
+from propcal.core.keys import keyed
+from propcal.core.patterns import PERIOD
+from propcal.monitoring import e_processes as ep
+from propcal.monitoring.group_months import GroupMonths
+from propcal.monitoring.onset import onset_of, ratio_since, ratios
+
+EVERYBODY = Group(())
+
+
+def months(frames, groups=(EVERYBODY,), columns=()):
+    parts = {
+        f"2025-{i + 1:02d}": Atoms.from_frame(f, score="s", outcome="y", groups=list(columns))
+        for i, f in enumerate(frames)
+    }
+    return GroupMonths.of(keyed(parts, PERIOD), list(groups), uniform(10))
+
+
+def people(scores, outcomes):
+    import pandas as pd
+
+    return pd.DataFrame({"s": scores, "y": outcomes})
+
+
+def test_gains_are_the_log_likelihood_ratio_of_shifted_scores():
+    rng = np.random.default_rng(1)
+    frames = [people(s := np.repeat(rng.choice([0.05, 0.33, 0.61], 40), 1), rng.random(40) < s) for _ in "ab"]
+    sums = months(frames)
+    for shift in (-0.5, 0.2):
+        found = ep.shift_gains(sums, np.array([shift]))[:, 0, :, 0].sum(axis=1)
+        for gain, frame in zip(found, frames):
+            tilted = expit(logit(frame.s) + shift)
+            ratio = np.where(frame.y, np.log(tilted / frame.s), np.log((1 - tilted) / (1 - frame.s)))
+            assert gain == pytest.approx(ratio.sum(), abs=1e-7)
+
+
+def test_evidence_is_1_on_average_whatever_the_time():
+    """All outcomes of six people over three periods, each with its probability under a perfect score."""
+    scores = [[0.2, 0.7], [0.4, 0.4], [0.05, 0.9]]
+    total = {name: np.zeros(3) for name in ("level", "slope", "cells")}
+    for outcomes in product([0, 1], repeat=6):
+        pairs = list(zip(np.ravel(scores), outcomes))
+        chance = np.prod([s if y else 1 - s for s, y in pairs])
+        sums = months([people(s, list(outcomes[2 * t : 2 * t + 2])) for t, s in enumerate(scores)])
+        gain = ep.level_gains(sums)
+        total["level"] += chance * np.exp(ep.mixture(gain.sum(axis=2)))[:, 0]
+        total["cells"] += chance * np.exp(ep.mixture(gain))[:, 0].mean(axis=1)
+        total["slope"] += chance * np.exp(ep.mixture(ep.slope_gains(sums)))[:, 0]
+    for name, mean in total.items():
+        assert mean == pytest.approx(np.ones(3), abs=1e-7), name
+
+
+def test_evidence_of_people_taken_together_is_no_larger_than_of_each():
+    """Scores of one range are taken at their mean: that may only lower the evidence."""
+    rng = np.random.default_rng(2)
+    scores = rng.uniform(0.3, 0.325, 200)
+    outcomes = (rng.random(200) < scores + 0.1).astype(int)
+    sums = months([people(scores, outcomes)])
+    for shift in (-0.4, 0.3, 0.8):
+        (gain,) = ep.shift_gains(sums, np.array([shift]))[:, 0].sum(axis=1)[:, 0:1].ravel()
+        exact = (shift * outcomes - np.log1p(scores * np.expm1(shift))).sum()
+        assert exact - 0.02 < gain <= exact + 1e-12
+
+
+def test_evidence_against_a_reference_is_at_most_1_on_average():
+    """For any shift that the score may have had at the reference, and still has."""
+    reference = np.array([True, False, False])
+    scores = [[0.3, 0.6], [0.4], [0.7]]
+    for shift in (-1.0, 0.5):
+        mean = np.zeros(3)
+        for outcomes in product([0, 1], repeat=4):
+            pairs = [(expit(logit(s) + shift), y) for s, y in zip(np.concatenate(scores), outcomes)]
+            chance = np.prod([p if y else 1 - p for p, y in pairs])
+            frames = [people(s, list(y)) for s, y in zip(scores, np.split(outcomes, [2, 3]))]
+            level, _ = ep.changed_evidence(months(frames), reference)
+            mean += chance * np.exp(level[:, 0])
+        assert mean[0] == pytest.approx(1)
+        assert np.all(mean <= 1 + 1e-9)
+
+
+def test_a_change_from_the_reference_is_noticed_and_a_lasting_error_is_not():
+    rng = np.random.default_rng(3)
+
+    def month(factor):
+        s = rng.beta(2, 4, 3000)
+        return people(s, (rng.random(3000) < np.minimum(s * factor, 1)).astype(int))
+
+    reference = np.array([True] * 2 + [False] * 8)
+    lasting = months([month(1.2) for _ in range(10)])
+    changed = months([month(1.2 if t < 5 else 0.95) for t in range(10)])
+    assert ep.changed_evidence(lasting, reference)[0].max() < np.log(20)
+    assert ep.changed_evidence(changed, reference)[0][-1, 0] > np.log(1000)
+    assert ep.mixture(ep.level_gains(lasting).sum(axis=2))[-1, 0] > np.log(1e6)
+
+
+def test_adjusting_is_closed_testing_over_every_set_of_tests():
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        log_e, stakes = rng.normal(0, 3, 6), rng.dirichlet(np.ones(6))
+        found = ep.adjusted(log_e[None, :], stakes)[0]
+        for k in range(6):
+            least = np.inf
+            others = [i for i in range(6) if i != k]
+            for size in range(6):
+                for chosen in combinations(others, size):
+                    rows = [k, *chosen]
+                    least = min(least, np.average(np.exp(log_e[rows]), weights=stakes[rows]))
+            assert np.exp(found[k]) == pytest.approx(least)
+
+
+def test_large_evidence_does_not_overflow():
+    gain = np.full((5, 1, 4), 4000.0)
+    found = ep.mixture(gain)
+    assert np.isfinite(found).all()
+    assert np.isfinite(ep.adjusted(np.hstack([found, -found]), np.array([0.5, 0.5]))).all()
+
+
+def test_the_onset_is_where_the_gains_begin():
+    gain = np.full((20, 3), -0.5)
+    gain[12:, 1] = 4.0
+    assert onset_of(gain).place == 12
+    assert onset_of(gain).low <= 12 <= onset_of(gain).high
+
+
+def test_ratios_are_those_of_an_audit():
+    import propcal
+
+    rng = np.random.default_rng(5)
+    frame = people(s := rng.beta(2, 5, 800), (rng.random(800) < s).astype(int))
+    row = propcal.audit(frame.y, frame.s).groups.iloc[0]
+    sums = months([frame, frame])
+    parts = [part[:1].sum(axis=2) for part in (sums.positives, sums.score)]
+    found = ratios(*parts, sums.score_positives[:1], sums.score_square[:1])
+    names = ("observed_expected", "observed_expected_low", "observed_expected_high")
+    assert [float(x[0, 0]) for x in found] == pytest.approx([row[name] for name in names])
+    onset = onset_of(np.zeros((2, 1)))
+    assert ratio_since(sums, 0, onset)[0] == pytest.approx(row["observed_expected"])
+
+
+def test_nobody_had_the_outcome():
+    sums = months([people([0.1] * 30, [0] * 30)])
+    parts = [part.sum(axis=2) for part in (sums.positives, sums.score)]
+    ratio, low, high = ratios(*parts, sums.score_positives, sums.score_square)
+    assert (ratio[0, 0], low[0, 0]) == (0, 0)
+    assert high[0, 0] == pytest.approx(-np.log(0.025) / 3)

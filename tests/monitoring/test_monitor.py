@@ -1,0 +1,328 @@
+"""A monitor: periods come in, evidence comes out, and the state is the same however they came."""
+
+import warnings
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from propcal import Groups, Monitor
+from propcal.errors import FileFormatError, InputError
+
+ROLES = {"score": "risk", "outcome": "died", "time": "day", "groups": ["ward", "sex"]}
+
+
+def visits(n_months, per_month=1200, *, wrong_from=99, factor=1.5, ward="B", seed=1, start="2024-01"):
+    rng = np.random.default_rng(seed)
+    parts = []
+    for t, month in enumerate(pd.period_range(start, periods=n_months, freq="M")):
+        n = per_month
+        days = month.start_time + pd.to_timedelta(rng.integers(0, month.days_in_month, n), unit="D")
+        frame = pd.DataFrame(
+            {
+                "day": days,
+                "ward": rng.choice(["A", "B", "C"], n, p=[0.5, 0.3, 0.2]),
+                "sex": rng.choice(["F", "M"], n),
+                "risk": rng.beta(2, 4, n),
+            }
+        )
+        chance = frame.risk * np.where((t >= wrong_from) & (frame.ward == ward), factor, 1.0)
+        parts.append(frame.assign(died=(rng.random(n) < np.minimum(chance, 1)).astype(int)))
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    """Ward B has half as many events again from the ninth month on."""
+    return visits(14, wrong_from=8)
+
+
+@pytest.fixture(scope="module")
+def watched(wrong):
+    monitor = Monitor(**ROLES)
+    monitor.add(wrong)
+    return monitor
+
+
+def test_the_alarm_says_for_whom_since_when_and_how_large(watched):
+    course = watched.course()
+    assert course.conclusion == "alarm"
+    first = course.alarms[0]
+    assert (first.group, first.test, first.onset) == ("ward=B", "level", "2024-09")
+    assert first.onset_low <= "2024-09" <= first.onset_high <= first.raised
+    assert first.low < 1.5 < first.high
+    assert first.direction == "too low"
+    assert "for B." in course.sentences[0]
+    assert {alarm.explained_by for alarm in course.alarms if alarm.group != "ward=B"} <= {"B"}
+    unhurt = course.groups.set_index("group").loc[["ward=A", "ward=C"]]
+    assert not unhurt["alarm"].any()
+
+
+def test_a_perfect_score_raises_no_alarm():
+    monitor = Monitor(**ROLES)
+    monitor.add(visits(14, seed=2))
+    course = monitor.course()
+    assert (course.conclusion, course.alarms) == ("no alarm", ())
+    assert "No alarm from 2024-01 to 2025-02 (16,800 people)" in course.sentences[0]
+
+
+def test_month_by_month_is_the_same_as_all_at_once(wrong, watched):
+    one = Monitor(**ROLES)
+    for month in sorted(wrong.day.dt.strftime("%Y-%m").unique()):
+        assert one.add(wrong[wrong.day.dt.strftime("%Y-%m") == month]).new == (month,)
+    assert one.atoms.fingerprint() == watched.atoms.fingerprint()
+    assert one.course().evidence.equals(watched.course().evidence)
+
+
+def test_the_same_people_again_change_nothing(wrong):
+    monitor = Monitor(**ROLES)
+    monitor.add(wrong)
+    before = monitor.atoms.fingerprint()
+    again = monitor.add(wrong.sample(frac=1, random_state=0))
+    assert not again.changed
+    assert len(again.unchanged) == 14
+    assert monitor.atoms.fingerprint() == before
+
+
+def test_other_people_of_a_known_period_are_refused_unless_it_is_replaced(wrong):
+    monitor = Monitor(**ROLES)
+    monitor.add(wrong)
+    before, last = monitor.atoms.fingerprint(), wrong[wrong.day >= "2025-02-01"]
+    with pytest.raises(
+        InputError, match=r"2025-02 is in the state already, with 1,200 people, and these data have 1,190"
+    ):
+        monitor.add(last[:-10])
+    flipped = last.assign(died=1 - last.died)
+    with pytest.raises(InputError, match="1,200 people with other scores or outcomes"):
+        monitor.add(flipped)
+    assert monitor.atoms.fingerprint() == before
+    assert monitor.add(last[:-10], replace=["2025-02"]).replaced == ("2025-02",)
+    assert monitor.records["2025-02"].people == 1190
+    assert monitor.add(last, replace=["2025-02"]).replaced == ("2025-02",)
+    assert monitor.atoms.fingerprint() == before
+
+
+def test_replacing_what_is_not_there_is_refused(watched, wrong):
+    with pytest.raises(InputError, match="2023-01 cannot be replaced: these data have nobody in it"):
+        watched.add(wrong, replace=["2023-01"])
+    with pytest.raises(InputError, match="is not a month"):
+        watched.add(wrong, replace=["last month"])
+    with pytest.raises(InputError, match="its outcomes are not known yet"):
+        watched.add(wrong, replace=["2025-02"], as_of=date(2025, 2, 27))
+
+
+def test_periods_that_came_late_and_gaps_are_noted(wrong):
+    monitor = Monitor(**ROLES)
+    month = wrong.day.dt.strftime("%Y-%m")
+    monitor.add(wrong[~month.isin(["2024-03", "2024-06"])])
+    assert "2 months without people: 2024-03 and 2024-06." in monitor.course().notes
+    monitor.add(wrong[month == "2024-03"])
+    notes = " ".join(monitor.course().notes)
+    assert "1 month without people: 2024-06." in notes
+    assert "Added or replaced after later periods were known: 2024-03." in notes
+
+
+def test_new_groups_are_watched_from_the_run_on_in_which_they_are_large_enough():
+    monitor = Monitor(**ROLES, gamma=0.1)
+    monitor.add(visits(3))
+    founders = len(monitor.watched)
+    later = visits(3, 4000, start="2024-04", seed=5)
+    later["ward"] = later.ward.replace("C", "D")
+    monitor.add(later)
+    new = [one.group.name for one in monitor.watched[founders:]]
+    assert "ward=D" in new
+    assert [one.later for one in monitor.watched[founders:]] == list(range(1, len(new) + 1))
+    assert monitor.course().conclusion == "no alarm"
+
+
+def test_a_state_comes_back_as_it_was(watched):
+    watched.save("a.monitor")
+    back = Monitor.load("a.monitor")
+    assert back.settings.to_json() == watched.settings.to_json()
+    assert back.records == watched.records
+    assert back.watched == watched.watched
+    assert back.course().evidence.equals(watched.course().evidence)
+    assert back.course().alarms == watched.course().alarms
+
+
+def test_every_setting_comes_back():
+    words = Groups(
+        columns=["ward"], cuts={"age": [40, 65]}, where={"old": "age >= 80"}, intersections="marginal"
+    )
+    made = visits(3)
+    made["age"] = np.arange(len(made)) % 90
+    made["zone"] = made.day.dt.tz_localize("UTC")
+    monitor = Monitor(
+        score="risk", outcome="died", time="zone", groups=words, every="week", timezone="America/New_York",
+        delay="2w", binning="quantile", n_bins=5, gamma=0.1, unit="patients",
+        labels={"ward": {"A": "surgery"}}, score_name="Risk", baseline="2024-W02..2024-W04",
+    )  # fmt: skip
+    monitor.add(made)
+    monitor.save("a.monitor")
+    back = Monitor.load("a.monitor")
+    assert back.settings.to_json() == monitor.settings.to_json()
+    assert back.identity == monitor.identity
+    assert back.edges == monitor.edges
+    assert back.course().evidence.equals(monitor.course().evidence)
+    assert "surgery" in {*back.course().groups.label}
+
+
+def test_the_size_of_a_state_does_not_grow_with_its_people():
+    sizes = []
+    for per_month in (20_000, 80_000):
+        monitor = Monitor(score="risk", outcome="died", time="day")
+        monitor.add(visits(2, per_month))
+        sizes.append(len(monitor.atoms))
+    assert sizes[1] < 1.5 * sizes[0]
+    assert sizes[1] < 12_000
+
+
+def test_a_state_changed_by_another_run_is_not_overwritten(watched, wrong):
+    watched.save("a.monitor")
+    mine, other = Monitor.load("a.monitor"), Monitor.load("a.monitor")
+    last = wrong[wrong.day >= "2025-02-01"]
+    other.add(last[:-10], replace=["2025-02"])
+    other.save("a.monitor")
+    with pytest.raises(InputError, match="was changed by another run"):
+        mine.save("a.monitor")
+    assert Monitor.load("a.monitor").records["2025-02"].people == 1190
+
+
+def test_a_damaged_state_is_refused(watched):
+    from pathlib import Path
+
+    watched.save("a.monitor")
+    content = Path("a.monitor").read_bytes()
+    for broken in (content[:-100], content[: len(content) // 2], b"", b"PAR1"):
+        Path("b.monitor").write_bytes(broken)
+        with pytest.raises(FileFormatError, match=r"b\.monitor"):
+            Monitor.load("b.monitor")
+    watched.atoms.save("c.monitor")
+    with pytest.raises(FileFormatError, match="is not the state of a monitor"):
+        Monitor.load("c.monitor")
+
+
+def test_a_tampered_header_is_refused(watched):
+    import json
+
+    import pyarrow.parquet as pq
+
+    watched.save("a.monitor")
+    table = pq.read_table("a.monitor")
+    header = json.loads(table.schema.metadata[b"propcal"])
+    changes = (
+        lambda m: m["periods"].pop("2024-01"),
+        lambda m: m["periods"]["2024-01"].update(people=7),
+        lambda m: m["settings"].update(every="fortnight"),
+        lambda m: m["settings"].update(surprise=1),
+        lambda m: m.update(watched=[]),
+        lambda m: m.pop("edges"),
+        lambda m: m["settings"]["groups"].update(columns=["ward"]),
+    )
+    for change in changes:
+        other = json.loads(json.dumps(header))
+        change(other["monitor"])
+        pq.write_table(table.replace_schema_metadata({"propcal": json.dumps(other)}), "b.monitor")
+        with pytest.raises(FileFormatError, match=r"b\.monitor is damaged"):
+            Monitor.load("b.monitor")
+    newer = header | {"version": 2}
+    pq.write_table(table.replace_schema_metadata({"propcal": json.dumps(newer)}), "b.monitor")
+    with pytest.raises(FileFormatError, match="version 2"):
+        Monitor.load("b.monitor")
+
+
+def test_a_baseline_is_the_reference():
+    lasting = visits(12, wrong_from=0, factor=1.3)
+    perfect = Monitor(**ROLES)
+    perfect.add(lasting)
+    assert perfect.course().alarms[0].group == "ward=B"
+    monitor = Monitor(**ROLES, baseline="2024-01..2024-03")
+    monitor.add(lasting)
+    course = monitor.course()
+    assert course.conclusion == "no alarm"
+    assert course.settings["tests"] == ["level", "cells"]
+    assert any("the score as it was in 2024-01..2024-03" in note for note in course.notes)
+    changed = Monitor(**ROLES, baseline="2024-01..2024-03")
+    changed.add(visits(14, wrong_from=8))
+    first = changed.course().alarms[0]
+    assert (first.group, first.onset) == ("ward=B", "2024-09")
+    assert "has changed since 2024-03" in changed.course().sentences[0]
+
+
+def test_a_baseline_must_be_a_period_with_people(wrong):
+    for text in ("March", "2024-05..2024-01"):
+        with pytest.raises(InputError, match="baseline"):
+            Monitor(**ROLES, baseline=text)
+    monitor = Monitor(**ROLES, baseline="2020-01")
+    monitor.add(wrong)
+    with pytest.raises(InputError, match="the baseline 2020-01 has nobody"):
+        monitor.course()
+
+
+def test_recalibrating_helps_where_the_score_is_wrong_and_changes_nothing_where_it_is_right(watched):
+    found = watched.recalibration()
+    assert found.answer == "it would help"
+    assert found.fitted[0] == "2024-09"
+    assert found.judged == ("2025-02",)
+    assert "Recalibrating would help: fitted on 2024-09 to 2025-01 and judged on 2025-02" in found.sentence
+    right = Monitor(**ROLES)
+    right.add(visits(6, seed=2))
+    assert right.recalibration().answer in ("nothing to correct", "no clear gain")
+    with pytest.raises(InputError, match="too few"):
+        right.recalibration(held_out=12)
+
+
+def test_slopes_are_watched_too():
+    made = visits(10, 3000, seed=3)
+    rng = np.random.default_rng(0)
+    odds = made.risk / (1 - made.risk)
+    flat = (odds / np.median(odds)) ** 0.5 * np.median(odds)
+    made["died"] = (rng.random(len(made)) < flat / (1 + flat)).astype(int)
+    monitor = Monitor(**ROLES)
+    monitor.add(made)
+    found = {alarm.test: alarm for alarm in monitor.course().alarms if alarm.group == "everybody"}
+    assert found["slope"].direction == "too extreme"
+    assert found["cells"].where
+
+
+def test_what_cannot_be_monitored_is_refused(wrong):
+    monitor = Monitor(**ROLES)
+    with pytest.raises(InputError, match="soft labels"):
+        monitor.add(wrong.assign(died=wrong.died * 0.5 + 0.2))
+    with pytest.raises(InputError, match="no people yet"):
+        monitor.course()
+    with pytest.raises(InputError, match="nothing to save"):
+        monitor.save("a.monitor")
+    for arguments in ({"every": "hour"}, {"timezone": "Mars"}, {"delay": "soon"}, {"gamma": 0}, {"score": 1}):
+        with pytest.raises(InputError):
+            Monitor(**ROLES | arguments)
+
+
+def test_two_files_that_overlap_are_one_set_of_people(wrong):
+    first, rest = wrong[wrong.day < "2024-03-15"], wrong[wrong.day >= "2024-03-15"]
+    first.to_csv("a.csv", index=False)
+    rest.to_csv("b.csv", index=False)
+    monitor = Monitor(**ROLES)
+    monitor.add("a.csv", as_of=date(2024, 3, 20))  # March is not over
+    assert monitor.periods == ("2024-01", "2024-02")
+    with pytest.raises(InputError, match="is named twice"):
+        monitor.add(["a.csv", "a.csv"])
+    added = monitor.add(["a.csv", "b.csv"])
+    assert added.unchanged == ("2024-01", "2024-02")
+    assert monitor.records["2024-03"].people == 1200
+    with pytest.raises(InputError, match="2024-03 is in the state already"):
+        monitor.add("b.csv")
+
+
+def test_other_columns_than_the_states_are_named(watched, wrong):
+    with pytest.raises(InputError, match="no column 'ward'"):
+        watched.add(wrong.drop(columns="ward"))
+
+
+def test_nothing_is_warned_of_in_ordinary_use(wrong):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor = Monitor(**ROLES)
+        monitor.add(wrong)
+        repr(monitor.course())

@@ -46,6 +46,8 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/felt.py --cold
 	$(BIN)/python benchmarks/sql.py
 	$(BIN)/python benchmarks/reduction.py
+	$(BIN)/python benchmarks/monitor.py
+	$(BIN)/python benchmarks/sites.py
 
 bench-quality: .venv/developed
 	$(BIN)/pip install --quiet --group peers

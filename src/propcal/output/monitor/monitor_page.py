@@ -12,7 +12,7 @@ from propcal.numbers import ON_PAGE, listed, plural
 from propcal.output.json import rounded
 from propcal.output.monitor.monitor_json import course_content
 from propcal.output.monitor.monitor_text import TEST_NAMES, evidence_text
-from propcal.output.monitor.time_pictures import evidence_picture, rate_picture
+from propcal.output.monitor.time_pictures import evidence_picture, has_rates, rate_picture
 from propcal.output.page_file import whole_page, write_page
 from propcal.output.report.render import packed
 
@@ -29,6 +29,7 @@ def write_monitor_page(
     shown = protected_course(course, suppress)
     identity = course.identity
     ranked = shown.groups.sort_values(["highest", "group"], ascending=[False, True], kind="stable")
+    drawn = [name for name in ranked["group"] if has_rates(shown, name)]
     alarm = course.conclusion == ALARM_RAISED
     settings = course.settings
     bands = shown.settings.get("evidence_bands", ())
@@ -45,8 +46,8 @@ def write_monitor_page(
             sentences=shown.sentences,
             next_steps=_next_steps(shown),
             evidence=evidence_picture(shown),
-            pictures=[rate_picture(shown, name) for name in ranked["group"].head(MOST_PICTURES)],
-            more=max(len(ranked) - MOST_PICTURES, 0),
+            pictures=[rate_picture(shown, name) for name in drawn[:MOST_PICTURES]],
+            more=len(ranked) - len(drawn[:MOST_PICTURES]),
             groups=[_row(row, bands) for _, row in ranked.iterrows()],
             unit=identity.unit,
             last=shown.last,
@@ -111,7 +112,7 @@ def _recalibration(course: Course) -> dict[str, Any] | None:
         return None
     table = found.comparison.differences
     table = table[table["measure"].isin(["observed_expected", "log_loss"])]
-    labels = next(iter(found.comparison.audits.values())).labels
+    labels = dict(zip(course.groups["group"], course.groups["label"]))
     rows = []
     for group, own in table.groupby("group", sort=False):
         by = own.set_index("measure")
@@ -134,6 +135,7 @@ def _methods(course: Course) -> list[str]:
     reference = (
         f"the score as it was in {settings['baseline']}" if settings["baseline"] else "perfect calibration"
     )
+    waited = f" and {plural(settings['delay'], 'more day')} have passed" if settings["delay"] else ""
     kinds = listed([TEST_NAMES[kind] for kind in settings["tests"]])
     return [
         f"Reference: {reference}. Tests for each of {plural(len(course.groups), 'group')}: {kinds}.",
@@ -151,7 +153,5 @@ def _methods(course: Course) -> list[str]:
         "When the error began: the period with the largest share of the bet, with the periods that hold 95 "
         "% of it. "
         "O/E ratio since then: its 95 % confidence interval covers every plausible beginning.",
-        f"A period is added when it has ended and {settings['delay']} more days have passed. Scores are "
-        "kept to "
-        "7 binary digits.",
+        f"A period is added when it has ended{waited}. Scores are kept to 7 binary digits.",
     ]

@@ -92,6 +92,12 @@ def _powers(evidence: pd.Series) -> FloatArray:
     return np.asarray(np.minimum(np.log10(values), HIGHEST))
 
 
+def has_rates(course: Course, group: str) -> bool:
+    """Whether there are rates to draw: a group of few people may have none that can be told."""
+    rates = without_limits(course.periods["outcome_rate"][course.periods["group"] == group])
+    return bool(np.isfinite(rates).any())
+
+
 def rate_picture(course: Course, group: str) -> TimePicture:
     """Observed rate with its 95 % band, and the predicted rate, of one group."""
     width, height, left, right, top, bottom = 360, 200, 48, 350, 10, 164

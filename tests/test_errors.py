@@ -33,6 +33,7 @@ PYTHON_ONLY = {
     *(
         "delta",
         "epsilon",
+        "fewest",
         "kept_apart",
         "kind",
         "n",
@@ -265,7 +266,7 @@ def options(command=None):
 
 
 def test_an_argument_that_an_error_mentions_is_called_by_its_option():
-    known, names = options(), mentioned() - {"Atoms.save"}
+    known, names = options(), mentioned() - {"Atoms.save", "Monitor.save"}
     assert {"alpha", "max_updates", "missing", "cuts", "types"} <= names
     for name in names - PYTHON_ONLY:
         written = as_flag(Argument(name))

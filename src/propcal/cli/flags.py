@@ -30,13 +30,11 @@ FLAGS = {
     "allow_reversed": "--allow-reversed",
     "monotone": "--monotone",
     # of propcal monitor
-    "time": "--time",
     "every": "--every",
     "timezone": "--timezone",
     "delay": "--delay",
     "baseline": "--baseline",
     "binning": "--binning",
-    "outcome_time": "--outcome-time",
     "Monitor.save": "propcal monitor writes one",
     # of propcal export
     "columns": "--rename",

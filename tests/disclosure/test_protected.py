@@ -38,7 +38,7 @@ def test_blocks_are_as_wide_as_the_first_one(fewest):
     count = np.arange(0.0, 200)
     told = Blocks(fewest).shown(count, count)
     sizes = pd.Series(count[fewest:]).groupby(told[fewest:]).size()
-    assert set(sizes[:-1]) == {fewest - 1}
+    assert set(sizes.iloc[:-1]) == {fewest - 1}
     assert np.max(np.abs(told - count)[fewest:]) <= fewest / 2
     assert Blocks(fewest).small(count, count).sum() == fewest
     assert Blocks(fewest).small(np.array([50.0]), np.array([3.0]))[0]  # many visits of three people

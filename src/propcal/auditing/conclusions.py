@@ -180,8 +180,9 @@ def worst_categories(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     """Cells with enough data: surely wrong ones first, then by their gap relative to the detectable one."""
     eligible = categories[categories["eligible"] & categories["gap"].notna()]
     sure = eligible["finding"].isin([TOO_HIGH, TOO_LOW])
-    ranked = eligible.assign(beyond=sure, relative=(eligible["gap"].abs() / eligible["detectable_gap"]))
-    ranked = ranked.fillna({"relative": ranked["gap"].abs()})  # by the gap itself if chance is not known
+    gap, detectable = eligible["gap"].astype(float).abs(), eligible["detectable_gap"].astype(float)
+    relative = (gap / detectable).where(detectable.notna(), gap)  # by the gap itself if chance is not known
+    ranked = eligible.assign(beyond=sure, relative=relative)
     return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
 
 

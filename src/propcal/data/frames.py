@@ -138,7 +138,7 @@ def _arrow(series: Any) -> Any:
         return _attribute(native.to_list())
     values = getattr(getattr(native, "dtype", None), "categories", native)  # pandas categories may be objects
     if str(getattr(values, "dtype", "")) == "object" and not _one_kind(values):
-        return _mixed(series.to_numpy())
+        return _mixed(np.asarray(native, dtype=object))
     try:
         column = series.to_arrow()
     except UnicodeEncodeError:

@@ -117,6 +117,8 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
 
     `values` is a pyarrow array, or a numpy array of Python objects of mixed kinds.
     """
+    if not isinstance(values, np.ndarray) and pa.types.is_float16(values.type):  # not every Arrow codes them
+        values = np.array([v if v is None else np.float16(v) for v in values.to_pylist()], dtype=object)
     if isinstance(values, np.ndarray):
         if any(isinstance(value, (list, dict, set, tuple, np.ndarray)) for value in values):
             raise InputError(RECORDS, argument="sensitive_features")

@@ -48,8 +48,9 @@ def test_frames_and_files_of_every_kind_give_the_atoms_of_each_month(dated):
             assert atoms.fingerprint() == expected(dated, month).fingerprint()
 
 
-def test_an_hour_before_midnight_in_utc_is_the_next_day_further_east(dated):
-    late = dated[:400].assign(when=pd.Timestamp("2025-01-31 23:00", tz="UTC"))
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_an_hour_before_midnight_in_utc_is_the_next_day_further_east(dated, unit):
+    late = dated[:400].assign(when=pd.Timestamp("2025-01-31 23:00", tz="UTC").as_unit(unit))
     for zone, month in (("UTC", "2025-01"), ("Asia/Tokyo", "2025-02"), ("Europe/Berlin", "2025-02")):
         found = dated_atoms_of_frame(late, COLUMNS, Dating("when", Calendar("month", zone)))
         assert list(found.periods) == [month]

@@ -136,18 +136,19 @@ def _arrow(column: Any) -> Any:
 
 
 def _dated_atoms(rows: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms:
-    rows, columns = with_events(rows, columns)
     when = _local(rows, dating.time, dating.calendar)
     undated = _check_times(rows, when, columns, dating)
-    period = dating.calendar.sql(when)
-    found = rows.aggregate(f"{period} AS period, count(*) AS people", period).fetchall()
+    kept = [name for name in rows.columns if name in columns.wanted or name not in dating.columns]
+    rows = rows.project(", ".join([*map(named, kept), f"{dating.calendar.sql(when)} AS {named(PERIOD)}"]))
+    rows, columns = with_events(rows, columns)
+    found = rows.aggregate(f"{named(PERIOD)}, count(*)", named(PERIOD)).fetchall()
     people = {str(name): int(n) for name, n in found if name is not None}
     ready = [name for name in sorted(people) if dating.complete(name)]
     held_back = {name: people[name] for name in sorted(people) if name not in ready}
     if not ready:
         return DatedAtoms({}, held_back, undated)
     listed = ", ".join(quoted(name) for name in ready)
-    chosen = rows.project(f"*, {period} AS {named(PERIOD)}").filter(f"{named(PERIOD)} IN ({listed})")
+    chosen = rows.filter(f"{named(PERIOD)} IN ({listed})")
     refuse_identifiers(chosen, columns)
     keyed = replace(columns, beside={**columns.beside, PERIOD: PERIOD})
     return DatedAtoms(by_key(atoms_of_totals(*totals(chosen, keyed)), PERIOD), held_back, undated)
@@ -204,7 +205,7 @@ def _local(rows: Any, name: str, calendar: Calendar) -> str:
     """The local time of a column, in DuckDB's SQL; NULL where a text is not a date."""
     kind = str(dict(zip(rows.columns, map(str, rows.types)))[name]).upper()
     column, zone = named(name), quoted(calendar.timezone)
-    if kind == "TIMESTAMP WITH TIME ZONE":
+    if kind == "TIMESTAMP WITH TIME ZONE" or kind.startswith("TIMESTAMPTZ"):  # the latter in nanoseconds
         return f"timezone({zone}, {column})"
     if kind == "DATE" or kind.startswith("TIMESTAMP"):
         return f"CAST({column} AS TIMESTAMP)"

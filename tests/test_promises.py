@@ -125,6 +125,7 @@ def test_public_names_resolve_and_are_listed():
         propcal.PMCBoast  # noqa: B018
 
 
+@pytest.mark.slow
 def test_the_first_compilation_is_announced(tmp_path):
     code = (
         "from propcal import PMCBoost; import numpy as np; s = np.linspace(0, 1, 50);"

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import propcal
+from first_cases import first
 from propcal.numbers import IN_TEXT, Style
 from propcal.output.terminal import as_text, audit_text, comparison_text
 
@@ -98,7 +99,7 @@ def written(row):
     ]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", first(8, range(30)))
 def test_a_group_has_the_same_numbers_everywhere(seed):
     a = draws(seed)
     columns = ["patients", "observed", "predicted", "O/E", "95 % CI"]
@@ -117,7 +118,7 @@ def test_a_group_has_the_same_numbers_everywhere(seed):
             assert shown == expected, (place, row["label"])
 
 
-@pytest.mark.parametrize("seed", range(0, 30, 3))
+@pytest.mark.parametrize("seed", first(4, range(0, 30, 3)))
 def test_the_verdict_is_the_same_sentences_everywhere(seed):
     a = draws(seed)
     page = re.sub(r"<[^>]+>", "", a.to_html(suppress=0)).replace("&lt;", "<").replace("&gt;", ">")

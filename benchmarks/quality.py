@@ -1,7 +1,7 @@
 """Compares how well our method and others correct a score, on people with known risk and on real data.
 
 make bench-quality, or
-python benchmarks/quality.py [--seeds 2000] [--repeats 8] [--only 1500 arrests ...] [--minutes 60] [--fresh]
+python benchmarks/quality.py [--seeds 2000] [--repeats 6] [--only 1500 arrests ...] [--minutes 60] [--fresh]
 
 Appends a line of JSON for each trial and method to benchmarks/results/quality.jsonl, so that an interrupted
 run can be continued. `quality_report.py` turns the results into tables and a figure. The kinds of scores are
@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 from propcal import PMCBoost
 
 RESULTS = Path(__file__).parent / "results" / "quality.jsonl"
-SIZES = {(500, 1_500, 5_000): 1.0, (50_000,): 0.3, (200_000,): 0.1}  # people: share of the repeats
+SIZES = {(500, 1_500, 5_000): 1.0, (50_000,): 0.5, (200_000,): 0.34}  # people: share of the repeats
 FIRST_SEED = 2000
 
 
@@ -162,8 +162,8 @@ def trials(first: int, repeats: int) -> Iterator[tuple[str, str, int, Callable[[
 
     for sizes in SIZES:
         for repeat in range(max(round(repeats * SIZES[sizes]), 1)):
-            for n in sizes:
-                for kind in KINDS:
+            for kind in KINDS:
+                for n in sizes:
                     yield f"{n:,}", kind, first + repeat, lambda: generate(kind, n, first + repeat)
     for repeat in range(repeats):
         yield "arrests", "real", first + repeat, lambda: arrests(first + repeat)
@@ -215,7 +215,7 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=FIRST_SEED, help="the first seed")
-    parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--only", nargs="*", default=[], help="sizes or names of data, such as 1500 arrests")
     parser.add_argument("--without", nargs="*", default=[], help="methods to leave out")
     parser.add_argument("--minutes", type=float, default=600, help="begin no trial after this time")

@@ -7,7 +7,7 @@ the people to evaluate; both have the columns `score`, `risk` (the truth) and `y
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ SHARE = np.array([visits for *_, visits, _ in CELLS]) / sum(visits for *_, visit
 RATE = np.array([admitted / visits for *_, visits, admitted in CELLS])
 SPREAD = 1.3  # standard deviation of true log-odds within a cell
 RARE = 0.01
+WARDS = ["site", "ward", "sex"]
 VITAL_SIGNS = ["age", "acuity", "temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain"]
 HISTORY = ["n_previous_visits", "n_previous_admissions"]
 
@@ -127,8 +128,7 @@ def many_groups(n: int, seed: int, part: int) -> pd.DataFrame:
     codes = [rng.choice(len(share), n, p=share) for share in shares]
     x = rng.normal(-1.2, SPREAD, n)
     wrong = slope[codes[0]] * x + sum(effect[code] for effect, code in zip(effects, codes))
-    names = ["site", "ward", "sex"]
-    frame = pd.DataFrame({name: np.char.add(name[0], code.astype(str)) for name, code in zip(names, codes)})
+    frame = pd.DataFrame({name: np.char.add(name[0], code.astype(str)) for name, code in zip(WARDS, codes)})
     return _with_outcome(frame.assign(score=expit(wrong + pairs[codes[0], codes[1]])), expit(x), rng)
 
 
@@ -139,7 +139,7 @@ MODELS = {
 }
 
 
-@cache
+@lru_cache(maxsize=2)
 def _trained(kind: str, seed: int):
     """A model of admission that is trained on a third of the visits and does not know the groups."""
     visits = make_ed_visits(N_VISITS // 3, seed=10 * seed)
@@ -167,11 +167,19 @@ KINDS = (*SHIFTED, "many groups", *MODELS)
 
 def generate(kind: str, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """People to fit, people to evaluate, and the columns of their groups."""
+    columns = ["race", "sex"] if kind in SHIFTED else ["race", "gender"] if kind in MODELS else WARDS
+    return _people(kind, n, seed, 0), _to_evaluate(kind, seed), columns
+
+
+def _people(kind: str, n: int, seed: int, part: int) -> pd.DataFrame:
     if kind in SHIFTED:
-        return shifted(kind, n, seed, 0), shifted(kind, TEST_PEOPLE, seed, 1), ["race", "sex"]
-    if kind in MODELS:
-        return trained(kind, n, seed, 0), trained(kind, TEST_PEOPLE, seed, 1), ["race", "gender"]
-    return many_groups(n, seed, 0), many_groups(TEST_PEOPLE, seed, 1), ["site", "ward", "sex"]
+        return shifted(kind, n, seed, part)
+    return trained(kind, n, seed, part) if kind in MODELS else many_groups(n, seed, part)
+
+
+@lru_cache(maxsize=2)
+def _to_evaluate(kind: str, seed: int) -> pd.DataFrame:
+    return _people(kind, TEST_PEOPLE, seed, 1)
 
 
 def log_odds_of(frame: pd.DataFrame) -> np.ndarray:

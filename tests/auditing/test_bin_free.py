@@ -129,3 +129,81 @@ def test_what_cannot_be_measured_is_refused():
         bin_free_measures(frame.y, frame.score)
     with pytest.raises(InputError, match="soft labels"):
         bin_free_measures(np.full(200, 0.4), np.full(200, 0.5))
+
+
+def test_an_audit_has_the_measures_if_asked_and_no_other_number_changes():
+    from propcal import audit
+
+    frame = people(3000, 0, wrong=1.5)
+    rows = {"sensitive_features": frame[["sex", "race"]], "n_draws": 200, "labels": {"sex": {"F": "women"}}}
+    plain, a = (audit(frame.y, frame.score, bin_free=asked, **rows) for asked in (False, True))
+    assert plain.bin_free is None
+    pd.testing.assert_frame_equal(plain.losses, a.losses)
+    pd.testing.assert_frame_equal(plain.verdict.tests, a.verdict.tests)
+    table = bin_free_measures(frame.y, frame.score, sensitive_features=frame[["sex", "race"]], n_draws=200)
+    pd.testing.assert_frame_equal(a.bin_free.to_frame().drop(columns="label"), table)
+    assert a.to_frame("bin_free").label.tolist()[2] == "women"
+    assert "for women, predicted risk" in a.bin_free.sentence
+    assert "the score is too high (cumulative error 0." in a.bin_free.sentence
+    assert a.bin_free.of("ecce").loc["sex=F"].adjusted_p < 0.01
+    assert a.bin_free.sentence in a._repr_html_()
+    assert "Without bins" in repr(a)
+    assert "Without bins" not in repr(plain)
+    with pytest.raises(InputError, match="bin_free=True"):
+        plain.to_frame("bin_free")
+
+
+def test_the_json_has_the_measures_if_asked_and_protected_results_never():
+    import json
+
+    import jsonschema
+
+    from paths import ROOT
+    from propcal import audit
+
+    frame = people(1500, 2, wrong=1.5)
+    a = audit(frame.y, frame.score, sensitive_features=frame[["sex"]], n_draws=100, bin_free=True)
+    content = json.loads(a.to_json())
+    schema = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    found = content["bin_free"]
+    assert found["sentence"] == a.bin_free.sentence
+    assert [row["value"] for row in found["measures"]] == a.bin_free.table["value"].tolist()
+    protected = a.to_json(suppress=11)
+    assert "bin_free" not in json.loads(protected)
+    assert "Measures without bins are not shown here" in protected
+    for value in (row["value"] for row in found["measures"]):
+        assert f"{value:.6f}" not in a.to_html()
+
+
+def test_repeat_visits_widen_what_chance_shows():
+    rng = np.random.default_rng(4)
+    score = np.repeat(rng.beta(2, 4, 600), 5)
+    y = np.repeat((rng.random(600) < score[::5]).astype(int), 5)  # all visits of a person end alike
+    person = np.repeat(np.arange(600), 5)
+    apart = bin_free_measures(y, score, n_draws=200).set_index("measure")
+    together = bin_free_measures(y, score, cluster=person, n_draws=200).set_index("measure")
+    assert together.value["ecce"] == apart.value["ecce"]
+    assert together.chance_95["ecce"] == pytest.approx(np.sqrt(5) * apart.chance_95["ecce"], rel=0.25)
+    assert together.p_value["ecce"] > apart.p_value["ecce"]
+
+
+def test_an_audit_without_tests_says_why_there_are_no_measures():
+    from propcal import audit
+
+    a = audit(np.full(200, 0.4), np.full(200, 0.5), bin_free=True, n_draws=100)
+    assert a.bin_free.sentence.startswith("No measures without bins: the outcomes are soft labels")
+    assert a.bin_free.to_frame().empty
+    few = people(30, 0)
+    assert "not enough data" in repr(audit(few.y, few.score, bin_free=True, n_draws=100).bin_free)
+
+
+def test_many_groups_can_still_be_found():
+    """An adjusted p-value of simulated data may not be stuck above the level because groups are many."""
+    frame = people(6000, 5, wrong=1.8)
+    rng = np.random.default_rng(1)
+    features = frame[["sex"]].assign(a=rng.integers(0, 10, 6000), b=rng.integers(0, 6, 6000))
+    table = bin_free_measures(frame.y, frame.score, sensitive_features=features, n_draws=200)
+    assert len(table) > 120
+    women = table[table.group == "sex=F"]
+    assert (women.adjusted_p < 0.02).all()

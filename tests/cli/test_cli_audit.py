@@ -83,6 +83,19 @@ def test_the_same_atoms_are_audited_from_every_file(files, run, source):
     assert json.loads(out)["settings"]["fingerprint"] == atoms.fingerprint()
 
 
+def test_measures_without_bins_are_printed_if_asked_for(files, calls, run):
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--bin-free", "--draws", "100")
+    assert calls[0][1]["bin_free"] is True
+    assert out.index("Losses: ") < out.index("Without bins") < out.index("Notes")
+    assert "These measures do not enter the verdict." in " ".join(out.split())
+    assert max(map(len, out.splitlines()[:-1])) <= 80
+    told, _ = run("audit", "visits.csv", *COLUMNS, "--bin-free", "--draws", "100", "--format", "json")
+    assert len(json.loads(told)["bin_free"]["measures"]) > 10
+    hidden, _ = run("audit", "visits.csv", *COLUMNS, "--bin-free", "--draws", "100", "--suppress", "11")
+    assert "Without bins" not in hidden
+    assert "Measures without bins are not shown here" in " ".join(hidden.split())
+
+
 def test_every_option_reaches_the_audit(files, calls, run):
     numbers = ("--alpha", "0.1", "--gamma", "0.02", "--rho", "0.2", "--n-bins", "5", "--min-people", "40")
     more = (

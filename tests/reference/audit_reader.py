@@ -6,6 +6,7 @@ from math import isclose, log
 
 PARTS = ["format", "version", "settings", "identity", "verdict", "losses", "debiased", "groups", "categories"]
 PARTS += ["curves", "net_benefit", "distribution", "notes"]
+IF_ASKED = ["bin_free"]
 
 
 class AuditReader:
@@ -19,15 +20,28 @@ class AuditReader:
 
     def complaints(self):
         """Everything that does not fit; an empty list if all does."""
-        return [*self.parts(), *self.rates(), *self.sums(), *self.losses(), *self.gaps()]
+        return [*self.parts(), *self.rates(), *self.sums(), *self.losses(), *self.gaps(), *self.bin_free()]
 
     def parts(self):
-        if list(self.content) != PARTS:
+        if list(self.content) not in (PARTS, PARTS + IF_ASKED):
             yield f"parts are {list(self.content)}"
         for part in ("curves", "net_benefit", "distribution"):
             for entry in self.content[part]:
                 if len({len(column) for name, column in entry.items() if name != "group"}) != 1:
                     yield f"{part} of {entry['group']} has lists of several lengths"
+
+    def bin_free(self):
+        rows = self.content.get("bin_free", {"measures": []})["measures"]
+        largest = max((row["sigma"] for row in rows if row["measure"] == "ecce"), default=None)
+        for row in rows:
+            if row["measure"] == "mce" and row["sigma"] != largest:
+                yield "mce is not the largest ecce in standard errors"
+            if row["measure"] == "ecce" and not row["low"] <= row["high"]:
+                yield f"worst range of {row['group']}"
+            if not row["p_value"] <= row["adjusted_p"] + 0.05:
+                yield f"adjusted p-value of {row['group']}"
+            if row["people"] != self.groups[row["group"]]["people"]:
+                yield f"people of {row['group']} without bins"
 
     def rates(self):
         total = self.content["settings"]["people"]

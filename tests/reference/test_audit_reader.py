@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from audit_reader import PARTS, AuditReader
+from audit_reader import IF_ASKED, PARTS, AuditReader
 
 from paths import ROOT
 from propcal import audit, compare
@@ -16,6 +16,7 @@ RULES = {
     "geometric bins": {"binning": "geometric", "n_bins": 6, "intersections": "marginal"},
     "quantile bins": {"binning": "quantile", "n_bins": 7, "missing": "exclude"},
     "one bin": {"n_bins": 1, "rho": 0.5},
+    "measures without bins": {"bin_free": True},
     "nothing is large enough": {"min_people": 100_000},
 }
 
@@ -45,7 +46,7 @@ def test_the_reader_notices_what_does_not_fit(cohort, features):
 
 
 def test_the_page_explains_every_part_that_the_schema_has():
-    assert list(SCHEMA["audit"]["properties"]) == PARTS
+    assert list(SCHEMA["audit"]["properties"]) == PARTS + IF_ASKED
     for kind in ("audit", "comparison"):
         assert all(f"`{name}`" in PAGE for name in SCHEMA[kind]["properties"])
     for name in ("settings", "verdict"):
@@ -54,3 +55,5 @@ def test_the_page_explains_every_part_that_the_schema_has():
         keys = SCHEMA["audit"]["properties"][name]["items"]["properties"]
         plain = [key for key in keys if not key.endswith(("_low", "_high")) or key.startswith("rate")]
         assert [key for key in plain if f"`{key}`" not in PAGE] == []
+    rows = SCHEMA["audit"]["properties"]["bin_free"]["properties"]["measures"]["items"]["properties"]
+    assert [key for key in rows if f"`{key}`" not in PAGE] == []

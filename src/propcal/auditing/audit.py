@@ -13,6 +13,7 @@ import pandas as pd
 from propcal import __version__
 from propcal.auditing import audit_tables as frames
 from propcal.auditing.at_threshold import threshold_table
+from propcal.auditing.bin_free_summary import BinFree, bin_free_summary
 from propcal.auditing.debiased import debiased
 from propcal.auditing.findings import AuditSettings, AuditSource, Findings, find
 from propcal.auditing.loss_intervals import losses
@@ -54,6 +55,8 @@ class Audit:
     smallest_alpha : DataFrame
         The smallest alpha for which the score is (alpha, lambda)-MC or -PMC on these people (rows "mc",
         "pmc"), by the size rule of Algorithm 1 and by that of the paper's definitions.
+    bin_free : BinFree or None
+        Measures that need no bins, with `bin_free=True`: its `sentence` and its `table`.
     """
 
     verdict: Verdict
@@ -68,6 +71,7 @@ class Audit:
     settings: dict[str, Any]
     identity: Identity = field(default_factory=Identity)
     smallest_alpha: pd.DataFrame | None = field(default=None, repr=False)
+    bin_free: BinFree | None = field(default=None, repr=False)
     _source: AuditSource | None = field(default=None, repr=False)
 
     @property
@@ -78,9 +82,13 @@ class Audit:
     def to_frame(self, kind: str = "categories") -> pd.DataFrame:
         """One of the tables by name, such as "categories" or "groups"."""
         names = ("losses", "debiased", "categories", "groups", "curves", "net_benefit", "distribution")
+        if kind == "bin_free" and self.bin_free is not None:
+            return self.bin_free.to_frame()
         if kind not in names:
             raise InputError(
-                f"kind must be one of {', '.join(map(repr, names))}; got {kind!r}", argument="kind"
+                f"kind must be one of {', '.join(map(repr, names))}, or 'bin_free' if the audit was made "
+                f"with bin_free=True; got {kind!r}",
+                argument="kind",
             )
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
@@ -228,6 +236,7 @@ def audit(
     positive: Any = None,
     drop_missing: bool = False,
     thresholds: Any = (),
+    bin_free: bool = False,
     n_draws: int = 1000,
     random_state: Any = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -277,6 +286,8 @@ def audit(
     thresholds : float or list of float, optional
         Risks from which people would be treated, beside whole percents (see `Audit.at_threshold`); the
         report begins with these.
+    bin_free : bool, default=False
+        Also compute measures that need no bins (`Audit.bin_free`). They do not enter the verdict.
     n_draws : int, default=1000
         Data sets drawn from the score itself, to see what chance alone would show.
     random_state : int or Generator, default=0
@@ -323,6 +334,7 @@ def audit(
         positive=positive,
         drop_missing=drop_missing,
         thresholds=thresholds,
+        bin_free=bin_free,
     )
     identity = Identity(
         title, score_name, outcome_name, unit, labels or {}, source, period, institution, population
@@ -369,6 +381,9 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         settings=settings_of(found),
         identity=identity,
         smallest_alpha=frames.smallest_alpha_frame(found.table, gamma=rule.gamma, rho=rule.rho),
+        bin_free=bin_free_summary(found.bin_free, labels, found.untested)
+        if rule.bin_free and not found.protected
+        else None,
         _source=AuditSource.of(found),
     )
 

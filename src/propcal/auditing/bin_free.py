@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.signal import fftconvolve
 
-from propcal.auditing.hypothesis_tests import holm
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.boosting.null import draw_outcomes
+from propcal.core.boosting.repeat_effect import repeat_effect, with_effect
 from propcal.core.grid import FloatArray, IntArray, check_number
 from propcal.core.groups.collection import GroupSize, membership
 from propcal.core.groups.groups import Groups, definition
-from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.core.keys import without_keys
+from propcal.core.reduction import without_clusters
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
 
@@ -35,6 +35,7 @@ N_CELLS = 128  # of equally many people each, in which chance is simulated
 WIDTHS = np.geomspace(0.002, 0.3, 14)  # of the kernel, for the smooth ECE of simulated data
 FINEST, HALVINGS = 0.001, 10  # the smallest width, and the steps of its search
 MIN_GROUP, MIN_EVENTS = 50, 10
+MOST_NUMBERS = 50_000_000  # of simulated cells; with more cells there are fewer draws, but at least 100
 
 
 class WorstInterval(NamedTuple):
@@ -98,12 +99,14 @@ def _at_width(score: FloatArray, weight: FloatArray, rest: FloatArray, width: fl
     at = np.linspace(0, 1, n_grid)
     kernel = np.exp(-((at - 0.5) ** 2) / (2 * width**2)) / (np.sqrt(2 * np.pi) * width)
     shown = np.linspace(0, 1, max(round(10 / width), 200))
+    size = 1 << (4 * n_grid).bit_length()  # of the transforms, which then do not wrap around
 
     def smoothed(column: FloatArray) -> FloatArray:
         masses = np.bincount(cell, (1 - part) * column, n_grid) + np.bincount(cell + 1, part * column, n_grid)
         mirrored = np.concatenate([masses[:0:-1], masses, masses[-2::-1]])
-        middle = fftconvolve(mirrored, kernel, "valid")[n_grid // 2 : n_grid // 2 + n_grid]
-        return np.asarray(np.interp(shown, at, middle))
+        whole = np.fft.irfft(np.fft.rfft(mirrored, size) * np.fft.rfft(kernel, size), size)
+        first = n_grid - 1 + n_grid // 2
+        return np.asarray(np.interp(shown, at, whole[first : first + n_grid]))
 
     density = smoothed(weight) + 1e-4  # a little, so that nothing is divided by zero
     return float(np.sum(np.abs(smoothed(rest) / density) * density) / np.sum(density))
@@ -115,6 +118,7 @@ def bin_free_measures(
     *,
     sensitive_features: Any = None,
     sample_weight: Any = None,
+    cluster: Any = None,
     groups: Groups | None = None,
     intersections: Any = "all",
     missing: str = "level",
@@ -125,7 +129,7 @@ def bin_free_measures(
 
     Parameters
     ----------
-    y, score, sensitive_features, sample_weight, groups, intersections, missing
+    y, score, sensitive_features, sample_weight, cluster, groups, intersections, missing
         As for `audit`; `y` may be Atoms.
     n_draws : int, default=400
         Data sets drawn from the score itself, to see what chance alone would show.
@@ -136,8 +140,8 @@ def bin_free_measures(
     DataFrame
         One row for each group and measure ("ecce", "smooth_ece"), and one for the "mce" of all groups, with
         its `value`, in standard errors `sigma` (not for the smooth ECE), the median and 95th percentile of a
-        perfect score, `p_value` and `adjusted_p` (for the number of groups; of the ECCE by the simulated
-        maximum, of the smooth ECE by Holm's method). For "ecce", `low` and `high` are the ends of the worst
+        perfect score, `p_value` and `adjusted_p` (for the number of groups, by the simulated maximum over
+        them). For "ecce", `low` and `high` are the ends of the worst
         interval of scores and `direction` says whether the score is too high or too low there.
 
     Examples
@@ -154,25 +158,20 @@ def bin_free_measures(
     words = definition(groups, intersections, missing)
     atoms = y
     if not isinstance(y, Atoms):
-        atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, groups=words)
+        atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, groups=words)
     if atoms.soft_labels:
         raise InputError("the outcomes are soft labels, whose noise is not known", argument="y")
-    if CLUSTER in atoms.patterns.attributes:
-        raise InputError(
-            "these measures take every row as a person, but there are repeat visits",
-            argument="cluster",
-            next_step="Use audit, which takes repeat visits into account",
-        )
+    atoms = without_keys(atoms)
     bare = without_clusters(atoms)
     judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, float(bare.positives.sum() / bare.weight.sum()))
-    found = [
-        (size, sample)
+    sizes = [
+        size
         for size, sample in _samples(bare, audited_groups(bare, words))
         if not size.left_out and not judged.too_few(sample)
     ]
-    if not found:
+    if not sizes:
         raise InputError("there are not enough data to judge anybody", argument="y")
-    return _table(bare, found, n_draws, np.random.default_rng(random_state))
+    return bin_free_table(atoms, sizes, n_draws, np.random.default_rng(random_state))
 
 
 def _samples(atoms: Atoms, sizes: Sequence[GroupSize]) -> list[tuple[GroupSize, Sample]]:
@@ -180,19 +179,24 @@ def _samples(atoms: Atoms, sizes: Sequence[GroupSize]) -> list[tuple[GroupSize, 
     return [(size, Sample.of(atoms, np.flatnonzero(members))) for size, members in zip(sizes, inside)]
 
 
-def _table(
-    atoms: Atoms, found: list[tuple[GroupSize, Sample]], n_draws: int, rng: np.random.Generator
+def bin_free_table(
+    atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: np.random.Generator
 ) -> pd.DataFrame:
+    """The measures of given groups, of whom the first is everybody; see `bin_free_measures`.
+
+    With repeat visits, what chance shows is larger by the design effect.
+    """
+    atoms = with_effect(without_clusters(atoms), repeat_effect(atoms))
+    found = _samples(atoms, sizes)
     worst = [worst_interval(s.score, s.weight, s.positives) for _, s in found]
     error = np.array([_standard_error(s) for _, s in found])
     smooth = np.array([smooth_ece(s.score, s.weight, s.positives) for _, s in found])
-    chance = _Chance.drawn(atoms, [size for size, _ in found], smooth, n_draws, rng)
+    chance = _Chance.drawn(atoms, sizes, n_draws, rng)
     with np.errstate(divide="ignore", invalid="ignore"):
         sigma = np.where(error > 0, np.array([w.ecce for w in worst]) / error, 0.0)
         drawn = np.where(error > 0, chance.ecce / error, 0.0)
     most = drawn.max(axis=1)
-    smooth_p = chance.smooth_p
-    smooth_adjusted = holm(smooth_p)
+    smooth_p, smooth_adjusted = chance.smooth_p()
     rows: list[dict[str, Any]] = []
     for g, (size, _) in enumerate(found):
         own = {"group": size.group.name, "people": size.people}
@@ -245,68 +249,83 @@ def _share(at_least: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Chance:
-    """Measures of simulated data, of shape (n_draws, n_groups), and the p-values of the smooth ECE."""
+    """Measures of simulated data, of shape (n_draws, n_groups), and the smooth ECE of the data themselves.
+
+    The latter is computed from the same cells and widths as those of the draws, so that they compare.
+    """
 
     ecce: FloatArray
     smooth: FloatArray
-    smooth_p: FloatArray
+    observed: FloatArray
 
     @classmethod
     def drawn(
         cls,
         atoms: Atoms,
         sizes: Sequence[GroupSize],
-        smooth: FloatArray,
         n_draws: int,
         rng: np.random.Generator,
     ) -> _Chance:
-        pattern, cell, weight, people, mean = _cells(atoms)
-        rest = np.empty((n_draws, len(weight)))
+        pattern, cell, weight, people, mean, excess = _cells(atoms)
+        n_draws = max(min(n_draws, MOST_NUMBERS // len(weight)), 100)
+        rest = np.empty((len(weight), n_draws + 1), dtype=np.float32)
+        rest[:, n_draws] = excess
         begin = 0
         for block in draw_outcomes(people, mean, n_draws, rng, block=max(1_000_000 // len(weight), 1)):
-            rest[begin : begin + len(block)] = (block / people - mean) * weight
+            rest[:, begin : begin + len(block)] = ((block / people - mean) * weight).T
             begin += len(block)
         inside = membership([size.group for size in sizes], atoms.patterns)
-        ecce, found, p_values = np.empty((n_draws, len(sizes))), np.empty((n_draws, len(sizes))), []
+        ecce, found = np.empty((2, n_draws + 1, len(sizes)))
         for g, members in enumerate(inside):
-            own = members[pattern]
-            sums = np.zeros((N_CELLS, n_draws))
-            np.add.at(sums, cell[own], rest[:, own].T)
-            total = np.bincount(cell[own], weight[own], N_CELLS)
-            used = total > 0
-            at = np.bincount(cell[own], weight[own] * mean[own], N_CELLS)[used] / total[used]
-            running = np.concatenate([np.zeros((1, n_draws)), np.cumsum(sums, axis=0)]) / total.sum()
-            ecce[:, g] = np.ptp(running, axis=0)
-            by_width = np.array([_smoothed(at, sums[used], total.sum(), width) for width in WIDTHS])
+            own = np.flatnonzero(members[pattern])
+            first = np.flatnonzero(np.diff(cell[own], prepend=-1))  # cells ascend
+            sums = np.add.reduceat(rest[own], first, axis=0)
+            heavy = np.add.reduceat(weight[own], first)
+            total = float(heavy.sum())
+            at = np.add.reduceat(weight[own] * mean[own], first) / heavy
+            running = np.cumsum(sums, axis=0, dtype=np.float64) / total
+            ecce[:, g] = np.maximum(running.max(axis=0), 0) - np.minimum(running.min(axis=0), 0)
+            by_width = np.array([_smoothed(at, sums, total, width) for width in WIDTHS])
             found[:, g] = _where_equal(by_width)
-            # at the width that equals the value, a draw is as large exactly if its own value is
-            p_values.append(_share(_smoothed(at, sums[used], total.sum(), smooth[g]) >= smooth[g]))
-        return cls(ecce, found, np.array(p_values))
+        return cls(ecce[:-1], found[:-1], found[-1])
+
+    def smooth_p(self) -> tuple[FloatArray, FloatArray]:
+        """The p-value of each group's smooth ECE, and the p-value adjusted for the number of groups."""
+        middle, high = np.quantile(self.smooth, (0.5, 0.95), axis=0)
+        unit = np.maximum(high - middle, 1e-12)
+        most = ((self.smooth - middle) / unit).max(axis=1)
+        own = zip(self.smooth.T, self.observed, (self.observed - middle) / unit)
+        found = [(_share(drawn >= value), _share(most >= size)) for drawn, value, size in own]
+        single, adjusted = np.array(found).T
+        return single, np.maximum(adjusted, single)
 
 
-def _cells(atoms: Atoms) -> tuple[Any, Any, Any, IntArray, FloatArray]:
-    """Pattern, cell of the score, weight, people and mean score of each combination of the two."""
+def _cells(atoms: Atoms) -> tuple[Any, Any, Any, IntArray, FloatArray, FloatArray]:
+    """Pattern, cell of the score, weight, people, mean score, and observed minus expected events.
+
+    One row for each combination of pattern and cell, by ascending cell.
+    """
     score = atoms.score / 2.0**32
     order = np.argsort(score, kind="stable")
     rank = np.empty(len(score))
     rank[order] = np.cumsum(atoms.weight[order]) / atoms.weight.sum()
     cell = np.minimum((rank * N_CELLS * (1 - 1e-12)).astype(np.int64), N_CELLS - 1)
-    key = atoms.pattern_index() * N_CELLS + cell
-    weight, squares, sums = (
-        np.bincount(key, column) for column in (atoms.weight, atoms.weight_sq, atoms.weight * score)
-    )
+    n_patterns = len(atoms.patterns)
+    key = cell * n_patterns + atoms.pattern_index()
+    columns = (atoms.weight, atoms.weight_sq, atoms.weight * score, atoms.positives)
+    weight, squares, sums, positives = (np.bincount(key, column).astype(np.float64) for column in columns)
     used = np.flatnonzero(weight)
     people = np.maximum(np.rint(weight[used] ** 2 / squares[used]), 1).astype(np.int64)
     mean = np.clip(sums[used] / weight[used], 0, 1)
-    return used // N_CELLS, used % N_CELLS, weight[used], people, mean
+    return used % n_patterns, used // n_patterns, weight[used], people, mean, (positives - sums)[used]
 
 
 def _smoothed(at: FloatArray, sums: FloatArray, total: float, width: float) -> FloatArray:
     """The smooth ECE of each draw (columns) at a given width, with the kernel reflected at 0 and 1."""
     points = np.linspace(0, 1, 100)[:, None]
     kernel = sum(np.exp(-((points - place) ** 2) / (2 * width**2)) for place in (at, -at, 2 - at))
-    kernel = kernel / (np.sqrt(2 * np.pi) * width)
-    return np.asarray(np.abs(kernel @ sums).mean(axis=0) / total)
+    kernel = (kernel / (np.sqrt(2 * np.pi) * width)).astype(sums.dtype)
+    return np.asarray(np.abs(kernel @ sums).mean(axis=0, dtype=np.float64) / total)
 
 
 def _where_equal(by_width: FloatArray) -> FloatArray:

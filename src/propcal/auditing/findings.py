@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from propcal.auditing.audited_people import AuditedPeople
+from propcal.auditing.bin_free import bin_free_table
 from propcal.auditing.broadest_first import distinct_groups
 from propcal.auditing.cell_counts import Counts
 from propcal.auditing.chance import Chance, score_cells
@@ -42,6 +44,7 @@ class AuditSettings(CategoryRule):
     positive: Any = None
     drop_missing: bool = False
     thresholds: Any = ()
+    bin_free: bool = False
 
     def __post_init__(self) -> None:
         check_choice("weight_kind", self.weight_kind, ("auto", "frequency", "survey"))
@@ -61,7 +64,8 @@ class Findings:
     `distinct` numbers the groups to name, the broadest first. `untested` says why there are no tests (empty
     if there are), `min_share` from which share a cell counts, `fitted_on_these` whether the score was
     corrected by something fitted to these people (None: it was not corrected), `shared` the atoms if they are
-    shared ones, `protected` whether all numbers come from protected counts.
+    shared ones, `protected` whether all numbers come from protected counts; `bin_free` has the
+    measures without bins, if they were asked for.
     """
 
     rule: AuditSettings
@@ -77,6 +81,7 @@ class Findings:
     counts: Counts
     shared: Atoms | None = None
     protected: bool = False
+    bin_free: pd.DataFrame | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +196,16 @@ def find(
         fitted_on_these=fitted_on_these,
         counts=Counts.of(atoms, [profile.size.group for profile in measured], table.bins),
         shared=keyed if keyed.shared is not None else None,
+        bin_free=None if untested or not rule.bin_free else _bin_free(atoms, measured, rule),
     )
+
+
+def _bin_free(atoms: Atoms, measured: list[Profile], rule: AuditSettings) -> pd.DataFrame | None:
+    """Measures without bins of everybody and the groups that are tested; None if there are none."""
+    tested = [profile.size for profile in measured if not profile.size.left_out and not profile.too_few]
+    if not tested:
+        return None
+    return bin_free_table(atoms, tested, rule.n_draws, np.random.default_rng(rule.random_state))
 
 
 def _untested(atoms: Atoms, everybody: Profile) -> str:

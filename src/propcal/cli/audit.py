@@ -73,6 +73,14 @@ def audit(
             help="Simulated data sets for what chance alone would show. [dim]Default: 1000[/dim]",
         ),
     ] = None,
+    bin_free: Annotated[
+        bool,
+        typer.Option(
+            "--bin-free",
+            rich_help_panel="Method",
+            help="Also compute measures that need no bins: ECCE with its worst range of scores, smooth ECE.",
+        ),
+    ] = False,
     seed: o.Seed = None,
     threshold: o.Thresholds = None,
     correction: Annotated[
@@ -188,6 +196,7 @@ def audit(
         random_state=seed,
         weight_kind=weight_kind,
         thresholds=threshold,
+        bin_free=bin_free or None,
     )
     said = {name: settings[name] for name in SHARED if name in settings}
     settings |= {"title": title, "score_name": score_name, "outcome_name": outcome_name, "unit": unit}

@@ -106,15 +106,19 @@ def _protection_notes(audit: Audit, shown: Audit, blocks: Blocks) -> tuple[str, 
         "these counts, so they differ a little from the exact ones. Findings and the conclusion are those of "
         "the exact audit. On a terminal, propcal audit without --suppress shows the exact values."
     )
+    notes = [told]
+    if audit.bin_free is not None:
+        notes.append("Measures without bins are not shown here: they depend on exact counts.")
     blank = total = 0
     for kind, names in ON_THE_PAGE.items():
         before, after = (getattr(each, kind)[list(names)].notna().to_numpy() for each in (audit, shown))
         blank += int(np.sum(before & ~after))
         total += int(before.sum())
-    if not blank:
-        return (told,)
-    are = "is" if blank == 1 else "are"
-    return (told, f"{blank:,} of {plural(total, 'number')} in the tables {are} left blank for this reason.")
+    if blank:
+        are = "is" if blank == 1 else "are"
+        left = f"{blank:,} of {plural(total, 'number')} in the tables {are} left blank for this reason."
+        notes.insert(1, left)
+    return tuple(notes)
 
 
 def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparison:

@@ -77,7 +77,7 @@ def _rounded_number(value: float, digits: int) -> float:
 def audit_content(audit: Audit) -> dict[str, Any]:
     """What an audit says, as plain lists and dicts."""
     verdict = audit.verdict
-    return {
+    content = {
         "format": AUDIT_FORMAT,
         "version": AUDIT_VERSION,
         "settings": {name: _plain(value) for name, value in audit.settings.items()},
@@ -97,6 +97,10 @@ def audit_content(audit: Audit) -> dict[str, Any]:
         "distribution": _by_group(audit.distribution),
         "notes": list(audit.notes),
     }
+    if audit.bin_free is not None:
+        found = audit.bin_free
+        content["bin_free"] = {"sentence": found.sentence, "measures": _records(found.table)}
+    return content
 
 
 def audit_to_json(audit: Audit) -> str:

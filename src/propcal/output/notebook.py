@@ -183,6 +183,7 @@ def audit_html(audit: Audit) -> str:
         more,
         _table(("clearest cells", "predicted risk", unit, "observed", "predicted", "finding"), worst),
         _table(("loss", "value", "95 % CI", "a perfect score stays below (95 %)", "where"), losses),
+        "" if audit.bin_free is None else f"<div>{escape(audit.bin_free.sentence)}</div>",
         f"<ul>{notes}</ul>",
     )
 

@@ -43,7 +43,7 @@ STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of the conc
 def audit_text(audit: Audit) -> RenderableType:
     """An audit, to be printed."""
     parts = [*_verdict(audit), *_groups(audit), *_thresholds(audit)]
-    parts += [*_categories(audit), _losses(audit), *_debiased(audit)]
+    parts += [*_categories(audit), _losses(audit), *_debiased(audit), *_bin_free(audit)]
     return Group(*parts, *_notes(audit.notes))
 
 
@@ -58,6 +58,7 @@ def comparison_text(comparison: Comparison) -> RenderableType:
     parts += [_differences(comparison), Text(f"{plain(names[-1])}, in full", style="bold"), Text()]
     last = comparison.audits[names[-1]]
     parts += [*_groups(last), *_thresholds(last), *_categories(last), _losses(last), *_debiased(last)]
+    parts += _bin_free(last)
     # of each score the comparison has said already to whom it was fitted
     own = [note for note in last.notes if not note.startswith("The correction was ")]
     return Group(*parts, *_notes([*comparison.notes, *own]))
@@ -123,6 +124,32 @@ def _debiased(audit: Audit) -> list[RenderableType]:
         return []
     said = f"Typical gap of a cell, without what chance adds (root mean square): {'; '.join(parts)}."
     return [_said(said), Text()]
+
+
+def _bin_free(audit: Audit) -> list[RenderableType]:
+    """Measures that need no bins, if the audit has them."""
+    found = audit.bin_free
+    if found is None:
+        return []
+    if found.table.empty:
+        return [_said(plain(found.sentence)), Text()]
+    ecce, smooth = found.of("ecce"), found.of("smooth_ece")
+    headings = ("group", "worst range", "score", "ECCE", "chance", "p", "smooth", "chance", "p")
+    table = _table("Without bins", headings)
+    for (_, row), (_, other) in zip(ecce.head(MOST_GROUPS).iterrows(), smooth.iterrows()):
+        ends = IN_TEXT.interval(100 * row["low"], 100 * row["high"], 1)
+        numbers: list[str] = []
+        for own in (row, other):
+            numbers += [IN_TEXT.decimal(own[column], 3) for column in ("value", "chance_95")]
+            numbers.append(IN_TEXT.p_value(own["adjusted_p"]))
+        _row(table, row["label"], f"{ends} %", row["direction"], *numbers)
+    said = (
+        f"{found.sentence} ECCE (cumulative error): the largest sum of observed minus predicted over any "
+        "range of predicted risk (the worst range), per person of the group. Smooth: smooth ECE, the mean "
+        "absolute error after smoothing. Chance: 95th percentile of a perfect score. p is adjusted for the "
+        "number of groups. These measures do not enter the verdict."
+    )
+    return [table, *_more(len(ecce) - MOST_GROUPS), _said(plain(said)), Text()]
 
 
 def _categories(audit: Audit) -> list[RenderableType]:

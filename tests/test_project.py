@@ -56,7 +56,8 @@ DOORS = {
     ("monitoring.course", "output"): "Course.to_json, to_html, to_metrics; in a terminal and a notebook",
     ("auditing.audit", "disclosure"): "Audit.to_json protects small counts",
     ("auditing.audit", "output"): "Audit.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
-    ("discovery.discovery", "output"): "Discovery.plot; in a notebook",
+    ("discovery.discovery", "disclosure"): "Discovery.to_json protects small counts",
+    ("discovery.discovery", "output"): "Discovery.to_json, plot; in a notebook",
     ("auditing.compare", "disclosure"): "Comparison.to_json protects small counts",
     (
         "auditing.compare",

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import propcal
-from propcal import MulticalibratedClassifier, PMCBoost, audit, discover
+from propcal import MulticalibratedClassifier, PMCBoost, audit, compare, discover
 from propcal.discovery.binned_features import bin_features
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Data, Space, pair_table, scan_table
@@ -356,17 +356,15 @@ def test_the_report_has_a_section_on_the_groups_found(found, people):
     assert "not the cause" in page
 
 
-def test_the_section_of_a_report_comes_from_protected_counts(found):
-    from dataclasses import replace
-
-    from propcal.output.report.discovery_section import discovery_section
-
-    small = replace(found, found=(replace(found.found[0], events=7.0),))
-    row = discovery_section(small, 11).rows[0]
-    assert row.count("–") == 5
-    group, shown = found.found[0], discovery_section(found, 11).rows[0]
-    people = int(shown[2].replace(",", ""))
-    assert people % 10 == 0
-    assert abs(people - group.people) <= 10
-    assert abs(float(shown[3].rstrip(" %")) / 100 - group.observed) < 0.01
-    assert discovery_section(found, 0).rows[0][2] == f"{round(group.people):,}"
+def test_markdown_and_comparisons_have_the_section_too(found, people):
+    frame, score, y, _ = people
+    ward = frame[["ward"]]
+    text = audit(y, score, sensitive_features=ward, n_draws=200).to_markdown(discovery=found)
+    assert "## Groups that nobody named" in text
+    assert "| age 70 or over, ward B | too low |" in text
+    both = compare({"raw": score, "lower": 0.9 * score}, y, sensitive_features=ward, n_draws=200)
+    assert 'id="discovery"' in both.to_html(discovery=found)
+    assert "| age 70 or over, ward B | too low |" in both.to_markdown(discovery=found)
+    assert "nobody named" not in both.to_markdown()
+    with pytest.raises(InputError, match="must be what"):
+        both.to_html(discovery=found.groups)

@@ -171,12 +171,17 @@ class Audit:
         )
 
     def to_markdown(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = 11,
+        title: str | None = None,
+        discovery: Any = None,
     ) -> str:
         """The same in short, as Markdown text; arguments as for `to_html`."""
         from propcal.output.report.render import write_markdown
 
-        return write_markdown(self, path, suppress=suppress, title=title)
+        return write_markdown(self, path, suppress=suppress, title=title, discovery=discovery)
 
     def plot(self, kind: str = "forest", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
         """Draw the audit with matplotlib (extra `plots`), in colours that everybody can tell apart.

@@ -134,21 +134,33 @@ class Comparison:
         title: str | None = None,
         correction: Any = None,
         certificate: Any = None,
+        discovery: Any = None,
     ) -> str:
         """The page of the last score, with what changed from the base; arguments as for `Audit.to_html`."""
         from propcal.output.report.render import write_html
 
         return write_html(
-            self, path, suppress=suppress, title=title, correction=correction, certificate=certificate
+            self,
+            path,
+            suppress=suppress,
+            title=title,
+            correction=correction,
+            certificate=certificate,
+            discovery=discovery,
         )
 
     def to_markdown(
-        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = 11,
+        title: str | None = None,
+        discovery: Any = None,
     ) -> str:
         """The same in short, as Markdown text."""
         from propcal.output.report.render import write_markdown
 
-        return write_markdown(self, path, suppress=suppress, title=title)
+        return write_markdown(self, path, suppress=suppress, title=title, discovery=discovery)
 
     def plot(
         self, kind: str = "before_after", groups: Any = None, *, ax: Any = None, width: float = 6.4

@@ -19,7 +19,6 @@ from propcal.core.grid import FloatArray, IntArray
 from propcal.data.derive import floats, is_record
 from propcal.data.levels import distinct, level_key
 from propcal.errors import InputError
-from propcal.numbers import plural
 
 MOST_CUTS = 240  # so that all codes fit into a byte
 COARSE = 10  # ranges of a number in the first, coarse pass of the search
@@ -141,11 +140,11 @@ class FeatureTable:
         )
 
 
-def learn_features(columns: Mapping[str, Any], n_rows: int) -> tuple[list[Feature], dict[str, str]]:
+def learn_features(columns: Mapping[str, Any]) -> tuple[list[Feature], dict[str, str]]:
     """Choose levels and cut points for each column, from a sample of the rows; or say why it is left out."""
     found, left_out = [], {}
     for name, column in columns.items():
-        made = _feature(name, column, n_rows)
+        made = _feature(name, column)
         if isinstance(made, Feature):
             found.append(made)
         else:
@@ -160,7 +159,7 @@ def bin_features(columns: Mapping[str, Any]) -> FeatureTable:
     if n > SAMPLE:
         rows = np.sort(np.random.default_rng(OWN_SEED).choice(n, SAMPLE, replace=False))
         sample = {name: _rows(column, rows) for name, column in columns.items()}
-    features, left_out = learn_features(sample, n)
+    features, left_out = learn_features(sample)
     codes = np.empty((len(features), n), dtype=np.uint8)
     for own, feature in zip(codes, features):
         own[:] = feature.codes(columns[feature.name])
@@ -171,7 +170,7 @@ def _rows(column: Any, rows: IntArray) -> Any:
     return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
 
 
-def _feature(name: str, column: Any, n_rows: int) -> Feature | str:
+def _feature(name: str, column: Any) -> Feature | str:
     """A feature, or the reason why a column cannot be one."""
     if not isinstance(column, np.ndarray):
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
@@ -180,11 +179,11 @@ def _feature(name: str, column: Any, n_rows: int) -> Feature | str:
         if is_record(kind):
             return "it holds lists or records"
         if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-            return _number(name, column, n_rows)
-    return _levels(name, column, n_rows)
+            return _number(name, column)
+    return _levels(name, column)
 
 
-def _levels(name: str, column: Any, n_rows: int) -> Feature | str:
+def _levels(name: str, column: Any) -> Feature | str:
     values, codes = distinct(column)
     people: dict[str, int] = {}
     for value, count in zip(values, np.bincount(codes + 1, minlength=len(values) + 1)[1:]):
@@ -196,12 +195,14 @@ def _levels(name: str, column: Any, n_rows: int) -> Feature | str:
         return _constant(missing, n)
     order = sorted(people, key=lambda key: (-people[key], key))
     kept = tuple(key for key in order[:MOST_LEVELS] if people[key] >= RAREST * n)
-    if not kept or (len(people) > n / 2 and n >= FEWEST_ROWS):
-        return f"it has {_different(len(people), n, n_rows)} and looks like an identifier"
+    if len(people) > n / 2 and n >= FEWEST_ROWS:
+        return "most of its values are different, so that it looks like an identifier"
+    if not kept:
+        return f"none of its values is that of {RAREST:.1%} of people, so that it looks like an identifier"
     return Feature(name, kept, pooled=len(kept) < len(people))
 
 
-def _number(name: str, column: Any, n_rows: int) -> Feature | str:
+def _number(name: str, column: Any) -> Feature | str:
     values = floats(column, f"feature {name!r}")
     known = values[np.isfinite(values)]
     n = len(values)
@@ -210,7 +211,7 @@ def _number(name: str, column: Any, n_rows: int) -> Feature | str:
     if len(found) + (missing > 0) < 2:
         return _constant(missing, n)
     if _identifies(found, n):
-        return f"it has {_different(len(found), n, n_rows)}, all of them whole, and looks like an identifier"
+        return "nearly all of its values are different whole numbers, so that it looks like an identifier"
     if len(found) <= FEW_NUMBERS:
         order = found[np.argsort(-people, kind="stable")]
         return Feature(name, tuple(str(level_key(value)) for value in order))
@@ -222,11 +223,6 @@ def _number(name: str, column: Any, n_rows: int) -> Feature | str:
 
 def _constant(missing: int, n: int) -> str:
     return "every value is missing" if missing == n else "it has the same value in every row"
-
-
-def _different(count: int, n: int, n_rows: int) -> str:
-    seen = f" in a sample of {n:,} rows" if n < n_rows else f" in {plural(n, 'row')}"
-    return f"{plural(count, 'different value')}{seen}"
 
 
 def _identifies(found: FloatArray, n: int) -> bool:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from propcal import __version__
 from propcal.core.grid import check_choice, check_number
 from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.discovery import Discovery
 from propcal.discovery.finding_rows import FoundGroup, group_found
 from propcal.discovery.input_rows import read_columns, read_people, read_table
+from propcal.discovery.outcome_counts import Counted, DiscoverySource, OutcomeCounts
 from propcal.discovery.people import People
 from propcal.discovery.protection import ProtectedGroups, protection_of
 from propcal.discovery.rounds import Outcome, Search, search_rounds
@@ -128,7 +131,8 @@ def search_people(
     share = 0.5 if protected is not None else 1.0
     choose = None if protected is None else protected.chooser()
     result = search_rounds(table, people, how, lambda done: progress(share * done), choose)
-    found = found_groups(result, table, people, identity)
+    made = found_groups(result, table, people, identity)
+    found = tuple(group for group, _ in made)
     overall = {
         "found": result.whole_found,
         "p_value": result.whole_p,
@@ -150,21 +154,23 @@ def search_people(
     protection = None
     if protected is not None:
         protection = protection_of(protected, table, people, how, lambda done: progress(0.5 + done / 2))
+    everybody = OutcomeCounts.of(people, np.arange(len(people)))
+    source = DiscoverySource(everybody, tuple(counted for _, counted in made))
     return Discovery(
-        found, overall, table.left_out, settings, identity, result.chance is not None, protection
+        found, overall, table.left_out, settings, identity, result.chance is not None, protection, source
     )
 
 
 def found_groups(
     result: Outcome, table: FeatureTable, people: People, identity: Identity
-) -> tuple[FoundGroup, ...]:
-    """The findings in numbers and words."""
-    found: list[FoundGroup] = []
+) -> list[tuple[FoundGroup, Counted]]:
+    """The findings in numbers and words, each with its counts."""
+    found: list[tuple[FoundGroup, Counted]] = []
     taken = [feature.name for feature in table.features]
     for one in result.groups:
         found.append(group_found(one, table.features, people, identity, taken))
-        taken.append(found[-1].name)
-    return tuple(found)
+        taken.append(found[-1][0].name)
+    return found
 
 
 def _checked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from propcal.core.groups.groups import Groups
-from propcal.discovery.finding_rows import FoundGroup
+from propcal.discovery.finding_rows import FoundGroup, whole
+from propcal.discovery.outcome_counts import DiscoverySource
 from propcal.identity import Identity
-from propcal.numbers import IN_TEXT, p_equals, plural
+from propcal.numbers import IN_SENTENCE, p_equals, plural
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Discovery:
     identity: Identity = field(default_factory=lambda: Identity(unit="people"))
     enough: bool = True
     protection: Protection | None = None
+    _source: DiscoverySource | None = None
 
     def __len__(self) -> int:
         return len(self.found)
@@ -79,12 +80,13 @@ class Discovery:
         searched = f"{people}, {plural(self.settings['features'], 'feature')}"
         told = []
         if not self.enough:
-            events = plural(round(self.overall["events"]), "event")
+            n = whole(self.overall["events"])
+            events = f"{IN_SENTENCE.count(n)} event{'' if n == 1 else 's'}"
             return [f"There are not enough data to search ({searched}, {events})."]
         if self.overall["found"]:
             rates = (
-                f"observed {IN_TEXT.percent(self.overall['observed'])}, "
-                f"predicted {IN_TEXT.percent(self.overall['predicted'])}"
+                f"observed {IN_SENTENCE.percent(self.overall['observed'])}, "
+                f"predicted {IN_SENTENCE.percent(self.overall['predicted'])}"
             )
             told.append(
                 f"{self.identity.subject} as a whole is miscalibrated ({p_equals(self.overall['p_value'])}; "
@@ -113,20 +115,16 @@ class Discovery:
         rows = [asdict(group) | {"also": "; ".join(group.also)} for group in self.found]
         return pd.DataFrame(rows, columns=list(COLUMNS))
 
-    def to_json(self) -> str:
-        """Everything as JSON."""
-        content: dict[str, Any] = {
-            "format": "propcal discovery",
-            "version": 1,
-            "found": [asdict(group) for group in self.found],
-            "overall": dict(self.overall),
-            "left_out": dict(self.left_out),
-            "settings": dict(self.settings),
-            "sentences": list(self.sentences),
-        }
-        if self.protection is not None:
-            content["protected"] = self.protection.to_frame().to_dict("records")
-        return json.dumps(content, indent=1, default=float)
+    def to_json(self, suppress: int | None = None) -> str:
+        """Everything as JSON.
+
+        `suppress=11` computes all numbers from counts that are protected, as for a page; None and 0 do not.
+        Numbers that are suppressed, or only known to lie below or above another one, are null.
+        """
+        from propcal.disclosure.protected_discovery import protected_discovery
+        from propcal.output.json import discovery_to_json
+
+        return discovery_to_json(protected_discovery(self, suppress))
 
     def plot(self, *, ax: Any = None, width: float = 6.4) -> Any:
         """Draw observed and predicted rates of each group (extra `plots`). Returns the axes."""

@@ -11,11 +11,12 @@ from propcal.core.logistic import fit_logistic
 from propcal.discovery.binned_features import Feature
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.descriptions import clause, label
+from propcal.discovery.outcome_counts import Counted, IntervalBasis, OutcomeCounts, binomial_variance
 from propcal.discovery.people import People
 from propcal.discovery.rounds import Found
 from propcal.discovery.selection_interval import after_selection
 from propcal.identity import Identity
-from propcal.numbers import IN_TEXT, p_equals
+from propcal.numbers import IN_SENTENCE, Limit, known, p_equals
 
 PREDICTS_HIGH, PREDICTS_LOW = "too high", "too low"
 TOO_EXTREME, NOT_EXTREME = "too extreme", "not extreme enough"
@@ -69,32 +70,45 @@ class FoundGroup:
 
     def sentence(self, identity: Identity) -> str:
         """The finding in a sentence."""
-        rates = f"observed {IN_TEXT.percent(self.observed)}, predicted {IN_TEXT.percent(self.predicted)}"
-        measure = f"{self.measure} {IN_TEXT.decimal(self.value)}"
-        interval = f"95 % CI after selection {IN_TEXT.interval(self.low, self.high)}"
-        sure = f"adjusted {p_equals(self.p_value)}, found again in {100 * self.again:.0f} % of resamples"
-        return (
-            f"{self.name} ({identity.count(round(self.people))}): the score is {self.error}. "
-            f"{rates[0].upper()}{rates[1:]} ({measure}, {interval}; {sure})."
+        told = [f"adjusted {p_equals(self.p_value)}, found again in {100 * self.again:.0f} % of resamples"]
+        if known(self.low):
+            told.insert(0, f"95 % CI after selection {IN_SENTENCE.interval(self.low, self.high)}")
+        measure = f"{self.measure} {IN_SENTENCE.decimal(self.value)}, " if known(self.value) else ""
+        rates = (
+            f" Observed {IN_SENTENCE.percent(self.observed)}, predicted {IN_SENTENCE.percent(self.predicted)}"
+            if known(self.observed)
+            else " Rates are suppressed"
         )
+        return (
+            f"{self.name} ({identity.count(whole(self.people))}): the score is {self.error}."
+            f"{rates} ({measure}{'; '.join(told)})."
+        )
+
+
+def whole(people: float) -> float:
+    """A number of people to print; weights may make it a fraction, and protection a limit."""
+    return people if isinstance(people, Limit) or not known(people) else round(people)
 
 
 def group_found(
     found: Found, features: Sequence[Feature], people: People, identity: Identity, taken: Sequence[str]
-) -> FoundGroup:
-    """Put a finding into numbers and words; its name differs from those that are taken."""
+) -> tuple[FoundGroup, Counted]:
+    """Put a finding into numbers and words, and count its people; its name differs from those taken."""
     rows, weight = found.rows, people.weight[found.rows]
     total = float(weight.sum())
     events, expected = float(weight @ people.outcome[rows]), float(weight @ people.raw[rows])
     condition = str(clause(features, found.box))
     name = label(features, found.box, identity.labels)
+    counts = OutcomeCounts.of(people, rows)
+    basis = _basis(found, people, counts)
     if found.kind == LEVEL:
-        value, low, high = _ratio(found, people, events, expected)
+        value = events / expected
+        low, high = basis.ends(counts.people[0], counts.people[1], counts.score * counts.people.sum())
         error, measure = PREDICTS_LOW if found.statistic > 0 else PREDICTS_HIGH, RATIO
     else:
         value, low, high = _slope(found, people)
         error, measure = NOT_EXTREME if found.statistic > 0 else TOO_EXTREME, CALIBRATION_SLOPE
-    return FoundGroup(
+    group = FoundGroup(
         name if name not in taken else condition,
         condition,
         error,
@@ -111,19 +125,24 @@ def group_found(
         found.again,
         tuple(label(features, box, identity.labels) for box in found.also),
     )
+    return group, (counts, basis)
 
 
-def _ratio(found: Found, people: People, events: float, expected: float) -> tuple[float, float, float]:
-    """O/E ratio with its interval; the selection concerned the events beyond what was expected then."""
-    beyond = events - found.predicted
-    error = people.spread(found.rows)
+def _basis(found: Found, people: People, counts: OutcomeCounts) -> IntervalBasis:
+    """What the interval rests on; the selection concerned the events beyond what was expected then."""
+    rows, weight = found.rows, people.weight[found.rows]
+    error = people.spread(rows)
+    beyond = float(weight @ people.outcome[rows]) - found.predicted
     model = abs(beyond / found.statistic) if found.statistic else error
     scale = max(error / max(model, 1e-12), 1e-6)  # repeat visits make the statistic vary more
-    low, high = after_selection(beyond / error, abs(found.limit) / scale)
-    added = np.sign(beyond) * found.added / scale
-    low, high = low - max(added, 0.0), high - min(added, 0.0)
-    ends = [max((found.predicted + end * error) / expected, 0.0) for end in (low, high)]
-    return events / expected, ends[0], ends[1]
+    total = float(weight.sum())
+    unit = float(counts.people.sum()) / total
+    return IntervalBasis(
+        then=found.predicted / max(counts.score * total, 1e-300),
+        effect=(unit * error) ** 2 / binomial_variance(*counts.people),
+        limit=abs(found.limit) / scale,
+        added=found.added / scale,
+    )
 
 
 def _slope(found: Found, people: People) -> tuple[float, float, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +22,11 @@ from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Candidate, Data, rows_inside
 from propcal.discovery.chance_maximum import ChanceMaximum
+from propcal.discovery.outcome_counts import OutcomeCounts
 from propcal.discovery.people import OWN_STREAM, People, correct_for, halves
 from propcal.discovery.rounds import Chooser, Search, search_rounds
 from propcal.errors import InputError
-from propcal.numbers import IN_TEXT, listed
+from propcal.numbers import IN_TEXT, known, listed
 
 FEWEST = 100  # people in a protected group whose repair is measured
 MOST_LEVELS, MOST_GROUPS = 30, 60
@@ -117,6 +119,7 @@ class Protection:
 
     table: pd.DataFrame
     columns: tuple[str, ...]
+    _counts: tuple[OutcomeCounts, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """The table."""
@@ -133,6 +136,9 @@ class Protection:
             ]
         told = []
         for row in wrong.to_dict("records"):
+            if not known(row["before"]):
+                told.append(f"{row['group']}: numbers are suppressed, because a count is small.")
+                continue
             points = [IN_TEXT.points(row[name]) for name in ("before", "after", "reading")]
             removed = f"{100 * row['removed']:.0f} %"
             limits = f"95 % CI {100 * row['removed_low']:.0f} to {100 * row['removed_high']:.0f} %"
@@ -173,7 +179,8 @@ def protection_of(
         _repair(people, name, own, after, reading, np.random.default_rng([OWN_STREAM, how.seed]))
         for name, own in zip(protected.names, protected.rows)
     ]
-    return Protection(pd.DataFrame(rows), protected.columns)
+    counts = tuple(OutcomeCounts.of(people, own) for own in protected.rows)
+    return Protection(pd.DataFrame(rows), protected.columns, counts)
 
 
 def _repair(
@@ -193,7 +200,7 @@ def _repair(
     mean = residuals.sum(axis=1) / total
     spread = np.cov(residuals) * residuals.shape[1] / total**2
     drawn = rng.multivariate_normal(mean, spread, DRAWS)
-    removed = _removed(drawn[:, 0], drawn[:, 1])
+    removed = removed_share(drawn[:, 0], drawn[:, 1])
     low, high = np.quantile(removed, [0.025, 0.975])
     return {
         "group": name,
@@ -203,14 +210,18 @@ def _repair(
         "before": mean[0],
         "after": mean[1],
         "reading": mean[2],
-        "removed": float(_removed(mean[:1], mean[1:2])[0]),
+        "removed": removed_share(mean[0], mean[1]),
         "removed_low": float(low),
         "removed_high": float(high),
-        "removed_reading": float(_removed(mean[:1], mean[2:])[0]),
+        "removed_reading": removed_share(mean[0], mean[2]),
         "clear": bool(abs(mean[0]) > CLEAR * np.sqrt(spread[0, 0])),
     }
 
 
-def _removed(before: FloatArray, after: FloatArray) -> FloatArray:
-    """The share of an error that is removed; negative if it grew, at most as much as it was."""
-    return np.asarray(np.maximum(1 - np.abs(after) / np.maximum(np.abs(before), 1e-12), -1.0))
+def removed_share(before: Any, after: Any) -> Any:
+    """The share of an error that is removed; negative if it grew, at most as much as it was.
+
+    >>> [float(removed_share(0.1, after)) for after in (0.0, -0.05, 0.3)]
+    [1.0, 0.5, -1.0]
+    """
+    return np.maximum(1 - np.abs(after) / np.maximum(np.abs(before), 1e-12), -1.0)

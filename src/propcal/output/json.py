@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from propcal.auditing.audit import Audit
     from propcal.auditing.compare import Comparison
+    from propcal.discovery.discovery import Discovery
 
 AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-comparison", 2
+DISCOVERY_FORMAT, DISCOVERY_VERSION = "propcal-discovery", 1
 
 
 def _plain(value: Any) -> Any:
@@ -123,6 +125,22 @@ def comparison_content(comparison: Comparison) -> dict[str, Any]:
 def comparison_to_json(comparison: Comparison) -> str:
     """The JSON text of a comparison."""
     return _text(comparison_content(comparison))
+
+
+def discovery_to_json(found: Discovery) -> str:
+    """The JSON text of a discovery."""
+    content: dict[str, Any] = {
+        "format": DISCOVERY_FORMAT,
+        "version": DISCOVERY_VERSION,
+        "found": [{name: _plain(value) for name, value in asdict(group).items()} for group in found.found],
+        "overall": {name: _plain(value) for name, value in found.overall.items()},
+        "left_out": dict(found.left_out),
+        "settings": {name: _plain(value) for name, value in found.settings.items()},
+        "sentences": list(found.sentences),
+    }
+    if found.protection is not None:
+        content["protected"] = _records(found.protection.to_frame())
+    return _text(content)
 
 
 def _text(content: dict[str, Any]) -> str:

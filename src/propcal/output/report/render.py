@@ -16,6 +16,8 @@ from typing import Any
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from markupsafe import Markup
 
+from propcal.discovery.discovery import Discovery
+from propcal.errors import InputError
 from propcal.output.files.whole_file import write_whole
 from propcal.output.report.discovery_section import DiscoverySection, discovery_section
 from propcal.output.report.summary import Summary, summarise
@@ -55,14 +57,27 @@ def unbroken(text: str) -> str:
 
 def write_html(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:
     """The page; written whole or not at all if a path is given."""
-    found = options.pop("discovery", None)
-    section = None if found is None else discovery_section(found, options.get("suppress", 11))
+    section = _section(options)
     return _written(html(summarise(result, **options), section), path)
 
 
 def write_markdown(result: Any, path: str | PathLike[str] | None, **options: Any) -> str:
     """The Markdown text; written likewise."""
-    return _written(markdown(summarise(result, **options)), path)
+    section = _section(options)
+    return _written(markdown(summarise(result, **options), section), path)
+
+
+def _section(options: dict[str, Any]) -> DiscoverySection | None:
+    """The section of the discovery among the options, which is taken out of them."""
+    found = options.pop("discovery", None)
+    if found is None:
+        return None
+    if not isinstance(found, Discovery):
+        raise InputError(
+            f"discovery must be what propcal.discover returns; got {type(found).__name__}",
+            argument="discovery",
+        )
+    return discovery_section(found, options["suppress"])
 
 
 def _written(text: str, path: str | PathLike[str] | None) -> str:
@@ -127,11 +142,11 @@ def unpacked(text: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
-def markdown(summary: Summary) -> str:
+def markdown(summary: Summary, section: DiscoverySection | None = None) -> str:
     """The Markdown text."""
     # whatever the template puts in is escaped, so that no name can be forgotten
     environment = _environment().overlay(autoescape=False, finalize=markdown_text)
-    made = environment.get_template("report.md").render(s=summary)
+    made = environment.get_template("report.md").render(s=summary, d=section)
     return re.sub(r"\n{3,}", "\n\n", made).strip() + "\n"
 
 

@@ -1,0 +1,169 @@
+"""A discovery as it may be handed on: computed from protected counts, and from nothing else.
+
+Who was found, and in which order, is told as it is. Shares of resamples and the ends of the intervals of
+repaired errors are given in steps of 10 %, calibration slopes with one digit after the point.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from propcal.disclosure.blocks import Blocks
+from propcal.disclosure.protected_findings import rounded_effect
+from propcal.disclosure.protected_sample import expected_events
+from propcal.disclosure.small_counts import limited_ratio, p_band
+from propcal.discovery.finding_rows import RATIO
+from propcal.discovery.outcome_counts import Counted, IntervalBasis, OutcomeCounts
+from propcal.discovery.protection import removed_share
+from propcal.numbers import Limit
+
+if TYPE_CHECKING:
+    from propcal.discovery.discovery import Discovery
+    from propcal.discovery.finding_rows import FoundGroup
+    from propcal.discovery.protection import Protection
+
+NAN = float("nan")
+STEP = 0.1  # of shares that are not shares of people
+
+
+def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
+    """Compute a discovery again from protected counts; 0 or None protects nothing."""
+    if fewest is None or Blocks(fewest).fewest <= 1 or found._source is None:
+        return found
+    blocks, source = Blocks(fewest), found._source
+    everybody = _Shown(source.everybody, blocks)
+    groups = [_group(group, counted, everybody, blocks) for group, counted in zip(found.found, source.groups)]
+    overall = {
+        "found": found.overall["found"],
+        "p_value": p_band(found.overall["p_value"]),
+        "people": everybody.people,
+        "events": everybody.events,
+        "observed": everybody.rate,
+        "predicted": everybody.predicted,
+    }
+    return replace(
+        found,
+        found=tuple(groups),
+        overall=overall,
+        settings={**found.settings, "people": everybody.people},
+        protection=None if found.protection is None else _protection(found.protection, blocks),
+        _source=None,
+    )
+
+
+class _Shown:
+    """What may be shown of some people's counts."""
+
+    def __init__(self, counts: OutcomeCounts, blocks: Blocks) -> None:
+        pair = [each.reshape(2, 1) for each in (counts.people, counts.different)]
+        self.small = blocks.small(*pair)[:, 0]
+        self.counts = blocks.pair(*pair)[:, 0]
+        self.total = float(self.counts.sum())
+        few = counts.people < blocks.fewest - 1e-9
+        self.hidden = bool(self.small.all() or (self.small & ~few).any())  # or many visits of few people
+        self.expected = expected_events(counts.score, self.total)
+        self._blocks = blocks
+
+    @property
+    def people(self) -> Any:
+        """How many they are."""
+        if self.small.all():
+            return Limit(2 * self._blocks.width + 1, "below")
+        return NAN if self.hidden else self.total
+
+    @property
+    def events(self) -> Any:
+        """How many of them had the outcome."""
+        return Limit(self._blocks.fewest, "below") if self.small[0] else float(self.counts[0])
+
+    @property
+    def rate(self) -> Any:
+        """The observed rate, or a limit of it."""
+        if self.hidden:
+            return NAN
+        most = (self._blocks.fewest - 0.5) / self.total
+        if self.small.any():
+            return Limit(most, "below") if self.small[0] else Limit(1 - most, "above")
+        return float(self.counts[0] / self.total)
+
+    @property
+    def predicted(self) -> float:
+        """The predicted rate."""
+        return NAN if self.hidden else self.expected / self.total
+
+
+def _group(group: FoundGroup, counted: Counted, everybody: _Shown, blocks: Blocks) -> FoundGroup:
+    """A finding from protected counts."""
+    counts, basis = counted
+    own = _Shown(counts, blocks)
+    value, low, high = NAN, NAN, NAN
+    if group.measure != RATIO:
+        if not own.small.any():
+            value, low, high = (round(end, 1) for end in (group.value, group.low, group.high))
+    elif own.small.any():
+        value = limited_ratio(own.rate, own.total, own.expected)
+    else:
+        value = float(own.counts[0]) / own.expected
+        low, high = _rounded(basis).ends(float(own.counts[0]), float(own.counts[1]), own.expected)
+    return replace(
+        group,
+        people=own.people,
+        share=NAN if own.hidden else min(own.total / everybody.total, 1.0),
+        events=own.events,
+        observed=own.rate,
+        predicted=own.predicted,
+        value=value,
+        low=low,
+        high=high,
+        p_value=p_band(group.p_value),
+        again=_stepped(group.again),
+    )
+
+
+def _rounded(basis: IntervalBasis) -> IntervalBasis:
+    """Without the digits that would lead back to exact counts."""
+    return IntervalBasis(
+        then=round(basis.then, 1),
+        effect=max(float(rounded_effect(basis.effect)), STEP),
+        limit=round(basis.limit, 1),
+        added=round(basis.added, 1),
+    )
+
+
+def _stepped(share: float) -> float:
+    return STEP * round(share / STEP)
+
+
+def _protection(protection: Protection, blocks: Blocks) -> Protection:
+    """The repair of protected groups from protected counts; small groups have no numbers."""
+    rows = protection.table.to_dict("records")
+    made = [_repair(row, counts, blocks) for row, counts in zip(rows, protection._counts)]
+    return replace(protection, table=pd.DataFrame(made, columns=protection.table.columns), _counts=())
+
+
+def _repair(row: dict[Any, Any], counts: OutcomeCounts, blocks: Blocks) -> dict[Any, Any]:
+    own = _Shown(counts, blocks)
+    if own.small.any():
+        unknown = dict.fromkeys([name for name in row if name not in ("group", "clear")], NAN)
+        return {**row, **unknown}
+    rate = float(own.counts[0]) / own.total
+    gaps = {}
+    for name in ("before", "after", "reading"):
+        mean = row["observed"] - row[name]
+        gaps[name] = rate - expected_events(mean, own.total) / own.total
+    low, high = STEP * math.floor(row["removed_low"] / STEP), STEP * math.ceil(row["removed_high"] / STEP)
+    return {
+        **row,
+        **gaps,
+        "people": own.total,
+        "observed": rate,
+        "predicted": own.predicted,
+        "removed": min(max(removed_share(gaps["before"], gaps["after"]), low), high),
+        "removed_low": low,
+        "removed_high": high,
+        "removed_reading": removed_share(gaps["before"], gaps["reading"]),
+    }

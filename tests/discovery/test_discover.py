@@ -13,6 +13,7 @@ from propcal import MulticalibratedClassifier, PMCBoost, audit, compare, discove
 from propcal.discovery.binned_features import bin_features
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Data, Space, pair_table, scan_table
+from propcal.discovery.feature_rows import MemoryRows
 from propcal.discovery.people import People
 from propcal.errors import InputError
 
@@ -166,6 +167,44 @@ def test_names_of_columns_of_a_frame_a_relation_and_a_file_give_the_same(found, 
         assert again.found[0].people == found.found[0].people
 
 
+def test_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, monkeypatch):
+    from propcal.data.files import file_columns
+    from propcal.discovery import binned_features
+
+    frame, score, y, wrong = cohort(n=9000, seed=20)
+    frame["icu"] &= ~wrong
+    frame["ward"] = np.where(np.arange(9000) == 8123, "rare", frame["ward"])  # not in the sample
+    data = frame.assign(risk=np.where(np.arange(9000) % 50 == 7, np.nan, score), died=y)
+    data.to_csv(tmp_path / "first.csv", index=False)
+    data[:5000].to_parquet(tmp_path / "a.parquet")
+    data[5000:].to_parquet(tmp_path / "b.parquet")
+    monkeypatch.setattr(binned_features, "SAMPLE", 2000)
+    monkeypatch.setattr(file_columns, "BATCH_ROWS", 2048)
+    named = {"features": ["age", "ward", "lab"], "protect": ["icu"], "drop_missing": True, **FAST}
+    expected = discover("died", "risk", data=data, **named)
+    assert expected.groups.where == {"age 70 or over, ward B": "age >= 70 and ward = 'B'"}
+    for files in (tmp_path / "first.csv", [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
+        again = discover("died", "risk", data=files, **named)
+        assert again.to_json() == expected.to_json()
+
+
+def test_a_level_that_the_sample_lacks_is_not_missing(monkeypatch):
+    from propcal.discovery import binned_features
+
+    monkeypatch.setattr(binned_features, "SAMPLE", 50)
+    sex = np.array(["F", "M"] * 100, dtype=object)
+    rows = np.random.default_rng(binned_features.OWN_SEED).choice(200, 50, replace=False)
+    left = np.setdiff1d(np.arange(200), rows)
+    columns = propcal.data.frames.attribute_columns(pd.DataFrame({"sex": sex, "other": sex}))
+    sex[left[0]] = "X"
+    columns["other"] = propcal.data.frames.attribute_columns(pd.DataFrame({"other": sex}))["other"]
+    table = bin_features(MemoryRows(columns))
+    plain, other = table.features
+    assert not plain.pooled
+    assert other.pooled
+    assert table.codes[1, left[0]] == 2 != other.recorded
+
+
 def test_found_groups_are_ordinary_groups(found, people):
     frame, score, y, wrong = people
     audited = audit(y, score, sensitive_features=frame, groups=found.groups, gamma=0.02, n_draws=200)
@@ -180,7 +219,7 @@ def test_found_groups_are_ordinary_groups(found, people):
 
 def test_the_best_box_of_a_pair_is_the_best_of_all_boxes():
     frame, score, y, _ = cohort(n=2000, seed=8)
-    table = bin_features(propcal.data.frames.attribute_columns(frame))
+    table = bin_features(MemoryRows(propcal.data.frames.attribute_columns(frame)))
     own = People(score, y, np.ones(len(y)), False)
     missing = tuple(bool((codes == f.recorded).any()) for codes, f in zip(table.codes, table.features))
     space = Space(table.features, missing)
@@ -253,6 +292,18 @@ def test_permitted_features_repair_protected_groups_without_reading_them():
     assert table.loc["race Black", "removed_low"] > 0.5
     assert table.loc["race Black", "removed_reading"] > 0.9
     assert "of the error removed" in found.text
+
+
+def test_a_group_goes_before_a_curve_for_everybody_that_would_make_others_worse():
+    frame, score, y, wrong = cohort(n=9000, seed=20)
+    frame["icu"] &= ~wrong  # nobody in intensive care has a wrong score
+    found = discover(y, score, features=frame, protect=["icu"], **FAST)
+    assert found.groups.where == {"age 70 or over, ward B": "age >= 70 and ward = 'B'"}
+    assert not found.overall["found"]
+    table = found.protection.to_frame().set_index("group")
+    assert abs(table.loc["icu true", "after"]) < 0.01
+    assert (table["removed_low"] <= table["removed"]).all()
+    assert (table["removed"] <= table["removed_high"]).all()
 
 
 # input that cannot be searched

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.grid import FloatArray, IntArray
+from propcal.core.grid import FloatArray
 from propcal.data.derive import floats, is_record
 from propcal.data.levels import distinct, level_key
+from propcal.discovery.feature_rows import FeatureRows
 from propcal.errors import InputError
 
 MOST_CUTS = 240  # so that all codes fit into a byte
@@ -152,22 +153,30 @@ def learn_features(columns: Mapping[str, Any]) -> tuple[list[Feature], dict[str,
     return found, left_out
 
 
-def bin_features(columns: Mapping[str, Any]) -> FeatureTable:
-    """Turn columns in memory into codes."""
-    n = len(next(iter(columns.values()))) if columns else 0
-    sample: Mapping[str, Any] = columns
+def bin_features(source: FeatureRows) -> FeatureTable:
+    """Turn columns into codes: levels and cut points are chosen from a sample, then all rows are read."""
+    n, rows = len(source), np.arange(len(source))
     if n > SAMPLE:
         rows = np.sort(np.random.default_rng(OWN_SEED).choice(n, SAMPLE, replace=False))
-        sample = {name: _rows(column, rows) for name, column in columns.items()}
-    features, left_out = learn_features(sample)
-    codes = np.empty((len(features), n), dtype=np.uint8)
-    for own, feature in zip(codes, features):
-        own[:] = feature.codes(columns[feature.name])
+    found, left_out = learn_features(source.take(rows))
+    wide = [replace(feature, pooled=not feature.is_number) for feature in found]
+    codes = np.empty((len(found), n), dtype=np.uint8)
+    begin = 0
+    for batch in source.only([feature.name for feature in found]).batches() if found else ():
+        end = begin + len(batch[found[0].name])
+        for own, feature in zip(codes, wide):
+            own[begin:end] = feature.codes(batch[feature.name])
+        begin = end
+    features = [_pooled_if_needed(*one) for one in zip(found, wide, codes)]
     return FeatureTable(tuple(features), codes, left_out)
 
 
-def _rows(column: Any, rows: IntArray) -> Any:
-    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
+def _pooled_if_needed(feature: Feature, wide: Feature, codes: Codes) -> Feature:
+    """The feature with a code for levels that the sample does not have, if there are any."""
+    if feature.is_number or feature.pooled or np.any(codes == len(feature.levels)):
+        return wide
+    codes[codes == wide.recorded] = feature.recorded
+    return feature
 
 
 def _feature(name: str, column: Any) -> Feature | str:

@@ -13,7 +13,7 @@ from propcal.core.grid import check_choice, check_number
 from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.discovery import Discovery
 from propcal.discovery.finding_rows import FoundGroup, group_found
-from propcal.discovery.input_rows import read_columns, read_people, read_table
+from propcal.discovery.input_rows import read_people, read_rows, read_table
 from propcal.discovery.outcome_counts import Counted, DiscoverySource, OutcomeCounts
 from propcal.discovery.people import People
 from propcal.discovery.protection import ProtectedGroups, protection_of
@@ -104,14 +104,14 @@ def discover(
     how = _checked(level, max_groups, depth, min_share, n_draws, random_state)
     check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     hidden = _protected_names(protect)
-    roles, columns = read_columns(
+    with read_rows(
         y, score, features, data, sample_weight, cluster, hidden, na=na, memory_limit=memory_limit
-    )
-    people, columns = read_people(
-        roles, columns, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
-    )
-    protected = ProtectedGroups.of(columns, hidden) if hidden else None
-    table = read_table({name: own for name, own in columns.items() if name not in hidden}, people)
+    ) as (roles, given):
+        people, rows = read_people(
+            roles, given, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
+        )
+        protected = ProtectedGroups.of(rows, hidden) if hidden else None
+        table = read_table(rows.only([name for name in rows.names if name not in hidden]), people)
     identity = Identity(score=score_name, unit=unit, labels=labels or {})
     if not identity.unit:
         identity = replace(identity, unit="people" if people.cluster is None else "visits")

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from propcal.data.checks import advice, check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.data.derive import Columns
-from propcal.data.files.file_columns import columns_of_files
+from propcal.data.files.file_columns import open_columns
 from propcal.data.frames import attribute_columns, collected_columns, frame_columns, is_engine_frame, numbers
 from propcal.data.levels import distinct
 from propcal.data.outcomes import outcome_numbers
 from propcal.discovery.binned_features import FeatureTable, bin_features, refuse_nothing_left
+from propcal.discovery.feature_rows import FeatureRows, FileRows, MemoryRows
 from propcal.discovery.leaks import without_leaks
 from propcal.discovery.people import People
 from propcal.errors import Argument, InputError
 
 
-def read_columns(
+@contextmanager
+def read_rows(
     y: Any,
     score: Any,
     features: Any,
@@ -32,13 +34,39 @@ def read_columns(
     *,
     na: Sequence[str] = (),
     memory_limit: str | int | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> tuple[dict[str, Any], Columns]:
-    """The columns by role (score, y, sample_weight, cluster), and the features by name."""
+) -> Iterator[tuple[dict[str, Any], FeatureRows]]:
+    """The columns by role (score, y, sample_weight, cluster), and the rows of features and protected columns.
+
+    Features of files are read in batches, so that only their codes are held in memory.
+    """
     given = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
     roles = {name: value for name, value in given.items() if value is not None}
     if data is None:
-        return roles, _feature_columns(features)
+        yield roles, MemoryRows(_feature_columns(features))
+        return
+    names = _checked_names(roles, features, protect)
+    wanted = list(dict.fromkeys([*roles.values(), *names]))
+    if not (isinstance(data, (str, PathLike)) or _names(data)):
+        collect = collected_columns if is_engine_frame(data) else _frame_columns
+        columns = collect(data, wanted)
+        own = {name: columns[value] for name, value in roles.items()}
+        yield own, MemoryRows({name: columns[name] for name in names})
+        return
+    with open_columns(
+        data,
+        wanted,
+        numeric=[roles[name] for name in ("score", "sample_weight") if name in roles],
+        lenient=[roles["y"]],
+        na=na,
+        memory_limit=memory_limit,
+    ) as file:
+        columns = file.whole(list(dict.fromkeys(roles.values())))
+        own = {name: columns[value] for name, value in roles.items()}
+        yield own, FileRows(file, tuple(names), len(own["y"]))
+
+
+def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[str]) -> list[str]:
+    """The names of features and protected columns of `data`."""
     for name, value in roles.items():
         if not isinstance(value, str):
             raise InputError(
@@ -48,7 +76,6 @@ def read_columns(
         raise InputError(
             Argument("features") + " must be a list of names of columns of data", argument="features"
         )
-    names = list(dict.fromkeys([*features, *protect]))
     own = [name for name, value in roles.items() if value in features]
     if own:
         raise InputError(
@@ -56,22 +83,11 @@ def read_columns(
             argument="features",
             next_step="Remove it from the features",
         )
-    wanted = list(dict.fromkeys([*roles.values(), *names]))
-    if isinstance(data, (str, PathLike)) or _names(data):
-        columns = columns_of_files(
-            data,
-            wanted,
-            numeric=[roles[name] for name in ("score", "sample_weight") if name in roles],
-            lenient=[roles["y"]],
-            na=na,
-            memory_limit=memory_limit,
-            progress=progress,
-        )
-    elif is_engine_frame(data):
-        columns = collected_columns(data, wanted)
-    else:
-        columns = frame_columns(data, "data", wanted)
-    return {name: columns[value] for name, value in roles.items()}, {name: columns[name] for name in names}
+    return list(dict.fromkeys([*features, *protect]))
+
+
+def _frame_columns(data: Any, wanted: list[str]) -> Columns:
+    return frame_columns(data, "data", wanted)
 
 
 def _names(value: Any) -> bool:
@@ -91,13 +107,13 @@ def _feature_columns(features: Any) -> Columns:
 
 
 def read_people(
-    roles: Mapping[str, Any], columns: Columns, *, weight_kind: str, positive: Any, drop_missing: bool
-) -> tuple[People, Columns]:
+    roles: Mapping[str, Any], rows: FeatureRows, *, weight_kind: str, positive: Any, drop_missing: bool
+) -> tuple[People, FeatureRows]:
     """Check the rows; returns the people, and the features of the rows that count."""
     score, y = numbers(roles["score"], "score"), outcome_numbers(roles["y"], "y", positive)
     weight = None if "sample_weight" not in roles else numbers(roles["sample_weight"], "sample_weight")
     sizes = {"score": len(score), "y": len(y)} | ({} if weight is None else {"sample_weight": len(weight)})
-    check_lengths(sizes | {f"feature {name!r}": len(column) for name, column in columns.items()})
+    check_lengths(sizes | rows.lengths)
     keep = np.ones(len(y), dtype=np.bool_) if weight is None else check_weights(weight, "sample_weight")
     if drop_missing:
         keep &= ~(np.isnan(score) | np.isnan(y))
@@ -110,7 +126,7 @@ def read_people(
         score, y = score[keep], y[keep]
         weight = None if weight is None else weight[keep]
         person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
-        columns = {name: _kept(column, keep) for name, column in columns.items()}
+        rows = rows.kept(keep)
     check_scores(score, "score", missing=advice(drop_missing, "score"))
     outcome = compact_outcomes(y, "y", drop_missing=drop_missing)
     if outcome.dtype.kind != "i":
@@ -128,11 +144,7 @@ def read_people(
     weight = np.ones(len(outcome)) if weight is None else weight
     if survey:
         weight = weight / weight.mean()
-    return People(score, outcome, weight, survey, person), columns
-
-
-def _kept(column: Any, keep: Any) -> Any:
-    return column[keep] if isinstance(column, np.ndarray) else column.filter(pa.array(keep))
+    return People(score, outcome, weight, survey, person), rows
 
 
 def _persons(ids: Any, n: int) -> Any:
@@ -148,8 +160,8 @@ def _persons(ids: Any, n: int) -> Any:
     return codes.astype(np.int64)
 
 
-def read_table(columns: Columns, people: People) -> FeatureTable:
+def read_table(rows: FeatureRows, people: People) -> FeatureTable:
     """The features as codes, without those that cannot be searched."""
-    table = without_leaks(bin_features(columns), people)
+    table = without_leaks(bin_features(rows), people)
     refuse_nothing_left(table)
     return table

@@ -15,6 +15,7 @@ from propcal.discovery import box_kernels as kernels
 from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.box_search import Box, Candidate, Data, Space, refine, rows_inside
 from propcal.discovery.descriptions import clause, label, with_round_cuts
+from propcal.discovery.feature_rows import MemoryRows
 from propcal.discovery.input_rows import read_people, read_table
 from propcal.discovery.people import People, halves, recalibrate_overall
 from propcal.discovery.rounds import SAME_PEOPLE, Found, Search, search_rounds
@@ -51,7 +52,7 @@ def confirmed_groups(
     roles = {name: value for name, value in given.items() if value is not None}
     people, own = read_people(
         roles,
-        {name: columns[name] for name in names},
+        MemoryRows({name: columns[name] for name in names}),
         weight_kind="auto",
         positive=positive,
         drop_missing=drop_missing,

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from propcal.core.grid import FloatArray, IntArray
-from propcal.data.derive import Columns
 from propcal.data.frames import require
 from propcal.data.levels import distinct, encode
 from propcal.discovery import box_kernels as kernels
@@ -22,6 +21,7 @@ from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Candidate, Data, rows_inside
 from propcal.discovery.chance_maximum import ChanceMaximum
+from propcal.discovery.feature_rows import FeatureRows
 from propcal.discovery.outcome_counts import OutcomeCounts
 from propcal.discovery.people import OWN_STREAM, People, correct_for, halves
 from propcal.discovery.rounds import Chooser, Search, search_rounds
@@ -44,9 +44,10 @@ class ProtectedGroups:
     rows: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, columns: Columns, protect: Sequence[str]) -> ProtectedGroups:
+    def of(cls, source: FeatureRows, protect: Sequence[str]) -> ProtectedGroups:
         """Every level of every protected column with enough people."""
-        require(list(columns), protect)
+        require(list(source.names), protect)
+        columns = source.only(protect).take(np.arange(len(source)))
         names, rows = [], []
         for column in protect:
             levels, codes = encode(*distinct(columns[column]))
@@ -79,8 +80,11 @@ class ProtectedGroups:
     def chooser(self) -> Chooser:
         """Of the significant candidates, the one that repairs the protected groups most."""
 
-        def choose(data: Data, candidates: Sequence[Candidate], chance: ChanceMaximum) -> Candidate | None:
+        def choose(
+            data: Data, candidates: Sequence[Candidate], chance: ChanceMaximum, residual: FloatArray
+        ) -> Candidate | None:
             sums = data.sums.astype(np.float64)
+            sums[:, kernels.RESIDUAL] = residual
             member = np.zeros((len(self.rows), len(sums)), dtype=np.bool_)
             for own, rows in zip(member, self.rows):
                 own[rows] = True
@@ -201,6 +205,7 @@ def _repair(
     spread = np.cov(residuals) * residuals.shape[1] / total**2
     drawn = rng.multivariate_normal(mean, spread, DRAWS)
     removed = removed_share(drawn[:, 0], drawn[:, 1])
+    share = float(removed_share(mean[0], mean[1]))
     low, high = np.quantile(removed, [0.025, 0.975])
     return {
         "group": name,
@@ -210,10 +215,10 @@ def _repair(
         "before": mean[0],
         "after": mean[1],
         "reading": mean[2],
-        "removed": removed_share(mean[0], mean[1]),
-        "removed_low": float(low),
-        "removed_high": float(high),
-        "removed_reading": removed_share(mean[0], mean[2]),
+        "removed": share,
+        "removed_low": min(float(low), share),
+        "removed_high": max(float(high), share),
+        "removed_reading": float(removed_share(mean[0], mean[2])),
         "clear": bool(abs(mean[0]) > CLEAR * np.sqrt(spread[0, 0])),
     }
 

@@ -97,7 +97,7 @@ class Outcome:
     smallest: float = 0.0
 
 
-Chooser = Callable[[Data, Sequence[Candidate], ChanceMaximum], Candidate | None]
+Chooser = Callable[[Data, Sequence[Candidate], ChanceMaximum, FloatArray], Candidate | None]
 
 
 def search_rounds(
@@ -109,7 +109,8 @@ def search_rounds(
 ) -> Outcome:
     """Search until nothing is left that chance would not show.
 
-    `choose` picks among significant candidates; by default the strongest is taken.
+    `choose` picks among significant candidates; by default the strongest is taken. It is told the residuals
+    that the groups found so far leave, without the curve for everybody.
     """
     result = Outcome()
     result.whole_p, better = recalibrate_overall(people)
@@ -134,6 +135,7 @@ def search_rounds(
     counted = _Counted(Data(space, table.codes, space.coarse(table.codes), people.sums(), smallest), rng)
     own_level = how.level * (1 - WHOLE_SHARE)
     corrected: list[Found] = []
+    apart = people.raw  # the score corrected for groups alone
     for _ in range(MOST_ROUNDS * how.most):
         if len(result.groups) >= how.most:
             break
@@ -141,7 +143,8 @@ def search_rounds(
         candidates = counted.candidates(how.depth)
         best = max(candidates, key=chance.standardised, default=None)
         if choose is not None:
-            best = choose(counted.data, [c for c in candidates if chance.p_value(c) <= own_level], chance)
+            significant = [c for c in candidates if chance.p_value(c) <= own_level]
+            best = choose(counted.data, significant, chance, people.weight * (people.outcome - apart))
         if best is None or chance.p_value(best) > own_level:
             break
         alike = [c for c in candidates if choose is None or c is best]
@@ -156,6 +159,9 @@ def search_rounds(
         if result.whole_found and p_value >= how.level * WHOLE_SHARE:  # the groups explain it
             result.whole_found = False
             _, score = correct_for(people, groups, whole=False)
+        apart = score
+        if choose is not None and result.whole_found:
+            _, apart = correct_for(people, groups, whole=False)
         changed = np.flatnonzero(np.abs(score - people.score) > UNCHANGED)
         people.score[changed] = score[changed]
         counted.update(changed, people.sums(changed))

@@ -365,6 +365,8 @@ def test_many_columns_are_searched(n_columns):
         ({"features": None}, "must be a data frame"),
         ({"features": "short"}, "same number of rows"),
         ({"features": "constant"}, "no column can be searched"),
+        ({"features": "twice"}, "features has several columns"),
+        ({"score": "decision"}, "every value is 0 or 1"),
         ({"protect": ["height"]}, "there is no column 'height'"),
         ({"protect": "race"}, "list of names"),
         ({"depth": 4}, "depth"),
@@ -378,6 +380,8 @@ def test_wrong_input_has_a_clear_message(people, change, message):
         "zeros": np.zeros(len(y)),
         "soft": score,
         "percent": 100 * score,
+        "decision": (score > 0.3).astype(float),
+        "twice": pd.concat([frame, frame[["age"]]], axis=1),
         "short": frame[:10],
         "constant": frame[["ward"]].assign(ward="A"),
     }
@@ -386,6 +390,43 @@ def test_wrong_input_has_a_clear_message(people, change, message):
     }
     with pytest.raises(InputError, match=message):
         discover(arguments.pop("y"), arguments.pop("score"), **arguments, **FAST)
+
+
+def test_a_column_has_one_role(people):
+    frame, score, y, _ = people
+    data = frame.assign(risk=score, died=y)
+    for given in ({"features": ["age", "died"]}, {"features": ["age"], "protect": ["died"]}):
+        with pytest.raises(InputError, match="'died' is named as y as well"):
+            discover("died", "risk", data=data, **given)
+
+
+@pytest.mark.parametrize("scale", [1e15, 1e-300, -1, 1e-7])
+def test_conditions_on_very_large_and_small_numbers_have_the_people_that_were_counted(people, scale):
+    frame, score, y, _ = people
+    scaled = frame.assign(age=(1e9 if scale == 1e-7 else 0) + frame["age"] * scale)
+    found = discover(y, score, features=scaled, **FAST)
+    group = found.found[0]
+    audited = audit(y, score, sensitive_features=scaled, groups=found.groups, gamma=0.02, n_draws=100)
+    assert audited.groups.set_index("group").loc[group.name, "people"] == group.people
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars"])
+def test_frames_of_other_libraries_give_the_same(found, people, library):
+    frame, score, y, _ = people
+    if library == "polars":
+        other = pytest.importorskip("polars").from_pandas(frame)
+    else:
+        other = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    assert discover(y, score, features=other, **FAST).to_json() == found.to_json()
+
+
+def test_ranges_of_whole_numbers_are_named_by_their_last_number():
+    frame, score, _, _ = cohort(n=8000, seed=21)
+    pain = np.random.default_rng(21).integers(0, 11, len(score))
+    rng = np.random.default_rng(22)
+    y = (rng.random(len(score)) < score + 0.3 * ((pain >= 4) & (pain <= 5))).astype(int)
+    found = discover(y, score, features=frame.assign(pain=pain), **FAST)
+    assert found.groups.where == {"pain 4 to 5": "pain >= 4 and pain < 6"}
 
 
 def test_nothing_of_a_row_is_in_the_result(people):

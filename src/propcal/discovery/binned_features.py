@@ -29,6 +29,7 @@ FEW_NUMBERS = 2  # up to so many different numbers are levels: 0 and 1
 FEWEST_ROWS = 200  # with fewer rows, identifiers cannot be told from measurements
 LARGE_NUMBER = 100_000  # identifiers that are not consecutive have at least so many digits
 OWN_SEED = 20_260_418
+DIGITS = 12  # of a round cut point, at most
 SAMPLE = 100_000  # rows from which cut points and levels are chosen
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -59,6 +60,8 @@ class Feature:
         Whether rarer levels share one code.
     coarse : array
         Codes at which the coarse ranges of numbers begin, from 0 on.
+    whole : bool
+        Whether the numbers are whole, so that a range can be named by its last one.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Feature:
     cuts: FloatArray = field(default_factory=lambda: np.empty(0))
     pooled: bool = False
     coarse: tuple[int, ...] = (0,)
+    whole: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -227,7 +231,8 @@ def _number(name: str, column: Any) -> Feature | str:
     cuts = _cut_points(found, known)
     places = np.searchsorted(np.sort(known), cuts, side="left") / len(known)
     coarse = sorted({0, *(1 + int(np.abs(places - k / COARSE).argmin()) for k in range(1, COARSE))})
-    return Feature(name, cuts=cuts, coarse=tuple(coarse))
+    whole = bool(np.all(found == np.floor(found)) and np.all(cuts == np.floor(cuts)))
+    return Feature(name, cuts=cuts, coarse=tuple(coarse), whole=whole)
 
 
 def _constant(missing: int, n: int) -> str:
@@ -256,14 +261,17 @@ def roundest(low: float, high: float) -> float:
 
     >>> roundest(73.2, 76.1), roundest(0.0123, 0.0141), roundest(59, 60), roundest(-0.3, 0.2)
     (75.0, 0.014, 60.0, 0.0)
+    >>> roundest(1e9 + 1e-7, 1e9 + 2e-7)
+    1000000000.0000002
     """
     if low < 0 <= high:
         return 0.0
-    for power in range(math.ceil(math.log10(high - low)), -330, -1):
+    finest = math.floor(math.log10(max(abs(low), abs(high)))) - DIGITS
+    for power in range(math.ceil(math.log10(high - low)), max(finest, -300), -1):
         for step in (5, 2, 1):
             unit = step * 10.0**power
             last = math.floor(high / unit)
-            rounded = float(f"{last * unit:.12g}")
+            rounded = float(f"{last * unit:.{DIGITS}g}")
             if low < rounded <= high:
                 return rounded
     return float(high)
@@ -296,6 +304,9 @@ def condition_label(feature: Feature, condition: Condition, labels: Mapping[str,
     >>> age = Feature("age", cuts=np.array([40.0, 60.0, 75.0]))
     >>> [condition_label(age, Condition(0, *ends), {}) for ends in ((2, 4), (0, 1), (1, 3), (4, 5), (0, 4))]
     ['age 60 or over', 'age under 40', 'age 40 to under 75', 'age not recorded', 'age recorded']
+    >>> pain = Feature("pain", cuts=np.array([3.0, 4.0, 7.0]), whole=True)
+    >>> [condition_label(pain, Condition(0, *ends), {}) for ends in ((1, 2), (1, 3), (0, 1))]
+    ['pain 3', 'pain 3 to 6', 'pain under 3']
     """
     name, low, high, last = feature.name, condition.low, condition.high, feature.recorded
     if low == last:
@@ -312,9 +323,17 @@ def condition_label(feature: Feature, condition: Condition, labels: Mapping[str,
     ends = [cut_text(feature.cuts[k - 1]) if 0 < k < last else "" for k in (low, high)]
     if not ends[1]:
         return f"{name} {ends[0]} or over"
+    if feature.whole and ends[0]:
+        final = cut_text(feature.cuts[high - 1] - 1)
+        return f"{name} {ends[0]}" if final == ends[0] else f"{name} {ends[0]} to {final}"
     return f"{name} {ends[0]} to under {ends[1]}" if ends[0] else f"{name} under {ends[1]}"
 
 
 def cut_text(value: float) -> str:
-    """A cut point in words and conditions."""
-    return f"{value:.12g}"
+    """A cut point in words and conditions.
+
+    >>> cut_text(75.0), cut_text(0.1), cut_text(1000000000.0000019)
+    ('75', '0.1', '1000000000.0000019')
+    """
+    text = f"{value:.{DIGITS}g}"
+    return text if float(text) == value else repr(float(value))

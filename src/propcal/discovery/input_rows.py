@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from propcal.data.checks import advice, check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.data.derive import Columns
@@ -20,6 +21,7 @@ from propcal.discovery.feature_rows import FeatureRows, FileRows, MemoryRows
 from propcal.discovery.leaks import without_leaks
 from propcal.discovery.people import People
 from propcal.errors import Argument, InputError
+from propcal.identity import Identity
 
 
 @contextmanager
@@ -76,13 +78,14 @@ def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[st
         raise InputError(
             Argument("features") + " must be a list of names of columns of data", argument="features"
         )
-    own = [name for name, value in roles.items() if value in features]
-    if own:
-        raise InputError(
-            f"features: column {roles[own[0]]!r} is named as {own[0]} as well",
-            argument="features",
-            next_step="Remove it from the features",
-        )
+    for argument, names in (("features", features), ("protect", protect)):
+        own = [name for name, value in roles.items() if value in names]
+        if own:
+            raise InputError(
+                f"{argument}: column {roles[own[0]]!r} is named as {own[0]} as well",
+                argument=argument,
+                next_step=f"Remove it from {argument}",
+            )
     return list(dict.fromkeys([*features, *protect]))
 
 
@@ -102,6 +105,8 @@ def _feature_columns(features: Any) -> Columns:
             argument="features",
             next_step="Names of columns need the frame or the files beside them, data=...",
         )
+    if not isinstance(features, (Mapping, list, tuple, str, np.ndarray, pa.Array, pa.ChunkedArray)):
+        return frame_columns(features, "features", None)
     columns = attribute_columns(features)
     return {name.replace("sensitive_feature_", "feature_", 1): column for name, column in columns.items()}
 
@@ -133,10 +138,17 @@ def read_people(
         raise InputError("y must be 0 or 1; soft labels between have no chance to compare with", argument="y")
     if outcome.min() == outcome.max():
         who = "nobody" if not outcome.any() else "everybody"
+        people = Identity(unit="people").count(len(outcome))
         raise InputError(
-            f"y: {who} of {len(outcome):,} people had the outcome, so that no error can be told from chance",
+            f"y: {who} of {people} had the outcome, so that no error can be told from chance",
             argument="y",
             next_step="Check that the right column, and the right value of it, is the event",
+        )
+    if np.all((score == 0) | (score == 1)):
+        raise InputError(
+            "score: every value is 0 or 1; a search needs risks between",
+            argument="score",
+            next_step="Pass the predicted probability, not the decision",
         )
     survey = weight is not None and (
         weight_kind == "survey" or (weight_kind == "auto" and bool(np.any(weight != np.rint(weight))))

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from propcal import Monitor
 from propcal.core.bins import uniform
-from propcal.core.grid import to_grid
+from propcal.core.grid import from_grid, to_grid
 from propcal.core.groups.collection import Group
 from propcal.monitoring.course import ALARM, _evidence
 from propcal.monitoring.e_processes import level_gains
@@ -51,7 +51,12 @@ def life(rng, months, people, *, factor=1.0, begins=10**6, shape=(2, 4)):
     for table in (*sums, *squares):
         table[:, 0] = table[:, 1:].sum(axis=1)
     return GroupMonths(
-        tuple(f"{t:03d}" for t in range(months)), tuple(GROUPS), BINS.index(FINE.edges[:-1]), *sums, *squares
+        tuple(f"{t:03d}" for t in range(months)),
+        tuple(GROUPS),
+        BINS.index(FINE.edges[:-1]),
+        from_grid(FINE.edges),
+        *sums,
+        *squares,
     )
 
 
@@ -90,6 +95,7 @@ def false_alarms(lives, seed, months=24, people=5000):
 
 def detection(lives, seed, shape, factor, people=5000, begins=12, months=24):
     delays, audits, others, onset_holds, ratio_holds, early = [], [], 0, 0, 0, 0
+    true = _true_ratio(shape, factor)
     for k in range(lives):
         sums = life(
             np.random.default_rng([seed, 2, k]), months, people, factor=factor, begins=begins, shape=shape
@@ -107,13 +113,13 @@ def detection(lives, seed, shape, factor, people=5000, begins=12, months=24):
                 sums.periods[: first + 1],
                 sums.groups,
                 sums.bin_of,
+                sums.ends,
                 *(part[: first + 1] for part in (sums.people, sums.positives, sums.score)),
                 *(part[: first + 1] for part in (sums.score_positives, sums.score_square)),
             )
             onset = onset_of(level_gains(past)[:, WRONG].sum(axis=1))
             onset_holds += onset.low <= begins <= onset.high
             _, low, high = ratio_since(past, WRONG, Onset(onset.place, onset.low, onset.high))
-            true = _true_ratio(shape, factor)
             ratio_holds += low <= true <= high
     delays = np.array(delays)
     n = int(np.sum(delays < 90))

@@ -18,6 +18,7 @@ from propcal.identity import Identity
 from propcal.monitoring import e_processes as ep
 from propcal.monitoring.course_sentences import course_sentences
 from propcal.monitoring.group_months import GroupMonths
+from propcal.monitoring.no_overshoot import level_evidence
 from propcal.monitoring.onset import Onset, cell_ratio_since, onset_of, ratio_since, ratios
 from propcal.monitoring.watched import CHANGE_TESTS, TESTS, WatchedGroup, stakes_of
 from propcal.numbers import risk_range
@@ -217,16 +218,16 @@ def _evidence(sums: GroupMonths, share: Any, reference: Sequence[str]) -> _Evide
         shares, evidence = CHANGE_TESTS, {"level": level}
         before = [part[chosen].sum(axis=0) for part in (sums.positives, sums.score)]
         shift = _reference_shift(sums, chosen, before[0])
-        bets = np.concatenate([-ep.SHIFTS[::-1], ep.SHIFTS])
-        gain = _gains_from(sums, shift, bets)
+        gain = _gains_from(sums, shift, ep.BETS)
         gain[: np.flatnonzero(chosen)[-1] + 1] = 0.0
         gains = {"level": gain.sum(axis=2), "cells": gain}
     else:
         gain, slope = ep.level_gains(sums), ep.slope_gains(sums)
         gains = {"level": gain.sum(axis=2), "slope": slope, "cells": gain}
-        cells = ep.mixture(gain)
+        cells = ep.mixture(gain, ep.BET_STAKES)
         shares = TESTS
-        evidence = {"level": ep.mixture(gains["level"]), "slope": ep.mixture(slope)}
+        caps = np.log(ALARM / (shares["level"] * np.asarray(share))) + 1e-9  # enough, whatever others have
+        evidence = {"level": level_evidence(sums, gains["level"], caps), "slope": ep.mixture(slope)}
     evidence["cells"] = np.logaddexp.reduce(cells, axis=2) - np.log(cells.shape[2])
     stakes = np.concatenate([shares[kind] * np.asarray(share) for kind in shares])
     table = np.concatenate([evidence[kind] for kind in shares], axis=1)

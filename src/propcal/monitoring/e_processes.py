@@ -19,8 +19,12 @@ from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import log_odds
 from propcal.monitoring.group_months import GroupMonths
 
-# shifts of the log-odds that are bet on, each in both directions, with equal stakes
-SHIFTS = np.array([0.12, 0.2, 0.32, 0.5, 0.8])
+# shifts of the log-odds that are bet on, and the share of the stake on each, half of it in either direction;
+# most is on errors of about a fifth: larger ones show soon anyway, and smaller ones after a long time only
+SHIFTS = np.array([0.12, 0.24, 0.5, 0.8])
+SHIFT_STAKES = np.array([0.15, 0.6, 0.15, 0.1])
+BETS = np.concatenate([-SHIFTS[::-1], SHIFTS])
+BET_STAKES = np.concatenate([SHIFT_STAKES[::-1], SHIFT_STAKES]) / 2
 TILTS = np.array([0.1, 0.2, 0.35, 0.6])  # slopes differ from 1 by this
 BEGIN = 24  # beginnings within about so many periods have most of the stake
 NEAREST = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
@@ -37,22 +41,25 @@ def onset_stakes(n: int) -> FloatArray:
     return (BEGIN + 1) / ((t + BEGIN) * (t + BEGIN + 1))
 
 
-def mixture(gain: FloatArray) -> FloatArray:
-    """Log of an e-process over time (first axis) from log-likelihood ratios of shifts (last axis)."""
+def mixture(gain: FloatArray, share: FloatArray | None = None) -> FloatArray:
+    """Log of an e-process over time (first axis) from log-likelihood ratios of shifts (last axis).
+
+    `share` has the share of the stake on each shift; equal shares by default.
+    """
     stakes = onset_stakes(len(gain))
+    placed = np.log(np.full(gain.shape[-1], 1 / gain.shape[-1]) if share is None else share)
     waiting = 1 - np.cumsum(stakes)  # on beginnings still to come
     running = np.full(gain.shape[1:], -np.inf)
     found = np.empty(gain.shape[:-1])
     for t, step in enumerate(gain):
-        running = np.logaddexp(running, np.log(stakes[t])) + step
-        total = np.logaddexp.reduce(running, axis=-1) - np.log(gain.shape[-1])
-        found[t] = np.logaddexp(total, np.log(waiting[t]))
+        running = np.logaddexp(running, np.log(stakes[t]) + placed) + step
+        found[t] = np.logaddexp(np.logaddexp.reduce(running, axis=-1), np.log(waiting[t]))
     return found
 
 
 def level_gains(sums: GroupMonths) -> FloatArray:
     """Log-likelihood ratios of shifted log-odds, for (periods, groups, bins, shifts)."""
-    return shift_gains(sums, np.concatenate([-SHIFTS[::-1], SHIFTS]))
+    return shift_gains(sums, BETS)
 
 
 def shift_gains(sums: GroupMonths, shifts: FloatArray) -> FloatArray:
@@ -99,7 +106,7 @@ def _places(shift: float) -> int:
 def _against_reference(gain: FloatArray, reference: BoolArray) -> FloatArray:
     """Log evidence for (periods, groups) from log-likelihoods of (periods, groups, grid of shifts)."""
     n, wide = _places(FURTHEST), _places(SHIFTS[-1])
-    jumps = np.array([sign * _places(shift) for shift in SHIFTS for sign in (-1, 1)])
+    jumps = [_places(bet) for bet in BETS]
     own = slice(wide, wide + 2 * n + 1)  # the part of the grid that the shift at the reference may have
     before = gain[np.flatnonzero(reference)].sum(axis=0)
     after = [t for t in range(len(gain)) if t > np.flatnonzero(reference)[-1]]
@@ -110,14 +117,15 @@ def _against_reference(gain: FloatArray, reference: BoolArray) -> FloatArray:
     waiting = 1 - np.cumsum(stakes)
     same = prior + before[:, own]
     running = np.full((len(jumps), *same.shape), -np.inf)
+    placed = np.log(BET_STAKES)[:, None, None]
     total = before.copy()
     for k, t in enumerate(after):
-        running = np.logaddexp(running, same + np.log(stakes[k]))
+        running = np.logaddexp(running, same + np.log(stakes[k]) + placed)
         for j, jump in enumerate(jumps):
             running[j] += gain[t][:, wide + jump : wide + jump + 2 * n + 1]
         same = same + gain[t][:, own]
         total += gain[t]
-        bets = np.logaddexp.reduce(running.swapaxes(0, 1).reshape(len(same), -1), axis=1) - np.log(len(jumps))
+        bets = np.logaddexp.reduce(running.swapaxes(0, 1).reshape(len(same), -1), axis=1)
         stay = np.logaddexp.reduce(same, axis=1) + np.log(waiting[k])
         found[t] = np.logaddexp(bets, stay) - _highest(total[:, own])
     return found

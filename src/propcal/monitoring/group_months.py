@@ -23,7 +23,7 @@ TAILS = (0.0005, 0.001, 0.002, 0.004, 0.007, 0.0125, 0.025)
 
 @dataclass(frozen=True, eq=False)
 class GroupMonths:
-    """Sums of shape (periods, groups, ranges); `bin_of` has the bin of each range.
+    """Sums of shape (periods, groups, ranges); `bin_of` has the bin of each range, `ends` the ends of all.
 
     `score_positives` and `score_square`, of shape (periods, groups), are sums of scores of people with the
     outcome and of squared scores, from which standard errors are computed.
@@ -35,6 +35,7 @@ class GroupMonths:
     periods: tuple[str, ...]
     groups: tuple[Group, ...]
     bin_of: IntArray
+    ends: FloatArray
     people: FloatArray
     positives: FloatArray
     score: FloatArray
@@ -67,6 +68,7 @@ class GroupMonths:
             periods,
             tuple(groups),
             bins.index(fine.edges[:-1]),
+            from_grid(fine.edges),
             people,
             positives,
             units / UNIT,

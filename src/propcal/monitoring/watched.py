@@ -15,8 +15,8 @@ from propcal.core.groups.groups import Groups
 from propcal.core.keys import without_keys
 
 FOUNDERS = 0.9  # the share of groups that are there from the start; groups that come later share the rest
-TESTS = {"level": 0.7, "slope": 0.15, "cells": 0.15}  # what each kind of test may spend
-CHANGE_TESTS = {"level": 0.75, "cells": 0.25}  # the same where an earlier period is the reference
+TESTS = {"level": 0.8, "slope": 0.1, "cells": 0.1}  # what each kind of test may spend
+CHANGE_TESTS = {"level": 0.85, "cells": 0.15}  # the same where an earlier period is the reference
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,10 @@ MOST_TRACED_STEPS = 1 << 24  # steps of an explanation; 500 MB
 NOISE = "Such a correction follows noise; fit it again with a larger alpha"
 
 
+class TooLargeError(InputError):
+    """A correction has too many updates to be composed into maps."""
+
+
 def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> IntArray:
     """The number of steps for composing the map of each pattern (a column of `inside`).
 
@@ -43,7 +47,7 @@ def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> I
 def refuse_work(n_updates: int, n_patterns: int, steps: int) -> None:
     """Refuse to compose maps that would take more than about a minute."""
     if steps > MOST_STEPS:
-        raise InputError(
+        raise TooLargeError(
             f"this correction is too large: its {plural(n_updates, 'adjustment')} would take {steps:,} steps "
             f"for {plural(n_patterns, 'pattern')}, and at most {MOST_STEPS:,} are allowed",
             next_step=NOISE,
@@ -62,7 +66,7 @@ def refuse_values(n_terms: int, n_patterns: int, n_knots: int) -> None:
 
 def refuse_pieces(n_updates: int, n_patterns: int) -> None:
     """Refuse maps with too many pieces."""
-    raise InputError(
+    raise TooLargeError(
         f"this correction is too large: its {plural(n_updates, 'adjustment')} would give more than "
         f"{MOST_PIECES:,} pieces for {plural(n_patterns, 'pattern')}",
         next_step=NOISE,

@@ -8,12 +8,15 @@ from propcal.cli import app
 from propcal.paper.experiment.settings import BASE, MC, OURS, PMC, Setting
 from propcal.paper.results.benefit import (
     AVERAGE,
+    FINE,
     HARMS,
     HELPS,
     LARGEST,
+    PREDICTION,
     TOO_FEW,
     UNCHANGED,
     UNCLEAR,
+    alpha_tally,
     benefit,
     by_alpha,
     observed_to_expected,
@@ -31,6 +34,7 @@ SETTINGS = {
     OURS: Setting(OURS, GROUPS),
 }
 LOSS = {BASE: 0.4, MC: 0.4, PMC: 0.5, OURS: 0.3}
+FINE_SETTING = Setting(PMC, GROUPS, 0.01, 0.05, 0.1)
 EXPECTED = {BASE: 120, MC: 120, PMC: 110, OURS: 100}  # events that the score expects among 100 observed
 
 
@@ -40,7 +44,7 @@ def store(path, seeds=SEEDS):
         for s in seeds
         for method, setting in SETTINGS.items()
     ]
-    trials += [trial(s, "RF", Setting(PMC, GROUPS, 0.01, 0.05, 0.1), sizes_pmc_loss=0.2) for s in seeds]
+    trials += [trial(s, "RF", FINE_SETTING, sizes_pmc_loss=0.2, log_loss=0.55 + 0.01 * s) for s in seeds]
     curves = []
     for s in seeds:
         for method, setting in SETTINGS.items():
@@ -67,6 +71,10 @@ def test_changes_are_percent_of_the_base_models_error_in_the_same_patients(evide
     assert found.loc[(AVERAGE, PMC), "change"] == pytest.approx(-50)
     assert found.loc[(AVERAGE, OURS), "change"] == pytest.approx(-100)
     assert tally([benefit(evidence)], PMC, LARGEST)[HARMS] == 1
+    # log loss 0.5 before; 0.55 and more with the smaller alpha, at which the largest error is smaller
+    assert found.loc[(PREDICTION, FINE), "verdict"] == HARMS
+    assert found.loc[(PREDICTION, FINE), "change"] == pytest.approx(100 * (0.655 / 0.5 - 1))
+    assert found.loc[(LARGEST, FINE), "verdict"] == HELPS
 
 
 def test_seeds_on_both_sides_are_unclear_and_few_seeds_say_nothing(tmp_path):
@@ -81,10 +89,17 @@ def test_seeds_on_both_sides_are_unclear_and_few_seeds_say_nothing(tmp_path):
 
 
 def test_each_alpha_is_compared_in_larger_and_in_all_cells(evidence):
-    found = by_alpha(evidence).set_index(["cells", "method", "alpha"])
-    assert found.loc[("larger", PMC, 0.01), "verdict"] == HELPS
-    assert found.loc[("larger", PMC, 0.1), "verdict"] == HARMS
-    assert found.loc[("all", PMC, 0.1), "verdict"] == UNCHANGED
+    frame = by_alpha(evidence)
+    found = frame.set_index(["yardstick", "method", "alpha"]).sort_index()
+    larger, every = "largest error, larger cells", "largest error, all cells"
+    assert found.loc[(larger, PMC, 0.01), "verdict"] == HELPS
+    assert found.loc[(larger, PMC, 0.1), "verdict"] == HARMS
+    assert found.loc[(every, PMC, 0.1), "verdict"] == UNCHANGED
+    assert found.loc[(PREDICTION, PMC, 0.01), "verdict"] == HARMS
+    # cells of 0.01 * 0.05 / 10 and of 0.1 * 0.05 / 10 of the 75,000 patients of a fit
+    assert [found.loc[(larger, PMC, alpha), "smallest"] for alpha in (0.01, 0.1)] == [4, 38]
+    counts = {(method, alpha): n for method, alpha, _, n in alpha_tally([frame, frame])}
+    assert counts[PMC, 0.01][PREDICTION][HARMS] == 2
 
 
 def test_ratios_are_observed_over_expected(evidence):
@@ -114,10 +129,30 @@ def test_the_page_counts_helps_and_harms_and_draws_two_pictures(tmp_path):
     assert result.exit_code == 0, result.output
     text = page.read_text()
     assert "Open data." in text
-    assert "| within 30 days | a file of stays; set-up printed | 20 | RF 0.80 |" in text
-    assert "| readmitted | a file of stays" in text
-    assert "PMCBoost. By the largest error: harms in 2 of 2 comparisons." in text
-    assert "| sex x payer | RF | PMCBoost | 44.2 % | 55.2 % | +25 % (+25 to +25) | harms |" in text
+    assert "| within 30 days | 5.0 % | 20 | RF 0.80 | printed |" in text
+    assert "| readmitted | 5.0 % | 20 |" in text
+    assert (
+        "PMCBoost lowered the largest error in 0 of 2 comparisons, the average error in 2 and the prediction "
+        "error in 0." in text
+    )
+    assert "PMCBoost raised the largest error in 2 of 2 comparisons" in text
+    assert "it raised the prediction error in 2 of 2 comparisons at alpha 0.01" in text
+    assert "It raised none of the three errors clearly in any of the 2 comparisons." in text
+    assert "O/E ratio 0.83 before, 0.91 after PMCBoost and 1.00 after propcal's default." in text
+    assert "| PMCBoost, alpha 0.1 | 0 / 0 / 2 | 2 / 0 / 0 | 0 / 2 / 0 |" in text
+    row = "| sex x payer | RF | PMCBoost, alpha 0.1 | 44.2 % → 55.2 % | +25 % (+25 to +25), harms |"
+    assert row in text
     assert "nan" not in text
     for name in ("benefit", "observed_to_expected"):
         assert 0 < (page.parent / "images" / f"{name}.png").stat().st_size < 300_000
+
+
+def test_a_page_from_few_shuffles_gives_no_verdict_and_says_so(tmp_path):
+    path = str(store(tmp_path / "a.sqlite", seeds=(1, 2, 3)))
+    page = tmp_path / "benefit.md"
+    result = CliRunner().invoke(app, ["paper", "benefit", path, "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert "There are too few shuffles for a verdict: 3, and 20 are needed." in text
+    assert "When does it harm?" not in text
+    assert " harms |" not in text.split("## All numbers")[1]

@@ -8,13 +8,14 @@ import pytest
 
 from propcal import PMCBoost, pmc_loss
 from propcal.cli import main
+from propcal.core.correction import maps
 from propcal.errors import InputError
 from propcal.paper.experiment.base_models import train
 from propcal.paper.experiment.choose_columns import cohort_file
 from propcal.paper.experiment.cohort_columns import CohortColumns
 from propcal.paper.experiment.experiment import Experiment, run
 from propcal.paper.experiment.features import Features
-from propcal.paper.experiment.settings import BASE, OURS, PMC, Setting, grid
+from propcal.paper.experiment.settings import BASE, MC, MC_FOR_PMC, OURS, PMC, Setting, grid
 from propcal.paper.experiment.setups import PRINTED, PUBLIC, Setup, setup_of
 from propcal.paper.experiment.trial_store import Store
 from propcal.paper.experiment.trials import split
@@ -116,10 +117,39 @@ def test_a_store_of_another_set_up_or_of_other_columns_is_refused(file, tmp_path
     few = [Setting(BASE, GROUPS), Setting(OURS, GROUPS)]
     what = {"trials": 1, "models": ["LR"], "settings": few}
     run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="public", **what)
-    with pytest.raises(InputError, match="a different setting of setup"):
+    with pytest.raises(InputError, match="a different setting of setup: public there, printed now"):
         run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="printed", **what)
-    with pytest.raises(InputError, match="a different setting of columns"):
-        run(tmp_path / "x.sqlite", cohort=columns_of(file, cluster=None), setup="public", **what)
+    with pytest.raises(InputError, match="setting of features: age, ward, sex, site, note there, age, n"):
+        some = columns_of(file, features=["age", "note"])
+        run(tmp_path / "x.sqlite", cohort=some, setup="public", **what)
+    with pytest.raises(InputError, match="a different setting of cluster: person there, none now"):
+        same = columns_of(file, cluster=None, features=["age", "ward", "sex", "site", "note"])
+        run(tmp_path / "x.sqlite", cohort=same, setup="public", **what)
+
+
+def test_settings_of_mcboost_that_differ_in_rho_alone_share_a_fit(file, tmp_path):
+    settings = [Setting(MC, GROUPS, 0.1, 0.05, rho) for rho in (0.01, 0.1)]
+    settings += [Setting(MC_FOR_PMC, GROUPS, 1.0, 0.05, 0.1), Setting(PMC, GROUPS, 0.1, 0.05, 0.1)]
+    store = run(
+        tmp_path / "x.sqlite", cohort=columns_of(file), trials=1, models=["LR"], settings=settings
+    )
+    found = store.trials().set_index(["method", "rho"])
+    same = found.loc[[(MC, 0.01), (MC, 0.1), (MC_FOR_PMC, 0.1)]]
+    assert same["fit_seconds"].nunique() == same["n_updates"].nunique() == same["brier"].nunique() == 1
+    assert same["own_pmc_loss"].nunique() > 1  # judged with its own rho all the same
+    assert found.loc[(PMC, 0.1), "n_updates"] != same["n_updates"].iloc[0]
+
+
+def test_a_fit_with_too_many_updates_for_a_correction_stops_earlier(file, tmp_path, monkeypatch):
+    setting = Setting(MC, GROUPS, 0.001, 0.05, 0.1)
+    what = {"cohort": columns_of(file), "trials": 1, "models": ["LR"], "settings": [setting]}
+    free = run(tmp_path / "free.sqlite", **what).trials().iloc[0]
+    pieces = free["n_updates"] // 2
+    monkeypatch.setattr(maps, "MOST_PIECES", int(pieces))
+    held = run(tmp_path / "held.sqlite", **what).trials().iloc[0]
+    assert free["converged"] == 1
+    assert held["converged"] == 0
+    assert 0 < held["n_updates"] < free["n_updates"]
 
 
 def test_settings_are_those_of_table_3_for_each_grouping(file, tmp_path):
@@ -134,6 +164,10 @@ def test_columns_that_do_not_fit_are_refused(stays, file, tmp_path):
         columns_of(file, groups=[["race"]], features=["height"])
     with pytest.raises(InputError, match="'back' is the outcome, and cannot be a feature"):
         columns_of(file, features=["age", "back"])
+    with pytest.raises(InputError, match="'back' is the outcome, and cannot define groups"):
+        columns_of(file, groups=[["sex", "back"]])
+    with pytest.raises(InputError, match="the grouping site,sex is listed twice"):
+        columns_of(file, groups=[["sex", "site"], ["site", "sex"]])
     many = tmp_path / "many.csv"
     stays.assign(ward=[f"w{i}" for i in range(len(stays))]).to_csv(many, index=False)
     with pytest.raises(InputError, match="'ward' holds 2,000 different texts"):
@@ -146,6 +180,11 @@ def test_columns_that_do_not_fit_are_refused(stays, file, tmp_path):
     stays.assign(back=stays["back"].map({"yes": "in", "no": "out"})).to_csv(words, index=False)
     with pytest.raises(InputError, match="holds 'in' and 'out'"):
         _ = columns_of(words).frame
+    with pytest.raises(InputError, match=r"groups: attribute 'weight' holds 2,000 different numbers"):
+        heavy = tmp_path / "heavy.csv"
+        stays.assign(weight=np.linspace(40, 120, len(stays)) + 0.1).to_csv(heavy, index=False)
+        run(tmp_path / "x.sqlite", cohort=columns_of(heavy, groups=[["weight"]]), trials=1)
+    assert not (tmp_path / "x.sqlite").exists()
     assert columns_of(words, positive="in").frame["back"].mean() == (stays["back"] == "yes").mean()
 
 
@@ -157,7 +196,7 @@ def test_the_command_runs_the_experiment_on_a_file_and_tables_read_it(file, tmp_
         main([*command, "-o", str(store)])
     said = capsys.readouterr().out
     assert ended.value.code == 0
-    assert "42 trials: 1 shuffle x 1 base model (LR) x 42 settings, on all stays (a file of stays)" in said
+    assert "42 trials: 1 shuffle x 1 base model (LR) x 42 settings, on 2,000 stays (a file of stays)" in said
     assert "Set-up public: The base model is fitted to 50 % of the training data" in said
     about = Store(store).about
     assert about["columns"]["groupings"] == [["sex", "site"]]
@@ -167,6 +206,6 @@ def test_the_command_runs_the_experiment_on_a_file_and_tables_read_it(file, tmp_
     assert ended.value.code == 0
     text = page.read_text()
     assert text.startswith("# The paper's experiment on another cohort")
-    assert "--outcome back --groups sex,site --features age,ward,sex,site,note --cluster person" in text
+    assert "--outcome back --groups sex,site --features age,ward,sex,site,note --text note" in text
     assert "### Table 1: observed rates by group (back)" in text
     assert re.search(r"\| sex x site \| sex=f &amp; site=north \| \d+ \| \d+\.\d % \| \d+\.\d % \|", text)

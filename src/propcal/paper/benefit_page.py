@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
 import pandas as pd
 
 from propcal.numbers import plural
-from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
-from propcal.paper.figures.benefit_figure import draw_benefit, draw_observed_to_expected
+from propcal.paper.benefit_answers import Answers
+from propcal.paper.experiment.settings import BASE, MODEL_NAMES, OURS
+from propcal.paper.figures.benefit_figure import NAMES, draw_benefit, draw_observed_to_expected
 from propcal.paper.results import benefit as b
 from propcal.paper.results.evidence import Evidence
 
 PICTURES = ("benefit", "observed_to_expected")
-NAMES = {MC: "MCBoost", PMC: "PMCBoost", OURS: "propcal's default"}
 SHOWN_MODEL = "RF"
 
 
@@ -28,30 +29,45 @@ class BenefitPage:
     stores: Mapping[str, Evidence]
     about: str = ""
 
+    @cached_property
     def found(self) -> dict[str, pd.DataFrame]:
         """How each method changes the errors, for each outcome."""
         return {name: b.benefit(evidence) for name, evidence in self.stores.items()}
 
+    @cached_property
+    def by_alpha(self) -> dict[str, pd.DataFrame]:
+        """How errors change at each alpha, for each outcome."""
+        return {name: b.by_alpha(evidence) for name, evidence in self.stores.items()}
+
+    @cached_property
+    def ratios(self) -> dict[str, pd.DataFrame]:
+        """O/E ratios of the subgroups of the last grouping, for each outcome."""
+        finest = self._first.grouping_names[-1]
+        return {name: b.observed_to_expected(e, self._model, finest) for name, e in self.stores.items()}
+
+    @property
+    def _first(self) -> Evidence:
+        return next(iter(self.stores.values()))
+
+    @property
+    def _model(self) -> str:
+        return SHOWN_MODEL if SHOWN_MODEL in self._first.models else self._first.models[0]
+
     def figures(self) -> dict[str, Any]:
         """The two pictures by file name."""
-        first = next(iter(self.stores.values()))
         n = min(evidence.n_seeds for evidence in self.stores.values())
-        seeds = f"{plural(n, 'shuffle')} of the patients into training, fitting and test data"
-        finest = first.grouping_names[-1]
-        model = SHOWN_MODEL if SHOWN_MODEL in first.models else first.models[0]
         change = (
-            f"Change of {b.MEASURES[b.LARGEST]}, in patients of the test set. Points: medians over {seeds}; "
-            f"lines: 95 % CI. MCBoost and PMCBoost as in the paper, alpha {b.SETTING['alpha']:g}."
+            f"Change of the error in patients of the test set. Points: medians over {plural(n, 'shuffle')}; "
+            "lines: 95 % CI. An error is smaller after the correction if its point is to the left of 0."
         )
         ratio = (
-            f"Observed / expected events in subgroups with at least {100 * b.SETTING['gamma']:g} % of the "
-            f"patients, base model {model}. Points: medians over {seeds}; lines: from the 5th to the 95th "
-            "percentile."
+            f"{MODEL_NAMES.get(self._model, self._model).capitalize()}; subgroups with at least "
+            f"{100 * b.SETTING['gamma']:g} % of the patients of the test set. Points: medians over "
+            f"{plural(n, 'shuffle')}; lines: from the 5th to the 95th percentile."
         )
-        tables = {name: b.observed_to_expected(e, model, finest) for name, e in self.stores.items()}
         return {
-            "benefit": draw_benefit(self.found(), b.LARGEST, change),
-            "observed_to_expected": draw_observed_to_expected(tables, ratio),
+            "benefit": draw_benefit(self.found, change),
+            "observed_to_expected": draw_observed_to_expected(self.ratios, ratio),
         }
 
     def markdown(self, images: str) -> str:
@@ -65,89 +81,102 @@ class BenefitPage:
             trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=markdown_text
         )
         text = (files("propcal.paper") / "templates" / "benefit.md").read_text(encoding="utf-8")
-        found = self.found()
-        methods = [m for m in b.METHODS if any((frame["method"] == m).any() for frame in found.values())]
         page = made.from_string(text).render(
             stores=self.stores,
             about=self.about,
-            found=found,
-            methods=methods,
-            names=NAMES,
+            answers=Answers(self.stores, self.found, self.by_alpha, self.ratios, self._model),
             measures=b.MEASURES,
-            sentences=[self._sentence(found, method) for method in methods],
-            by_alpha={name: _alpha_rows(evidence) for name, evidence in self.stores.items()},
-            rows={name: _rows(frame) for name, frame in found.items()},
+            tallies=_tallies(list(self.found.values())),
+            verdicts=(b.HELPS, "no clear change", b.HARMS),
+            alphas=_alphas(list(self.by_alpha.values())),
+            yardsticks=list(b.YARDSTICKS),
+            rows={name: _rows(frame) for name, frame in self.found.items()},
+            alpha_rows={name: _alpha_rows(self.stores[name], f) for name, f in self.by_alpha.items()},
             auroc={name: _auroc(evidence) for name, evidence in self.stores.items()},
+            rate={name: _rate(evidence) for name, evidence in self.stores.items()},
             setting=b.SETTING,
             fewest=b.FEWEST,
             images=Markup(images),
         )
         return re.sub(r"\n{3,}", "\n\n", page).strip() + "\n"
 
-    def _sentence(self, found: Mapping[str, pd.DataFrame], method: str) -> str:
-        """How often a method helps and harms, by both measures."""
-        parts = []
-        for measure in b.MEASURES:
-            n = b.tally(list(found.values()), method, measure)
-            listed = [f"{verdict} in {count}" for verdict, count in n.items() if count]
-            parts.append(f"{measure}: {', '.join(listed)} of {sum(n.values())} comparisons")
-        return f"{NAMES[method]}. By the {'. By the '.join(parts)}."
+
+def _short(n: Mapping[str, int]) -> str:
+    """Numbers of comparisons: helps, no clear change, harms.
+
+    >>> _short({"helps": 3, "no clear change": 4, "no change": 1, "harms": 2, "too few shuffles": 0})
+    '3 / 5 / 2'
+    """
+    if n[b.TOO_FEW]:
+        return b.TOO_FEW
+    return f"{n[b.HELPS]} / {n[b.UNCLEAR] + n[b.UNCHANGED]} / {n[b.HARMS]}"
+
+
+def _tallies(found: Sequence[pd.DataFrame]) -> list[tuple[str, ...]]:
+    """A row for each method: how often it helps, does nothing, and harms by each measure."""
+    there = [m for m in b.METHODS if any((frame["method"] == m).any() for frame in found)]
+    return [(NAMES.get(m, m), *(_short(b.tally(found, m, measure)) for measure in b.MEASURES)) for m in there]
+
+
+def _alphas(found: Sequence[pd.DataFrame]) -> list[tuple[str, ...]]:
+    """A row for each method and alpha: the smallest cell of a fit, and how often it helps and harms."""
+    rows = []
+    for method, alpha, smallest, counts in b.alpha_tally(found):
+        name = NAMES[OURS] if pd.isna(alpha) else method
+        cell = "chosen by tests" if pd.isna(smallest) else f"{smallest:,.0f}"
+        shown = "–" if pd.isna(alpha) else f"{alpha:g}"
+        rows.append((name, shown, cell, *(_short(n) for n in counts.values())))
+    return rows
 
 
 def _rows(frame: pd.DataFrame) -> list[tuple[str, ...]]:
-    """One row for each grouping, base model and method, with both measures side by side."""
-    keys = ["groups", "model", "method"]
+    """One row for each grouping, base model and method, with the measures side by side."""
     shown = []
-    for key, part in frame.groupby(keys, sort=False):
+    for key, part in frame.groupby(["groups", "model", "method"], sort=False):
         cells = []
         for measure in b.MEASURES:
             row = part[part["measure"] == measure].iloc[0]
-            cells += [
-                f"{100 * row['before']:.1f} %",
-                f"{100 * row['after']:.1f} %",
-                _change(row),
-                row["verdict"],
-            ]
-        shown.append((*(str(name) for name in key[:2]), NAMES[str(key[2])], *cells))
+            cells += [f"{_error(row['before'], measure)} → {_error(row['after'], measure)}", change(row)]
+        shown.append((*(str(name) for name in key[:2]), NAMES.get(str(key[2]), str(key[2])), *cells))
     return shown
 
 
-def _change(row: Any) -> str:
+def _error(value: float, measure: str) -> str:
+    if pd.isna(value):
+        return "–"
+    return f"{value:.4f}" if measure == b.PREDICTION else f"{100 * value:.1f} %"
+
+
+def change(row: Any) -> str:
+    """The change of an error in percent with its interval, and the verdict if it is clear."""
     if pd.isna(row["change"]):
         return "–"
-    low, high = (_signed(row[name]) for name in ("low", "high"))
+    digits = 0 if abs(row["change"]) >= 10 else 1 if abs(row["change"]) >= 1 else 2
+    low, high = (signed(row[name], digits) for name in ("low", "high"))
     interval = "" if pd.isna(row["low"]) else f" ({low} to {high})"
-    return f"{_signed(row['change'])} %{interval}"
+    said = f"{signed(row['change'], digits)} %{interval}"
+    return f"{said}, {row['verdict']}" if row["verdict"] in (b.HELPS, b.HARMS) else said
 
 
-def _signed(value: float) -> str:
-    """A whole number with its sign, and 0 without.
+def signed(value: float, digits: int = 0) -> str:
+    """A number with its sign, and 0 without.
 
-    >>> _signed(-0.2), _signed(12.6)
-    ('0', '+13')
+    >>> signed(-0.2), signed(12.6), signed(-0.24, 1), signed(0.01, 1)
+    ('0', '+13', '-0.2', '0')
     """
-    return "0" if pd.isna(value) or round(value) == 0 else f"{value:+.0f}"
+    return "0" if pd.isna(value) or round(value, digits) == 0 else f"{value:+.{digits}f}"
 
 
-def _alpha_rows(evidence: Evidence) -> list[tuple[str, ...]]:
-    """The change of the largest error of PMCBoost by alpha, in larger and in all cells, and ours."""
-    found = b.by_alpha(evidence)
+def _alpha_rows(evidence: Evidence, found: pd.DataFrame) -> list[tuple[str, ...]]:
+    """The change by each yardstick for each grouping, base model, method and alpha."""
     shown: list[tuple[str, ...]] = []
     for groups in evidence.grouping_names:
         for model in evidence.models:
             own = found[(found["groups"] == groups) & (found["model"] == model)]
-            for method in (PMC, OURS):
-                part = own[own["method"] == method].sort_values("alpha")
-                for alpha in part["alpha"].drop_duplicates():
-                    same = part[part["alpha"].isna()] if pd.isna(alpha) else part[part["alpha"] == alpha]
-                    cells: list[str] = []
-                    for kind in ("larger", "all"):
-                        rows = same[same["cells"] == kind]
-                        cells += (
-                            [_change(rows.iloc[0]), str(rows.iloc[0]["verdict"])] if len(rows) else ["–"] * 2
-                        )
-                    name = NAMES[method] + ("" if pd.isna(alpha) else f", alpha {alpha:g}")
-                    shown.append((groups, model, name, *cells))
+            for (method, alpha), part in own.groupby(["method", "alpha"], dropna=False):
+                cells = {row["yardstick"]: change(row) for row in part.to_dict("records")}
+                name = NAMES[OURS] if method == OURS else f"{method}, alpha {alpha:g}"
+                shown.append((groups, model, name, *(cells.get(key, "–") for key in b.YARDSTICKS)))
     return shown
 
 
@@ -156,6 +185,13 @@ def _auroc(evidence: Evidence) -> str:
     base = evidence.stored[evidence.stored["method"] == BASE]
     medians = base.groupby("model")["auroc"].median()
     return ", ".join(f"{model} {medians[model]:.2f}" for model in evidence.models if model in medians)
+
+
+def _rate(evidence: Evidence) -> str:
+    """The share of the patients with the outcome, over the test sets."""
+    counts = evidence.curves[evidence.curves["method"] == BASE]
+    people = counts["people"].sum()
+    return f"{100 * counts['positives'].sum() / people:.1f} %" if people else "–"
 
 
 def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]:

@@ -69,17 +69,20 @@ class Reproduction:
     drawn: Sequence[PaperFigure]
     lacking: Sequence[str]
     no_table_1: str = ""
+    about: str = ""
 
     @classmethod
-    def of(cls, evidence: Evidence, cohort: str | os.PathLike[str] | None = None) -> Reproduction:
-        """Compute tables, verdicts and figures."""
+    def of(
+        cls, evidence: Evidence, cohort: str | os.PathLike[str] | None = None, about: str = ""
+    ) -> Reproduction:
+        """Compute tables, verdicts and figures; `about` is a paragraph about the data."""
         drawn, lacking = pictures(evidence)
         first = table_1(evidence, cohort)
         leading = evidence.by(evidence.setup.rule)
         tables = [TABLES[name](leading) for name in SHOWN]
         absent = first if isinstance(first, str) else ""
         tables = tables if isinstance(first, str) else [first, *tables]
-        return cls(evidence, tables, judge_all(evidence), drawn, lacking, absent)
+        return cls(evidence, tables, judge_all(evidence), drawn, lacking, absent, about)
 
     def _command(self) -> str:
         """The command that runs the trials."""
@@ -92,7 +95,12 @@ class Reproduction:
             return self._experiment_command()
         if self.evidence.setup.name != "printed":
             options.append(f"--setup {self.evidence.setup.name}")
-        return f"propcal paper admissions {' '.join(options)} -o admissions.sqlite"
+        return f"propcal paper admissions {' '.join(options)} -o {self._store}"
+
+    @property
+    def _store(self) -> str:
+        """A name for the store in the commands."""
+        return "admissions.sqlite" if self.evidence.of_admissions else "experiment.sqlite"
 
     def _experiment_command(self) -> str:
         """The command that runs the trials of a cohort file."""
@@ -101,9 +109,12 @@ class Reproduction:
         options = [f"--outcome {columns['outcome']}"]
         options += [f"--groups {','.join(names)}" for names in columns["groupings"]]
         options += [f"--features {','.join(features)}"]
+        options += [f"--text {','.join(columns['features'][2])}"] if columns["features"][2] else []
         options += [f"--cluster {columns['person']}"] if columns["person"] else []
+        models = self.evidence.models
+        options += [f"--models {','.join(models)}"] if models != MODELS else []
         options += [f"--trials {self.evidence.n_seeds} --setup {self.evidence.setup.name}"]
-        return f"propcal paper experiment FILE {' '.join(options)} -o admissions.sqlite"
+        return f"propcal paper experiment FILE {' '.join(options)} -o {self._store}"
 
     def markdown(self, images: str = IMAGES.as_posix()) -> str:
         """The page as Markdown; `images` is the path from the page to its figures."""
@@ -119,6 +130,10 @@ class Reproduction:
         trials = self.evidence.stored
         page = made.from_string(text).render(
             e=self.evidence,
+            about=self.about,
+            store=Markup(self._store),
+            hours={name: _hours(s) for name, s in self.evidence.processor_seconds().items()},
+            in_all=_hours(sum(self.evidence.processor_seconds().values())),
             n_trials=len(trials),
             n_seeds_paper=N_SEEDS,
             seconds=trials.loc[trials["n_updates"] > 0, "fit_seconds"].median(),
@@ -145,6 +160,17 @@ class Reproduction:
             version=__version__,
         )
         return re.sub(r"\n{3,}", "\n\n", page).strip() + "\n"
+
+
+def _hours(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> _hours(5400), _hours(90), _hours(12.3)
+    ('1.5 h', '2 min', '12 s')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def images_from(page: Path, folder: Path) -> str:

@@ -149,6 +149,7 @@ def reproduction(
         ),
     ] = None,
     cohort: CohortFile = None,
+    about: Annotated[str, typer.Option(metavar="TEXT", help="A paragraph about the data.")] = "",
     force: ForceFiles = False,
 ) -> None:
     """A page with tables, figures and a verdict on each published claim.
@@ -177,7 +178,7 @@ def reproduction(
     )
     new_figure(1, 1)
     with working("Computing and drawing..."):
-        page = Reproduction.of(evidence, cohort)
+        page = Reproduction.of(evidence, cohort, about)
         folder.mkdir(parents=True, exist_ok=True)
         output.parent.mkdir(parents=True, exist_ok=True)
         with outputs(force=force):

@@ -86,12 +86,12 @@ def _run(experiment: Experiment, jobs: int | None) -> None:
 def _begin(experiment: Experiment, left: int) -> str:
     """How much there is, and how much of it is done."""
     n, about = experiment.n_trials, experiment.store.about
-    whose = f"{about['rows']:,}" if isinstance(about["rows"], int) else "all"
     plan = experiment.plan
     what = (
         f"{n:,} trials: {plural(experiment.trials, 'shuffle')} x "
         f"{plural(len(experiment.models), 'base model')} ({', '.join(experiment.models)}) x "
-        f"{plural(len(experiment.settings), 'setting')}, on {whose} {plan.columns.unit} "
+        f"{plural(len(experiment.settings), 'setting')}, on {len(experiment.visits.frame):,} "
+        f"{plan.columns.unit} "
         f"({about['cohort']}).\n"
         f"Set-up {plan.setup.name}: {plan.setup.in_words()}"
     )

@@ -51,11 +51,21 @@ def _cells(found: dict[str, FloatArray], *columns: str) -> str:
     )
 
 
+def _stopped(case: Case) -> str:
+    """A remark if some of MCBoost's fits stopped at the limit and would have needed more updates."""
+    trials = case.evidence.stored
+    own = trials[(trials["method"] == MC_FOR_PMC) & trials["model"].isin(TABLE_5)]
+    n = int((own["converged"] == 0).sum())
+    if not n:
+        return ""
+    return f"; {n:,} of {len(own):,} fits of MCBoost stopped at the update limit and count with fewer updates"
+
+
 def _fewer(what: str) -> Check:
     def check(case: Case) -> tuple[bool | None, str]:
         found = _table_5(case)
         fewer = found[f"pmc_{what}"] < found[f"mc_{what}"]
-        return bool(fewer.all()), f"MCBoost / PMCBoost: {_cells(found, f'{what}_ratio')}"
+        return bool(fewer.all()), f"MCBoost / PMCBoost: {_cells(found, f'{what}_ratio')}{_stopped(case)}"
 
     return check
 
@@ -65,7 +75,7 @@ def _five_times(case: Case) -> tuple[bool | None, str]:
     if not found["pmc_updates"].mean():
         return None, "PMCBoost made no updates"
     ratio = float(found["mc_updates"].mean() / found["pmc_updates"].mean())
-    return about(ratio, 5), f"{ratio:.1f}x on average; {_cells(found, 'updates_ratio')}"
+    return about(ratio, 5), f"{ratio:.1f}x on average; {_cells(found, 'updates_ratio')}{_stopped(case)}"
 
 
 def _scale_alike(case: Case) -> tuple[bool | None, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,12 @@ def train(name: str, features: Matrix, outcome: Any, seed: int, n_numbers: int) 
 
     makers: dict[str, Callable[[int, int, int], Any]] = {"LR": _logistic, "RF": _forest, "DNN": _network}
     model = makers[name](seed, n_numbers, features.shape[1])
-    began = perf_counter()
+    began = process_time()
     with warnings.catch_warnings():  # recorded in `converged`
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="Got `batch_size` less than 1 or larger")  # with few visits
         model.fit(features, outcome)
-    seconds = perf_counter() - began
+    seconds = process_time() - began
 
     def score(rows: Matrix) -> FloatArray:
         return np.asarray(model.predict_proba(rows)[:, 1], dtype=np.float64)

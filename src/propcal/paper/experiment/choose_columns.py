@@ -101,7 +101,7 @@ def _check(
     features: Sequence[str],
     cluster: str | None,
 ) -> None:
-    """Refuse columns that the file does not have, and features that would give the outcome away."""
+    """Refuse columns that the file does not have, and those that would give the outcome away."""
     if not groups or not all(groups):
         raise InputError(Argument("groups") + " must name at least one column")
     asked = [
@@ -119,5 +119,15 @@ def _check(
     for name, column in (("outcome", outcome), ("cluster", cluster)):
         if column in features:
             raise InputError(Argument("features") + f": {column!r} is the {name}, and cannot be a feature")
+        if any(column in names for names in groups):
+            raise InputError(Argument("groups") + f": {column!r} is the {name}, and cannot define groups")
+    if len({frozenset(names) for names in groups}) < len(groups):
+        raise InputError(Argument("groups") + f": the grouping {_twice(groups)} is listed twice")
     if not features:
         raise InputError(Argument("features") + ": the file has no column left that could be a feature")
+
+
+def _twice(groups: Sequence[Sequence[str]]) -> str:
+    """The first grouping that is listed again, perhaps in another order."""
+    sets = [frozenset(names) for names in groups]
+    return next(",".join(names) for i, names in enumerate(groups) if sets[i] in sets[:i])

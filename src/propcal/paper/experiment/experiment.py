@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.grid import check_number
-from propcal.errors import InputError
+from propcal.data.rows_to_atoms import checked_rows
+from propcal.errors import Argument, InputError
 from propcal.output.files.whole_file import check_target
 from propcal.paper.experiment import base_models, features
 from propcal.paper.experiment.settings import MODELS, N_SEEDS, RULE, Setting, grid
@@ -89,6 +90,7 @@ class Experiment:
         check_target(self.path, force=True, reads=[reads])
         if not Path(self.path).exists():
             self._check_outcomes(range(self.trials))
+            self._check_groups()
         return Store(self.path, self.about())
 
     def about(self) -> dict[str, Any]:
@@ -165,6 +167,18 @@ class Experiment:
                 f"{rare.argmin()}: in {n_bad:,} of the shuffles the training part has fewer than two of them",
                 next_step=f"Use more {self.plan.columns.unit}",
             )
+
+    def _check_groups(self) -> None:
+        """Refuse columns that cannot define groups, before any model is trained."""
+        rows, columns = self.visits.frame, self.plan.columns
+        for groups in columns.groupings:
+            try:
+                checked_rows(np.full(len(rows), 0.5), rows[columns.outcome].to_numpy(), rows[list(groups)])
+            except InputError as error:
+                raise InputError(
+                    Argument("groups") + f": {error.problem}",
+                    next_step="Name columns with few levels; make ranges of numbers before, such as age_band",
+                ) from None
 
 
 def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:

@@ -14,6 +14,7 @@ GAMMAS = (0.05, 0.1)
 RHOS = (0.01, 0.1)
 N_BINS = 10
 MODELS = ("LR", "RF", "DNN")
+MODEL_NAMES = {"LR": "logistic regression", "RF": "random forest", "DNN": "neural network"}
 EQUIVALENT_ALPHAS = (0.001, 0.01)  # Table 5: MCBoost at alpha * rho reaches PMC of alpha
 N_SEEDS = 100
 TEST_SHARE = 0.25

@@ -75,6 +75,34 @@ _KEYS = {"trials": "seed, model, setting", "curves": "seed, model, setting, grou
 _TABLES = {"trials": TRIAL_COLUMNS, "curves": CURVE_COLUMNS}
 
 
+# What a reader calls entries of `about` that have another name there.
+_CALLED = {"name": "setup", "person": "cluster", "groupings": "groups"}
+
+
+def _difference(key: str, there: Any, now: Any) -> str:
+    """The first difference between two entries of `about`.
+
+    >>> _difference("setup", {"name": "public", "eta": 0.25}, {"name": "printed", "eta": 1})
+    'setup: public there, printed now'
+    >>> _difference("columns", {"groupings": [["sex", "payer"], ["age"]]}, {"groupings": [["sex"]]})
+    'groups: sex x payer, age there, sex now'
+    """
+    if isinstance(there, Mapping) and isinstance(now, Mapping):
+        for name in [*now, *there]:
+            if there.get(name) != now.get(name):
+                return _difference(name, there.get(name), now.get(name))
+    joint = ", " if key == "features" else " x "
+    return f"{_CALLED.get(key, key)}: {_said(there, joint)} there, {_said(now, joint)} now"
+
+
+def _said(value: Any, joint: str) -> str:
+    """An entry of `about` in words; `joint` joins the names of an inner list."""
+    if not isinstance(value, list):
+        return "none" if value is None else str(value)
+    parts = [joint.join(map(str, one)) if isinstance(one, list) else str(one) for one in value]
+    return ", ".join(part for part in parts if part)
+
+
 class Store:
     """Trials on disk.
 
@@ -160,13 +188,13 @@ class Store:
         for key in [*about, *self.about]:
             if about.get(key) != self.about.get(key) and key == "fingerprint":
                 raise InputError(
-                    f"{self.path} has trials with other visits than these",
-                    next_step="Name another file, or use the visits with which it was begun",
+                    f"{self.path} has trials with other data than these",
+                    next_step="Name another file, or use the data with which it was begun",
                 )
             if about.get(key) != self.about.get(key):
                 raise InputError(
-                    f"{self.path} has trials with a different setting of {key}: {self.about.get(key)!r} "
-                    f"there, {about.get(key)!r} now",
+                    f"{self.path} has trials with a different setting of "
+                    f"{_difference(key, self.about.get(key), about.get(key))}",
                     next_step="Name another file",
                 )
 

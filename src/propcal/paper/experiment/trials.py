@@ -12,7 +12,7 @@ from itertools import groupby
 from multiprocessing import current_process
 from operator import attrgetter
 from threading import Thread
-from time import perf_counter, sleep
+from time import process_time, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -219,19 +219,19 @@ class Bench:
         n_train: int,
     ) -> Bench:
         """Find the groups, and reduce the fitting rows to atoms."""
-        columns, began = plan.columns, perf_counter()
+        columns, began = plan.columns, process_time()
         post, test = (
             checked_rows(score, part[columns.outcome].to_numpy(), part[list(groups)])
             for part, score in zip(parts, scores)
         )
         atoms = post.atoms()
         risk = parts[1][columns.true_risk].to_numpy() if columns.true_risk else None
-        return cls(model, plan.setup, post, test, atoms, risk, n_train, perf_counter() - began)
+        return cls(model, plan.setup, post, test, atoms, risk, n_train, process_time() - began)
 
     def trial(self, setting: Setting) -> tuple[Row, Rows]:
         """Run one post-processing fit; return its results on the test rows, and their new scores."""
         fit, post_rows, test_rows = self._fitted(setting)
-        began = perf_counter()
+        began = process_time()
         columns = {**setting.columns(), "setting": setting.key(), **fit}
         columns |= {"n_train": self.n_train, "n_post": len(post_rows.score), "n_test": len(test_rows.score)}
         columns |= _accuracy(test_rows) | _losses(test_rows, RULE)
@@ -244,7 +244,7 @@ class Bench:
         columns["true_risk_rms"] = None
         if self.true_risk is not None:
             columns["true_risk_rms"] = float(np.sqrt(np.mean((test_rows.score - self.true_risk) ** 2)))
-        columns["evaluation_seconds"] = perf_counter() - began
+        columns["evaluation_seconds"] = process_time() - began
         return {name: _plain(value) for name, value in columns.items()}, test_rows
 
     def _base_losses(self, rule: dict[str, Any]) -> dict[str, float]:
@@ -274,12 +274,12 @@ class Bench:
             return {**went, "fit_seconds": self.model.seconds}, None
         limit = MAX_UPDATES
         while True:
-            began = perf_counter()
+            began = process_time()
             method = post_processor(setting, self.setup.eta, limit)
             with warnings.catch_warnings():  # a fit that stops at its limit is recorded in `converged`
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 method.fit_atoms(self.atoms)
-            seconds = self.seconds + perf_counter() - began
+            seconds = self.seconds + process_time() - began
             went = {
                 "n_updates": method.n_updates_,
                 "n_sweeps": method.n_sweeps_,

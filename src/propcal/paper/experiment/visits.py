@@ -15,7 +15,7 @@ import numpy as np
 from propcal.core.grid import check_number
 from propcal.data.cohorts import N_VISITS, make_ed_visits
 from propcal.errors import Argument, InputError
-from propcal.numbers import noun
+from propcal.numbers import are, noun
 from propcal.paper.experiment.cohort_columns import ADMISSIONS, TRUE_RISK, CohortColumns
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class CohortFile:
             )
         wrong = int(((found != 0) & (found != 1)).sum())
         if wrong:
-            raise InputError(f"{where} must be 0 or 1; {wrong:,} values are neither", argument="outcome")
+            raise InputError(f"{where} must be 0 or 1; {are(wrong, 'value')} neither", argument="outcome")
         if len(np.unique(found)) == 1:
             raise InputError(
                 f"{where} is {int(found[0])} for all {len(found):,} {unit}; both outcomes must occur"

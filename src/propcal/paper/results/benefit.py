@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 import numpy as np
 import pandas as pd
 
 from propcal.core.grid import FloatArray
-from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
+from propcal.paper.experiment.settings import ALPHAS, BASE, MC, N_BINS, OURS, PMC
 from propcal.paper.experiment.setups import FIXED, SIZES
 from propcal.paper.results.evidence import Evidence
 from propcal.paper.results.seed_intervals import median_interval
 
-METHODS = (MC, PMC, OURS)
-# Algorithm 1 with the paper's middle settings; our method has its defaults.
+# Algorithm 1 with the paper's middle settings, and with a smaller alpha; our method has its defaults.
 SETTING = {"alpha": 0.1, "gamma": 0.05, "rho": 0.1}
+FINE_ALPHA = 0.01
+FINE = f"{PMC}, alpha {FINE_ALPHA:g}"
+METHODS = (MC, PMC, FINE, OURS)
+_RUN_WITH = {(MC, SETTING["alpha"]): MC, (PMC, SETTING["alpha"]): PMC, (PMC, FINE_ALPHA): FINE}
+
 FEWEST = 20  # shuffles for a verdict
 HELPS, HARMS, UNCLEAR, UNCHANGED, TOO_FEW = (
     "helps",
@@ -26,21 +31,27 @@ HELPS, HARMS, UNCLEAR, UNCHANGED, TOO_FEW = (
 )
 VERDICTS = (HELPS, HARMS, UNCLEAR, UNCHANGED, TOO_FEW)
 CONFIDENCE = 0.95
-LARGEST, AVERAGE = "largest error", "average error"
+LARGEST, AVERAGE, PREDICTION = "largest error", "average error", "prediction error"
+SMALLEST_CELL = SETTING["alpha"] / N_BINS  # share of the patients, by the rule of sizes
 MEASURES = {
-    LARGEST: "the largest relative error of any subgroup and risk range with at least 1 % of the patients "
-    "(PMC loss)",
-    AVERAGE: "the error of the average subgroup: |observed - expected events|, added up over ten risk "
-    "ranges, as a share of the observed events; subgroups count by their patients",
+    LARGEST: "the largest relative error of any cell, that is, a subgroup within one of ten risk ranges, "
+    f"among cells with at least {100 * SMALLEST_CELL:g} % of the patients (PMC loss)",
+    AVERAGE: "how far observed and expected events are apart in the average subgroup: the differences in ten "
+    "risk ranges, added up, as a share of the observed events; larger subgroups count for more",
+    PREDICTION: "how far the predictions of all patients are from what happened to them (log loss); it is "
+    "large if patients with a predicted risk near 0 have the outcome",
 }
 
 
 def at_setting(evidence: Evidence) -> pd.DataFrame:
-    """The trials that are compared: base model, both methods of the paper at one setting, and ours."""
+    """The trials that are compared, `method` being one of METHODS or the base model."""
     trials = evidence.by(SIZES).trials
-    same = np.all([np.isclose(trials[name], value) for name, value in SETTING.items()], axis=0)
-    chosen: pd.DataFrame = trials[same | trials["method"].isin((BASE, OURS))]
-    return chosen
+    same = np.isclose(trials["gamma"], SETTING["gamma"]) & np.isclose(trials["rho"], SETTING["rho"])
+    named = trials["method"].where(trials["method"].isin((BASE, OURS)))
+    for (method, alpha), name in _RUN_WITH.items():
+        named = named.mask(same & (trials["method"] == method) & np.isclose(trials["alpha"], alpha), name)
+    chosen = trials.assign(method=named).dropna(subset=["method"])
+    return chosen.drop_duplicates(["seed", "model", "setting"])
 
 
 def average_errors(evidence: Evidence) -> pd.DataFrame:
@@ -58,8 +69,8 @@ def average_errors(evidence: Evidence) -> pd.DataFrame:
 def group_counts(evidence: Evidence) -> pd.DataFrame:
     """The counts of the curves at the settings that are compared, with their grouping."""
     keys = ["seed", "model", "setting"]
-    chosen = at_setting(evidence)[[*keys, "groups", "gamma", "n_test"]]
-    return evidence.curves.merge(chosen, on=keys)
+    chosen = at_setting(evidence)[[*keys, "method", "groups", "n_test"]]
+    return evidence.curves.drop(columns="method").merge(chosen, on=keys)
 
 
 def benefit(evidence: Evidence) -> pd.DataFrame:
@@ -72,8 +83,9 @@ def benefit(evidence: Evidence) -> pd.DataFrame:
         low and high (95 % bootstrap interval over seeds), better and worse (share of the seeds), verdict.
     """
     keys = ["seed", "model", "groups", "method"]
-    largest = at_setting(evidence)[[*keys, "pmc_loss"]].rename(columns={"pmc_loss": LARGEST})
-    values = largest.merge(average_errors(evidence), on=keys, how="left")
+    named = {"pmc_loss": LARGEST, "log_loss": PREDICTION}
+    values = at_setting(evidence)[[*keys, *named]].rename(columns=named)
+    values = values.merge(average_errors(evidence), on=keys, how="left")
     rows = []
     for measure in MEASURES:
         table = values.pivot(index=["model", "groups", "seed"], columns="method", values=measure)
@@ -81,8 +93,8 @@ def benefit(evidence: Evidence) -> pd.DataFrame:
             for method in METHODS:
                 if BASE in part and method in part:
                     both = part[[BASE, method]].dropna().to_numpy(dtype=float)
-                    named = {"measure": measure, "model": model, "groups": groups, "method": method}
-                    rows.append(named | _compared(both))
+                    who = {"measure": measure, "model": model, "groups": groups, "method": method}
+                    rows.append(who | _compared(both))
     columns = ["measure", "model", "groups", "method", "n_seeds", "before", "after", "change", "low", "high"]
     return in_order_of_store(evidence, pd.DataFrame(rows, columns=[*columns, "better", "worse", "verdict"]))
 
@@ -140,7 +152,7 @@ def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.Data
     rows = []
     for (group, method), part in sums.groupby(["group_name", "method"]):
         share = float((part["people"] / part["n_test"]).mean())
-        if share < SETTING["gamma"] or method not in (BASE, *METHODS):
+        if share < SETTING["gamma"]:
             continue
         ratio = (part["positives"] / part["score_sum"]).to_numpy()
         low, high = np.quantile(ratio, [0.05, 0.95])
@@ -160,24 +172,56 @@ def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.Data
     return pd.DataFrame(rows, columns=columns)
 
 
+# The columns of `by_alpha`: what is compared, with the rule for the sizes of its cells, and the column.
+YARDSTICKS = {
+    "largest error, larger cells": (SIZES, "pmc_loss"),
+    "largest error, all cells": (FIXED, "pmc_loss"),
+    PREDICTION: (FIXED, "log_loss"),
+}
+
+
 def by_alpha(evidence: Evidence) -> pd.DataFrame:
-    """How the largest error changes at each alpha of the paper's methods, in larger and in all cells.
+    """How errors change at each alpha of the paper's methods, and with ours.
 
     Returns
     -------
     frame
-        cells ("larger" or "all"), model, groups, method, alpha (NaN for ours), and the columns of `benefit`.
+        yardstick, model, groups, method, alpha (NaN for ours), smallest (the smallest cell of the fit, in
+        patients; NaN for ours), and the columns of `benefit`.
     """
     rows = []
-    for cells, rule in (("larger", SIZES), ("all", FIXED)):
+    names = ["model", "groups", "method", "alpha"]
+    for yardstick, (rule, column) in YARDSTICKS.items():
         trials = evidence.by(rule).trials
+        base = trials[trials["method"] == BASE].drop_duplicates(["seed", "model", "groups"])
+        before = base.set_index(["seed", "model", "groups"])[column].rename("before")
         same = np.isclose(trials["gamma"], SETTING["gamma"]) & np.isclose(trials["rho"], SETTING["rho"])
         chosen = trials[(same & trials["method"].isin((MC, PMC))) | (trials["method"] == OURS)]
-        names = ["model", "groups", "method", "alpha"]
+        chosen = chosen.join(before, on=["seed", "model", "groups"])
         for values, part in chosen.groupby(names, dropna=False, sort=False):
-            both = part[["base_pmc_loss", "pmc_loss"]].dropna().to_numpy(dtype=float)
-            rows.append({"cells": cells, **dict(zip(names, values)), **_compared(both)})
+            both = part[["before", column]].dropna().to_numpy(dtype=float)
+            alpha, n = values[-1], part["n_post"].median()
+            smallest = np.nan if pd.isna(alpha) else max(1, ceil(n * alpha * SETTING["gamma"] / N_BINS))
+            named = {"yardstick": yardstick, **dict(zip(names, values)), "smallest": smallest}
+            rows.append(named | _compared(both))
     return pd.DataFrame(rows)
+
+
+def alpha_tally(found: Sequence[pd.DataFrame]) -> list[tuple[str, float, float, dict[str, dict[str, int]]]]:
+    """For each method and alpha of `by_alpha`: the smallest cell, and the verdicts by each yardstick."""
+    every = pd.concat(list(found), ignore_index=True)
+    rows = []
+    for method, alpha in [*((m, a) for m in (MC, PMC) for a in ALPHAS), (OURS, np.nan)]:
+        own = every[every["method"] == method]
+        own = own if pd.isna(alpha) else own[np.isclose(own["alpha"], alpha)]
+        if own.empty:
+            continue
+        counts = {
+            name: {v: int((own.loc[own["yardstick"] == name, "verdict"] == v).sum()) for v in VERDICTS}
+            for name in YARDSTICKS
+        }
+        rows.append((method, alpha, float(own["smallest"].min()), counts))
+    return rows
 
 
 def in_order_of_store(evidence: Evidence, frame: pd.DataFrame) -> pd.DataFrame:

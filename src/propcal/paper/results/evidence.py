@@ -143,6 +143,28 @@ class Evidence:
             return ", ".join(f"{key}: {value}" for key, value in said.items())
         return str(said)
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of a shuffle (with splits by person it may differ a little between shuffles)."""
+        row = self.stored.iloc[0]
+        apart = row["n_post"] if self.setup.kept_apart else 0
+        return int(row["n_train"] + apart + row["n_test"])
+
+    def processor_seconds(self) -> dict[str, float]:
+        """Processor time of the whole run: training, post-processing, and evaluation."""
+        base = self.stored["method"] == BASE
+        trained = self.stored[base].drop_duplicates(["seed", "model"])  # once for all groupings
+        # settings of MCBoost that differ in rho alone share a fit
+        floor = self.stored["rho"].where(self.stored["method"] == PMC)
+        same = ["seed", "model", "groups", "method", "fit_alpha", "gamma", "floor"]
+        fits = self.stored[~base].assign(floor=floor)
+        fits = fits.assign(method=fits["method"].where(fits["method"].isin((PMC, OURS)), MC))
+        return {
+            "training": float(trained["fit_seconds"].sum()),
+            "post-processing": float(fits.drop_duplicates(same)["fit_seconds"].sum()),
+            "evaluation": float(self.stored["evaluation_seconds"].sum()),
+        }
+
     def caption(self) -> str:
         """The line below every figure: which visits, and how many shuffles."""
         whose = "Simulated visits, no patients" if self.generated else f"Data: {self.cohort}"

@@ -101,6 +101,18 @@ def test_too_few_people_are_not_tested():
     assert "no miscalibration found" not in PMCBoost().fit_atoms(atoms).fit_summary_.sentences()[0]
 
 
+@pytest.mark.filterwarnings("ignore::propcal.errors.UnknownLevelWarning")
+def test_cells_too_small_for_a_test_are_left_to_the_smooth_curve():
+    rng = np.random.default_rng(0)
+    risk = expit(rng.normal(-1, 1.2, 5080))
+    y, low = (rng.random(5080) < risk).astype(int), expit(np.log(risk / (1 - risk)) - 1.2)
+    race = rng.choice([*"abcd"], 5080, p=[0.6, 0.25, 0.1, 0.05])
+    fit = PMCBoost().fit(low[:80], y[:80], sensitive_features={"race": race[:80]})
+    assert fit.n_updates_ == 1
+    corrected = fit.predict(low[80:], sensitive_features={"race": race[80:]})
+    assert np.mean((corrected - risk[80:]) ** 2) < 0.5 * np.mean((low[80:] - risk[80:]) ** 2)
+
+
 def test_a_group_of_few_people_with_a_rare_outcome_gives_no_false_alarm():
     """The gap of a cell has an exact p-value, whatever its distribution: 2 events where 0.5 are expected."""
     score = np.r_[np.full(400, 0.00125), np.full(2000, 0.3)]

@@ -130,9 +130,7 @@ def test_a_store_of_another_set_up_or_of_other_columns_is_refused(file, tmp_path
 def test_settings_of_mcboost_that_differ_in_rho_alone_share_a_fit(file, tmp_path):
     settings = [Setting(MC, GROUPS, 0.1, 0.05, rho) for rho in (0.01, 0.1)]
     settings += [Setting(MC_FOR_PMC, GROUPS, 1.0, 0.05, 0.1), Setting(PMC, GROUPS, 0.1, 0.05, 0.1)]
-    store = run(
-        tmp_path / "x.sqlite", cohort=columns_of(file), trials=1, models=["LR"], settings=settings
-    )
+    store = run(tmp_path / "x.sqlite", cohort=columns_of(file), trials=1, models=["LR"], settings=settings)
     found = store.trials().set_index(["method", "rho"])
     same = found.loc[[(MC, 0.01), (MC, 0.1), (MC_FOR_PMC, 0.1)]]
     assert same["fit_seconds"].nunique() == same["n_updates"].nunique() == same["brier"].nunique() == 1

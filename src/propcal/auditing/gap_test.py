@@ -23,6 +23,7 @@ DRAWS, SEED = 2000, 0
 # the largest gaps get an exact p-value, unless they are far from or beyond what chance gives
 MOST_EXACT, EXACT = 12, (1.5, 6.0)
 LIMIT = 0.02  # how often a perfect score has a gap beyond `limit`
+UNTESTED = 100.0  # the limit if no cell can be tested: a fit then leaves cells to the smooth curve
 
 
 class GapTest(NamedTuple):
@@ -33,7 +34,7 @@ class GapTest(NamedTuple):
     limit: float
 
 
-NOT_TESTED = GapTest(float("nan"), float("nan"), 0.0)
+NOT_TESTED = GapTest(float("nan"), float("nan"), UNTESTED)
 
 
 def gap_test(cells: ScoreCells, table: Categories, patterns: Patterns, effect: FloatArray) -> GapTest:

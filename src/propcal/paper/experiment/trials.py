@@ -299,9 +299,7 @@ def _corrected(rows: Rows, correction: Correction | None) -> Rows:
     return replace(rows, score=correction.apply_to_patterns(rows.score, rows.code, rows.patterns))
 
 
-def post_processor(
-    setting: Setting, eta: float = 1.0, max_updates: int = MAX_UPDATES
-) -> MCBoost | PMCBoost:
+def post_processor(setting: Setting, eta: float = 1.0, max_updates: int = MAX_UPDATES) -> MCBoost | PMCBoost:
     """The algorithm of a setting: the paper's with steps of `eta`, or ours with its defaults."""
     if setting.method == OURS:
         return PMCBoost()

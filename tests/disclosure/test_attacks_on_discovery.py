@@ -104,6 +104,13 @@ def test_many_visits_of_few_people_are_suppressed(found):
     assert "70" not in "".join(row[2:7])
 
 
+def test_slopes_have_one_digit_and_intervals_that_are_not_narrower(found):
+    wide = replace(found.found[0], measure="calibration slope", value=0.2345, low=0.1777, high=0.2918)
+    row = discovery_section(replace(found, found=(wide,)), 11).rows[0]
+    assert row[5:7] == ("slope 0.2", "0.1 to 0.3")
+    assert discovery_section(replace(found, found=(wide,)), 0).rows[0][5:7] == ("slope 0.23", "0.18 to 0.29")
+
+
 def test_different_people_are_counted_behind_repeat_visits():
     frame, score, y = cohort(n=3000)
     twice = pd.concat([frame, frame], ignore_index=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from propcal.discovery.protection import Protection
 
 NAN = float("nan")
-STEP = 0.1  # of shares that are not shares of people
+LEAST_EFFECT = 0.1  # on variances
 
 
 def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
@@ -103,7 +103,7 @@ def _group(group: FoundGroup, counted: Counted, everybody: _Shown, blocks: Block
     value, low, high = NAN, NAN, NAN
     if group.measure != RATIO:
         if not own.small.any():
-            value, low, high = (round(end, 1) for end in (group.value, group.low, group.high))
+            value, low, high = round(group.value, 1), _below(group.low), _above(group.high)
     elif own.small.any():
         value = limited_ratio(own.rate, own.total, own.expected)
     else:
@@ -120,7 +120,7 @@ def _group(group: FoundGroup, counted: Counted, everybody: _Shown, blocks: Block
         low=low,
         high=high,
         p_value=p_band(group.p_value),
-        again=_stepped(group.again),
+        again=round(group.again, 1),
     )
 
 
@@ -128,14 +128,23 @@ def _rounded(basis: IntervalBasis) -> IntervalBasis:
     """Without the digits that would lead back to exact counts."""
     return IntervalBasis(
         then=round(basis.then, 1),
-        effect=max(float(rounded_effect(basis.effect)), STEP),
+        effect=max(float(rounded_effect(basis.effect)), LEAST_EFFECT),
         limit=round(basis.limit, 1),
         added=round(basis.added, 1),
     )
 
 
-def _stepped(share: float) -> float:
-    return STEP * round(share / STEP)
+def _below(end: float) -> float:
+    """The lower end of an interval, rounded down.
+
+    >>> _below(0.27), _above(0.21), _below(0.3)
+    (0.2, 0.3, 0.3)
+    """
+    return math.floor(round(10 * end, 9)) / 10 if math.isfinite(end) else NAN
+
+
+def _above(end: float) -> float:
+    return -_below(-end)
 
 
 def _protection(protection: Protection, blocks: Blocks) -> Protection:
@@ -155,7 +164,7 @@ def _repair(row: dict[Any, Any], counts: OutcomeCounts, blocks: Blocks) -> dict[
     for name in ("before", "after", "reading"):
         mean = row["observed"] - row[name]
         gaps[name] = rate - expected_events(mean, own.total) / own.total
-    low, high = STEP * math.floor(row["removed_low"] / STEP), STEP * math.ceil(row["removed_high"] / STEP)
+    low, high = _below(row["removed_low"]), _above(row["removed_high"])
     return {
         **row,
         **gaps,

@@ -68,12 +68,22 @@ class FoundGroup:
     again: float
     also: tuple[str, ...] = ()
 
+    @property
+    def digits(self) -> int:
+        """Digits after the point of `value`, `low` and `high` in print: slopes on pages have one."""
+        coarse = all(round(number, 1) == number for number in (self.value, self.low, self.high))
+        return 1 if self.measure == CALIBRATION_SLOPE and coarse else 2
+
     def sentence(self, identity: Identity) -> str:
         """The finding in a sentence."""
         told = [f"adjusted {p_equals(self.p_value)}, found again in {100 * self.again:.0f} % of resamples"]
         if known(self.low):
-            told.insert(0, f"95 % CI after selection {IN_SENTENCE.interval(self.low, self.high)}")
-        measure = f"{self.measure} {IN_SENTENCE.decimal(self.value)}, " if known(self.value) else ""
+            told.insert(
+                0, f"95 % CI after selection {IN_SENTENCE.interval(self.low, self.high, self.digits)}"
+            )
+        measure = (
+            f"{self.measure} {IN_SENTENCE.decimal(self.value, self.digits)}, " if known(self.value) else ""
+        )
         rates = (
             f" Observed {IN_SENTENCE.percent(self.observed)}, predicted {IN_SENTENCE.percent(self.predicted)}"
             if known(self.observed)

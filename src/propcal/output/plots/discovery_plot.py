@@ -36,7 +36,7 @@ def plot_discovery(found: Discovery, *, ax: Any = None, width: float = 6.4) -> A
         ]
         ax.set_yticks(range(len(names)), names, fontsize=TEXT)
         ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.set_xlim(left=0)
+        ax.set_xlim(0, 105 * max(max(group.observed, group.predicted) for group in found.found))
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=TEXT, frameon=False)
         tidy(ax, xlabel="rate of the outcome, in percent")
         rows_alone(ax)

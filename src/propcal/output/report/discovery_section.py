@@ -55,7 +55,7 @@ def discovery_section(found: Discovery, suppress: int = 11) -> DiscoverySection:
 
 
 def _row(group: FoundGroup) -> tuple[str, ...]:
-    value = ON_PAGE.decimal(group.value)
+    value = ON_PAGE.decimal(group.value, group.digits)
     if group.measure != RATIO and known(group.value):
         value = f"slope {value}"
     return (
@@ -65,7 +65,7 @@ def _row(group: FoundGroup) -> tuple[str, ...]:
         ON_PAGE.percent(group.observed),
         ON_PAGE.percent(group.predicted),
         value,
-        ON_PAGE.interval(group.low, group.high),
+        ON_PAGE.interval(group.low, group.high, group.digits),
         ON_PAGE.p_value(group.p_value),
         f"{100 * group.again:.0f} %",
     )

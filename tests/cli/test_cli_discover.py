@@ -42,6 +42,16 @@ def test_json_goes_to_a_file_and_to_standard_output(run, file, tmp_path):
     assert said["found"][0]["condition"] == "age >= 70 and ward = 'B'"
 
 
+def test_counts_are_protected_if_asked(run, file):
+    exact, shown = (
+        json.loads(run("discover", file, *ASKED, "--format", "json", *more))["found"][0]
+        for more in ((), ("--suppress", "11"))
+    )
+    assert exact["people"] % 10
+    assert shown["people"] % 10 == 0
+    assert f"({shown['people']:,.0f} people)" in run("discover", file, *ASKED, "--suppress", "11")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

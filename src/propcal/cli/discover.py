@@ -12,6 +12,7 @@ from propcal.cli import options as o
 from propcal.cli.audit import Format, write_text
 from propcal.cli.screen import percentage, warnings_as_lines
 from propcal.errors import InputError
+from propcal.numbers import known
 from propcal.plain_text import plain
 
 PANEL = "Search"
@@ -83,6 +84,7 @@ def discover(
             "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Also write JSON to this file."
         ),
     ] = None,
+    suppress: o.Suppress = 0,
     unit: o.Unit = "",
     label: o.Label = None,
     force: o.Force = False,
@@ -101,6 +103,7 @@ def discover(
     """
     import propcal
     from propcal.data.files.file_sets import find_files
+    from propcal.disclosure.protected_discovery import protected_discovery
     from propcal.output.files.transaction import outputs
     from propcal.output.files.whole_file import check_target
 
@@ -139,6 +142,7 @@ def discover(
             unit=unit,
             **settings,
         )
+    found = protected_discovery(found, suppress)
     text = found.to_json()
     with outputs(force=force):
         if output is not None:
@@ -150,7 +154,7 @@ def discover(
         typer.echo(plain(sentence))
     if len(found):
         flags = [part for group in found.found for part in ("--where", f"{group.name}={group.condition}")]
-        smallest = min(group.share for group in found.found)
+        smallest = min((group.share for group in found.found if known(group.share)), default=0.01)
         command = ["propcal", "fit", *map(str, files), "--score", str(score), "--outcome", str(outcome)]
         command += [
             *flags,

@@ -279,12 +279,12 @@ def adding_up(values: Sequence[float], total: int) -> list[int]:
 def noun(n: int, word: str) -> str:
     """A noun that agrees with a number.
 
-    >>> noun(1, "group"), noun(2, "category")
-    ('group', 'categories')
+    >>> noun(1, "group"), noun(2, "category"), noun(30, "more day")
+    ('group', 'categories', 'more days')
     """
     if n == 1:
         return word
-    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{word[:-1]}ies" if word.endswith("y") and word[-2] not in "aeou" else f"{word}s"
 
 
 def plural(n: int, word: str) -> str:

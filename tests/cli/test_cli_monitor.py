@@ -38,13 +38,13 @@ def test_a_state_grows_month_by_month_and_the_alarm_ends_a_run_with_code_1(month
     for i in (2, 3):
         run("monitor", f"m{i}.csv", "--state", "a.monitor", "--fail-on", "alarm")
     again = run("monitor", "m3.csv", "--state", "a.monitor")
-    assert "Already there, with the same people: 2024-03." in again
+    assert "Unchanged, with the same people: 2024-03." in again
     for i in (4, 5):
         run("monitor", f"m{i}.csv", "--state", "a.monitor")
-    assert "failed: alarm: Black" in run(
+    assert "alarm: an alarm stands for Black" in run(
         "monitor", "m6.csv", "--state", "a.monitor", "--fail-on", "alarm", code=1
     )
-    assert "failed: alarm" in run("monitor", "--state", "a.monitor", "--fail-on", "alarm", code=1)
+    assert "an alarm stands for" in run("monitor", "--state", "a.monitor", "--fail-on", "alarm", code=1)
     run("monitor", "--state", "a.monitor", "--fail-on", "new-alarm")  # raised by an earlier run
 
 
@@ -77,13 +77,15 @@ def test_options_come_from_a_file_too(months, run):
 def test_periods_are_held_back_and_replaced(months, run):
     said = run("monitor", "m*.csv", "--state", "a.monitor", *FIRST, "--delay", "30d", "--as-of", "2024-06-10")
     assert "Added: 2024-01, 2024-02, 2024-03 and 2024-04." in said
-    assert "Held back, because their outcomes may not be known yet: 2024-05 and 2024-06." in said
+    assert (
+        "Held back, because their outcomes may not be known yet: 2024-05 and 2024-06. 2024-05 can be" in said
+    )
     fewer = pd.read_csv("m2.csv")[:-5]
     fewer.to_csv("m2b.csv", index=False)
     wrong = run("monitor", "m2b.csv", "--state", "a.monitor", code=2)
     assert "2024-02 is in the state already" in wrong
     assert "--replace 2024-02" in wrong
-    assert "Replaced: 2024-02." in run("monitor", "m2b.csv", "--state", "a.monitor", "--replace", "2024-02")
+    assert "Replaced: 2024-02 (" in run("monitor", "m2b.csv", "--state", "a.monitor", "--replace", "2024-02")
     nothing = run("monitor", "m6.csv", "--state", "b.monitor", *FIRST, "--as-of", "2024-06-10")
     assert "nothing to add yet" in nothing
     assert not Path("b.monitor").exists()
@@ -95,7 +97,6 @@ def test_periods_are_held_back_and_replaced(months, run):
         (["--groups", "race"], "--groups: groups cannot differ from the state's"),
         (["--n-bins", "5"], "--n-bins: the number of risk ranges cannot differ from the state's"),
         (["--every", "week"], "--every: the length of a period cannot differ"),
-        (["--delay", "9d"], "--delay"),
         (["--score", "age"], "score"),
         (["--baseline", "2024-01"], "--baseline"),
         (["--fail-on", "verdict"], "write alarm or new-alarm"),
@@ -112,6 +113,42 @@ def test_what_differs_from_the_state_is_said_and_the_state_stays(months, run, ar
     before = Path("a.monitor").read_bytes()
     assert told in run("monitor", "m2.csv", "--state", "a.monitor", *arguments, code=2)
     assert Path("a.monitor").read_bytes() == before
+
+
+def test_later_runs_may_change_the_delay_and_how_missing_values_are_treated(months, run):
+    run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
+    run("monitor", "m2.csv", "--state", "a.monitor", "--delay", "9d", "--drop-missing")
+    settings = Monitor.load("a.monitor").settings
+    assert (settings.delay, settings.drop_missing) == (9, True)
+    run("monitor", "m3.csv", "--state", "a.monitor", "--groups", "gender,race")  # the order does not matter
+    said = run("monitor", "m4.csv", "--state", "a.monitor", "--missing", "exclude", code=2)
+    assert "The state has missing" in said
+
+
+def test_two_first_runs_at_once_do_not_lose_a_state(months, run, monkeypatch):
+    other = Path("m2.csv").read_bytes()
+
+    def meanwhile(*arguments, **options):
+        Path("a.monitor").write_bytes(other)  # by another run
+        return add(*arguments, **options)
+
+    add = Monitor.add
+    monkeypatch.setattr(Monitor, "add", meanwhile)
+    said = run("monitor", "m1.csv", "--state", "a.monitor", *FIRST, "--html", "a.html", code=2)
+    assert "a.monitor was created by another run in the meantime" in said
+    assert Path("a.monitor").read_bytes() == other
+    assert not Path("a.html").exists()
+    assert not list(Path().glob(".propcal-*"))
+
+
+def test_a_copy_of_a_file_and_an_empty_export_are_noticed(months, run):
+    Path("copy.csv").write_bytes(Path("m1.csv").read_bytes())
+    assert "has the same content as" in run(
+        "monitor", "m1.csv", "copy.csv", "--state", "a.monitor", *FIRST, code=2
+    )
+    run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
+    Path("empty.csv").write_text(Path("m1.csv").read_text().splitlines()[0] + "\n")
+    assert "Nothing was added" in run("monitor", "empty.csv", "--state", "a.monitor")
 
 
 def test_a_new_state_needs_columns_and_files(months, run):

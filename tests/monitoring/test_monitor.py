@@ -1,5 +1,7 @@
 """A monitor: periods come in, evidence comes out, and the state is the same however they came."""
 
+import json
+import re
 import warnings
 from datetime import date
 
@@ -104,7 +106,7 @@ def test_other_people_of_a_known_period_are_refused_unless_it_is_replaced(wrong)
 
 
 def test_replacing_what_is_not_there_is_refused(watched, wrong):
-    with pytest.raises(InputError, match="2023-01 cannot be replaced: these data have nobody in it"):
+    with pytest.raises(InputError, match="2023-01 cannot be replaced: the data have nobody in it"):
         watched.add(wrong, replace=["2023-01"])
     with pytest.raises(InputError, match="is not a month"):
         watched.add(wrong, replace=["last month"])
@@ -242,12 +244,20 @@ def test_a_baseline_is_the_reference():
     course = monitor.course()
     assert course.conclusion == "no alarm"
     assert course.settings["tests"] == ["level", "cells"]
-    assert any("the score as it was in 2024-01..2024-03" in note for note in course.notes)
+    assert any("the score as it was in 2024-01 to 2024-03" in note for note in course.notes)
     changed = Monitor(**ROLES, baseline="2024-01..2024-03")
     changed.add(visits(14, wrong_from=8))
     first = changed.course().alarms[0]
     assert (first.group, first.onset) == ("ward=B", "2024-09")
-    assert "has changed since 2024-03" in changed.course().sentences[0]
+    assert first.direction == "has risen"
+    assert first.reference_value == pytest.approx(1, abs=0.2)
+    said = changed.course().sentences
+    assert said[0].startswith("Alarm: compared with 2024-01 to 2024-03, the score has changed for B")
+    assert re.search(
+        r"the O/E ratio has risen: O/E 1\.\d\d \(.*\), against \d\.\d\d in 2024-01 to 2024-03", said[1]
+    )
+    shown = json.loads(changed.course().to_json(suppress=11))
+    assert shown["alarms"][0]["reference_value"] == pytest.approx(first.reference_value, abs=0.1)
 
 
 def test_a_baseline_must_be_a_period_with_people(wrong):
@@ -265,7 +275,7 @@ def test_recalibrating_helps_where_the_score_is_wrong_and_changes_nothing_where_
     assert found.answer == "it would help"
     assert found.fitted[0] == "2024-09"
     assert found.judged == ("2025-02",)
-    assert "Recalibrating would help: fitted on 2024-09 to 2025-01 and judged on 2025-02" in found.sentence
+    assert "fitted on 2024-09 to 2025-01, it would have lowered the error in 2025-02" in found.sentence
     right = Monitor(**ROLES)
     right.add(visits(6, seed=2))
     assert right.recalibration().answer in ("nothing to correct", "no clear gain")
@@ -326,3 +336,46 @@ def test_nothing_is_warned_of_in_ordinary_use(wrong):
         monitor = Monitor(**ROLES)
         monitor.add(wrong)
         repr(monitor.course())
+
+
+def test_it_is_too_early_to_recalibrate_when_the_error_has_just_begun():
+    monitor = Monitor(**ROLES)
+    monitor.add(visits(6, wrong_from=5, factor=2.5, ward="A"))
+    found = monitor.recalibration()
+    assert found.answer == "too early to say"
+    assert "at least 3 periods since the beginning of the error" in found.sentence
+
+
+def test_a_date_without_a_time_is_compared_by_day():
+    frame = visits(1).assign(died_at=lambda f: f.day.dt.normalize())
+    frame["day"] += pd.to_timedelta(14, unit="h")
+    monitor = Monitor(**ROLES, outcome_time="died_at")
+    assert monitor.add(frame).new == ("2024-01",)
+    frame.loc[0, "died_at"] -= pd.to_timedelta(1, unit="D")
+    with pytest.raises(InputError, match="1 of 1,200 outcomes are dated before the score"):
+        Monitor(**ROLES, outcome_time="died_at").add(frame)
+
+
+def test_a_few_dates_long_before_all_others_are_refused():
+    frame = visits(2)
+    frame.loc[3, "day"] = pd.Timestamp("1900-01-01")
+    with pytest.raises(InputError, match=r"1 of 2,400 date is more than 10 years before all others"):
+        Monitor(**ROLES).add(frame)
+
+
+def test_a_score_of_zero_for_everybody_is_too_low():
+    frame = visits(4)
+    frame.loc[frame.day >= "2024-04-01", "risk"] = 0.0
+    monitor = Monitor(**ROLES)
+    monitor.add(frame)
+    said = " ".join(monitor.course().sentences)
+    assert "the score predicts too low" in said
+    assert len(str(json.loads(monitor.course().to_json())["alarms"][0]["evidence"])) < 25
+
+
+def test_a_new_spelling_of_a_known_level_is_warned_of():
+    monitor = Monitor(**ROLES)
+    monitor.add(visits(1))
+    shouted = visits(1, start="2024-02").replace({"sex": {"F": "f"}})
+    with pytest.warns(UserWarning, match='sex: "f" is new, and differs from "F" only in case or spaces'):
+        monitor.add(shouted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +40,7 @@ def monitor(
         typer.Option(
             metavar="FILE",
             rich_help_panel=_TIME,
-            help="The state: made by the first run, added to by later ones.",
+            help="State file; the first run creates it, later runs add to it.",
         ),
     ],
     time: Annotated[
@@ -69,8 +70,8 @@ def monitor(
         typer.Option(
             metavar="30d",
             rich_help_panel=_TIME,
-            help="Hold a period back until so many days (d) or weeks (w) after its end. [dim]Default: "
-            "0d[/dim]",
+            help="Wait this many days (d) or weeks (w) after the end of a period before adding it. "
+            "[dim]Default: 0d[/dim]",
         ),
     ] = None,
     outcome_time: Annotated[
@@ -103,7 +104,7 @@ def monitor(
         typer.Option(
             metavar="DATE",
             rich_help_panel=_TIME,
-            help="Decide as on this day which periods are complete. [dim]Default: today[/dim]",
+            help="Treat this date as today when deciding which periods are complete.",
         ),
     ] = None,
     score: o.Score = None,
@@ -213,9 +214,14 @@ def monitor(
         "unit": unit,
     }
     names |= {"labels": o.labels(label), "source": source}
-    if state.exists():
+    new = not state.exists()
+    before = None
+    if not new:
         watched = Monitor.load(state)
-        watched.settings.refuse_other(given | ({} if words is None else {"groups": words}))
+        before = watched.settings
+        if words is not None and not groups:  # only how groups are made of the columns was given
+            words = dataclasses.replace(words, columns=before.groups.columns)
+        watched.settings = before.with_other(given | ({} if words is None else {"groups": words}))
         _rename(watched, names)
     else:
         watched = _new(state, files, given, words, names)
@@ -229,15 +235,18 @@ def monitor(
     shown = suppress or 0
     text = course.to_json(shown) if course is not None and (output or format_ == "json") else ""
     hidden = PAGE_SUPPRESS if suppress is None else suppress
-    with outputs(force=True):
+    with outputs(force=True) as out:
         if course is not None:
-            if files and (added.changed or not state.exists()):
+            if files and (added.changed or new or watched.settings != before):
                 watched.save(state)
+                if new:
+                    out.must_be_new(state)
             _write(course, text, output, html, metrics, hidden)
     if format_ == "json":
         typer.echo(text or "null")
     else:
-        _tell(added, watched, course, shown, [path for path in (html, output, metrics) if path is not None])
+        paths = [path for path in (html, output, metrics) if path is not None]
+        _tell(added, watched, course, shown, paths, read=bool(files))
     _end(fail_on or [], course, added)
 
 
@@ -294,7 +303,6 @@ def _new(state: Path, files: Any, given: dict[str, Any], words: Any, names: dict
             raise InputError(
                 f"there is no state {state} yet, and a new one needs --time, --score and --outcome",
                 argument=f"--{name}",
-                next_step=f"Name a column with --{name}",
             )
     return Monitor(**given, groups=() if words is None else words, **names)
 
@@ -341,7 +349,9 @@ def _write(
         course.to_metrics(metrics, suppress=hidden)
 
 
-def _tell(added: Added, watched: Monitor, course: Course | None, suppress: int, written: list[Path]) -> None:
+def _tell(
+    added: Added, watched: Monitor, course: Course | None, suppress: int, written: list[Path], *, read: bool
+) -> None:
     from rich.console import Console
 
     from propcal.disclosure.protected_course import protected_course
@@ -354,10 +364,16 @@ def _tell(added: Added, watched: Monitor, course: Course | None, suppress: int, 
 
     lines = [
         f"Added: {some(added.new)}." if added.new else "",
-        f"Replaced: {some(added.replaced)}." if added.replaced else "",
-        f"Already there, with the same people: {some(added.unchanged)}." if added.unchanged else "",
-        f"Held back, because their outcomes may not be known yet: {some(added.held_back)}."
-        if added.held_back
+        *(
+            f"Replaced: {period} ({watched.identity.count(now)} instead of {was:,})."
+            for period, (was, now) in added.replaced_people.items()
+        ),
+        f"Unchanged, with the same {watched.identity.unit}: {some(added.unchanged)}."
+        if added.unchanged
+        else "",
+        _held_back(added, watched, some) if added.held_back else "",
+        "Nothing was added: the files have nobody with a date."
+        if read and not (added.changed or added.unchanged or added.held_back)
         else "",
         f"{watched.identity.count(added.undated)} without a date were left out." if added.undated else "",
     ]
@@ -372,13 +388,24 @@ def _tell(added: Added, watched: Monitor, course: Course | None, suppress: int, 
         typer.echo(f"Written: {', '.join(map(str, written))}")
 
 
+def _held_back(added: Added, watched: Monitor, some: Any) -> str:
+    """Which periods are not added yet, and when the first of them will be."""
+    from datetime import timedelta
+
+    settings, first = watched.settings, min(added.held_back)
+    ready = settings.calendar.end(first) + timedelta(days=settings.delay)
+    why = "their outcomes may not be known yet" if settings.delay else "they are not over"
+    until = f"{first} can be added from {ready} on"
+    return f"Held back, because {why}: {some(added.held_back)}. {until}."
+
+
 def _end(fail_on: list[str], course: Course | None, added: Added) -> None:
     if course is None:
         return
-    standing = [alarm.label for alarm in course.alarms]
-    new = [alarm.label for alarm in course.new_alarms(added.changed)]
     for word in fail_on:
-        found = list(dict.fromkeys(standing if word == "alarm" else new))
+        alarms = course.alarms if word == "alarm" else course.new_alarms(added.changed)
+        found = list(dict.fromkeys(alarm.label for alarm in alarms))
         if found:
-            typer.echo(plain(f"propcal: failed: {word}: {', '.join(found)}"), err=True)
+            what = "an alarm stands for" if word == "alarm" else "a new alarm was raised for"
+            typer.echo(plain(f"propcal: {word}: {what} {'; '.join(found)}"), err=True)
             raise typer.Exit(1)

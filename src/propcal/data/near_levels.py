@@ -66,6 +66,22 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
         )
 
 
+def warn_of_new_spellings(known: Mapping[str, Sequence[Level]], patterns: Patterns) -> None:
+    """Warn of new levels that are a known one but for case or spaces, as after a change of an export."""
+    for name, levels in zip(patterns.attributes, patterns.levels):
+        if name in patterns.derived or name.startswith((BESIDE, KEY)) or name not in known:
+            continue
+        before = {folded(level): level for level in known[name] if level is not None}
+        for level in levels:
+            if level is None or level in known[name] or folded(level) not in before:
+                continue
+            told = (
+                f'{name}: "{level}" is new, and differs from "{before[folded(level)]}" only in case or spaces'
+            )
+            step = "They are watched as different groups; rename one of them if that is not intended."
+            warnings.warn(Message(told, argument=name, next_step=step), UserWarning, stacklevel=4)
+
+
 def _alike(levels: Sequence[Level]) -> list[list[int]]:
     """The places of levels that are the same but for case or spaces."""
     places: dict[str, list[int]] = {}

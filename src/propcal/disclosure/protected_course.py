@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.compare import loss_of_everybody
 from propcal.core.bins import Bins
 from propcal.core.grid import FloatArray
 from propcal.disclosure.blocks import Blocks
@@ -21,12 +20,12 @@ from propcal.disclosure.protected import protected_comparison
 from propcal.disclosure.protected_findings import alone
 from propcal.disclosure.protected_sample import expected_events
 from propcal.disclosure.small_counts import SmallCounts, limited_ratio
-from propcal.monitoring.course import ALARM, Alarm, Course
+from propcal.monitoring.course import ALARM, FALLEN, RISEN, Alarm, Course
 from propcal.monitoring.course_sentences import course_sentences, left_out_note
 from propcal.monitoring.group_months import GroupMonths
 from propcal.monitoring.onset import ratios
 from propcal.monitoring.recalibration import Recalibration, recalibration_sentence
-from propcal.numbers import risk_range
+from propcal.numbers import known, risk_range
 
 BANDS = (0.0, 1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence is shown as the lower end of its band
 OF_A_PERIOD = (
@@ -175,17 +174,27 @@ def _alarm(alarm: Alarm, course: Course, sums: GroupMonths, bins: Bins, blocks: 
     value, ends = rows[place - low]["observed_expected"], (np.nan, np.nan)
     if not found.counts.any.any():
         ends = float(found.ratios[1].min()), float(found.ratios[2].max())
-    agrees = value != value or (alarm.direction == "too high") == (float(value) <= 1)
-    if not agrees:  # nothing is said that contradicts what was found
-        value, ends = np.nan, (np.nan, np.nan)
-    return replace(alarm, evidence=evidence, value=value, low=ends[0], high=ends[1])
+    then: Any = np.nan
+    if alarm.direction in (RISEN, FALLEN):
+        chosen = [period in course.settings["reference"] for period in sums.periods]
+        own = [
+            np.array([part[chosen, group][:, inside].sum()])
+            for part in (sums.people, sums.positives, sums.score)
+        ]
+        then = _Protected(own[0], own[1], own[2], blocks).row(0)["observed_expected"]
+    limit: Any = then if alarm.direction in (RISEN, FALLEN) else 1.0
+    fewer = alarm.direction in ("too high", FALLEN)
+    if known(value) and known(limit) and fewer != (float(value) <= float(limit)):
+        # nothing is said that contradicts what was found
+        value, then, ends = np.nan, np.nan, (np.nan, np.nan)
+    return replace(alarm, evidence=evidence, value=value, low=ends[0], high=ends[1], reference_value=then)
 
 
 def _recalibration(found: Recalibration | None, fewest: int) -> Recalibration | None:
     if found is None:
         return None
     comparison = protected_comparison(found.comparison, fewest)
-    sentence = recalibration_sentence(found.answer, found.fitted, found.judged, loss_of_everybody(comparison))
+    sentence = recalibration_sentence(found.answer, found.fitted, found.judged, comparison)
     return replace(found, comparison=comparison, sentence=sentence)
 
 
@@ -193,7 +202,8 @@ def _note(unit: str, blocks: Blocks) -> str:
     n, width = blocks.fewest, blocks.width
     return (
         f"Small counts are protected. From 0 to {width} {unit} with the outcome, or without it, are shown as "
-        f"“fewer than {n}” or “< {n}”, and larger counts as the middle of a block of {width}. All numbers "
-        "and intervals are computed from these counts, so they differ a little from the exact ones; "
-        "evidence is shown in bands. Alarms, and when an error began, are those of the exact counts."
+        f"“fewer than {n}” or “< {n}”, and larger counts as the middle of a block of {width}, so that counts "
+        "need not add up. All numbers and intervals are computed from these counts. Where a group has few "
+        "events in a period, they can differ from the exact ones by up to a third. Evidence is shown in "
+        "bands. Alarms, and when an error began, come from the exact counts."
     )

@@ -19,7 +19,14 @@ from propcal.monitoring import e_processes as ep
 from propcal.monitoring.course_sentences import course_sentences
 from propcal.monitoring.group_months import GroupMonths
 from propcal.monitoring.no_overshoot import level_evidence
-from propcal.monitoring.onset import Onset, cell_ratio_since, onset_of, ratio_since, ratios
+from propcal.monitoring.onset import (
+    Onset,
+    cell_ratio_since,
+    onset_of,
+    ratio_since,
+    ratios,
+    reference_ratio,
+)
 from propcal.monitoring.watched import CHANGE_TESTS, TESTS, WatchedGroup, stakes_of
 from propcal.numbers import risk_range
 
@@ -27,9 +34,10 @@ if TYPE_CHECKING:
     from propcal.core.bins import Bins
     from propcal.monitoring.recalibration import Recalibration
 
-ALARM = 20.0  # evidence at which an alarm is raised: 1 in 20 lives at most, if the score is calibrated
+ALARM = 20.0  # evidence at which an alarm is raised: in at most 1 of 20 monitors of calibrated scores
 LARGEST = 690.0  # logarithm of the largest evidence that is printed
 ALARM_RAISED, NO_ALARM = "alarm", "no alarm"
+RISEN, FALLEN = "has risen", "has fallen"  # the O/E ratio since the reference
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,9 @@ class Alarm:
     """A group, the test that raised the alarm, when, since when, and how large the error is.
 
     `value`, `low` and `high` are the O/E ratio since the onset, of the group or (for cells) of its risk range
-    `where`; for the slope they are missing, and `direction` says whether scores are too extreme.
+    `where`; for the slope they are missing, and `direction` says whether scores are too extreme. If an
+    earlier period is the reference, `reference_value` is the O/E ratio at that time, and `direction` says
+    whether it has risen or fallen since.
     `explained_by` names another group without whose people there would be no alarm.
     """
 
@@ -55,6 +65,7 @@ class Alarm:
     direction: str
     where: str = ""
     explained_by: str = ""
+    reference_value: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +289,12 @@ def _alarms(
             onset = onset_of(gain[after:])
             onset = Onset(onset.place + after, onset.low + after, onset.high + after)
             size, direction = _size(sums, kind, g, b, onset, gain)
+            then = np.nan
+            if reference:
+                then = reference_ratio(
+                    sums, g, sums.bin_of == b if kind == "cells" else slice(None), reference
+                )
+                direction = RISEN if not size[0] < then else FALLEN
             name = sums.groups[g].name
             made.append(
                 Alarm(
@@ -294,6 +311,7 @@ def _alarms(
                     size[2],
                     direction,
                     where,
+                    reference_value=then,
                 )
             )
     return tuple(sorted(made, key=lambda alarm: (-alarm.evidence, alarm.group)))

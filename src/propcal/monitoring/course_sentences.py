@@ -11,7 +11,7 @@ from propcal.numbers import IN_SENTENCE, known, listed, plural
 if TYPE_CHECKING:
     from propcal.monitoring.course import Alarm
 
-MOST_NAMED = 4  # groups in a sentence
+MOST_NAMED = 6  # groups in a sentence
 
 
 def course_sentences(
@@ -23,13 +23,7 @@ def course_sentences(
     reference: Sequence[str],
 ) -> tuple[str, ...]:
     """The verdict first; `people` is the number of all people, or a limit of it."""
-    first, last = periods[0], periods[-1]
-    what = (
-        f"{identity.subject} has changed since {reference[-1]}"
-        if reference
-        else f"{identity.subject} is miscalibrated"
-    )
-    over = f"from {first} to {last}" if first != last else f"in {first}"
+    over = f"from {span_of(periods)}" if len(periods) > 1 else f"in {periods[0]}"
     if not alarms:
         unchanged = "a change" if reference else "miscalibration"
         return (
@@ -39,17 +33,40 @@ def course_sentences(
             "show.",
         )
     clearest: dict[str, Alarm] = {}
-    for alarm in alarms:
-        clearest.setdefault(alarm.label, alarm)
+    for alarm in alarms:  # the level says more than the slope of the same group
+        if alarm.label not in clearest or (alarm.test == "level" and clearest[alarm.label].test == "slope"):
+            clearest[alarm.label] = alarm
     own = [alarm for alarm in clearest.values() if not alarm.explained_by]
-    what = what if identity.score else what[0].lower() + what[1:]
-    told = [f"Alarm: {what} for {_some([alarm.label for alarm in own])}."]
-    told += [alarm_sentence(alarm) for alarm in own[:MOST_NAMED]]
+    names = _some([alarm.label for alarm in own])
+    subject = identity.score or "the score"
+    told = [
+        f"Alarm: compared with {span_of(reference)}, {subject} has changed for {names}."
+        if reference
+        else f"Alarm: {subject} is miscalibrated for {names}."
+    ]
+    told += [alarm_sentence(alarm, reference) for alarm in own[:MOST_NAMED]]
     others = [alarm for alarm in clearest.values() if alarm.explained_by]
     if others:
-        names = _some([alarm.label for alarm in others])
-        told.append(f"There are also alarms for {names}, which overlap with these groups.")
+        causes = list(dict.fromkeys(alarm.explained_by for alarm in others))
+        told.append(
+            f"Alarms were also raised for {_some([alarm.label for alarm in others])}. These groups overlap "
+            f"with {_some(causes)}; without the {identity.unit} of {_some(causes)} there would be no alarm "
+            "for them."
+        )
+    rest = n_groups - len(clearest)
+    if rest:
+        others_ = "the other group" if rest == 1 else f"any of the other {rest} groups"
+        told.append(f"No alarm for {others_} {over} ({identity.count(people)}).")
     return tuple(told)
+
+
+def span_of(periods: Sequence[str]) -> str:
+    """The first and the last of some periods.
+
+    >>> span_of(["2025-01"]), span_of(["2025-01", "2025-02", "2025-03"])
+    ('2025-01', '2025-01 to 2025-03')
+    """
+    return periods[0] if len(periods) == 1 else f"{periods[0]} to {periods[-1]}"
 
 
 def _some(names: list[str]) -> str:
@@ -59,22 +76,28 @@ def _some(names: list[str]) -> str:
     return listed([*names[:MOST_NAMED], plural(len(names) - MOST_NAMED, "other group")])
 
 
-def alarm_sentence(alarm: Alarm) -> str:
+def alarm_sentence(alarm: Alarm, reference: Sequence[str] = ()) -> str:
     """An alarm in words."""
-    span = f"{alarm.onset_low} to {alarm.onset_high}"
+    began = f"since about {alarm.onset} (95 % CI {alarm.onset_low} to {alarm.onset_high})"
     if alarm.onset_low == alarm.onset_high:
-        span = f"{alarm.onset_low} only"
-    since = f"{alarm.label}: since about {alarm.onset} (95 % interval {span})"
+        began = f"since {alarm.onset} (no other period is plausible)"
     raised = f"The alarm was raised with the data of {alarm.raised}."
     if alarm.test == "slope":
-        return f"{since}, predicted risks are {alarm.direction} (calibration slope). {raised}"
-    where = f" for predicted risks of {alarm.where}" if alarm.where else ""
+        return f"{alarm.label}: {began}, predicted risks are {alarm.direction} (calibration slope). {raised}"
+    where = f" at predicted risks of {alarm.where}" if alarm.where else ""
     size = ""
     if known(alarm.value):
         interval = IN_SENTENCE.interval(alarm.low, alarm.high)
-        size = f" (O/E {IN_SENTENCE.decimal(alarm.value)}"
-        size += f", 95 % CI {interval})" if interval != IN_SENTENCE.unknown else ")"
-    return f"{since}, the score is {alarm.direction}{where}{size}. {raised}"
+        size = f"O/E {IN_SENTENCE.decimal(alarm.value)}"
+        size += f" (95 % CI {interval})" if interval != IN_SENTENCE.unknown else ""
+    if reference:
+        then = ""
+        if size and known(alarm.reference_value):
+            then = f", against {IN_SENTENCE.decimal(alarm.reference_value)} in {span_of(reference)}"
+        size = f": {size}{then}" if size else ""
+        return f"{alarm.label}: {began}, the O/E ratio{where} {alarm.direction}{size}. {raised}"
+    size = f": {size}" if size else ""
+    return f"{alarm.label}: {began}, the score predicts {alarm.direction}{where}{size}. {raised}"
 
 
 def left_out_note(people: Any, identity: Identity) -> str:

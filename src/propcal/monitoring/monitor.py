@@ -16,10 +16,11 @@ from propcal.core.patterns import PERIOD
 from propcal.core.reduction import rescored
 from propcal.core.significant import significant
 from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms_of_files, dated_atoms_of_frame
+from propcal.data.near_levels import warn_of_new_spellings
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
 from propcal.monitoring.course import Course, course_of
-from propcal.monitoring.course_sentences import left_out_note
+from propcal.monitoring.course_sentences import left_out_note, span_of
 from propcal.monitoring.monitor_settings import MonitorSettings, bin_edges
 from propcal.monitoring.recalibration import Recalibration, would_recalibrating_help
 from propcal.monitoring.watched import WatchedGroup, watch
@@ -40,13 +41,17 @@ class PeriodRecord:
 
 @dataclass(frozen=True)
 class Added:
-    """What a run changed: periods that are new, replaced, already there and the same, or held back."""
+    """What a run changed: periods that are new, replaced, already there and the same, or held back.
+
+    `replaced_people` has, for each replaced period, how many people it had and has now.
+    """
 
     new: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     held_back: Mapping[str, int] = field(default_factory=dict)
     undated: int = 0
+    replaced_people: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -224,7 +229,7 @@ class Monitor:
         missing = [period for period in replaced if period not in found.periods]
         if missing:
             held = [period for period in missing if period in found.held_back]
-            why = "its outcomes are not known yet" if held else "these data have nobody in it"
+            why = "its outcomes are not known yet" if held else "the data have nobody in it"
             raise InputError(
                 f"{(held or missing)[0]} cannot be replaced: {why}",
                 argument="replace",
@@ -245,6 +250,11 @@ class Monitor:
             late = bool(self.records) and period < max(self.records)
             records[period] = replace(record, late=late)
         changed = [period for period in found.periods if period not in same]
+        replaced_people = {
+            period: (self.records[period].people, records[period].people)
+            for period in changed
+            if period in self.records
+        }
         if changed:
             self._rebuild({period: _small(found.periods[period]) for period in changed}, records)
         return Added(
@@ -253,6 +263,7 @@ class Monitor:
             tuple(same),
             found.held_back,
             found.undated,
+            replaced_people,
         )
 
     def _rebuild(self, changed: dict[str, Atoms], records: dict[str, PeriodRecord]) -> None:
@@ -260,6 +271,9 @@ class Monitor:
             atoms = with_parts(self.atoms, changed, PERIOD)
         except InputError as error:
             raise InputError("the new periods have other groups than the state: " + error.message) from None
+        if self.atoms is not None:
+            known = dict(zip(self.atoms.patterns.attributes, self.atoms.patterns.levels))
+            warn_of_new_spellings(known, atoms.patterns)
         edges = self.edges or bin_edges(self.settings.bins(atoms))
         watched = watch(atoms, self.settings.groups, self.settings.gamma, self.watched)
         self.atoms, self.records, self.edges, self.watched = atoms, records, edges, watched
@@ -303,7 +317,11 @@ class Monitor:
         course = self.course() if course is None else course
         since = course.alarms[0].onset if course.alarms else None
         return would_recalibrating_help(
-            by_key(self._atoms(), PERIOD), since=since, held_out=held_out, gamma=self.settings.gamma
+            by_key(self._atoms(), PERIOD),
+            since=since,
+            held_out=held_out,
+            gamma=self.settings.gamma,
+            identity=self.identity,
         )
 
     def _atoms(self) -> Atoms:
@@ -323,7 +341,7 @@ class Monitor:
         notes = []
         if reference:
             notes.append(
-                f"The reference is the score as it was in {self.settings.baseline}, not perfect calibration."
+                f"The reference is the score as it was in {span_of(reference)}, not perfect calibration."
             )
         gaps = [period for period in calendar.span(periods[0], periods[-1]) if period not in self.records]
         if gaps:
@@ -374,6 +392,7 @@ def _other_people(period: str, known: PeriodRecord, now: PeriodRecord) -> InputE
     return InputError(
         f"{period} is in the state already, with {counts}",
         argument="replace",
-        next_step=Argument("replace", written=f'replace=["{period}"]', value=period)
-        + " takes these instead, if they are all people of that period",
+        next_step="If the new ones are complete, "
+        + Argument("replace", written=f'replace=["{period}"]', value=period)
+        + " uses them instead",
     )

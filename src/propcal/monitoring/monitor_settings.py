@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ NAMES = {
     "n_bins": "the number of risk ranges",
     "binning": "the risk ranges",
 }
+
+
+FREE = ("delay", "drop_missing")  # what later runs may change: the atoms of earlier periods stay as they are
 
 
 @dataclass(frozen=True)
@@ -113,22 +116,29 @@ class MonitorSettings:
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise InputError(f"its settings cannot be read: {error}") from None
 
-    def refuse_other(self, given: Mapping[str, Any]) -> None:
-        """Refuse settings that differ from these; the error says which, and how."""
-        own = self.to_json()
+    def with_other(self, given: Mapping[str, Any]) -> MonitorSettings:
+        """These settings with others that may change; refuse the rest, and say what differs."""
+        own, free = self.to_json(), {}
         for name, setting in given.items():
             value = days(setting) if name == "delay" else _jsonable(setting)
             if isinstance(setting, Groups):
                 value = {f.name: _jsonable(getattr(setting, f.name)) for f in fields(setting)}
-            if own[name] != value:
-                before, now = _told(own[name], value)
-                raise InputError(
-                    Argument(name)
-                    + f": {NAMES.get(name, 'the setting')} cannot differ from the state's. The state has "
-                    f"{before}; "
-                    f"{now} was given",
-                    next_step="Leave it out, or begin a new state",
-                )
+                if sorted(value["columns"] or []) == sorted(own[name]["columns"] or []):
+                    value["columns"] = own[name]["columns"]
+            if own[name] == value:
+                continue
+            if name in FREE:
+                free[name] = setting
+                continue
+            before, now = _told(own[name], value)
+            raise InputError(
+                Argument(name)
+                + f": {NAMES.get(name, 'the setting')} cannot differ from the state's. The state has "
+                f"{before}; "
+                f"{now} was given",
+                next_step="Leave it out, or begin a new state",
+            )
+        return replace(self, **free)
 
 
 def _jsonable(value: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -83,3 +85,10 @@ def cell_ratio_since(
     table = np.array(found)
     value = table[onset.place - onset.low, 0]
     return float(value), float(table[:, 1].min()), float(table[:, 2].max())
+
+
+def reference_ratio(sums: GroupMonths, group: int, inside: Any, reference: Sequence[str]) -> float:
+    """O/E ratio of some ranges (`inside`) of a group in the reference periods; missing without people."""
+    then = [period in reference for period in sums.periods]
+    observed, expected = (float(part[then, group][:, inside].sum()) for part in (sums.positives, sums.score))
+    return observed / expected if expected > 0 else float("nan")

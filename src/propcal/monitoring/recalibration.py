@@ -13,9 +13,14 @@ from propcal.core.atoms import Atoms
 from propcal.core.correction.correction import Correction
 from propcal.errors import InputError
 from propcal.estimators import PMCBoost
-from propcal.numbers import IN_TEXT, known
+from propcal.identity import Identity
+from propcal.monitoring.course_sentences import span_of
+from propcal.numbers import IN_TEXT, known, listed, plural
 
 HELPS, HARMS, UNCLEAR, NOTHING = "it would help", "it would do harm", "no clear gain", "nothing to correct"
+EARLY = "too early to say"
+RECALIBRATED = "recalibrated"
+MOST_NAMED = 5
 FEWEST_FITTED = 2  # periods
 USUAL = 12  # periods that are used if no alarm says since when the score is wrong
 N_DRAWS = 200
@@ -28,7 +33,7 @@ class Recalibration:
     Attributes
     ----------
     answer : str
-        "it would help", "it would do harm", "no clear gain" or "nothing to correct".
+        "it would help", "it would do harm", "no clear gain", "nothing to correct" or "too early to say".
     sentence : str
     fitted, judged : tuple of str
         Periods.
@@ -52,10 +57,13 @@ def would_recalibrating_help(
     since: str | None = None,
     held_out: int | None = None,
     gamma: float = 0.05,
+    identity: Identity | None = None,
 ) -> Recalibration:
     """Fit on all but the last periods since the onset (or of the last year), and judge on those."""
+    identity = identity or Identity(unit="people")
     names = sorted(periods)
     recent = [name for name in names if since is not None and name >= since]
+    early = since is not None and len(recent) <= FEWEST_FITTED
     if len(recent) <= FEWEST_FITTED:
         recent = names[-USUAL:]
     n = max(len(recent) // 4, 1) if held_out is None else held_out
@@ -67,12 +75,20 @@ def would_recalibrating_help(
     past: Any = sum(periods[name] for name in fitted)
     later: Any = sum(periods[name] for name in judged)
     correction = PMCBoost(gamma=gamma).fit_atoms(past).correction_
-    comparison = compare({"score": None, "recalibrated": correction}, later, gamma=gamma, n_draws=N_DRAWS)
+    comparison = compare(
+        {"score": None, RECALIBRATED: correction},
+        later,
+        gamma=gamma,
+        n_draws=N_DRAWS,
+        labels=identity.labels,
+        unit=identity.unit,
+    )
     row = loss_of_everybody(comparison)
     answer = NOTHING if not correction.n_updates else _answer(float(row["low"]), float(row["high"]))
+    answer = EARLY if early else answer
     return Recalibration(
         answer,
-        recalibration_sentence(answer, fitted, judged, row),
+        recalibration_sentence(answer, fitted, judged, comparison),
         tuple(fitted),
         tuple(judged),
         comparison,
@@ -86,9 +102,12 @@ def _answer(low: float, high: float) -> str:
     return HELPS if high < 0 else HARMS if low > 0 else UNCLEAR
 
 
-def recalibration_sentence(answer: str, fitted: Sequence[str], judged: Sequence[str], row: Any) -> str:
-    """The answer in words; `row` has the log loss of everybody before and after, and the change."""
-    on = f"fitted on {_span(fitted)} and judged on {_span(judged)}"
+def recalibration_sentence(
+    answer: str, fitted: Sequence[str], judged: Sequence[str], comparison: Comparison
+) -> str:
+    """The answer in words: the log loss of everybody before and after, and groups that are further off."""
+    row = loss_of_everybody(comparison)
+    on, later = f"fitted on {span_of(fitted)}", f"in {span_of(judged)}"
     change = ""
     if known(row["difference"]):
         change = (
@@ -96,13 +115,18 @@ def recalibration_sentence(answer: str, fitted: Sequence[str], judged: Sequence[
             f"after, 95 % CI of the change {IN_TEXT.interval(row['low'], row['high'], 4, '+')})"
         )
     told = {
-        HELPS: f"Recalibrating would help: {on}, it lowers the error{change}.",
-        HARMS: f"Recalibrating would do harm: {on}, it raises the error{change}.",
-        UNCLEAR: f"Whether recalibrating would help is not clear yet: {on}, it changes little{change}.",
-        NOTHING: f"Recalibrating would change nothing: the fit, {on}, finds no error beyond chance.",
+        HELPS: f"Recalibrating would help: {on}, it would have lowered the error {later}{change}.",
+        HARMS: f"Recalibrating would do harm: {on}, it would have raised the error {later}{change}.",
+        UNCLEAR: f"Whether recalibrating would help is not clear yet: {on}, it would have changed the error "
+        f"{later} by no more than chance explains{change}.",
+        NOTHING: "Recalibrating would change nothing: "
+        f"in {span_of(fitted)} the score is off by no more than chance explains.",
+        EARLY: "It is too early to say whether recalibrating would help: at least "
+        f"{FEWEST_FITTED + 1} periods since the beginning of the error are needed.",
     }
-    return told[answer]
-
-
-def _span(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    worse = comparison.worse_groups(RECALIBRATED) if answer in (HELPS, HARMS, UNCLEAR) else []
+    if not worse:
+        return told[answer]
+    n = len(worse)
+    some = [*worse[:MOST_NAMED], *([f"{n - MOST_NAMED} more"] if n > MOST_NAMED else [])]
+    return f"{told[answer]} {plural(n, 'group')} would be further off than now: {listed(some)}."

@@ -59,6 +59,11 @@ def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
+LARGEST_WHOLE = (
+    1e15  # larger numbers stay floating-point: readers in other languages need not have long integers
+)
+
+
 def rounded(value: Any, digits: int = 6) -> Any:
     """Six digits are enough for machines too, and five for points of curves; whole numbers stay whole.
 
@@ -73,7 +78,8 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 
 def _rounded_number(value: float, digits: int) -> float:
-    return int(value) if value == round(value) else float(f"{value:.{digits}g}")
+    whole = abs(value) < LARGEST_WHOLE and value == round(value)
+    return int(value) if whole else float(f"{value:.{digits}g}")
 
 
 def audit_content(audit: Audit) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,7 +18,7 @@ from propcal.core.patterns import PERIOD
 from propcal.data.engines.frames_to_atoms import totals, with_events
 from propcal.data.engines.totals import atoms_of_totals
 from propcal.data.files.duckdb_setup import disk_full, fewer_threads, limited, memory_bytes, no_room, watched
-from propcal.data.files.file_sets import Files, find_files
+from propcal.data.files.file_sets import Files, find_files, refuse_same_content
 from propcal.data.files.file_table import open_files
 from propcal.data.files.files_to_atoms import people_relation, reading_trouble, refuse_identifiers
 from propcal.data.frames import frame_columns, is_engine_frame, require
@@ -28,7 +29,10 @@ from propcal.data.sql_quotes import named, quoted
 from propcal.errors import Argument, Column, InputError
 
 ISO = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"
-OFFSET = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-]\d\d(:?\d\d)?)"
+OFFSET = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-](0\d|1[0-4])(:?[0-5]\d)?)"
+
+
+LONG_BEFORE, FEW = 3653, 0.01  # days before all other dates, and the share of people that makes them suspect
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ def dated_atoms_of_files(
 ) -> DatedAtoms:
     """Reduce files of any size to the atoms of each period, in one aggregation."""
     paths, memory = find_files(files), memory_bytes(memory_limit)
+    refuse_same_content(paths)
     with limited(memory, None) as engine, watched(engine, progress):
         source = open_files(paths, engine, missing=na)
         require(source.names, dating.columns)
@@ -143,6 +148,7 @@ def _dated_atoms(rows: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms
     rows, columns = with_events(rows, columns)
     found = rows.aggregate(f"{named(PERIOD)}, count(*)", named(PERIOD)).fetchall()
     people = {str(name): int(n) for name, n in found if name is not None}
+    _refuse_lone_dates(people, dating)
     ready = [name for name in sorted(people) if dating.complete(name)]
     held_back = {name: people[name] for name in sorted(people) if name not in ready}
     if not ready:
@@ -163,7 +169,10 @@ def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) ->
     if other is not None:
         then = _local(rows, other, dating.calendar)
         known = named(other)
-        counts += [f"{known} IS NOT NULL AND {then} IS NULL", f"{then} < {when}"]
+        # a date without a time is compared by day
+        day = f"date_trunc('day', {then})"
+        scored = f"CASE WHEN {then} = {day} THEN date_trunc('day', {when}) ELSE {when} END"
+        counts += [f"{known} IS NOT NULL AND {then} IS NULL", f"{then} < {scored}"]
     told = ", ".join(f"count(*) FILTER ({condition})" for condition in counts)
     n, missing, unread, future, *outcome = (int(x) for x in rows.aggregate(f"count(*), {told}").fetchall()[0])
     column = Column(dating.time)
@@ -191,6 +200,23 @@ def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) ->
             next_step="Check whether the two columns are swapped, and whether the score used later data",
         )
     return missing
+
+
+def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
+    """Refuse a few dates long before all others: most likely they stand for a missing date (1900-01-01)."""
+    names, total = sorted(people), sum(people.values())
+    for before, after in pairwise(names):
+        n = sum(count for name, count in people.items() if name <= before)
+        apart = dating.calendar.start(after) - dating.calendar.start(before)
+        if apart.days > LONG_BEFORE and n <= FEW * total:
+            column = Column(dating.time)
+            what = "date is" if n == 1 else "dates are"
+            raise InputError(
+                f"{column}: {n:,} of {total:,} {what} more than 10 years before all others (up to {before})",
+                argument=column,
+                next_step="If they stand for a missing date, leave them empty and use "
+                + Argument("drop_missing", written="drop_missing=True"),
+            )
 
 
 def _unreadable(name: str, unread: int, n: int) -> InputError:

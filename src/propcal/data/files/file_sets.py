@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -39,6 +40,25 @@ def find_files(files: Files) -> list[Path]:
         if seen.setdefault(path.resolve(), path) is not path:
             raise InputError(f"{path} is named twice, so its people would be counted twice", argument="files")
     return found
+
+
+def refuse_same_content(paths: Sequence[Path]) -> None:
+    """Refuse copies of a file under another name; only files of the same size are read."""
+    sizes: dict[int, list[Path]] = {}
+    for path in paths:
+        if path.is_file():
+            sizes.setdefault(path.stat().st_size, []).append(path)
+    for alike in sizes.values():
+        seen: dict[bytes, Path] = {}
+        for path in alike if len(alike) > 1 else []:
+            with open(path, "rb") as file:
+                content = hashlib.file_digest(file, "sha256").digest()
+            if seen.setdefault(content, path) is not path:
+                raise InputError(
+                    f"{path} has the same content as {seen[content]}, so its people would be counted twice",
+                    argument="files",
+                    next_step="Leave one of them out",
+                )
 
 
 def site_column(files: Files, site: str | None) -> str | None:

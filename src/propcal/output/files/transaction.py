@@ -47,6 +47,7 @@ class Outputs:
         self._force = force
         self._parts: dict[Path, Path] = {}  # by target
         self._names: dict[Path, Path] = {}  # paths as given by the user, by target
+        self._new: set[Path] = set()  # targets that must not exist even with force
 
     def file(self, path: str | PathLike[str]) -> Path:
         """An empty file beside `path`, to be filled; it is moved to `path` at the end of the transaction."""
@@ -57,6 +58,10 @@ class Outputs:
         self._parts[target] = _new_part(target)
         self._names[target] = Path(path)
         return self._parts[target]
+
+    def must_be_new(self, path: str | PathLike[str]) -> None:
+        """Leave everything as it is if this file was created in the meantime, even with `force`."""
+        self._new.add(Path(os.path.realpath(path)))
 
     def drop(self, part: Path) -> None:
         """Remove a file from the transaction because writing it failed."""
@@ -93,15 +98,27 @@ class Outputs:
     def _replace_all(self) -> None:
         """Replace existing files; if one cannot be replaced, the error lists what happened to each."""
         done: list[Path] = []
-        for target, part in self._parts.items():
+        for target, part in sorted(self._parts.items(), key=lambda pair: pair[0] not in self._new):
             try:
-                part.replace(target)
+                if target in self._new:
+                    _claim(part, target)
+                else:
+                    part.replace(target)
+            except FileExistsError:
+                raise InputError(
+                    f"{self._names[target]} was created by another run in the meantime; it is as that run "
+                    "left it",
+                    next_step="Run the command again",
+                ) from None
             except OSError as error:
                 if not done:
                     raise OSError(error.errno, error.strerror, str(self._names[target])) from error
                 _written.extend(self._names[t] for t in done)
                 raise _half_done(error, done, [t for t in self._parts if t not in done]) from error
             done.append(target)
+        for target in self._new & {*done}:
+            with suppress(OSError):
+                self._parts[target].unlink()  # remove its second name, if it has one
 
     def _claim_all(self) -> None:
         """Move files to new names; if one exists by now, those already moved are removed again."""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from propcal.disclosure.protected_course import protected_course
 from propcal.monitoring.course import ALARM, ALARM_RAISED
+from propcal.monitoring.course_sentences import span_of
+from propcal.monitoring.recalibration import RECALIBRATED
 from propcal.numbers import ON_PAGE, listed, plural
 from propcal.output.json import rounded
 from propcal.output.monitor.monitor_json import course_content
-from propcal.output.monitor.monitor_text import TEST_NAMES, evidence_text
+from propcal.output.monitor.monitor_text import TEST_NAMES, clearest_test, evidence_text, promise
 from propcal.output.monitor.time_pictures import evidence_picture, has_rates, rate_picture
 from propcal.output.page_file import whole_page, write_page
 from propcal.output.report.render import packed
@@ -28,13 +30,19 @@ def write_monitor_page(
     """The page; written whole or not at all if a path is given."""
     shown = protected_course(course, suppress)
     identity = course.identity
-    ranked = shown.groups.sort_values(["highest", "group"], ascending=[False, True], kind="stable")
+    exact = course.groups.sort_values(["highest", "group"], ascending=[False, True], kind="stable")
+    ranked = shown.groups.loc[_in_order(course, exact).index]
     drawn = [name for name in ranked["group"] if has_rates(shown, name)]
     alarm = course.conclusion == ALARM_RAISED
     settings = course.settings
     bands = shown.settings.get("evidence_bands", ())
     span = f"{settings['periods'][0]} to {settings['periods'][-1]}"
-    about = [("Source", identity.source), ("Outcome", identity.outcome), ("Periods", span)]
+    about = [
+        ("Source", identity.source),
+        ("Score", identity.score or settings["score"]),
+        ("Outcome", identity.outcome or settings["outcome"]),
+        ("Periods", span),
+    ]
     return write_page(
         whole_page(
             "propcal.output.monitor",
@@ -45,6 +53,7 @@ def write_monitor_page(
             tone="wrong" if alarm else "noise",
             sentences=shown.sentences,
             next_steps=_next_steps(shown),
+            promise=promise(shown),
             evidence=evidence_picture(shown),
             pictures=[rate_picture(shown, name) for name in drawn[:MOST_PICTURES]],
             more=len(ranked) - len(drawn[:MOST_PICTURES]),
@@ -62,6 +71,16 @@ def write_monitor_page(
     )
 
 
+def _in_order(course: Course, ranked: Any) -> Any:
+    """Groups in the order of the verdict: those it names, other alarms, and then by evidence."""
+    named = [alarm.group for alarm in course.alarms if not alarm.explained_by]
+    named += [alarm.group for alarm in course.alarms if alarm.explained_by]
+    place = {group: i for i, group in reversed(list(enumerate(named)))}
+    return ranked.sort_values(
+        "group", key=lambda names: [place.get(name, len(named)) for name in names], kind="stable"
+    )
+
+
 def _row(row: Any, bands: Sequence[float]) -> dict[str, str]:
     """A group in the tables."""
     return {
@@ -70,7 +89,7 @@ def _row(row: Any, bands: Sequence[float]) -> dict[str, str]:
         "raised": row["raised"] or "no alarm",
         "evidence": evidence_text(row["evidence"], bands).replace("-", "–"),
         "highest": evidence_text(row["highest"], bands).replace("-", "–"),
-        "test": TEST_NAMES[row["highest_test"]],
+        "test": clearest_test(row),
         "people": ON_PAGE.count(row["people"]),
         "observed": ON_PAGE.percent(row["outcome_rate"]),
         "predicted": ON_PAGE.percent(row["mean_score"]),
@@ -96,14 +115,17 @@ def _period(row: Any) -> dict[str, str]:
 
 
 def _next_steps(course: Course) -> list[str]:
-    if course.recalibration is not None:
-        return [course.recalibration.sentence]
-    if course.conclusion == ALARM_RAISED:
-        return [
-            "Find out what changed at that time: coding, case mix, treatment, or the score's inputs.",
-            "Ask whether recalibrating would help (--recalibrate).",
-        ]
-    return ["Go on: add the next period when its outcomes are known."]
+    found = course.recalibration
+    if course.conclusion != ALARM_RAISED:
+        steps = ["Go on: add the next period when its outcomes are known."]
+        return steps if found is None else [*steps, found.sentence]
+    first = course.alarms[0]
+    return [
+        f"Find out what changed for {first.label} about {first.onset}: coding, case mix, treatment, or the "
+        "score's inputs.",
+        "Ask whether recalibrating would help (--recalibrate)." if found is None else found.sentence,
+        "Once the score is corrected, begin a new state: an alarm stays raised.",
+    ]
 
 
 def _recalibration(course: Course) -> dict[str, Any] | None:
@@ -120,20 +142,23 @@ def _recalibration(course: Course) -> dict[str, Any] | None:
             ratio, loss = by.loc["observed_expected"], by.loc["log_loss"]
             rows.append(
                 {
-                    "name": labels.get(str(group), str(group)),
+                    "name": labels.get(str(group))
+                    or found.comparison.audits[RECALIBRATED].labels.get(str(group), str(group)),
                     "before": ON_PAGE.decimal(ratio["base"]),
                     "after": ON_PAGE.decimal(ratio["value"]),
                     "change": ON_PAGE.decimal(loss["difference"], 4, "+"),
                     "interval": ON_PAGE.interval(loss["low"], loss["high"], 4, "+"),
                 }
             )
-    return {"sentence": found.sentence, "rows": rows}
+    return {"sentence": found.sentence, "rows": rows, "judged": span_of(found.judged)}
 
 
 def _methods(course: Course) -> list[str]:
     settings = course.settings
     reference = (
-        f"the score as it was in {settings['baseline']}" if settings["baseline"] else "perfect calibration"
+        f"the score as it was in {span_of(settings['reference'])}"
+        if settings["reference"]
+        else "perfect calibration"
     )
     waited = f" and {plural(settings['delay'], 'more day')} have passed" if settings["delay"] else ""
     kinds = listed([TEST_NAMES[kind] for kind in settings["tests"]])
@@ -148,10 +173,10 @@ def _methods(course: Course) -> list[str]:
         "whenever one stops.",
         "Evidence is adjusted for the number of tests by closed testing with weighted means; an alarm is "
         "raised at "
-        f"{ALARM:g}. If the reference holds for every group, an alarm is ever raised in at most 5 % of "
-        "lives.",
-        "When the error began: the period with the largest share of the bet, with the periods that hold 95 "
-        "% of it. "
-        "O/E ratio since then: its 95 % confidence interval covers every plausible beginning.",
+        f"{ALARM:g}. If the reference holds for every group, at most 5 % of monitors raise an alarm in their "
+        "whole time.",
+        "Start of the error: the most plausible period, and the range of the periods with 95 % of the "
+        "weight. "
+        "O/E ratio since then: its 95 % confidence interval covers every plausible start.",
         f"A period is added when it has ended{waited}. Scores are kept to 7 binary digits.",
     ]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from propcal.monitoring.course import Course
 
 MOST_GROUPS = 25
-TEST_NAMES = {"level": "level (O/E)", "slope": "slope", "cells": "risk ranges"}
+TEST_NAMES = {"level": "O/E ratio", "slope": "slope", "cells": "risk ranges"}
 
 
 def evidence_text(value: Any, bands: Sequence[float] = ()) -> str:
@@ -31,6 +31,8 @@ def evidence_text(value: Any, bands: Sequence[float] = ()) -> str:
 
     >>> evidence_text(0.4789), evidence_text(23.4), evidence_text(4e9), evidence_text(None)
     ('0.48', '23', '> 1,000,000', '-')
+    >>> evidence_text(0.7), evidence_text(3.0)
+    ('0.70', '3.0')
     >>> [evidence_text(value, (0, 1, 5, 20)) for value in (0.0, 5.0, 20.0)]
     ['< 1', '5 to 20', '≥ 20']
     """
@@ -43,7 +45,23 @@ def evidence_text(value: Any, bands: Sequence[float] = ()) -> str:
         return f"{value:,.0f} to {above[0]:,.0f}" if value else f"< {above[0]:,.0f}"
     if value > 1e6:
         return "> 1,000,000"
-    return f"{float(f'{value:.2g}'):,.0f}" if value >= 10 else f"{value:.2g}"
+    if value >= 10:
+        return f"{float(f'{value:.2g}'):,.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def clearest_test(row: Any) -> str:
+    """The clearest test of a group; none if no test points to an error."""
+    return TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""
+
+
+def promise(course: Course) -> str:
+    """What the alarm line promises."""
+    right = "had not changed" if course.settings["reference"] else "were right for everyone"
+    return (
+        f"An alarm is raised at {ALARM:g}. If the score {right}, at most 1 in 20 monitors would raise an "
+        "alarm in their whole time, however often one looks. Values below 1 do not point to an error."
+    )
 
 
 def _bands(course: Course) -> Sequence[float]:
@@ -68,18 +86,13 @@ def course_text(course: Course) -> RenderableType:
 
 
 def _groups(course: Course) -> list[RenderableType]:
-    headings = ("group", "evidence now", "highest", "test", "alarm raised")
+    headings = ("group", "evidence now", "highest", "clearest test", "alarm raised")
     table = text_table("Evidence over the whole time, clearest first", headings)
     ranked = course.groups.sort_values(["highest", "group"], ascending=[False, True], kind="stable")
     for _, row in ranked.head(MOST_GROUPS).iterrows():
         cells = (evidence_text(row[column], _bands(course)) for column in ("evidence", "highest"))
-        text_row(table, row["label"], *cells, TEST_NAMES[row["highest_test"]], row["raised"] or "no")
-    said = (
-        f"An alarm is raised at {ALARM:g}. If the score were right for everyone, evidence would ever reach "
-        f"{ALARM:g} "
-        "in at most 1 of 20 lives, however often one looks."
-    )
-    return [table, left_text(said), Text()]
+        text_row(table, row["label"], *cells, clearest_test(row), row["raised"] or "no")
+    return [table, left_text(promise(course)), Text()]
 
 
 def _period(course: Course) -> list[RenderableType]:
@@ -92,9 +105,9 @@ def _period(course: Course) -> list[RenderableType]:
         ratio, before = (IN_TEXT.decimal(row[c]) for c in ("observed_expected", "before_observed_expected"))
         text_row(table, row["label"], IN_TEXT.count(row["people"]), *rates, ratio, interval, before)
     said = (
-        "These intervals hold for one look at one group: among many groups and months, some exclude 1 by "
-        "chance. "
-        "Rely on the evidence above."
+        "O/E: observed over expected events; below 1 the score predicts too high. These intervals hold for "
+        "one look at one group: among many groups and periods, some exclude 1 by chance. Rely on the "
+        "evidence above."
     )
     return [table, left_text(said), Text()]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from propcal.monitoring.course import Course
 
 MOST_LINES = 6  # colours that can be told apart
-LOWEST, HIGHEST = -1.0, 4.0  # of the evidence drawn, as powers of ten
+LOWEST, HIGHEST = 0.0, 3.0  # of the evidence drawn, as powers of ten
 MOST_TICKS = 7
 
 
@@ -53,25 +53,28 @@ def evidence_picture(course: Course) -> TimePicture:
     order = best.max(axis=1).sort_values(ascending=False, kind="stable").index
     labels = dict(zip(course.groups["group"], course.groups["label"]))
     lines, names = [], []
+    banded = bool(course.settings.get("evidence_bands"))
+
+    def drawn(name: str) -> str:
+        heights = y(_powers(best.loc[name]))
+        return _steps(places, heights) if banded else _line_or_dot(places, heights)
+
     for name in reversed(list(order)):
-        values = _powers(best.loc[name])
         if name not in order[:MOST_LINES]:
-            lines.append(Line("all-thin", path(places, y(values))))
+            lines.append(Line("all-thin", drawn(name)))
     for colour, name in enumerate(order[:MOST_LINES]):
-        values = _powers(best.loc[name])
-        lines.append(Line(f"series series-{colour}", _line_or_dot(places, y(values))))
+        lines.append(Line(f"series series-{colour}", drawn(name)))
         names.append((f"series series-{colour}", labels[name]))
     lines.append(Line("alarm", path([left, right], [float(y(np.log10(ALARM)))] * 2)))
-    marks = [0.1, 1, 10, ALARM, 100, 1000, 10000]
-    ticks = [
-        Tick(f"{float(y(np.log10(m))):.1f}", f"{m:,g}" if m < HIGHEST_MARK else f"≥ {m:,.0f}") for m in marks
-    ]
+    marks = {1: "≤ 1", 5: "5", ALARM: f"{ALARM:g}", 100: "100", 10**HIGHEST: f"≥ {10**HIGHEST:,.0f}"}
+    ticks = [Tick(f"{float(y(np.log10(mark))):.1f}", told) for mark, told in marks.items()]
     return TimePicture(
         "evidence",
         "Evidence over time",
         "Evidence of miscalibration of each group after each period, on a logarithmic scale. Above the "
         "line at "
-        f"{ALARM:g} an alarm is raised. Values below 1 are no evidence.",
+        f"{ALARM:g} an alarm is raised. Values below 1 do not point to an error."
+        + (" Each step is drawn at the lower end of the band that is known." if banded else ""),
         width,
         height,
         left,
@@ -83,10 +86,7 @@ def evidence_picture(course: Course) -> TimePicture:
     )
 
 
-HIGHEST_MARK = 10**HIGHEST
-
-
-def _powers(evidence: pd.Series) -> FloatArray:
+def _powers(evidence: pd.Series | pd.DataFrame) -> FloatArray:
     """Evidence as powers of ten, as far as it is drawn."""
     values = np.maximum(evidence.to_numpy(dtype=np.float64), 10.0**LOWEST)
     return np.asarray(np.minimum(np.log10(values), HIGHEST))
@@ -139,6 +139,12 @@ def _time_axis(n: int, left: float, right: float) -> Axis:
 def _ticks(periods: list[str], places: FloatArray, most: int = MOST_TICKS) -> list[Tick]:
     step = max(1, -(-len(periods) // most))
     return [Tick(f"{places[i]:.1f}", periods[i]) for i in range(0, len(periods), step)]
+
+
+def _steps(xs: FloatArray, ys: FloatArray) -> str:
+    """A level stroke for each period."""
+    half = (xs[1] - xs[0]) / 2 if len(xs) > 1 else 8.0
+    return path(np.column_stack([xs - half, xs + half]).ravel(), np.repeat(ys, 2))
 
 
 def _line_or_dot(xs: FloatArray, ys: FloatArray) -> str:

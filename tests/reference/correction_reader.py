@@ -24,9 +24,15 @@ class Reader:
 
     def __init__(self, text):
         self.content = content = json.loads(text)
-        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2, 3, 4):
-            raise ValueError("no correction file of version 1 to 4")
-        added = {1: set(), 2: {"start"}, 3: {"start"}, 4: {"start", "monotone"}}
+        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2, 3, 4, 5):
+            raise ValueError("no correction file of version 1 to 5")
+        added = {
+            1: set(),
+            2: {"start"},
+            3: {"start"},
+            4: {"start", "monotone"},
+            5: {"start", "monotone", "folded"},
+        }
         if set(content) != ENTRIES | added[content["version"]]:
             raise ValueError("other entries than those of its version")
         if content["version"] < 3:
@@ -35,6 +41,7 @@ class Reader:
             content["start"] = [[as_cells(group), shifts] for group, shifts in content.get("start", [])]
         self.terms = content.get("start", [])
         self.seen = {tuple(pattern) for pattern in content["patterns"]}
+        self.listed = [{pattern[a] for pattern in self.seen} for a in range(len(content["attributes"]))]
         self.known, self.last = {}, {}
 
     def score(self, score, person, unseen=None):
@@ -97,8 +104,12 @@ class Reader:
 
     def pattern(self, person):
         """The level of each attribute."""
-        derived = self.content["derived"]
-        return tuple(self.level(person, name, derived.get(name)) for name in self.content["attributes"])
+        derived, folded = self.content["derived"], self.content.get("folded", [])
+        levels = []
+        for name, listed in zip(self.content["attributes"], self.listed):
+            own = self.level(person, name, derived.get(name))
+            levels.append("other levels" if name in folded and own not in listed else own)
+        return tuple(levels)
 
     def level(self, person, name, recipe):
         if recipe is None:

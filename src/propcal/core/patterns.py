@@ -18,6 +18,7 @@ BESIDE = "correction: "
 # Attributes that say when or where people were scored, or in which file they came; they define no groups.
 KEY = "key: "
 PERIOD, SITE, SHARE = f"{KEY}period", f"{KEY}site", f"{KEY}share"
+OTHER = "other levels"  # the level that stands for rare ones in atoms that may be shared
 
 
 @dataclass(frozen=True, eq=False)

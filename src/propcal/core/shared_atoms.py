@@ -18,13 +18,12 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import uniform
 from propcal.core.grid import UNIT, IntArray, check_number, from_grid
 from propcal.core.keys import keyed
-from propcal.core.patterns import BESIDE, KEY, PERIOD, SHARE, patterns_of, sort_levels
+from propcal.core.patterns import BESIDE, KEY, OTHER, PERIOD, SHARE, patterns_of, sort_levels
 from propcal.core.reduction import CLUSTER, atoms_of_sums, fewer_attributes, sums_of_counts, with_attributes
 from propcal.core.significant import significant
 from propcal.errors import InputError
 
 FEWEST = 11
-OTHER = "other levels"
 SCORE_BITS = 10  # binary digits of a cell's mean score
 EDGES = uniform(10)  # cells are kept within these ranges of scores, where they are large enough
 
@@ -52,6 +51,17 @@ class Shared:
     def to_json(self) -> dict[str, Any]:
         """As it is written in the file."""
         return {"fewest": self.fewest, "folded": dict(self.folded)}
+
+
+def are_shared(atoms: Atoms | None, fewest: int) -> bool:
+    """Whether these are shared atoms whose every cell has that many people with the outcome and without it.
+
+    Everything that is computed from them may then be shown: anyone who has the file could compute it.
+    """
+    if atoms is None or atoms.shared is None or atoms.shared.fewest < fewest:
+        return False
+    either = atoms.positives, atoms.people - atoms.positives
+    return all(len(counts) > 0 and int(counts.min()) >= fewest for counts in either)
 
 
 def score_ranges(atoms: Atoms) -> tuple[IntArray, IntArray]:

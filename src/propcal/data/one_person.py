@@ -116,7 +116,13 @@ class OnePerson:
         code = tuple([place.get(read(keys, numbers), new) for read, place, new in self._attributes])
         if any(map(eq, code, self._unknown)):
             unknown = np.array([c == u for c, u in zip(code, self._unknown)], dtype=np.int64)
-            warn_of_unknown(self._correction.attributes, unknown, 1, shared=self._correction.is_shared)
+            warn_of_unknown(
+                self._correction.attributes,
+                unknown,
+                1,
+                shared=self._correction.is_shared,
+                folded=self._correction.folded,
+            )
         found = self._kept[code] if code in self._kept else self._find(code)
         return float(score) if found is None else found.apply(float(score))
 

@@ -25,15 +25,17 @@ def scoring_rows(
     *,
     invalid: str = "error",
     shared: bool = False,
+    folded: tuple[str, ...] = (),
 ) -> tuple[FloatArray, Patterns, Any]:
     """Check rows to be scored; return scores, patterns in terms of known levels, and each row's pattern.
 
     There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1]. `shared` says
-    whether the levels are those of a shared correction, for the warning about other levels.
+    whether the levels are those of a shared correction, and `folded` in which attributes unlisted levels are
+    expected, for the warning about other levels.
     """
     values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
     counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
-    warn_of_unknown(patterns.attributes, counts, len(values), shared=shared)
+    warn_of_unknown(patterns.attributes, counts, len(values), shared=shared, folded=folded)
     return values, patterns, code
 
 

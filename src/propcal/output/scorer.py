@@ -149,7 +149,7 @@ class Tally:
     def __init__(self, scorer: Scorer) -> None:
         self._name, self._known = Column(scorer.score), scorer.correction.patterns
         self._between = False  # whether a score lies between 0 and 1
-        self._shared = scorer.correction.is_shared
+        self._shared, self._folded = scorer.correction.is_shared, scorer.correction.folded
         self._scores, self._refused = ScoreTally(), scorer.invalid == "error"
         self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
 
@@ -188,4 +188,6 @@ class Tally:
                     UserWarning,
                     stacklevel=3,
                 )
-            warn_of_unknown(self._known.attributes, self._unknown, self.n, shared=self._shared)
+            warn_of_unknown(
+                self._known.attributes, self._unknown, self.n, shared=self._shared, folded=self._folded
+            )

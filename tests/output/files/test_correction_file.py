@@ -136,9 +136,9 @@ def test_other_files_are_refused(path):
 
 def test_a_newer_version_is_refused_with_advice(path):
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "version": 5}))
+    path.write_text(json.dumps({**content, "version": 6}))
     with pytest.raises(
-        FileFormatError, match=r"version 5, but this propcal reads only up to version 4\. Upgrade"
+        FileFormatError, match=r"version 6, but this propcal reads only up to version 5\. Upgrade"
     ):
         Correction.load(path)
 

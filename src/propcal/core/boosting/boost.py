@@ -114,6 +114,7 @@ def boost(
     """
     evidence = evidence or FoundErrors(tested=False)
     effect, behind = repeat_effect(atoms), PeopleBehind.of(atoms)
+    rare = {} if atoms.shared is None else atoms.shared.folded
     atoms = without_clusters(atoms)
     if alike := outcome_alike(atoms):
         raise InputError(f"a correction needs both classes of the outcome: {alike}", argument="outcome")
@@ -158,6 +159,7 @@ def boost(
         about=_about(settings, atoms, rule.z),
         sharing=_sharing(behind, atoms, collection, bins, learned.start, made),
         monotone=settings.monotone,
+        folded=tuple(name for name in atoms.patterns.attributes if name in rare),
     )
     if settings.monotone and len(made):
         corrected = to_grid(correction.maps.apply(from_grid(atoms.score), atoms.pattern_index()))

@@ -14,6 +14,7 @@ import numpy as np
 from propcal.core.bins import Bins
 from propcal.core.caches import WithoutCaches
 from propcal.core.correction.explain import Explanation, Reason, begin, held_in_order, trace
+from propcal.core.correction.folded_levels import as_listed
 from propcal.core.correction.limits import AT_ONCE, MOST_AT_ONCE, MOST_STEPS, refuse_work, steps_by_pattern
 from propcal.core.correction.lookup import Lookup, Part, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
@@ -74,6 +75,9 @@ class Correction(WithoutCaches):
     monotone : bool
         Whether, within a pattern, a higher score never becomes a lower one: where the updates would make it
         so, the map is held at what lower scores have.
+    folded : tuple of str
+        Attributes whose rare levels were folded before fitting, as in atoms that may be shared: a level that
+        is not listed counts as "other levels".
     """
 
     patterns: Patterns
@@ -85,6 +89,7 @@ class Correction(WithoutCaches):
     start: SmoothStart | None = None
     sharing: Sharing | None = None
     monotone: bool = False
+    folded: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
@@ -261,7 +266,12 @@ class Correction(WithoutCaches):
                 invalid=invalid,
             )
         values, patterns, code = scoring_rows(
-            score, sensitive_features, self.patterns, invalid=invalid, shared=self.is_shared
+            score,
+            sensitive_features,
+            self.patterns,
+            invalid=invalid,
+            shared=self.is_shared,
+            folded=self.folded,
         )
         return self.apply_to_patterns(
             values, code, patterns, n_updates=n_updates, unseen=unseen, invalid=invalid
@@ -375,7 +385,7 @@ class Correction(WithoutCaches):
         fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
         people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(fewer))
         unknown = unknown_levels(fewer, self.patterns.levels, people)
-        warn_of_unknown(fewer.attributes, unknown, atoms.n_people, shared=self.is_shared)
+        warn_of_unknown(fewer.attributes, unknown, atoms.n_people, shared=self.is_shared, folded=self.folded)
         return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
 
     def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:
@@ -436,7 +446,10 @@ class Correction(WithoutCaches):
         """
         from propcal.data.rows_to_patterns import scoring_rows
 
-        values, patterns, code = scoring_rows(score, sensitive_features, self.patterns, shared=self.is_shared)
+        values, patterns, code = scoring_rows(
+            score, sensitive_features, self.patterns, shared=self.is_shared, folded=self.folded
+        )
+        patterns = as_listed(patterns, self.patterns, self.folded)
         known = self._lookup.known(patterns)
         inside = membership(self.groups, patterns)
         if self.unseen == "error":
@@ -564,6 +577,7 @@ class Correction(WithoutCaches):
         if n_updates is None:
             n_updates = self.n_updates
         check_number("n_updates", n_updates, at_least=0, whole=True)
+        patterns = as_listed(patterns, self.patterns, self.folded)
         inside = membership(self.groups, patterns)
         smooth = None
         if self.start is not None and n_updates > 0:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from propcal.core.correction.folded_levels import as_listed
 from propcal.core.correction.limits import MOST_AT_ONCE
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.grid import IntArray, SumArray
-from propcal.core.patterns import Level, Patterns
+from propcal.core.patterns import OTHER, Level, Patterns
 from propcal.errors import Argument, Message, UnknownLevelWarning, UnseenError
 from propcal.numbers import plural
 
@@ -68,6 +69,7 @@ class Lookup:
 
     def known(self, patterns: Patterns) -> IntArray:
         """The index of each pattern among those seen in fitting; -1 if unseen."""
+        patterns = as_listed(patterns, self._correction.patterns, self._correction.folded)
         rows = zip(*[_keys(patterns, a) for a in range(len(patterns.attributes))])
         keys = rows if patterns.attributes else [()]
         return np.array([self._seen.get(key, -1) for key in keys], dtype=np.int64)
@@ -124,13 +126,33 @@ def unknown_levels(patterns: Patterns, known: Sequence[tuple[Level, ...]], peopl
     return np.array(counts, dtype=np.int64)
 
 
-def warn_of_unknown(attributes: Sequence[str], counts: IntArray, n: int, *, shared: bool = False) -> None:
+def warn_of_unknown(
+    attributes: Sequence[str],
+    counts: IntArray,
+    n: int,
+    *,
+    shared: bool = False,
+    folded: Sequence[str] = (),
+) -> None:
     """Warn how many values of each attribute did not occur in fitting, without showing them.
 
-    A shared correction leaves out values that few people had, and cannot tell the two apart.
+    A shared correction leaves out values that few people had, and cannot tell the two apart. Where rare
+    levels were folded, unlisted ones are expected, unless all are.
     """
     for name, count in zip(attributes, counts):
-        if count:
+        if name in folded:
+            if 1 < count == n:
+                warnings.warn(
+                    Message(
+                        f"{name!r}: none of the {n:,} values is listed in this correction, so all of them "
+                        f'count as "{OTHER}"',
+                        argument=name,
+                        next_step="Is the column coded differently?",
+                    ),
+                    UnknownLevelWarning,
+                    stacklevel=4,
+                )
+        elif count:
             told = (_not_listed if shared else _not_seen)(int(count), n)
             warnings.warn(
                 Message(

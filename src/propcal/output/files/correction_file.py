@@ -25,7 +25,8 @@ from propcal.output.files.whole_file import write_whole
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
-CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 4
+CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 5
+WITHOUT_FOLDED = 4  # the version that is written if no levels were folded
 MOST_DEPTH = 10  # how deeply "about" may be nested
 
 
@@ -34,7 +35,7 @@ def correction_to_json(correction: Correction) -> str:
     patterns = correction.patterns
     content: dict[str, Any] = {
         "format": CORRECTION_FORMAT,
-        "version": CORRECTION_VERSION,
+        "version": CORRECTION_VERSION if correction.folded else WITHOUT_FOLDED,
         "unit": "2**-32",
         "about": dict(correction.about),
         "attributes": list(patterns.attributes),
@@ -51,6 +52,8 @@ def correction_to_json(correction: Correction) -> str:
         "updates": correction.updates.tolist(),
         "monotone": bool(correction.monotone),
     }
+    if correction.folded:
+        content["folded"] = list(correction.folded)
     lines = []
     for key, value in content.items():
         if key in ("groups", "patterns", "start", "updates") and value:
@@ -221,6 +224,7 @@ def _correction(content: dict[str, Any]) -> Correction:
         "start",
         "updates",
         "monotone",
+        "folded",
     }
     need(set(content) == expected, f"its entries must be {sorted(expected)}")
     need(content["unit"] == "2**-32", '"unit" must be "2**-32"')
@@ -233,6 +237,12 @@ def _correction(content: dict[str, Any]) -> Correction:
         '"attributes" must be a list of texts',
     )
     need(len(set(attributes)) == len(attributes), '"attributes" must be distinct')
+    folded = content["folded"]
+    need(
+        isinstance(folded, list) and all(isinstance(a, str) and a in attributes for a in folded),
+        '"folded" must be a list of attributes',
+    )
+    need(len(set(folded)) == len(folded), '"folded" must be distinct')
     bins = _bins(content["bins"])
     names = {*attributes}
     groups = tuple(_group(row, names) for row in _rows(content, "groups", None))
@@ -264,6 +274,7 @@ def _correction(content: dict[str, Any]) -> Correction:
         about=content["about"],
         start=start,
         monotone=content["monotone"],
+        folded=tuple(folded),
     )
 
 

@@ -15,7 +15,9 @@ def as_present(content: dict[str, Any], version: int) -> dict[str, Any]:
         content = _from_version_1(content)
     if version <= 2:
         content = _from_version_2(content)
-    return _from_version_3(content) if version <= 3 else content
+    if version <= 3:
+        content = _from_version_3(content)
+    return _from_version_4(content) if version <= 4 else content
 
 
 def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:
@@ -46,8 +48,15 @@ def _from_version_2(content: dict[str, Any]) -> dict[str, Any]:
 def _from_version_3(content: dict[str, Any]) -> dict[str, Any]:
     """Up to version 3 adjustments could make a higher score a lower one."""
     if "monotone" in content:
-        raise FileFormatError('only version 4 has "monotone"')
+        raise FileFormatError('only version 4 and later have "monotone"')
     return {**content, "monotone": False}
+
+
+def _from_version_4(content: dict[str, Any]) -> dict[str, Any]:
+    """Up to version 4 a level that is not listed belonged to no group."""
+    if "folded" in content:
+        raise FileFormatError('only version 5 has "folded"')
+    return {**content, "folded": []}
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from propcal.core.correction.correction import Correction
+from propcal.core.correction.folded_levels import with_unlisted
 from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.core.groups.collection import pattern_name
 from propcal.core.patterns import Patterns
@@ -102,7 +103,9 @@ def export_sql(
         )
     check_choice("invalid", invalid, ("null", "keep"))
     d = DIALECTS[dialect]
-    patterns = every_combination(correction.patterns) if unseen == "replay" else correction.patterns
+    patterns = with_unlisted(correction.patterns, correction.folded)
+    if unseen == "replay":
+        patterns = every_combination(correction.patterns)
     numbers = pattern_numbers(patterns)
     lines = Lines.of_maps(correction.replay(patterns))
     alias = "p." if form == "lookup" else ""
@@ -187,6 +190,9 @@ def _header(
         f"{'give NULL' if invalid == 'null' else 'are returned unchanged'}.",
         f"Combinations of levels that did not occur in the fitting data: {rest}.",
     ]
+    if correction.folded:
+        names = ", ".join(map(_plain, correction.folded))
+        lines.append(f"Levels that are not listed count as other levels in: {names}.")
     if form == "lookup":
         lines.append("Run the statements once. Run the query at the end whenever there are new people.")
         lines.append(

@@ -7,10 +7,12 @@ from paper_trials import SEEDS, curve, make_store, trial
 from propcal.cli import app
 from propcal.paper.experiment.settings import BASE, MC, OURS, PMC, Setting
 from propcal.paper.results.benefit import (
+    ALL_CELLS,
     AVERAGE,
     FINE,
     HARMS,
     HELPS,
+    LARGER_CELLS,
     LARGEST,
     PREDICTION,
     TOO_FEW,
@@ -91,7 +93,7 @@ def test_seeds_on_both_sides_are_unclear_and_few_seeds_say_nothing(tmp_path):
 def test_each_alpha_is_compared_in_larger_and_in_all_cells(evidence):
     frame = by_alpha(evidence)
     found = frame.set_index(["yardstick", "method", "alpha"]).sort_index()
-    larger, every = "largest error, larger cells", "largest error, all cells"
+    larger, every = LARGER_CELLS, ALL_CELLS
     assert found.loc[(larger, PMC, 0.01), "verdict"] == HELPS
     assert found.loc[(larger, PMC, 0.1), "verdict"] == HARMS
     assert found.loc[(every, PMC, 0.1), "verdict"] == UNCHANGED

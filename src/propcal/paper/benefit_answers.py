@@ -48,8 +48,8 @@ class Answers:
         best = self._extreme(PMC, b.AVERAGE, b.HELPS)
         if best is not None:
             said += (
-                f" It helped most where the model was furthest off: {_where(best)}, the average error fell "
-                f"from {100 * best['before']:.1f} % to {100 * best['after']:.1f} %."
+                f" The average error fell most for {_where(best)}: from {100 * best['before']:.1f} % to "
+                f"{100 * best['after']:.1f} %."
             )
         return said
 
@@ -68,15 +68,15 @@ class Answers:
                 if method in worst and not pd.isna(worst[method])
             ]
             said.append(
-                f"For {outcome}, the {MODEL_NAMES.get(self.model, self.model)} predicted too {side} above all "
-                f"for the subgroup {subgroup(str(worst.name))}: O/E ratio {worst[BASE]:.2f} before, "
+                f"For {outcome}, the {MODEL_NAMES.get(self.model, self.model)} predicted too {side} most of "
+                f'all for the subgroup "{subgroup(str(worst.name))}": O/E ratio {worst[BASE]:.2f} before, '
                 f"{listed(after)}."
             )
         return said
 
     def harms(self) -> str:
         """How often the paper's method harms at the alpha of the comparison, and at each alpha."""
-        said = f"At alpha {b.SETTING['alpha']:g}, PMCBoost {self._counted(PMC, b.HARMS, 'raised')}."
+        said = f"At alpha {b.SETTING['alpha']:g}, PMCBoost {self._raised(PMC)}."
         every = pd.concat(list(self.by_alpha.values()), ignore_index=True)
         own = every[(every["method"] == PMC) & (every["yardstick"] == b.PREDICTION)]
         counts = {a: int((own.loc[np.isclose(own["alpha"], a), "verdict"] == b.HARMS).sum()) for a in ALPHAS}
@@ -85,8 +85,8 @@ class Answers:
         return (
             f"{said} With smaller alpha it follows chance: it raised the prediction error in "
             f"{counts[0.01]} of {self.n} comparisons at alpha 0.01, and in {counts[0.001]} at alpha "
-            f"0.001{worst}. A fit with alpha 0.001 corrects cells of a single patient and gives some patients a "
-            "predicted risk near 0 or 1."
+            f"0.001{worst}. A fit with alpha 0.001 corrects cells of a single patient, whose outcome is "
+            "chance, and drives some predicted risks to nearly 0 or 1."
         )
 
     def ours(self) -> str:
@@ -95,21 +95,42 @@ class Answers:
         own = every[every["method"] == OURS]
         if own.empty:
             return "There are no trials of propcal's default yet."
+        said = f"propcal's default {self._counted(OURS, b.HELPS, 'lowered')}. It {self._raised(OURS)}."
         bad = own[own["verdict"] == b.HARMS]
-        said = f"propcal's default {self._counted(OURS, b.HELPS, 'lowered')}. "
-        if bad.empty:
-            said += f"It raised none of the three errors clearly in any of the {self.n} comparisons."
-        else:
+        if len(bad):
             places = [
                 f"{row['measure']} {row['change']:+.1f} % for {_where(row)}" for row in bad.to_dict("records")
             ]
-            said += f"It harmed in {len(bad)} of {len(own)} (comparison, error) pairs: {'; '.join(places)}."
+            said += f" These are: {'; '.join(places)}."
+        return f"{said} {self._all_cells()} {self._idle()}"
+
+    def _all_cells(self) -> str:
+        """How often our method raises the largest error if small cells count as well."""
+        every = pd.concat(list(self.by_alpha.values()), ignore_index=True)
+        own = every[(every["method"] == OURS) & (every["yardstick"] == b.ALL_CELLS)]
+        n = {verdict: int((own["verdict"] == verdict).sum()) for verdict in (b.HELPS, b.HARMS)}
+        return (
+            f"If cells down to 0.05 % of the patients count as well, the largest error fell in {n[b.HELPS]} "
+            f"and rose in {n[b.HARMS]} of {len(own)} comparisons."
+        )
+
+    def _idle(self) -> str:
+        """How often our method leaves the model alone."""
         fits = pd.concat([e.stored[e.stored["method"] == OURS] for e in self.stores.values()])
         idle = int((fits["n_updates"] == 0).sum())
+        if not idle:
+            return f"Its tests found miscalibration in all {len(fits):,} fits."
         return (
-            f"{said} It left the score unchanged in {idle:,} of {len(fits):,} fits, because its tests found no "
+            f"It left the score unchanged in {idle:,} of {len(fits):,} fits, because its tests found no "
             "miscalibration there."
         )
+
+    def _raised(self, method: str) -> str:
+        """How often a method harms, by each measure."""
+        frames = list(self.found.values())
+        if not any(b.tally(frames, method, measure)[b.HARMS] for measure in b.MEASURES):
+            return f"raised none of the three errors clearly in any of the {self.n} comparisons"
+        return self._counted(method, b.HARMS, "raised")
 
     def _counted(self, method: str, verdict: str, verb: str) -> str:
         """How often, by each measure.

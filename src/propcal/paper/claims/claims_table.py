@@ -7,16 +7,41 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from propcal.numbers import plural
-from propcal.paper.claims.claim import SURE, VERDICTS, Judgement
+from propcal.numbers import listed, plural
+from propcal.paper.claims.claim import (
+    AGREES,
+    CONTRADICTED,
+    DIFFERS,
+    N_DRAWS,
+    NOT_ASKED,
+    NOT_YET,
+    SURE,
+    UNDECIDED,
+    VACUOUS,
+    VERDICTS,
+    Judgement,
+)
 from propcal.paper.experiment.setups import RULES
 from propcal.paper.results.paper_tables import Table
 
 HOW = (
-    "Seeds are resampled 200 times: a claim agrees if it does so with all seeds and in at least "
-    f"{100 * SURE:.0f} % of the resamples, differs if it does not with all seeds and in at least "
-    f"{100 * SURE:.0f} %, and is undecided otherwise. It is vacuous if it compares fits that changed nothing."
+    f"Seeds are resampled {N_DRAWS} times. A claim agrees if its rule holds with all seeds and in at least "
+    f"{100 * SURE:.0f} % of the resamples. It differs if its rule fails with all seeds and in at least "
+    f"{100 * SURE:.0f} % of the resamples. Otherwise it is undecided. It is vacuous if it compares fits that "
+    "changed nothing."
 )
+
+
+# The verdicts after one claim, and after several.
+_WORDS = {
+    AGREES: ("agrees", "agree"),
+    DIFFERS: ("differs", "differ"),
+    UNDECIDED: ("is undecided", "are undecided"),
+    VACUOUS: ("is vacuous", "are vacuous"),
+    CONTRADICTED: ("is contradicted by the paper itself", "are contradicted by the paper itself"),
+    NOT_ASKED: ("cannot be asked here",) * 2,
+    NOT_YET: ("cannot be judged yet",) * 2,
+}
 
 
 def claims_table(judged: Sequence[Judgement]) -> Table:
@@ -78,5 +103,5 @@ def counts_by_rule(judged: Sequence[Judgement]) -> dict[str, Mapping[str, int]]:
 def verdict_counts(judged: Sequence[Judgement]) -> str:
     """How many claims agree, differ, and so on, by the first rule."""
     n = Counter(j.verdict for j in judged)
-    said = ", ".join(f"{verdict}: {n[verdict]}" for verdict in VERDICTS if n[verdict])
-    return f"Of {len(judged)} claims: {said}."
+    said = listed([f"{n[verdict]} {_WORDS[verdict][n[verdict] > 1]}" for verdict in VERDICTS if n[verdict]])
+    return f"Of {len(judged)} claims, {said}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from propcal.output.plots.axes import SMALL, TEXT, tidy
@@ -110,10 +109,10 @@ def _panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None
 
 
 def _ring(ax: Any, own: pd.DataFrame, shift: float, method: str) -> None:
-    """A ring around the point with the method's lowest median PMC loss."""
-    losses = own["median_pmc_loss"]
-    if losses.notna().any():
-        best = own.iloc[int(np.nanargmin(losses))]
+    """A ring around the point with the method's lowest median PMC loss; among equals, the largest alpha."""
+    there = own.dropna(subset=["median_pmc_loss"]).sort_values(["median_pmc_loss", "alpha"])
+    if len(there):
+        best = there[there["median_pmc_loss"] == there["median_pmc_loss"].iloc[0]].iloc[-1]
         look = {"marker": "o", "ms": 10, "mfc": "none", "mec": LOOKS[method]["color"], "mew": 1.2}
         ax.plot([best["alpha"] * shift], [best[UPDATES]], ls="", **look)
 

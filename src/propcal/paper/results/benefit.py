@@ -173,9 +173,10 @@ def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.Data
 
 
 # The columns of `by_alpha`: what is compared, with the rule for the sizes of its cells, and the column.
+LARGER_CELLS, ALL_CELLS = f"{LARGEST}, larger cells", f"{LARGEST}, all cells"
 YARDSTICKS = {
-    "largest error, larger cells": (SIZES, "pmc_loss"),
-    "largest error, all cells": (FIXED, "pmc_loss"),
+    LARGER_CELLS: (SIZES, "pmc_loss"),
+    ALL_CELLS: (FIXED, "pmc_loss"),
     PREDICTION: (FIXED, "log_loss"),
 }
 

@@ -34,4 +34,4 @@ def test_distances_that_are_equal_count_on_both_sides():
     cells = np.linspace(-2, 2, calibration.N_CELLS)
     still = np.repeat(cells[:, None], 8, axis=1)
     observed = calibration._distances(cells, np.zeros_like(cells))
-    assert calibration._at_least_and_at_most(still, cells, observed) == ([1.0] * 4, [1.0] * 4)
+    assert calibration._at_least_and_at_most(np.exp(-still), cells, observed) == ([1.0] * 4, [1.0] * 4)

@@ -71,18 +71,19 @@ class OutcomeTally:
         return float(np.bitwise_count(together).sum())
 
     @classmethod
-    def of(cls, atoms: Atoms, bare: Atoms, members: Members, bins: Bins) -> OutcomeTally:
+    def of(cls, atoms: Atoms, bare: Atoms, members: Members, bins: Bins, angle: FloatArray) -> OutcomeTally:
         """Add up the people of the patterns that `members` finds; `bare` are the atoms without clusters."""
         inside = members(bare.patterns).astype(np.float64)
         clusters = _filled_clusters(atoms, members, bins)
         filled = None if clusters is None else np.bitwise_count(clusters).sum(axis=3).astype(np.float64)
 
         def total(column: Any) -> FloatArray:
+            if not len(inside):
+                return np.zeros((0, len(bins)))
             found = inside @ np.asarray(bucket_sums(bare, bins, column), dtype=np.float64)
             return np.where(np.abs(found) < 1e-9, 0.0, found)  # rounding of running sums
 
         score = from_grid(bare.score)
-        angle = np.arcsin(np.sqrt(score))
         either = [bare.positives, bare.weight - bare.positives]
         weight = np.maximum([total(column) for column in either], 0.0)
         first, second, third = (
@@ -125,16 +126,17 @@ class Counts:
     def of(cls, atoms: Atoms, groups: Sequence[Group], bins: Bins) -> Counts:
         """Add up atoms that may have clusters of repeat visits."""
         bare, fine = without_clusters(atoms), fine_ranges()
+        angle = np.arcsin(np.sqrt(from_grid(bare.score)))
 
         def members(patterns: Patterns) -> BoolArray:
             return membership(groups, patterns)
 
         return cls(
-            totals=OutcomeTally.of(atoms, bare, members, WHOLE),
-            ranges=OutcomeTally.of(atoms, bare, members, bins),
-            fine=OutcomeTally.of(atoms, bare, members, fine),
-            missing=OutcomeTally.of(atoms, bare, _without_a_value, WHOLE),
-            few_scores=len(np.unique(bare.score)) < FEW_SCORES,
+            totals=OutcomeTally.of(atoms, bare, members, WHOLE, angle),
+            ranges=OutcomeTally.of(atoms, bare, members, bins, angle),
+            fine=OutcomeTally.of(atoms, bare, members, fine, angle),
+            missing=OutcomeTally.of(atoms, bare, _without_a_value, WHOLE, angle),
+            few_scores=all(len(np.unique(part)) < FEW_SCORES for part in (bare.score[:10_000], bare.score)),
             bins=bins,
         )
 

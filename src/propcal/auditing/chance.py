@@ -72,7 +72,11 @@ def _drawn_positives(
 ) -> Iterator[FloatArray]:
     """Weight of people with the outcome in each cell, for outcomes drawn by the score."""
     whole = np.maximum(np.ceil(cells.n * (1 - 1e-12)), 1)
+    independent = bool(np.all(cells.n == whole))  # rather than survey weights or repeat visits
     for drawn in draw_outcomes(whole.astype(np.int64), cells.score, n_draws, rng, block=block):
+        if independent:
+            yield drawn * cells.typical
+            continue
         deviation = drawn / whole - cells.score
         deviation *= np.sqrt(whole / cells.n)  # 1 unless survey weights make part of a person
         yield np.asarray(cells.weight * (cells.score + deviation))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
+from propcal.core.caches import WithoutCaches
 from propcal.core.groups.collection import Group, GroupSize, membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Where
 
 EVERYBODY = Group(())
+MOST_SCORES = 200_000
 MEASURES = (
     "observed_expected",
     "intercept",
@@ -61,7 +64,7 @@ class JudgedGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class Profile(WithoutCaches):
     """One group: who it is, its people, and its measures (NaN where there are too few people).
 
     `too_few` says why the group is not tested, if it is too small; a small group that the user did not name
@@ -84,9 +87,9 @@ class Profile:
     @property
     def count_error(self) -> float:
         """Standard error of the number of events."""
-        return self.sample.error(1 - self.sample.score, -self.sample.score)
+        return self.sample.count_error
 
-    @property
+    @cached_property
     def variance_ratio(self) -> float:
         """Variance of the number of events, in variances of as many independent people of equal weight."""
         return event_effect(self.sample)
@@ -97,8 +100,7 @@ def event_effect(sample: Sample) -> float:
     if sample.total <= 0:
         return 1.0
     independent = sample.mean((1 - sample.score) ** 2, sample.score**2) / max(sample.n_people, 1)
-    error = sample.error(1 - sample.score, -sample.score)
-    return (error / sample.total) ** 2 / independent if independent > 0 else 1.0
+    return (sample.count_error / sample.total) ** 2 / independent if independent > 0 else 1.0
 
 
 def audited_groups(atoms: Atoms, words: Groups) -> list[GroupSize]:
@@ -152,13 +154,15 @@ def profile_of(
     """Measure one group, if it has so many people."""
     if sample.n_people < min_people:
         return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
-    fitted: Calibration = calibration(sample, rng)
+    # of very many scores, narrow cells are enough: they change measures by less than 0.00001
+    narrow = sample.cells if len(sample.score) > MOST_SCORES else sample
+    fitted: Calibration = calibration(narrow, rng)
     measures = {
         "observed_expected": observed_expected(sample),
         **{name: getattr(fitted, name) for name in ("intercept", "slope", "ici", "e50", "e90", "emax")},
         "brier": brier(sample),
         "log_loss": log_loss(sample),
-        "auroc": auroc(sample),
+        "auroc": auroc(narrow),
     }
     decisions = decision_curve(sample, thresholds)
     return Profile(size, sample, too_few, measures, fitted.curve, decisions, distribution(sample))

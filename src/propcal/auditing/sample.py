@@ -161,6 +161,11 @@ class Sample(WithoutCaches):
         return float(np.sqrt(self.covariance(if_positive, if_negative)[0, 0]))
 
     @cached_property
+    def count_error(self) -> float:
+        """Standard error of the number of events."""
+        return self.error(1 - self.score, -self.score)
+
+    @cached_property
     def quantile(self) -> float:
         """Standard errors that an interval reaches to either side; NaN for soft labels (unknown noise)."""
         if self.soft:

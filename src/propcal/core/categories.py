@@ -94,7 +94,8 @@ def bucket_sums(atoms: Atoms, bins: Bins, values: SumArray) -> SumArray:
     for pattern, (low, high) in enumerate(zip(atoms.starts[:-1], atoms.starts[1:])):
         cuts[pattern, 1:-1] = low + np.searchsorted(atoms.score[low:high], bins.edges[1:-1])
         cuts[pattern, 0], cuts[pattern, -1] = low, high
-    running = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
+    running = np.zeros(len(values) + 1, dtype=values.dtype)
+    np.cumsum(values, out=running[1:])
     return np.asarray(np.diff(running[cuts], axis=1))
 
 

@@ -225,8 +225,8 @@ def _at_least_and_at_most(
 ) -> tuple[list[float], list[float]]:
     """Shares of draws whose distances are at least, and at most, those observed.
 
-    Draws are columns of odds against the outcome, which are overwritten. The result is as `_distances` of each
-    draw would give it, without sorting: a quantile is at most the one observed if enough of the cells are.
+    Draws are columns of odds against the outcome, which are overwritten. The result is what `_distances` of
+    each draw would give, without sorting: a quantile is at most the one observed if enough cells are.
     """
     distance = np.add(against, 1, out=against)
     np.reciprocal(distance, out=distance)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from paths import ROOT
-from propcal import PMCBoost, audit, compare
+from propcal import PMCBoost, audit, compare, discover
 from propcal.output.report.render import unpacked
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -37,6 +37,9 @@ def results(cohort):
         ),
         "both": compare(scores, cohort.y, sensitive_features=features, n_draws=200),
         "model": cal,
+        "y": cohort.y,
+        "score": cohort.score,
+        "features": features,
     }
 
 
@@ -50,7 +53,9 @@ def pages(results, tmp_path_factory):
     many = audit((chance[1] < chance[0]).astype(int), chance[0], sensitive_features=features, n_draws=100)
     many.to_html(folder / "many.html")
     results["audit"].to_html(folder / "hidden.html")
-    results["both"].to_html(folder / "both.html", correction=results["model"])
+    found = discover(results["y"], results["score"], features=results["features"], n_draws=20)
+    assert len(found) >= 2
+    results["both"].to_html(folder / "both.html", correction=results["model"], discovery=found)
     rng = np.random.default_rng(0)
     names = rng.choice(["<script>alert(1)</script>", "x" * 300, "مرضى السكري", "👩🏽‍⚕️", "\"'</style>"], 3000)
     score = rng.beta(2, 3, 3000)

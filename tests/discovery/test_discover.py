@@ -167,9 +167,9 @@ def test_names_of_columns_of_a_frame_a_relation_and_a_file_give_the_same(found, 
         assert again.found[0].people == found.found[0].people
 
 
-def test_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, monkeypatch):
+def test_large_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, monkeypatch):
     from propcal.data.files import file_columns
-    from propcal.discovery import binned_features
+    from propcal.discovery import binned_features, input_rows
 
     frame, score, y, wrong = cohort(n=9000, seed=20)
     frame["icu"] &= ~wrong
@@ -178,6 +178,7 @@ def test_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, monkeyp
     data.to_csv(tmp_path / "first.csv", index=False)
     data[:5000].to_parquet(tmp_path / "a.parquet")
     data[5000:].to_parquet(tmp_path / "b.parquet")
+    monkeypatch.setattr(input_rows, "MOST_VALUES", 1000)
     monkeypatch.setattr(binned_features, "SAMPLE", 2000)
     monkeypatch.setattr(file_columns, "BATCH_ROWS", 2048)
     named = {"features": ["age", "ward", "lab"], "protect": ["icu"], "drop_missing": True, **FAST}

@@ -23,6 +23,8 @@ from propcal.discovery.people import People
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
 
+MOST_VALUES = 20_000_000  # of features of files that are read at once, which is faster
+
 
 @contextmanager
 def read_rows(
@@ -39,7 +41,7 @@ def read_rows(
 ) -> Iterator[tuple[dict[str, Any], FeatureRows]]:
     """The columns by role (score, y, sample_weight, cluster), and the rows of features and protected columns.
 
-    Features of files are read in batches, so that only their codes are held in memory.
+    Features of large files are read in batches, so that only their codes are held in memory.
     """
     given = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
     roles = {name: value for name, value in given.items() if value is not None}
@@ -64,7 +66,9 @@ def read_rows(
     ) as file:
         columns = file.whole(list(dict.fromkeys(roles.values())))
         own = {name: columns[value] for name, value in roles.items()}
-        yield own, FileRows(file, tuple(names), len(own["y"]))
+        n = len(own["y"])
+        few = n * len(names) <= MOST_VALUES
+        yield own, MemoryRows(file.whole(names)) if few else FileRows(file, tuple(names), n)
 
 
 def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[str]) -> list[str]:

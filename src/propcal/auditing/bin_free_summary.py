@@ -56,10 +56,7 @@ def _sentence(table: pd.DataFrame) -> str:
     ecce, smooth = (table[table["measure"] == name] for name in ("ecce", "smooth_ece"))
     worst = ecce.iloc[int(ecce["sigma"].argmax())]
     found = f"{worst['label']}, predicted risk {_range(worst)}"
-    against = (
-        f"cumulative error {IN_SENTENCE.decimal(worst['value'], 3)}, by chance up to "
-        f"{IN_SENTENCE.decimal(worst['chance_95'], 3)}; adjusted {p_equals(worst['adjusted_p'])}"
-    )
+    against = f"cumulative error {_against_chance(worst)}"
     if worst["adjusted_p"] <= SIGNIFICANCE:
         return (
             f"Without bins, the clearest error is for {found}: the score is {worst['direction']} ({against})."
@@ -67,12 +64,17 @@ def _sentence(table: pd.DataFrame) -> str:
     lowest = smooth.iloc[int(smooth["adjusted_p"].argmin())]
     if lowest["adjusted_p"] <= SIGNIFICANCE:
         return (
-            f"Without bins, the clearest error is for {lowest['label']} (smooth calibration error "
-            f"{IN_SENTENCE.decimal(lowest['value'], 3)}, by chance up to "
-            f"{IN_SENTENCE.decimal(lowest['chance_95'], 3)}; adjusted {p_equals(lowest['adjusted_p'])})."
+            f"Without bins, the clearest error is for {lowest['label']} "
+            f"(smooth calibration error {_against_chance(lowest)})."
         )
     return f"Without bins, no error is more than chance explains. The largest is for {found} ({against})."
 
 
+def _against_chance(row: Any) -> str:
+    value, chance = (IN_SENTENCE.decimal(row[name], 4) for name in ("value", "chance_95"))
+    return f"{value}, in 95 % of perfect scores up to {chance}; adjusted {p_equals(row['adjusted_p'])}"
+
+
 def _range(row: Any) -> str:
-    return f"{IN_SENTENCE.percent(row['low'])} to {IN_SENTENCE.percent(row['high'])}"
+    low, high = IN_SENTENCE.percent(row["low"]), IN_SENTENCE.percent(row["high"])
+    return low if low == high else f"{low} to {high}"

@@ -142,8 +142,9 @@ def bin_free_measures(
         its `value`, in standard errors `sigma` (not for the smooth ECE), the median and 95th percentile of a
         perfect score, `p_value` and `adjusted_p` (for the number of groups, by the simulated maximum over
         them). The `p_value` of "ecce" and "mce" is that of the package mcgrad, which takes all scores for
-        different: with ties it is too large, and `adjusted_p` can be the smaller one. For "ecce", `low` and `high` are the ends of the worst
-        interval of scores and `direction` says whether the score is too high or too low there.
+        different: with ties it is too large, and `adjusted_p` can be the smaller one. For "ecce", `low` and
+        `high` are the ends of the worst interval of scores and `direction` says whether the score is too
+        high or too low there.
 
     Examples
     --------

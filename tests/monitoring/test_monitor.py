@@ -379,3 +379,33 @@ def test_a_new_spelling_of_a_known_level_is_warned_of():
     shouted = visits(1, start="2024-02").replace({"sex": {"F": "f"}})
     with pytest.warns(UserWarning, match='sex: "f" is new, and differs from "F" only in case or spaces'):
         monitor.add(shouted)
+
+
+def test_groups_too_small_to_be_watched_are_named(watched):
+    frame = visits(3)
+    frame.loc[frame.index[:60], "ward"] = "tiny"
+    monitor = Monitor(**ROLES)
+    monitor.add(frame)
+    (note,) = [note for note in monitor.course().notes if note.startswith("Not watched")]
+    assert "less than 5 % of all people" in note
+    assert "tiny" in note
+    assert not any(note.startswith("Not watched") for note in watched.course().notes)
+
+
+def test_what_could_have_gone_unnoticed_shrinks_with_more_people():
+    sizes = []
+    for n in (400, 6400):
+        monitor = Monitor(**ROLES)
+        monitor.add(visits(6, per_month=n))
+        said = monitor.course().sentences[1]
+        sizes.append(int(re.search(r"an error smaller than about (\d+) % over the last 6 periods", said)[1]))
+    assert sizes[0] >= 3 * sizes[1] >= 15
+
+
+def test_a_loaded_state_may_be_saved_twice(watched, wrong):
+    watched.save("a.monitor")
+    again = Monitor.load("a.monitor")
+    again.add(wrong[wrong.day >= "2025-02-01"][:-10], replace=["2025-02"])
+    again.save("a.monitor")
+    again.save("a.monitor")
+    assert Monitor.load("a.monitor").records["2025-02"].people == 1190

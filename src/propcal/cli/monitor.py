@@ -240,7 +240,7 @@ def monitor(
             if files and (added.changed or new or watched.settings != before):
                 watched.save(state)
                 if new:
-                    out.must_be_new(state)
+                    out.unless_changed(state, None)
             _write(course, text, output, html, metrics, hidden)
     if format_ == "json":
         typer.echo(text or "null")

@@ -16,7 +16,7 @@ from propcal.core.groups.collection import Group, membership
 from propcal.core.groups.labels import group_labels
 from propcal.identity import Identity
 from propcal.monitoring import e_processes as ep
-from propcal.monitoring.course_sentences import course_sentences
+from propcal.monitoring.course_sentences import course_sentences, unnoticed
 from propcal.monitoring.group_months import GroupMonths
 from propcal.monitoring.no_overshoot import level_evidence
 from propcal.monitoring.onset import (
@@ -27,7 +27,7 @@ from propcal.monitoring.onset import (
     ratios,
     reference_ratio,
 )
-from propcal.monitoring.watched import CHANGE_TESTS, TESTS, WatchedGroup, stakes_of
+from propcal.monitoring.watched import CHANGE_TESTS, FOUNDERS, TESTS, WatchedGroup, stakes_of
 from propcal.numbers import risk_range
 
 if TYPE_CHECKING:
@@ -206,7 +206,13 @@ def course_of(
         evidence=evidence,
         groups=_groups(sums, found, labels, periods),
         sentences=course_sentences(
-            alarms, sums.periods, int(sums.people[:, 0].sum()), len(groups), identity, reference
+            alarms,
+            sums.periods,
+            int(sums.people[:, 0].sum()),
+            len(groups),
+            identity,
+            reference,
+            missed_errors(periods, len(groups), reference),
         ),
         notes=tuple(notes),
         settings={
@@ -220,6 +226,11 @@ def course_of(
         watched=tuple(groups),
         _source=CourseSource(atoms, bins, left_out),
     )
+
+
+def missed_errors(periods: pd.DataFrame, n_groups: int, reference: Sequence[str]) -> tuple[str, float] | None:
+    """What could have gone unnoticed; not known if an earlier period is the reference."""
+    return None if reference else unnoticed(periods, TESTS["level"] * FOUNDERS / n_groups / ALARM)
 
 
 def _evidence(sums: GroupMonths, share: Any, reference: Sequence[str]) -> _Evidence:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, known, listed, plural
+from propcal.monitoring.e_processes import BET_STAKES, onset_stakes
+from propcal.numbers import IN_SENTENCE, known, listed, plural, without_limits
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Alarm
 
 MOST_NAMED = 6  # groups in a sentence
+UNNOTICED = 12  # periods in which it is said what could have gone unnoticed
 
 
 def course_sentences(
@@ -21,16 +27,19 @@ def course_sentences(
     n_groups: int,
     identity: Identity,
     reference: Sequence[str],
+    missed: tuple[str, float] | None = None,
 ) -> tuple[str, ...]:
-    """The verdict first; `people` is the number of all people, or a limit of it."""
+    """The verdict first; `people` is the number of all people, or a limit of it.
+
+    `missed` is the group in which the largest error could have gone unnoticed, and its size.
+    """
     over = f"from {span_of(periods)}" if len(periods) > 1 else f"in {periods[0]}"
     if not alarms:
         unchanged = "a change" if reference else "miscalibration"
         return (
             f"No alarm {over} ({identity.count(people)}): the evidence of {unchanged} is below the alarm "
             f"line in all {n_groups} groups.",
-            "This is not proof of calibration: small errors, and errors in small groups, take longer to "
-            "show.",
+            _not_proof(missed, len(periods)),
         )
     clearest: dict[str, Alarm] = {}
     for alarm in alarms:  # the level says more than the slope of the same group
@@ -58,6 +67,20 @@ def course_sentences(
         others_ = "the other group" if rest == 1 else f"any of the other {rest} groups"
         told.append(f"No alarm for {others_} {over} ({identity.count(people)}).")
     return tuple(told)
+
+
+def _not_proof(missed: tuple[str, float] | None, n: int) -> str:
+    if missed is None:
+        return (
+            "This is not proof of calibration: small errors, and errors in small groups, take longer to show."
+        )
+    label, error = missed
+    time = "this period" if n == 1 else f"the last {min(n, UNNOTICED)} periods"
+    size = f"smaller than about {5 * math.ceil(20 * error)} %" if error < 1 else "of any size up to 100 %"
+    return (
+        f"This is not proof of calibration: in {label}, an error {size} over {time} would probably have gone "
+        "unnoticed."
+    )
 
 
 def span_of(periods: Sequence[str]) -> str:
@@ -103,3 +126,29 @@ def alarm_sentence(alarm: Alarm, reference: Sequence[str] = ()) -> str:
 def left_out_note(people: Any, identity: Identity) -> str:
     """How many people could not be counted."""
     return f"{identity.count(people)} without a score or an outcome were left out."
+
+
+def unwatched_note(labels: Sequence[str], gamma: float, identity: Identity) -> str:
+    """Which groups are not watched, the broader ones first."""
+    told = _some(sorted(labels, key=lambda label: label.count(", ")))
+    return f"Not watched, because they have less than {100 * gamma:g} % of all {identity.unit}: {told}."
+
+
+def unnoticed(periods: pd.DataFrame, stake: float) -> tuple[str, float] | None:
+    """The group in which the largest error could go unnoticed, and how large it is relative to the rate.
+
+    Of the last year of periods, or fewer. An error of d in log-odds has evidence of about v d^2 / 2, if v is
+    the variance of the number of events; half of the errors whose evidence is as large as an alarm needs on
+    average are noticed.
+    """
+    last = sorted(set(periods["period"]))[-UNNOTICED:]
+    needed = 2 * math.log(1 / (stake * float(onset_stakes(UNNOTICED)[-1]) * float(BET_STAKES.max())))
+    worst: tuple[str, float] | None = None
+    for _, own in periods[periods["period"].isin(last)].groupby("group", sort=False):
+        people, mean = (np.array(without_limits(own[name])) for name in ("people", "mean_score"))
+        expected = float(np.nansum(people * mean))
+        variance = float(np.nansum(people * mean * (1 - mean)))
+        error = math.sqrt(needed * variance) / expected if expected > 0 else math.inf
+        if worst is None or error > worst[1]:
+            worst = str(own["label"].iloc[0]), error
+    return worst

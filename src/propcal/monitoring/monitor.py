@@ -10,7 +10,9 @@ from typing import Any
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import explicit
+from propcal.core.groups.collection import Group
 from propcal.core.groups.groups import Groups
+from propcal.core.groups.labels import group_labels
 from propcal.core.keys import by_key, with_parts
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import rescored
@@ -20,10 +22,10 @@ from propcal.data.near_levels import warn_of_new_spellings
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
 from propcal.monitoring.course import Course, course_of
-from propcal.monitoring.course_sentences import left_out_note, span_of
+from propcal.monitoring.course_sentences import left_out_note, span_of, unwatched_note
 from propcal.monitoring.monitor_settings import MonitorSettings, bin_edges
 from propcal.monitoring.recalibration import Recalibration, would_recalibrating_help
-from propcal.monitoring.watched import WatchedGroup, watch
+from propcal.monitoring.watched import WatchedGroup, too_small, watch
 from propcal.numbers import listed, plural
 
 SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
@@ -347,17 +349,23 @@ class Monitor:
         if gaps:
             some = listed(gaps[:6]) if len(gaps) <= 6 else f"{', '.join(gaps[:6])} and {len(gaps) - 6} more"
             notes.append(f"{plural(len(gaps), self.settings.every)} without people: {some}.")
+        small = too_small(self._atoms(), self.settings.groups, self.settings.gamma, self.watched)
+        if small:
+            notes.append(unwatched_note(self._labels(small), self.settings.gamma, self.identity))
         late = [period for period in periods if self.records[period].late]
         if late:
             notes.append(
                 f"Added or replaced after later periods were known: {listed(late[:6])}. The evidence was "
-                "computed "
-                "anew, in the order of time; the limit of 5 % holds if the reason was not the evidence "
-                "itself."
+                "computed anew, in the order of time. The limit of 5 % holds as long as periods are not "
+                "replaced because of the evidence they showed."
             )
         if self._left_out:
             notes.append(left_out_note(self._left_out, self.identity))
         return notes
+
+    def _labels(self, groups: Sequence[Group]) -> list[str]:
+        everyone = self.identity.everyone
+        return group_labels(groups, self._atoms().patterns, self.identity.labels, everyone=everyone)
 
     @property
     def _left_out(self) -> int:

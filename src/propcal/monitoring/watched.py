@@ -10,7 +10,7 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
-from propcal.core.groups.collection import Group
+from propcal.core.groups.collection import MISSING, Group
 from propcal.core.groups.groups import Groups
 from propcal.core.keys import without_keys
 
@@ -44,6 +44,15 @@ def watch(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGrou
     if not known:
         return [WatchedGroup(group) for group in new]
     return [*known, *(WatchedGroup(group, later + 1 + i) for i, group in enumerate(new))]
+
+
+def too_small(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGroup]) -> list[Group]:
+    """The groups that are not watched, because they have too small a share of all people."""
+    bare = without_keys(atoms)
+    people: Any = bare.pattern_sums(bare.people)
+    sizes = words.sizes(bare.patterns, people, bare.pattern_sums(bare.weight), gamma=gamma)
+    seen = {one.group for one in known}
+    return [size.group for size in sizes if size.left_out not in ("", MISSING) and size.group not in seen]
 
 
 def stakes_of(watched: Sequence[WatchedGroup]) -> FloatArray:

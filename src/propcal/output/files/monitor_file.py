@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from os import PathLike, fspath, stat
+from os import PathLike
+from os.path import realpath
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,25 +18,20 @@ from propcal.monitoring.monitor_settings import MonitorSettings
 from propcal.monitoring.watched import WatchedGroup
 from propcal.output.files.atoms_file import read_atoms, save_atoms
 from propcal.output.files.correction_file import need
+from propcal.output.files.transaction import Look, look_of, outputs
 
 MONITOR = ("propcal-monitor", 1)
 _NO_STATE = "is not the state of a monitor: " + Argument(
     "Monitor.save", written="write one with Monitor.save"
 )
 # what the file looked like when a monitor was read from it
-_read: WeakKeyDictionary[Monitor, tuple[str, tuple[int, ...]]] = WeakKeyDictionary()
+_read: WeakKeyDictionary[Monitor, tuple[str, Look | None]] = WeakKeyDictionary()
 
 
 def save_monitor(monitor: Monitor, path: str | PathLike[str]) -> None:
     """Write the state, whole or not at all; refuse if another run has changed the file meanwhile."""
     if monitor.atoms is None:
         raise InputError("the monitor has no people yet, so there is nothing to save")
-    known = _read.get(monitor)
-    if known is not None and known[0] == fspath(path) and known[1] != _look(path):
-        raise InputError(
-            f"{path} was changed by another run in the meantime; it is as that run left it",
-            next_step="Run the command again",
-        )
     content = {
         "settings": monitor.settings.to_json(),
         "identity": asdict(monitor.identity),
@@ -46,12 +42,19 @@ def save_monitor(monitor: Monitor, path: str | PathLike[str]) -> None:
         ],
         "edges": monitor.edges,
     }
-    save_atoms(monitor.atoms, path, kind=MONITOR, more={"monitor": content})
+    known = _read.get(monitor)
+    again = known is not None and known[0] == realpath(path)
+    with outputs() as out:
+        save_atoms(monitor.atoms, path, kind=MONITOR, more={"monitor": content})
+        if known is not None and again:
+            out.unless_changed(path, known[1])
+    if again:
+        _read[monitor] = realpath(path), look_of(path)
 
 
 def load_monitor(path: str | PathLike[str]) -> Monitor:
     """Read a state; refuse anything that `save_monitor` would not write."""
-    before = _look(path)
+    before = look_of(path)
     atoms, header = read_atoms(path, MONITOR, _NO_STATE)
     try:
         monitor = _restored(header.get("monitor"), atoms)
@@ -60,7 +63,7 @@ def load_monitor(path: str | PathLike[str]) -> Monitor:
         raise FileFormatError(
             f"{path} is damaged: {told}", next_step="Restore the last copy of the state"
         ) from None
-    _read[monitor] = fspath(path), before
+    _read[monitor] = realpath(path), before
     return monitor
 
 
@@ -82,8 +85,3 @@ def _restored(content: Any, atoms: Any) -> Monitor:
     need(bool(watched) and {a for one in watched for a, _ in one.group.conditions} <= {*own}, "its groups")
     edges = [float(edge) for edge in content["edges"]]
     return Monitor.restored(settings, Identity(**content["identity"]), atoms, records, watched, edges)
-
-
-def _look(path: str | PathLike[str]) -> tuple[int, ...]:
-    found = stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns

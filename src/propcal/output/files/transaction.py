@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from propcal.errors import InputError
 from propcal.interrupts import check as check_stop
@@ -36,6 +41,37 @@ def forget_written() -> None:
     _written.clear()
 
 
+Look = tuple[int, ...]
+
+
+def look_of(path: str | PathLike[str]) -> Look | None:
+    """What tells a file from one that replaced it; None if there is no file."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@contextmanager
+def _alone(targets: Iterable[Path]) -> Iterator[None]:
+    """Let one run at a time look at these files and replace them, by locks on their folders.
+
+    Where folders cannot be locked (Windows, some network drives), two runs could still do so at once.
+    """
+    folders = sorted({target.parent for target in targets})
+    held = []
+    try:
+        for folder in folders if fcntl is not None else []:
+            with suppress(OSError):
+                held.append(os.open(folder, os.O_RDONLY))
+                fcntl.flock(held[-1], fcntl.LOCK_EX)
+        yield
+    finally:
+        for descriptor in held:
+            os.close(descriptor)  # which unlocks it
+
+
 class Outputs:
     """Files that appear together or not at all.
 
@@ -47,7 +83,7 @@ class Outputs:
         self._force = force
         self._parts: dict[Path, Path] = {}  # by target
         self._names: dict[Path, Path] = {}  # paths as given by the user, by target
-        self._new: set[Path] = set()  # targets that must not exist even with force
+        self._looks: dict[Path, Look | None] = {}  # what targets must look like still, even with force
 
     def file(self, path: str | PathLike[str]) -> Path:
         """An empty file beside `path`, to be filled; it is moved to `path` at the end of the transaction."""
@@ -59,9 +95,9 @@ class Outputs:
         self._names[target] = Path(path)
         return self._parts[target]
 
-    def must_be_new(self, path: str | PathLike[str]) -> None:
-        """Leave everything as it is if this file was created in the meantime, even with `force`."""
-        self._new.add(Path(os.path.realpath(path)))
+    def unless_changed(self, path: str | PathLike[str], look: Look | None) -> None:
+        """Leave everything as it is if this file does not look so any more (None: if it exists by now)."""
+        self._looks[Path(os.path.realpath(path))] = look
 
     def drop(self, part: Path) -> None:
         """Remove a file from the transaction because writing it failed."""
@@ -75,7 +111,8 @@ class Outputs:
         """Move every file into place; a signal in the meantime takes effect afterwards."""
         for target, part in self._parts.items():
             _complete(part, target)
-        with settling():
+        with settling(), _alone(self._looks):
+            self._refuse_changed()
             if self._force:
                 self._replace_all()
             else:
@@ -95,30 +132,28 @@ class Outputs:
             with suppress(OSError):
                 part.unlink()
 
+    def _refuse_changed(self) -> None:
+        for target, before in self._looks.items():
+            if target in self._parts and look_of(target) != before:
+                what = "changed" if before else "created"
+                raise InputError(
+                    f"{self._names[target]} was {what} by another run in the meantime; it is as that run "
+                    "left it",
+                    next_step="Run the command again",
+                )
+
     def _replace_all(self) -> None:
         """Replace existing files; if one cannot be replaced, the error lists what happened to each."""
         done: list[Path] = []
-        for target, part in sorted(self._parts.items(), key=lambda pair: pair[0] not in self._new):
+        for target, part in self._parts.items():
             try:
-                if target in self._new:
-                    _claim(part, target)
-                else:
-                    part.replace(target)
-            except FileExistsError:
-                raise InputError(
-                    f"{self._names[target]} was created by another run in the meantime; it is as that run "
-                    "left it",
-                    next_step="Run the command again",
-                ) from None
+                part.replace(target)
             except OSError as error:
                 if not done:
                     raise OSError(error.errno, error.strerror, str(self._names[target])) from error
                 _written.extend(self._names[t] for t in done)
                 raise _half_done(error, done, [t for t in self._parts if t not in done]) from error
             done.append(target)
-        for target in self._new & {*done}:
-            with suppress(OSError):
-                self._parts[target].unlink()  # remove its second name, if it has one
 
     def _claim_all(self) -> None:
         """Move files to new names; if one exists by now, those already moved are removed again."""

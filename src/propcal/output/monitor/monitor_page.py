@@ -54,7 +54,7 @@ def write_monitor_page(
             sentences=shown.sentences,
             next_steps=_next_steps(shown),
             promise=promise(shown),
-            evidence=evidence_picture(shown),
+            evidence=evidence_picture(shown) if (shown.groups["highest"] >= 1).any() else None,
             pictures=[rate_picture(shown, name) for name in drawn[:MOST_PICTURES]],
             more=len(ranked) - len(drawn[:MOST_PICTURES]),
             groups=[_row(row, bands) for _, row in ranked.iterrows()],
@@ -123,7 +123,9 @@ def _next_steps(course: Course) -> list[str]:
     return [
         f"Find out what changed for {first.label} about {first.onset}: coding, case mix, treatment, or the "
         "score's inputs.",
-        "Ask whether recalibrating would help (--recalibrate)." if found is None else found.sentence,
+        "Ask the analyst whether recalibrating would help (propcal monitor --recalibrate)."
+        if found is None
+        else found.sentence,
         "Once the score is corrected, begin a new state: an alarm stays raised.",
     ]
 

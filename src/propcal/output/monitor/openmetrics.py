@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from propcal.monitoring.course import Course
 
 GAUGES = {
-    "people": ("people", "Number of people in the last period."),
+    "people": ("people", "Number of people in the last period, rounded if small counts are protected."),
     "outcome_rate": ("observed_rate", "Observed rate of the outcome in the last period."),
     "mean_score": ("predicted_rate", "Predicted rate of the outcome in the last period."),
     "observed_expected": ("oe_ratio", "Observed over expected events in the last period."),
@@ -58,15 +58,20 @@ def metrics_text(course: Course) -> str:
         lines += _head(name, told)
         for _, row in course.groups.iterrows():
             if known(row[column]) and not isinstance(row[column], Limit):
-                lines.append(_sample(name, {"group": row["group"], **about}, float(row[column])))
+                lines.append(_sample(name, _names(row) | about, float(row[column])))
     lines += _head("alarm", "Whether an alarm was raised for the group, by any test: 1 or 0.")
     for _, row in course.groups.iterrows():
-        lines.append(_sample("alarm", {"group": row["group"], **about}, float(bool(row["alarm"]))))
+        lines.append(_sample("alarm", _names(row) | about, float(bool(row["alarm"]))))
     lines += _head("last_period_end_timestamp_seconds", "End of the last period, as a Unix time.", "seconds")
     calendar = Calendar(course.settings["every"], course.settings["timezone"])
     end = datetime.combine(calendar.end(course.last), time(), UTC).timestamp()
     lines.append(_sample("last_period_end_timestamp_seconds", about, end))
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _names(row: Any) -> dict[str, Any]:
+    """A group as it is called in code, and as people read it."""
+    return {"group": row["group"], "label": row["label"]}
 
 
 def _head(name: str, told: str, unit: str = "") -> list[str]:

@@ -119,11 +119,11 @@ def test_a_store_of_another_set_up_or_of_other_columns_is_refused(file, tmp_path
     run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="public", **what)
     with pytest.raises(InputError, match="a different setting of setup: public there, printed now"):
         run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="printed", **what)
+    some = columns_of(file, features=["age", "note"])
     with pytest.raises(InputError, match="setting of features: age, ward, sex, site, note there, age, n"):
-        some = columns_of(file, features=["age", "note"])
         run(tmp_path / "x.sqlite", cohort=some, setup="public", **what)
+    same = columns_of(file, cluster=None, features=["age", "ward", "sex", "site", "note"])
     with pytest.raises(InputError, match="a different setting of cluster: person there, none now"):
-        same = columns_of(file, cluster=None, features=["age", "ward", "sex", "site", "note"])
         run(tmp_path / "x.sqlite", cohort=same, setup="public", **what)
 
 
@@ -178,10 +178,11 @@ def test_columns_that_do_not_fit_are_refused(stays, file, tmp_path):
     stays.assign(back=stays["back"].map({"yes": "in", "no": "out"})).to_csv(words, index=False)
     with pytest.raises(InputError, match="holds 'in' and 'out'"):
         _ = columns_of(words).frame
+    heavy = tmp_path / "heavy.csv"
+    stays.assign(weight=np.linspace(40, 120, len(stays)) + 0.1).to_csv(heavy, index=False)
+    by_weight = columns_of(heavy, groups=[["weight"]])
     with pytest.raises(InputError, match=r"groups: attribute 'weight' holds 2,000 different numbers"):
-        heavy = tmp_path / "heavy.csv"
-        stays.assign(weight=np.linspace(40, 120, len(stays)) + 0.1).to_csv(heavy, index=False)
-        run(tmp_path / "x.sqlite", cohort=columns_of(heavy, groups=[["weight"]]), trials=1)
+        run(tmp_path / "x.sqlite", cohort=by_weight, trials=1)
     assert not (tmp_path / "x.sqlite").exists()
     assert columns_of(words, positive="in").frame["back"].mean() == (stays["back"] == "yes").mean()
 

@@ -11,8 +11,9 @@ import pandas as pd
 
 from propcal.numbers import listed
 from propcal.paper.experiment.settings import ALPHAS, BASE, MODEL_NAMES, OURS, PMC
-from propcal.paper.figures.benefit_figure import NAMES, subgroup
+from propcal.paper.figures.benefit_figure import NAMES
 from propcal.paper.results import benefit as b
+from propcal.paper.results.calibration_by_group import subgroup
 from propcal.paper.results.evidence import Evidence
 
 Frames = Mapping[str, pd.DataFrame]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from propcal.paper.claims.change_claims import CUTOFF_WHY, RANK_WHY, SMALL_WHY
-from propcal.paper.claims.claim import Case, Claim, NotYetError, most
+from propcal.paper.claims.claim import Case, Claim, NotYetError, most, signed
 from propcal.paper.experiment.settings import ALPHAS, BASE, MC, PMC
 from propcal.paper.results.trial_cube import median
 
@@ -71,13 +71,13 @@ def _drops(case: Case) -> dict[str, float]:
 
 def _rf_declines(case: Case) -> tuple[bool | None, str]:
     drop = _drops(case)
-    numbers = ", ".join(f"{method} {-value:+.4f}" for method, value in drop.items())
+    numbers = ", ".join(f"{method} {signed(-value, 4)}" for method, value in drop.items())
     return all(0 < value < 0.01 for value in drop.values()), numbers
 
 
 def _rf_declines_more(case: Case) -> tuple[bool | None, str]:
     drop = _drops(case)
-    numbers = ", ".join(f"{method} {-value:+.4f}" for method, value in drop.items())
+    numbers = ", ".join(f"{method} {signed(-value, 4)}" for method, value in drop.items())
     if all(value <= 0 for value in drop.values()):
         return None, f"AUROC does not decrease with either method: {numbers}"
     return drop[MC] > drop[PMC], numbers
@@ -138,7 +138,7 @@ def _as_well_or_better(case: Case) -> tuple[bool | None, str]:
 def _particularly_large(case: Case) -> tuple[bool | None, str]:
     gain = np.mean(case.by_alpha("pmc_loss", MC) - case.by_alpha("pmc_loss", PMC), axis=(0, 1))
     low, high = float(gain[LOW].mean()), float(gain[HIGH].mean())
-    listed = ", ".join(f"{alpha:g}: {value:+.3f}" for alpha, value in zip(ALPHAS, gain))
+    listed = ", ".join(f"{alpha:g}: {signed(value, 3)}" for alpha, value in zip(ALPHAS, gain))
     return high > max(low, 0.0), f"mean of MCBoost's minus PMCBoost's PMC loss by alpha {listed}"
 
 

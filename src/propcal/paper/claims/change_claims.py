@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from propcal.paper.claims.claim import Case, Check, Claim, NotAskedError, NotYetError, about, all_hold
+from propcal.paper.claims.claim import (
+    Case,
+    Check,
+    Claim,
+    NotAskedError,
+    NotYetError,
+    about,
+    all_hold,
+    signed,
+)
 from propcal.paper.experiment.settings import BASE, MC, MODELS, PMC
-from propcal.paper.results.calibration_by_group import N_GROUPS
+from propcal.paper.results.calibration_by_group import N_GROUPS, subgroup
 
 LOSSES = ("mc_loss", "pmc_loss", "dc_loss")
 MEDIAN_WHY = (
@@ -43,7 +52,7 @@ def _text(found: dict[tuple[str, str], float]) -> str:
     metrics = dict.fromkeys(metric for _, metric in found)
     rows = []
     for metric in metrics:
-        values = ", ".join(f"{model} {found[model, metric]:+.2f} %" for model in MODELS)
+        values = ", ".join(f"{model} {signed(found[model, metric])} %" for model in MODELS)
         rows.append(f"{SHORT[metric]}: {values}")
     return "; ".join(rows)
 
@@ -83,7 +92,9 @@ def _mc_loss_of(model: str) -> Check:
     def check(case: Case) -> tuple[bool | None, str]:
         treated, other = case.change(PMC, model, "mc_loss"), case.change(MC, model, "mc_loss")
         idle = [case.idle(PMC, model, "mc_loss")]
-        return all_hold([treated < min(other, 0)], idle), f"PMCBoost {treated:+.2f} %, MCBoost {other:+.2f} %"
+        return all_hold(
+            [treated < min(other, 0)], idle
+        ), f"PMCBoost {signed(treated)} %, MCBoost {signed(other)} %"
 
     return check
 
@@ -91,7 +102,7 @@ def _mc_loss_of(model: str) -> Check:
 def _lr_changes(case: Case) -> tuple[dict[str, float], list[bool], str]:
     found = {method: case.change(method, "LR", "mc_loss") for method in (MC, PMC)}
     idle = [case.idle(method, "LR", "mc_loss") for method in found]
-    return found, idle, ", ".join(f"{m} {v:+.2f} %" for m, v in found.items())
+    return found, idle, ", ".join(f"{m} {signed(v)} %" for m, v in found.items())
 
 
 def _lr_not_improved(case: Case) -> tuple[bool | None, str]:
@@ -106,7 +117,7 @@ def _lr_worse_by(case: Case) -> tuple[bool | None, str]:
 
 def _lr_others(case: Case) -> tuple[bool | None, str]:
     auroc, pmc, dc = (case.change(PMC, "LR", metric) for metric in ("auroc", "pmc_loss", "dc_loss"))
-    numbers = f"AUROC {auroc:+.3f} %, PMC loss {pmc:+.2f} %, DC loss {dc:+.2f} %"
+    numbers = f"AUROC {signed(auroc, 3)} %, PMC loss {signed(pmc)} %, DC loss {signed(dc)} %"
     idle = [case.idle(PMC, "LR", metric) for metric in ("auroc", "pmc_loss", "dc_loss")]
     return all_hold([abs(auroc) < 0.05, pmc < 0, dc < 0], idle), numbers
 
@@ -125,7 +136,7 @@ def _curves_improve(case: Case) -> tuple[bool | None, str]:
     if len(found.errors) < N_GROUPS:
         raise NotAskedError("fewer than three intersectional groups have a share of gamma of the test set")
     rows = [*zip(found.errors["group"], found.errors[BASE], found.errors[PMC])]
-    numbers = "; ".join(f"{group}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows)
+    numbers = "; ".join(f"{subgroup(group)}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows)
     return all(after < before for _, before, after in rows), f"off by {numbers} (setting {found.setting})"
 
 

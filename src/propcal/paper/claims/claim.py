@@ -314,6 +314,15 @@ def about(value: float, published: float) -> bool:
     return bool(0.5 <= value / published <= 2.0)
 
 
+def signed(value: float, digits: int = 2) -> str:
+    """A change with its sign, and zero without one.
+
+    >>> signed(3.149), signed(-0.001), signed(0.0, 3)
+    ('+3.15', '0.00', '0.000')
+    """
+    return f"{0:.{digits}f}" if round(value, digits) == 0 else f"{value:+.{digits}f}"
+
+
 def most(flags: Any) -> bool:
     """Whether more than half are true."""
     return bool(np.mean(np.asarray(flags, dtype=bool)) > 0.5)

@@ -50,8 +50,8 @@ Row = dict[str, Any]
 
 # Algorithm 1 has no limit. With full steps MCBoost at alpha*rho = 0.00001 makes up to about 90,000 updates;
 # with steps of a quarter it would make several times as many, more than a correction may hold. Such a fit
-# stops at MAX_UPDATES, or, if its maps would still be too large, at a quarter fewer, and so on; the store says
-# that it did not converge.
+# stops at MAX_UPDATES, or, if its maps would still be too large, at a quarter fewer, and so on; its trial is
+# stored as not converged.
 MAX_UPDATES = 100_000
 SPLIT = "default_rng(seed).permutation; the first quarter is the test set"  # recorded in the store
 LOSSES = ("mc_loss", "pmc_loss", "dc_loss")

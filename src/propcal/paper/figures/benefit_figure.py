@@ -12,6 +12,7 @@ from propcal.paper.experiment.settings import BASE, MC, MODEL_NAMES, OURS, PMC
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import LOOKS, legend_above, note_below
 from propcal.paper.results.benefit import FINE, MEASURES, SETTING
+from propcal.paper.results.calibration_by_group import subgroup
 
 COMPARED = (PMC, FINE, OURS)  # MCBoost changes little at this alpha; its numbers are in the tables
 SUBGROUPS = (BASE, MC, PMC, OURS)
@@ -101,14 +102,3 @@ def _entries(methods: tuple[str, ...]) -> list[Any]:
 
 def _words(groups: str) -> str:
     return groups.replace(" x ", " × ").replace("_", " ")
-
-
-def subgroup(group: str) -> str:
-    """A subgroup as people read it: its levels, with the attribute where the level does not say it.
-
-    >>> subgroup("age_band=under 50 & payer=Medicare"), subgroup("race=Other & payer=not recorded")
-    ('under 50, Medicare', 'race: Other, payer: not recorded')
-    """
-    parts = [part.split("=", 1) for part in group.split(" & ")]
-    vague = ("other", "not recorded", "unknown", "missing")
-    return ", ".join(f"{name}: {level}" if level.lower() in vague else level for name, level in parts)

@@ -10,7 +10,7 @@ from propcal.numbers import IN_TEXT
 from propcal.output.plots.axes import SMALL, TEXT, labels, tidy
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import LOOKS, PaperFigure, handles, legend_above, name_of, note_below
-from propcal.paper.results.calibration_by_group import METHODS, MIN_PEOPLE, RULE_IN_WORDS, curves
+from propcal.paper.results.calibration_by_group import METHODS, MIN_PEOPLE, RULE_IN_WORDS, curves, subgroup
 from propcal.paper.results.evidence import Evidence
 
 
@@ -23,7 +23,7 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
     methods = tuple(m for m in METHODS if m in found.errors)
     figure = new_figure(PAGE, 3.5)
     panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
-    for ax, group, title in zip(panels, groups, labels(groups, 30, 3)):
+    for ax, group, title in zip(panels, groups, labels([subgroup(name) for name in groups], 30, 3)):
         points = found.points[found.points["group"] == group]
         error = found.errors.set_index("group").loc[group]
         _panel(ax, points, methods)

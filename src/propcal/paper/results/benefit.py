@@ -38,8 +38,8 @@ MEASURES = {
     f"among cells with at least {100 * SMALLEST_CELL:g} % of the patients (PMC loss)",
     AVERAGE: "how far observed and expected events are apart in the average subgroup: the differences in ten "
     "risk ranges, added up, as a share of the observed events; larger subgroups count for more",
-    PREDICTION: "how far the predictions of all patients are from what happened to them (log loss); it is "
-    "large if patients with a predicted risk near 0 have the outcome",
+    PREDICTION: "how far the predictions of all patients are from what happened to them (log loss); "
+    "predictions near 0 or 1 that turn out wrong count heavily",
 }
 
 

@@ -134,3 +134,14 @@ def _finest(counts: pd.DataFrame) -> Any:
     first = options.assign(fineness=fineness, far=far).sort_values(["fineness", "far"]).iloc[0]
     same = counts["groups"] == first["groups"]
     return counts[same & ((counts["method"] != PMC) | (counts["setting"] == first["setting"]))]
+
+
+def subgroup(group: str) -> str:
+    """A subgroup as people read it: its levels, with the attribute where the level does not say it.
+
+    >>> subgroup("age_band=under 50 & payer=Medicare"), subgroup("race=Other & payer=not recorded")
+    ('under 50, Medicare', 'race: Other, payer: not recorded')
+    """
+    parts = [part.split("=", 1) for part in group.split(" & ")]
+    vague = ("other", "not recorded", "unknown", "missing")
+    return ", ".join(f"{name}: {level}" if level.lower() in vague else level for name, level in parts)

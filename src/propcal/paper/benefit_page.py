@@ -15,8 +15,10 @@ from propcal.numbers import plural
 from propcal.paper.benefit_answers import Answers
 from propcal.paper.experiment.settings import BASE, MODEL_NAMES, OURS
 from propcal.paper.figures.benefit_figure import NAMES, draw_benefit, draw_observed_to_expected
+from propcal.paper.reproduction import experiment_command, in_hours
 from propcal.paper.results import benefit as b
 from propcal.paper.results.evidence import Evidence
+from propcal.plain_text import plain
 
 PICTURES = ("benefit", "observed_to_expected")
 SHOWN_MODEL = "RF"
@@ -52,6 +54,16 @@ class BenefitPage:
     @property
     def _model(self) -> str:
         return SHOWN_MODEL if SHOWN_MODEL in self._first.models else self._first.models[0]
+
+    def _commands(self) -> list[str]:
+        """The commands that run the trials and write the page."""
+        names = [f"outcome_{i + 1}.sqlite" for i in range(len(self.stores))]
+        runs = [
+            experiment_command(evidence, name)
+            for evidence, name in zip(self.stores.values(), names)
+            if not evidence.of_admissions
+        ]
+        return [*runs, f"propcal paper benefit {' '.join(names)} -o benefit.md"]
 
     def figures(self) -> dict[str, Any]:
         """The two pictures by file name."""
@@ -93,6 +105,8 @@ class BenefitPage:
             rows={name: _rows(frame) for name, frame in self.found.items()},
             alpha_rows={name: _alpha_rows(self.stores[name], f) for name, f in self.by_alpha.items()},
             auroc={name: _auroc(evidence) for name, evidence in self.stores.items()},
+            seconds={name: in_hours(sum(e.processor_seconds().values())) for name, e in self.stores.items()},
+            commands=[Markup(plain(command)) for command in self._commands()],
             rate={name: _rate(evidence) for name, evidence in self.stores.items()},
             setting=b.SETTING,
             fewest=b.FEWEST,

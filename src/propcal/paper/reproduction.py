@@ -92,7 +92,7 @@ class Reproduction:
         options += [f"--rows {rows}"] if isinstance(rows, int) and rows != N_VISITS else []
         options += [f"--models {','.join(models)}"] if models != MODELS else []
         if not self.evidence.of_admissions:
-            return self._experiment_command()
+            return experiment_command(self.evidence, self._store)
         if self.evidence.setup.name != "printed":
             options.append(f"--setup {self.evidence.setup.name}")
         return f"propcal paper admissions {' '.join(options)} -o {self._store}"
@@ -101,20 +101,6 @@ class Reproduction:
     def _store(self) -> str:
         """A name for the store in the commands."""
         return "admissions.sqlite" if self.evidence.of_admissions else "experiment.sqlite"
-
-    def _experiment_command(self) -> str:
-        """The command that runs the trials of a cohort file."""
-        columns = self.evidence.about["columns"]
-        features = [name for names in columns["features"] for name in names]
-        options = [f"--outcome {columns['outcome']}"]
-        options += [f"--groups {','.join(names)}" for names in columns["groupings"]]
-        options += [f"--features {','.join(features)}"]
-        options += [f"--text {','.join(columns['features'][2])}"] if columns["features"][2] else []
-        options += [f"--cluster {columns['person']}"] if columns["person"] else []
-        models = self.evidence.models
-        options += [f"--models {','.join(models)}"] if models != MODELS else []
-        options += [f"--trials {self.evidence.n_seeds} --setup {self.evidence.setup.name}"]
-        return f"propcal paper experiment FILE {' '.join(options)} -o {self._store}"
 
     def markdown(self, images: str = IMAGES.as_posix()) -> str:
         """The page as Markdown; `images` is the path from the page to its figures."""
@@ -132,8 +118,8 @@ class Reproduction:
             e=self.evidence,
             about=self.about,
             store=Markup(self._store),
-            hours={name: _hours(s) for name, s in self.evidence.processor_seconds().items()},
-            in_all=_hours(sum(self.evidence.processor_seconds().values())),
+            hours={name: in_hours(s) for name, s in self.evidence.processor_seconds().items()},
+            in_all=in_hours(sum(self.evidence.processor_seconds().values())),
             n_trials=len(trials),
             n_seeds_paper=N_SEEDS,
             seconds=trials.loc[trials["n_updates"] > 0, "fit_seconds"].median(),
@@ -162,10 +148,24 @@ class Reproduction:
         return re.sub(r"\n{3,}", "\n\n", page).strip() + "\n"
 
 
-def _hours(seconds: float) -> str:
+def experiment_command(evidence: Evidence, store: str) -> str:
+    """The command that runs the trials of a cohort file."""
+    columns = evidence.about["columns"]
+    features = [name for names in columns["features"] for name in names]
+    options = [f"--outcome {columns['outcome']}"]
+    options += [f"--groups {','.join(names)}" for names in columns["groupings"]]
+    options += [f"--features {','.join(features)}"]
+    options += [f"--text {','.join(columns['features'][2])}"] if columns["features"][2] else []
+    options += [f"--cluster {columns['person']}"] if columns["person"] else []
+    options += [f"--models {','.join(evidence.models)}"] if evidence.models != MODELS else []
+    options += [f"--trials {evidence.n_seeds} --setup {evidence.setup.name}"]
+    return f"propcal paper experiment FILE {' '.join(options)} -o {store}"
+
+
+def in_hours(seconds: float) -> str:
     """A time as people say it.
 
-    >>> _hours(5400), _hours(90), _hours(12.3)
+    >>> in_hours(5400), in_hours(90), in_hours(12.3)
     ('1.5 h', '2 min', '12 s')
     """
     if seconds < 60:

@@ -105,12 +105,24 @@ def test_commands_are_listed_in_the_order_of_use(shown):
     assert code == 0
     listed = re.findall(r"^│ (\w+) ", said, re.MULTILINE)
     assert listed == [
-        *("demo", "audit", "fit", "apply", "discover", "monitor", "atoms", "merge", "export", "paper")
+        *(
+            "demo",
+            "audit",
+            "fit",
+            "apply",
+            "discover",
+            "monitor",
+            "sites",
+            "atoms",
+            "merge",
+            "export",
+            "paper",
+        )
     ]
     assert "Start with propcal demo" in said
 
 
-COMMANDS = ["demo", "audit", "fit", "apply", "monitor", "atoms", "merge", "export"]
+COMMANDS = ["demo", "audit", "fit", "apply", "monitor", "sites", "atoms", "merge", "export"]
 PAPER = ["simulation", "theory", "cohort", "admissions", "tables", "figures", "reproduction"]
 
 

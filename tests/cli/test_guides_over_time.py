@@ -50,4 +50,4 @@ def test_the_commands_about_sites():
         call([word.replace("North", name) for word in share])
     for arguments in rest:
         call(arguments)
-    assert "Will a correction travel?" in Path("report.html").read_text()
+    assert "Does a correction transfer?" in Path("report.html").read_text()

@@ -14,8 +14,8 @@ from propcal.auditing.sample import Sample
 from propcal.auditing.shared_notes import shared_bounds
 from propcal.core.grid import from_grid
 from propcal.core.keys import without_keys
-from propcal.core.patterns import SITE
-from propcal.core.shared_atoms import OTHER, score_ranges
+from propcal.core.patterns import OTHER, SITE
+from propcal.core.shared_atoms import are_shared, score_ranges
 from propcal.errors import FileFormatError, InputError
 
 COLUMNS = {"score": "score", "outcome": "y", "groups": ["race", "sex"]}
@@ -92,6 +92,18 @@ def test_rare_levels_are_folded_for_everybody_and_not_named_in_the_file():
     assert header["weighted_rows"] == 0
 
 
+def test_a_rare_condition_costs_no_other_groups():
+    frame = people(5000, 15, rare=0.0)
+    frame["vip"] = ["yes"] + ["no"] * 4999
+    shared = Atoms.from_frame(frame, score="score", outcome="y", groups=["race", "sex", "vip"]).share()
+    assert shared.shared.folded == {"vip": 2}
+    assert len(without_keys(shared).patterns) == 6
+    rng = np.random.default_rng(1)
+    some = people(20_000, 16, rare=0.0).assign(pregnant=rng.choice(["no", "yes"], 20_000, p=[0.995, 0.005]))
+    shared = Atoms.from_frame(some, score="score", outcome="y", groups=["race", "pregnant"]).share()
+    assert shared.shared.folded == {"pregnant": 2}
+
+
 def test_the_same_people_give_the_same_file_in_any_order():
     frame = people(5000, 9)
     one = Atoms.from_frame(frame, **COLUMNS).share()
@@ -120,6 +132,11 @@ def test_shared_files_add_up_and_say_that_they_are_shared():
     assert total.shared is not None
     assert any("These are shared atoms" in note for note in audit(total, n_draws=100).notes)
     assert without_keys(total).shared is not None
+    exact = Atoms.from_frame(people(4000, 3), **COLUMNS)
+    assert (without_keys(total) + exact).shared is None  # which may not be shared
+    assert not are_shared(exact, 11)
+    assert are_shared(total, 11)
+    assert not are_shared(total, 12)
 
 
 def test_repeat_visits_need_as_many_people():
@@ -162,7 +179,7 @@ def test_what_cannot_be_shared_is_refused():
     with pytest.raises(InputError, match="too few people to share anything"):
         Atoms.from_frame(frame[:15], **COLUMNS).share()
     small = pd.concat([frame.assign(at="big"), frame[:12].assign(at="small")])
-    with pytest.raises(InputError, match="too few people"):
+    with pytest.raises(InputError, match="too few people at site 'small'"):
         Atoms.from_frame(small, **COLUMNS, site="at").share()
 
 

@@ -18,6 +18,7 @@ from propcal.auditing.debiased import debiased
 from propcal.auditing.findings import AuditSettings, AuditSource, Findings, find
 from propcal.auditing.loss_intervals import losses
 from propcal.auditing.notes import notes_of
+from propcal.auditing.shared_notes import ranges_unsure
 from propcal.auditing.verdict import Verdict, verdict_of
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
@@ -57,6 +58,8 @@ class Audit:
         "pmc"), by the size rule of Algorithm 1 and by that of the paper's definitions.
     bin_free : BinFree or None
         Measures that need no bins, with `bin_free=True`: its `sentence` and its `table`.
+    cells_unsure : bool
+        Whether shared atoms leave risk ranges too uncertain to show cells and losses.
     """
 
     verdict: Verdict
@@ -72,6 +75,7 @@ class Audit:
     identity: Identity = field(default_factory=Identity)
     smallest_alpha: pd.DataFrame | None = field(default=None, repr=False)
     bin_free: BinFree | None = field(default=None, repr=False)
+    cells_unsure: bool = False
     _source: AuditSource | None = field(default=None, repr=False)
 
     @property
@@ -366,6 +370,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         min_people=rule.min_people,
         unit=identity.unit,
     )
+    unsure = ranges_unsure(found.shared_losses)
     return Audit(
         verdict=verdict_of(
             frames.tests_frame(found.tests),
@@ -374,6 +379,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
             identity,
             untested=found.untested,
             too_small=too_small(rule, identity),
+            cells=not unsure,
         ),
         losses=frames.losses_frame(losses(found.table, found.noise, rule.rho, labels=labels)),
         debiased=frames.debiased_frame(debiased(found.table, found.noise, rule.rho)),
@@ -389,6 +395,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         bin_free=bin_free_summary(found.bin_free, labels, found.untested)
         if rule.bin_free and not found.protected
         else None,
+        cells_unsure=unsure,
         _source=AuditSource.of(found),
     )
 

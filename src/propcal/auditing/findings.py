@@ -26,7 +26,7 @@ from propcal.core.groups.collection import GroupSize
 from propcal.core.keys import without_keys
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
-from propcal.core.rounding import loss_bounds
+from propcal.core.rounding import LossBounds, loss_bounds
 from propcal.metrics import CategoryRule
 from propcal.numbers import plural
 
@@ -64,8 +64,8 @@ class Findings:
     `distinct` numbers the groups to name, the broadest first. `untested` says why there are no tests (empty
     if there are), `min_share` from which share a cell counts, `fitted_on_these` whether the score was
     corrected by something fitted to these people (None: it was not corrected), `shared` the atoms if they are
-    shared ones, `protected` whether all numbers come from protected counts; `bin_free` has the
-    measures without bins, if they were asked for.
+    shared ones, `shared_losses` what their exact losses can be, `protected` whether all numbers come from
+    protected counts; `bin_free` has the measures without bins, if they were asked for.
     """
 
     rule: AuditSettings
@@ -80,6 +80,7 @@ class Findings:
     fitted_on_these: bool | None
     counts: Counts
     shared: Atoms | None = None
+    shared_losses: LossBounds | None = None
     protected: bool = False
     bin_free: pd.DataFrame | None = None
 
@@ -90,7 +91,7 @@ class AuditSource:
 
     Attributes
     ----------
-    rule, people, table, tests, distinct, untested, min_share, fitted_on_these, counts, shared
+    rule, people, table, tests, distinct, untested, min_share, fitted_on_these, counts, shared, shared_losses
         As in `Findings`.
     sizes : tuple of GroupSize
         Every group, in the order of the table of groups.
@@ -117,6 +118,7 @@ class AuditSource:
     effects: FloatArray
     cell_effects: FloatArray
     shared: Atoms | None = None
+    shared_losses: LossBounds | None = None
 
     @classmethod
     def of(cls, found: Findings) -> AuditSource:
@@ -139,6 +141,7 @@ class AuditSource:
             effects=np.array([profile.variance_ratio for profile in found.profiles]),
             cell_effects=cell_effects,
             shared=found.shared,
+            shared_losses=found.shared_losses,
         )
 
 
@@ -196,6 +199,9 @@ def find(
         fitted_on_these=fitted_on_these,
         counts=Counts.of(atoms, [profile.size.group for profile in measured], table.bins),
         shared=keyed if keyed.shared is not None else None,
+        shared_losses=loss_bounds(keyed, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people)
+        if keyed.shared is not None
+        else None,
         bin_free=None if untested or not rule.bin_free else _bin_free(atoms, measured, rule),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -65,15 +65,19 @@ def verdict_of(
     untested: str,
     too_small: str,
     worst: tuple[str, str] | None = None,
+    cells: bool = True,
 ) -> Verdict:
     """Put the tests into words.
 
     `untested` says why there are none, and `too_small` what too small a group is. `worst` names the group and
-    the bin of the clearest gap, where `categories` are not what it was found in.
+    the bin of the clearest gap, where `categories` are not what it was found in. `cells` is False if risk
+    ranges are too uncertain to be named.
     """
     if untested:
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     found = Conclusions.of(tests, groups, categories, worst)
+    if not cells:
+        found = replace(found, worst=None, unjudged_cells=0)
     area = found.reversed_area
     first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
     if tests["rejected"].any():

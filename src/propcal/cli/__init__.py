@@ -27,6 +27,7 @@ from propcal.cli.flags import as_flag
 from propcal.cli.monitor import monitor
 from propcal.cli.paper import app as paper
 from propcal.cli.screen import say
+from propcal.cli.sites import sites
 from propcal.errors import PropcalError
 from propcal.output.files.transaction import forget_written, written
 from propcal.plain_text import plain
@@ -53,7 +54,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for command in (demo, audit, fit, apply, discover, monitor, atoms, merge, export):
+for command in (demo, audit, fit, apply, discover, monitor, sites, atoms, merge, export):
     add_command(app, command)
 app.add_typer(paper)
 

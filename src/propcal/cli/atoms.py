@@ -99,7 +99,7 @@ def atoms(
         made, folded = _shared(made)
     with outputs(force=force):
         made.save(output)
-    _tell(made, output, folded)
+    _tell(made, output, folded, counted="people" if cluster else "rows")
 
 
 def merge(
@@ -120,7 +120,7 @@ def merge(
 ) -> None:
     """Add up atoms files, for example of months or sites.
 
-    The result equals the atoms of all people together.
+    The sum of exact atoms equals the atoms of all people together. Shared atoms stay apart by their file.
 
     For example:
 
@@ -147,25 +147,43 @@ def _shared(made: Atoms) -> tuple[Atoms, dict[str, list[str]]]:
     return share_atoms(made)
 
 
-def _tell(made: Atoms, output: Path, folded: dict[str, list[str]] | None = None) -> None:
+def _about(made: Atoms) -> str:
+    """How many atoms and people there are, of which combinations, at how many sites."""
+    from propcal.core.keys import by_key, without_keys
+    from propcal.core.patterns import SITE
+    from propcal.numbers import listed, plural
+
+    bare = without_keys(made).patterns
+    of = f" of {listed(list(bare.attributes))}" if bare.attributes else ""
+    told = f"{plural(len(made), 'atom')} of {made.n_people:,} people; {plural(len(bare), 'combination')}{of}"
+    n = len(by_key(made, SITE))
+    return f"{told}, at {plural(n, 'site')}" if n else told
+
+
+def _tell(
+    made: Atoms, output: Path, folded: dict[str, list[str]] | None = None, *, counted: str = "people"
+) -> None:
     """What was written, and whether it is personal data."""
     from propcal.core.boosting.boost import FEWEST_SHOWN
     from propcal.core.left_out import LeftOutReport
 
     bits = made.resolution_bits
     grid = "Scores are exact" if bits == 32 else f"Scores are rounded to 2**-{bits}"
-    typer.echo(f"{made!r}")
+    say(_about(made))
     if told := LeftOutReport.of(made).sentence(FEWEST_SHOWN):
         say(told)
-    size = f"It is in {output}, {output.stat().st_size:,} bytes."
+    say(f"Written: {output} ({output.stat().st_size:,} bytes).")
     if made.shared is None:
-        say(f"{grid}: treat the file as personal data. {size}")
+        say(f"{grid}: treat the file as personal data.")
     else:
+        fewest = made.shared.fewest
         for name, levels in (folded or {}).items():
             say(f'{name}: folded into "other levels": {", ".join(levels)}')
         say(
-            f"Every cell has at least {made.shared.fewest} people with the outcome and {made.shared.fewest} "
-            f"without it. {size}"
+            f"Every cell has at least {fewest} {counted} with the outcome and {fewest} without it. This file "
+            "may be shared. Share the same people only once, and make pages that you hand on from this file."
         )
+        if counted == "rows":
+            say("If people have several rows, name their ID with --cluster, so that people are counted.")
     say(f"  propcal audit {quote(str(output))}")
     say(f"  propcal fit {quote(str(output))} -o model.json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import join
@@ -15,6 +14,7 @@ from propcal.cli import options as o
 from propcal.cli.fail_on import Threshold, thresholds
 from propcal.cli.input import Columns, unused_labels
 from propcal.cli.screen import percentage, say, warnings_as_lines, working
+from propcal.cli.sites import compared, show_sites
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,14 +91,7 @@ def audit(
             help="Compare the score with its correction by this file, from propcal fit.",
         ),
     ] = None,
-    travel: Annotated[
-        bool,
-        typer.Option(
-            "--travel",
-            rich_help_panel="Method",
-            help="With sites: also correct each site by what the others teach, and judge it there.",
-        ),
-    ] = False,
+    travel: o.Travel = False,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -232,7 +225,8 @@ def audit(
         typer.echo(text)
     else:
         _show(shown)
-        _show_sites(sites, suppress or 0)
+        if sites is not None:
+            show_sites(sites, suppress or 0)
         if written := [str(path) for path in (html, markdown, output) if path is not None]:
             say(f"Written: {', '.join(written)}")
             typer.echo()
@@ -331,30 +325,17 @@ def _sites(atoms: Any, travel: bool, settings: dict[str, Any], update: Any, *, c
     from propcal.core.patterns import SITE
     from propcal.identity import Identity
 
-    n = len(by_key(atoms, SITE))
-    if n < 2:
+    parts = by_key(atoms, SITE)
+    if len(parts) < 2:
         if travel:
-            raise InputError("--travel needs at least two sites", argument="--travel", next_step="See --site")
+            found = f"there is one ({next(iter(parts))})" if parts else "there are none"
+            raise InputError(
+                f"--travel needs at least two sites, and {found}", argument="--travel", next_step="See --site"
+            )
         return None
-    from propcal.sites.site_measures import compare_sites
-
-    update(f"Comparing {n} sites...")
-    unit = settings.get("unit") or "people"
-    named = Identity(title=settings.get("title", ""), unit=unit)
-    found = compare_sites(atoms, travel=travel, identity=named)
-    note = "The sites are compared by the score before its correction."
-    return replace(found, sentences=(*found.sentences, note)) if corrected else found
-
-
-def _show_sites(sites: Any, suppress: int) -> None:
-    if sites is None:
-        return
-    from rich.console import Console
-
-    from propcal.disclosure.protected_sites import protected_sites
-    from propcal.output.sites.sites_text import sites_text
-
-    Console(highlight=False).print(sites_text(protected_sites(sites, suppress)))
+    names = {"title": settings["title"], "score": settings["score_name"]}
+    named = Identity(**names, unit=settings["unit"] or "people")
+    return compared(atoms, travel=travel, identity=named, update=update, corrected=corrected)
 
 
 def write_text(text: str, path: Path) -> None:

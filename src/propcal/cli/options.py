@@ -76,6 +76,14 @@ Site = Annotated[
         "from, if there is no such column.",
     ),
 ]
+Travel = Annotated[
+    bool,
+    typer.Option(
+        "--travel",
+        rich_help_panel=_METHOD,
+        help="With sites: fit a correction on all other sites and test it at each site (leave-one-site-out).",
+    ),
+]
 Na = Annotated[
     list[str] | None,
     typer.Option(

@@ -121,11 +121,10 @@ def without_keys(atoms: Atoms) -> Atoms:
 
 
 def _shared(atoms: list[Atoms]) -> Any:
-    """What was merged in any of them."""
-    found: Any = None
-    for one in atoms:
-        if one.shared is not None:
-            found = one.shared if found is None else found + one.shared
+    """What was merged, if all of them may be shared; otherwise together they may not."""
+    found: Any = atoms[0].shared
+    for one in atoms[1:]:
+        found = None if found is None or one.shared is None else found + one.shared
     return found
 
 

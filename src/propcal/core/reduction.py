@@ -10,7 +10,7 @@ import numpy as np
 
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, check_choice, from_grid, to_grid
-from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of, sort_levels
+from propcal.core.patterns import BESIDE, SHARE, Level, Patterns, patterns_of, sort_levels
 from propcal.errors import Argument, InputError
 from propcal.numbers import noun
 
@@ -175,7 +175,7 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
         resolution_bits=bits,
         weighted_rows=rows,
         left_out=a.left_out + b.left_out,
-        shared=b.shared if a.shared is None else a.shared if b.shared is None else a.shared + b.shared,
+        shared=None if a.shared is None or b.shared is None else a.shared + b.shared,
     )
 
 
@@ -189,6 +189,9 @@ def _coarser(atoms: Atoms, bits: int) -> IntArray:
 
 def _difference(one: Patterns, other: Patterns) -> str:
     """Say how the attributes of two sets of patterns differ."""
+    if (SHARE in one.attributes) != (SHARE in other.attributes):
+        which = ("first", "second") if SHARE in one.attributes else ("second", "first")
+        return f"the {which[0]} set may be shared and the {which[1]} is exact; share that one as well"
     for a, b, word in ((one, other, "first"), (other, one, "second")):
         alone = [name for name in a.attributes if name not in b.attributes]
         if alone:

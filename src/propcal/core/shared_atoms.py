@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import log
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.bins import uniform
 from propcal.core.grid import UNIT, IntArray, check_number, from_grid
 from propcal.core.keys import keyed
-from propcal.core.patterns import BESIDE, KEY, OTHER, PERIOD, SHARE, patterns_of, sort_levels
+from propcal.core.patterns import BESIDE, KEY, OTHER, PERIOD, SHARE, SITE, patterns_of, sort_levels
 from propcal.core.reduction import CLUSTER, atoms_of_sums, fewer_attributes, sums_of_counts, with_attributes
 from propcal.core.significant import significant
 from propcal.errors import InputError
@@ -159,8 +160,8 @@ def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
         choice = _cheapest(people.atoms, pattern)
         if choice is None:
             raise InputError(
-                f"there are too few people to share anything: fewer than {least} with the outcome, or "
-                "without it",
+                f"there are too few people{_at_site(people.atoms, pattern)} to share anything: fewer than "
+                f"{least} with the outcome, or without it",
                 argument="atoms",
             )
         name, levels = choice
@@ -170,9 +171,17 @@ def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
         atoms = _with_other(atoms, name, levels)
 
 
+def _at_site(atoms: Atoms, pattern: int) -> str:
+    """The site of a pattern in words, if there are several."""
+    names = atoms.patterns.attributes
+    if SITE not in names or len(atoms.patterns.levels[names.index(SITE)]) < 2:
+        return ""
+    return f" at site {atoms.patterns.key(pattern)[names.index(SITE)]!r}"
+
+
 def _cheapest(atoms: Atoms, pattern: int) -> tuple[str, list[Any]] | None:
-    """The attribute, and its levels to be folded, by which the fewest people lose their level."""
-    best: tuple[tuple[int, int], str, list[Any]] | None = None
+    """The attribute, and its levels to be folded, by which the least information is lost."""
+    best: tuple[tuple[float, int], str, list[Any]] | None = None
     patterns, people = atoms.patterns, atoms.pattern_sums(atoms.people)
     for a, name in enumerate(patterns.attributes):
         if name.startswith(KEY) or len(patterns.levels[a]) < 2:
@@ -188,7 +197,8 @@ def _cheapest(atoms: Atoms, pattern: int) -> tuple[str, list[Any]] | None:
                 chosen.append(next(i for i in order if i != own))
         else:
             chosen = [next(i for i in order if i != own)]
-        cost = int(sum(size[i] for i in chosen)), a
+        joined = [float(size[i]) for i in {*chosen, *([] if other is None else [other])}]
+        cost = sum(n * log(sum(joined) / n) for n in sorted(joined) if n), a
         if best is None or cost < best[0]:
             best = cost, name, [patterns.levels[a][i] for i in chosen]
     return None if best is None else (best[1], best[2])

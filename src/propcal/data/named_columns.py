@@ -125,10 +125,9 @@ def atoms_from_frame(frame: Any, columns: NamedColumns, site: str | None = None)
     `site` is a column, or the name of the one site that all people are from.
     """
     if site is not None:
-        from propcal.data.site_names import with_site
+        from propcal.data.site_names import named_column, with_site
 
-        if site in frame_names(frame):
-            columns = replace(columns, site=site)
+        columns = replace(columns, site=named_column(site, frame_names(frame)))
         return with_site(atoms_from_frame(frame, columns), site)
     if not is_engine_frame(frame):
         return columns.atoms(frame_columns(frame, "frame", columns.wanted))

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from propcal.core.atoms import Atoms
 from propcal.core.keys import keyed
 from propcal.core.patterns import SITE
 from propcal.data.near_levels import folded
 from propcal.errors import Argument, InputError
+
+
+def named_column(site: str, columns: Sequence[str]) -> str | None:
+    """The column of the sites, or None if it is the name of one site; refuses a column that is misspelt."""
+    if site in columns:
+        return site
+    near = get_close_matches(site.lower(), [name.lower() for name in columns], n=1, cutoff=0.8)
+    if near:
+        name = next(column for column in columns if column.lower() == near[0])
+        raise InputError(
+            f"there is no column {site!r}, but there is {name!r}",
+            argument="site",
+            next_step="Name that column. If it is the name of the one site, use another spelling",
+        )
+    return None
 
 
 def with_site(atoms: Atoms, site: str) -> Atoms:

@@ -15,6 +15,7 @@ from propcal.auditing.conclusions import worst_categories
 from propcal.auditing.findings import AuditSource
 from propcal.auditing.measure_names import LOSSES
 from propcal.auditing.verdict import verdict_of
+from propcal.core.shared_atoms import are_shared
 from propcal.disclosure.blocks import Blocks
 from propcal.disclosure.protected_findings import (
     cell_limits,
@@ -50,6 +51,8 @@ def protected_audit(audit: Audit, fewest: int | None) -> Audit:
     """Compute an audit again, from protected counts; 0 or None protects nothing."""
     if fewest is None or Blocks(fewest).fewest <= 1 or audit._source is None:
         return audit
+    if are_shared(audit._source.shared, fewest):  # they were protected before
+        return audit
     return _protected(audit, Blocks(fewest))
 
 
@@ -70,6 +73,7 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
         untested=source.untested,
         too_small=too_small(source.rule, audit.identity),
         worst=_clearest(audit),
+        cells=not audit.cells_unsure,
     )
     shown = replace(
         made,

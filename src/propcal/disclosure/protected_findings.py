@@ -61,6 +61,7 @@ def protected_findings(source: AuditSource, blocks: Blocks) -> Findings:
         fitted_on_these=source.fitted_on_these,
         counts=source.counts,
         shared=source.shared,
+        shared_losses=source.shared_losses,
         protected=True,
     )
 

@@ -14,6 +14,7 @@ from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import uniform
 from propcal.core.reduction import without_clusters
+from propcal.core.shared_atoms import are_shared
 from propcal.disclosure.blocks import Blocks
 from propcal.disclosure.protected import protected_comparison
 from propcal.disclosure.protected_findings import rounded_effect
@@ -28,10 +29,12 @@ RANGES = uniform(10)  # in which the protected people of a site are counted
 def protected_sites(found: Sites, fewest: int | None) -> Sites:
     """Compute the comparison of sites again, from protected counts; 0 or None protects nothing.
 
-    Sites with few people with the outcome, or without it, have limits in place of numbers, and take no part
-    in the summary.
+    Findings are those of the exact comparison. Sites with few people with the outcome, or without it, have
+    limits in place of numbers, and take no part in the summary.
     """
     if fewest is None or Blocks(fewest).fewest <= 1 or found._parts is None:
+        return found
+    if all(are_shared(atoms, fewest) for atoms in found._parts.values()):  # they were protected before
         return found
     blocks = Blocks(fewest)
     rows, totals = [], np.zeros(2)
@@ -42,17 +45,17 @@ def protected_sites(found: Sites, fewest: int | None) -> Sites:
     table = pd.DataFrame(rows, columns=found.sites.columns)
     for name in ("people", "positives", "observed_expected"):
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
+    table["finding"] = found.sites["finding"].to_numpy()
     summary = site_summary(table)
     travel = _travel(found.travel, blocks)
-    sentences = site_sentences(len(table), blocks.people(totals, totals), summary, travel, found.identity)
-    own = site_sentences(len(table), int(totals.sum()), found.summary, found.travel, found.identity)
-    added = [sentence for sentence in found.sentences if sentence not in own]
+    people = blocks.people(totals, totals)
     return replace(
         found,
         sites=table,
         summary=summary,
         travel=travel,
-        sentences=(*sentences, *added, _note(table, found.identity.unit, blocks)),
+        sentences=site_sentences(table, people, summary, travel, found.identity),
+        notes=(*found.notes, _note(travel, found.identity.unit, blocks)),
         _parts=None,
     )
 
@@ -77,21 +80,21 @@ def _travel(found: Travel | None, blocks: Blocks) -> Travel | None:
     comparisons = {name: protected_comparison(one, blocks.fewest) for name, one in found.comparisons.items()}
     rows = [{"site": name, **judged(one)} for name, one in comparisons.items()]
     table = pd.DataFrame(rows)
-    table["finding"] = found.table["finding"].to_numpy()
+    for name in ("finding", "level"):
+        table[name] = found.table[name].to_numpy()
     for name in ("people", "observed_expected_before", "observed_expected_after"):
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
     return Travel(table, found.sentence, comparisons)
 
 
-def _note(table: pd.DataFrame, unit: str, blocks: Blocks) -> str:
+def _note(travel: Travel | None, unit: str, blocks: Blocks) -> str:
     n, width = blocks.fewest, blocks.width
-    blank = int(table["auroc"].isna().sum())
     told = (
         f"Small counts are protected: from 0 to {width} {unit} with the outcome, or without it, are shown as "
         f"“fewer than {n}” or “< {n}”, larger counts as the middle of a block of {width}, and everything "
-        "else is computed from these counts."
+        "else is computed from these counts, so numbers differ from the exact ones, most where few had the "
+        "outcome. Protected counts need not add up. Findings are those of the exact comparison."
     )
-    if not blank:
-        return told
-    sites = "1 site with few of them takes" if blank == 1 else f"{blank} sites with few of them take"
-    return f"{told} {sites} no part in the summary."
+    if travel is not None and travel.table["change"].isna().any():
+        told += " Changes are suppressed where protected counts would distort them."
+    return told

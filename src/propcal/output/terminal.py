@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 WORDS = (
     "",
     "group",
+    "site",
     "where",
     "why",
     "score",
@@ -43,8 +44,7 @@ STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of the conc
 def audit_text(audit: Audit) -> RenderableType:
     """An audit, to be printed."""
     parts = [*_verdict(audit), *_groups(audit), *_thresholds(audit)]
-    parts += [*_categories(audit), _losses(audit), *_debiased(audit), *_bin_free(audit)]
-    return Group(*parts, *_notes(audit.notes))
+    return Group(*parts, *_cells(audit), *_bin_free(audit), *_notes(audit.notes))
 
 
 def comparison_text(comparison: Comparison) -> RenderableType:
@@ -57,8 +57,7 @@ def comparison_text(comparison: Comparison) -> RenderableType:
     parts += [Text()] if comparison.worse() else []
     parts += [_differences(comparison), Text(f"{plain(names[-1])}, in full", style="bold"), Text()]
     last = comparison.audits[names[-1]]
-    parts += [*_groups(last), *_thresholds(last), *_categories(last), _losses(last), *_debiased(last)]
-    parts += _bin_free(last)
+    parts += [*_groups(last), *_thresholds(last), *_cells(last), *_bin_free(last)]
     # of each score the comparison has said already to whom it was fitted
     own = [note for note in last.notes if not note.startswith("The correction was ")]
     return Group(*parts, *_notes([*comparison.notes, *own]))
@@ -93,6 +92,11 @@ def _verdict(audit: Audit) -> list[RenderableType]:
     conclusion = audit.verdict.conclusion
     headline = Text(f"Verdict: {conclusion}", style=STYLES.get(HEADLINES[conclusion].tone, "bold"))
     return [headline, _said(plain(audit.verdict.text)), Text()]
+
+
+def _cells(audit: Audit) -> list[RenderableType]:
+    """Cells and losses, unless shared atoms leave them too uncertain; a note then says so."""
+    return [] if audit.cells_unsure else [*_categories(audit), _losses(audit), *_debiased(audit)]
 
 
 def _losses(audit: Audit) -> RenderableType:

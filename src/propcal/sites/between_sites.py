@@ -37,7 +37,9 @@ class RandomEffects:
     error : float
         Standard error of the mean.
     tau2, i2 : float
-        Variance between sites, and its share of the variance of the sites' estimates.
+        Variance between sites, and its share of the variance of the sites' estimates (Higgins and Thompson).
+    p_alike : float
+        p-value of the test that sites do not differ (Cochran's Q).
     prediction_low, prediction_high : float
         Between these, 95 % of new sites are expected.
     n_sites : int
@@ -49,6 +51,7 @@ class RandomEffects:
     error: float
     tau2: float
     i2: float
+    p_alike: float
     prediction_low: float
     prediction_high: float
     n_sites: int
@@ -72,12 +75,14 @@ def random_effects(estimate: FloatArray, variance: FloatArray) -> RandomEffects:
     mean = float(np.sum(weight * estimate) / weight.sum())
     nan = float("nan")
     if n < FEWEST_SITES:
-        return RandomEffects(mean, nan, nan, nan, tau2, nan, nan, nan, n)
+        return RandomEffects(mean, nan, nan, nan, tau2, nan, nan, nan, nan, n)
     scale = float(np.sum(weight * (estimate - mean) ** 2)) / (n - 1)
     error = float(np.sqrt(scale / weight.sum()))
     reach = t_quantile((1 + CONFIDENCE) / 2, n - 1) * error
     low, high = prediction_interval(estimate, variance)
-    return RandomEffects(mean, mean - reach, mean + reach, error, tau2, _i2(estimate, variance), low, high, n)
+    q = _cochran_q(estimate, variance)
+    i2, p = (max(1 - (n - 1) / q, 0.0) if q > 0 else 0.0), float(special.chdtrc(n - 1, q))
+    return RandomEffects(mean, mean - reach, mean + reach, error, tau2, i2, p, low, high, n)
 
 
 def prediction_interval(estimate: FloatArray, variance: FloatArray) -> tuple[float, float]:
@@ -135,9 +140,8 @@ def paule_mandel(estimate: FloatArray, variance: FloatArray) -> float:
     return (low + high) / 2
 
 
-def _i2(estimate: FloatArray, variance: FloatArray) -> float:
-    """The share of the variance that is between sites (Higgins and Thompson, from Cochran's Q)."""
+def _cochran_q(estimate: FloatArray, variance: FloatArray) -> float:
+    """Weighted squares of the sites' distances from their mean, if all sites are the same."""
     weight = 1 / variance
     mean = np.sum(weight * estimate) / weight.sum()
-    q = float(np.sum(weight * (estimate - mean) ** 2))
-    return max(1 - (len(estimate) - 1) / q, 0.0) if q > 0 else 0.0
+    return float(np.sum(weight * (estimate - mean) ** 2))

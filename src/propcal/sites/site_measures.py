@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,17 @@ import pandas as pd
 from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import Estimate, auroc, observed_expected
 from propcal.auditing.sample import Sample
+from propcal.auditing.shared_notes import shared_site_notes
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
 from propcal.core.keys import by_key, without_keys
 from propcal.core.patterns import SITE
+from propcal.data.site_names import refuse_other_spellings
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.numbers import IN_TEXT, without_limits
+from propcal.numbers import Limit, known, without_limits
 from propcal.sites.between_sites import FEWEST_SITES, random_effects
+from propcal.sites.site_verdict import site_conclusion, site_findings, summary_sentences, verdict_sentences
 
 if TYPE_CHECKING:
     from propcal.sites.travel import Travel
@@ -69,21 +72,29 @@ class Sites:
     Attributes
     ----------
     sites : DataFrame
-        One row for each site: people, events, and each measure with its 95 % interval and its standard error
-        on the scale on which sites are summarised.
+        One row for each site: people, events, each measure with its 95 % interval and its standard error on
+        the scale on which sites are summarised, and the finding on the O/E ratio, adjusted for the number
+        of sites: "too high", "too low", "could be chance" or "not enough data".
     summary : DataFrame
         One row for each measure: the mean over sites with its 95 % interval (Hartung-Knapp), tau squared and
-        I squared, and the 95 % prediction interval for a new site.
-    travel : Travel, optional
-        Corrections fitted on the other sites, judged at each.
+        I squared, and the 95 % prediction interval for a new site. Empty with fewer than 3 sites.
+    conclusion : "miscalibrated", "no miscalibration found" or "not enough data"
+        Whether any site has a finding.
     sentences : tuple of str
+        What was found, in words; the verdict first.
+    travel : Travel, optional
+        Corrections fitted on the other sites, tested at each.
+    notes : tuple of str
+        What a reader must know: limits of shared atoms, protected counts.
     identity : Identity
     """
 
     sites: pd.DataFrame
     summary: pd.DataFrame
     sentences: tuple[str, ...]
+    conclusion: str
     travel: Travel | None = None
+    notes: tuple[str, ...] = ()
     identity: Identity = field(default_factory=lambda: Identity(unit="people"))
     _parts: dict[str, Atoms] | None = field(default=None, repr=False)
 
@@ -109,37 +120,50 @@ class Sites:
 def compare_sites(
     atoms: Atoms, *, travel: bool = False, identity: Identity | None = None, **settings: Any
 ) -> Sites:
-    """How does a score do at each site, and what is to be expected at a new one?
+    """Is a score right at each site, and what can a new site expect?
 
     Parameters
     ----------
     atoms : Atoms
         With sites: ``Atoms.from_frame(..., site="hospital")``, or atoms of several sites added up.
     travel : bool, default=False
-        Also correct the score of each site by what is learned from the others.
+        Also fit a correction on all other sites and test it at each site (leave-one-site-out).
     identity : Identity, optional
         What things are called.
     **settings
         As for `PMCBoost`, for the corrections.
     """
     parts = by_key(atoms, SITE)
-    if len(parts) < 2:
-        raise InputError(
-            "at least two sites are needed" if parts else "these atoms have no sites",
-            argument="site",
-            next_step='Name their column: Atoms.from_frame(..., site="hospital")',
-        )
+    refuse_one_site(parts)
+    refuse_other_spellings([("these data", atoms)])
     named = identity or Identity(unit="people")
     own = {name: without_keys(one) for name, one in parts.items()}
     table = pd.DataFrame([{"site": name, **site_row(Sample.of(one))} for name, one in own.items()])
+    table["finding"] = site_findings(table)
     summary = site_summary(table)
     found = None
     if travel:  # which brings the estimators along
         from propcal.sites.travel import leave_one_site_out
 
         found = leave_one_site_out(parts, **settings)
-    sentences = site_sentences(len(table), int(table["people"].sum()), summary, found, named)
-    return Sites(table, summary, sentences, found, named, own)
+    sentences = site_sentences(table, int(table["people"].sum()), summary, found, named)
+    conclusion = site_conclusion(table["finding"].tolist())
+    notes = tuple(shared_site_notes(parts, table["auroc"]))
+    return Sites(table, summary, sentences, conclusion, found, notes, named, own)
+
+
+def refuse_one_site(parts: Mapping[str, Atoms]) -> None:
+    """At least two sites are needed."""
+    if not parts:
+        raise InputError(
+            "these data have no sites",
+            argument="site",
+            next_step='Name their column: Atoms.from_frame(..., site="hospital")',
+        )
+    if len(parts) == 1:
+        raise InputError(
+            f"only one site ({next(iter(parts))}) was found; at least two are needed", argument="site"
+        )
 
 
 def site_row(sample: Sample) -> dict[str, Any]:
@@ -174,6 +198,8 @@ def site_summary(table: pd.DataFrame) -> pd.DataFrame:
         if not np.any(np.isfinite(value) & np.isfinite(variance)):
             continue
         found = random_effects(value, variance)
+        if found.n_sites < FEWEST_SITES:
+            continue
         back = [found.mean, found.low, found.high, found.prediction_low, found.prediction_high]
         mean, low, high, prediction_low, prediction_high = (float(scale.back(x)) for x in back)
         rows[name] = {
@@ -182,6 +208,7 @@ def site_summary(table: pd.DataFrame) -> pd.DataFrame:
             "high": high,
             "tau2": found.tau2,
             "i2": found.i2,
+            "p_alike": found.p_alike,
             "prediction_low": prediction_low,
             "prediction_high": prediction_high,
             "n_sites": found.n_sites,
@@ -190,22 +217,17 @@ def site_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def site_sentences(
-    n: int, people: Any, summary: pd.DataFrame, travel: Travel | None, identity: Identity
+    table: pd.DataFrame, people: Any, summary: pd.DataFrame, travel: Travel | None, identity: Identity
 ) -> tuple[str, ...]:
     """What was found, in words; `people` is the number of all people, or a limit of it."""
-    told = [f"{n} sites, {identity.count(people)}."]
-    if "observed_expected" in summary.index:
-        row: Any = summary.loc["observed_expected"]
-        mean = f"O/E ratio over all sites {IN_TEXT.decimal(row['mean'])}"
-        if row["n_sites"] < FEWEST_SITES:
-            told.append(f"{mean}; intervals need at least {FEWEST_SITES} sites.")
-        else:
-            expected = IN_TEXT.interval(row["prediction_low"], row["prediction_high"])
-            told += [
-                f"{mean} (95 % CI {IN_TEXT.interval(row['low'], row['high'])}).",
-                f"At a new site, an O/E ratio from {expected} is to be expected (95 % prediction interval); "
-                f"{100 * float(row['i2']):.0f} % of the variation is between sites (I²).",
-            ]
-    if travel is not None:
-        told.append(travel.sentence)
-    return tuple(told)
+    told = verdict_sentences(table, identity)
+    told += summary_sentences(table, people, _pooled(table), summary, identity)
+    return (*told, *([] if travel is None else [travel.sentence]))
+
+
+def _pooled(table: pd.DataFrame) -> float:
+    """O/E ratio of everybody; NaN if it is not known at some site."""
+    events, ratio = table["positives"].tolist(), table["observed_expected"].tolist()
+    if any(isinstance(x, Limit) or not known(x) or float(x) <= 0 for x in (*events, *ratio)):
+        return float("nan")
+    return float(sum(events)) / sum(float(n) / float(r) for n, r in zip(events, ratio))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from propcal.core.atoms import Atoms
 from propcal.data.files.formats import PeopleFile, open_file
+from propcal.data.site_names import named_column
 from propcal.errors import InputError
 
 Files = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -66,7 +67,9 @@ def site_column(files: Files, site: str | None) -> str | None:
     if site is None:
         return None
     first = open_file(find_files(files)[0])
-    return site if not isinstance(first, Atoms) and site in first.names else None
+    if isinstance(first, Atoms):
+        return None
+    return named_column(site, first.names)
 
 
 def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: str) -> list[PeopleFile]:

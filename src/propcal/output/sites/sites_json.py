@@ -22,10 +22,12 @@ def sites_to_json(found: Sites, suppress: int | None = None) -> str:
     content: dict[str, Any] = {
         "format": SITES_FORMAT,
         "version": SITES_VERSION,
+        "conclusion": shown.conclusion,
         "sentences": list(shown.sentences),
         "sites": table_records(shown.sites),
         "summary": table_records(shown.summary.rename_axis("measure").reset_index()),
         "travel": None if shown.travel is None else table_records(shown.travel.table),
+        "notes": list(shown.notes),
         "identity": asdict(shown.identity),
     }
     return json.dumps(rounded(content), ensure_ascii=False, allow_nan=False, indent=1)

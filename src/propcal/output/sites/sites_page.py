@@ -1,4 +1,4 @@
-"""What was found across sites as a section of a page: forest and funnel, tables, and whether it travels."""
+"""What was found across sites as a section of a page: verdict, forest and funnel pictures, and tables."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
 from propcal.disclosure.protected_sites import protected_sites
 from propcal.numbers import ON_PAGE, without_limits
 from propcal.output.page_file import filled, whole_page, write_page
 from propcal.output.report.svg import Axis, Tick, path, round_steps
 from propcal.sites.site_measures import SCALES
+from propcal.sites.travel import finding_text
 
 if TYPE_CHECKING:
     from propcal.sites.site_measures import Sites
 
 PACKAGE = "propcal.output.sites"
 LEFT, RIGHT, ROW = 190, 560, 22  # of a forest picture
+LOOKS = {TOO_HIGH: "high", TOO_LOW: "low"}
+MEANING = {
+    "observed_expected": " Below 1 the score predicts too high, above 1 too low.",
+    "slope": " Below 1 the predictions are too extreme, above 1 not extreme enough.",
+}
 
 
 @dataclass(frozen=True)
@@ -48,17 +55,20 @@ class SiteForest:
     marks: list[SiteMark]
 
 
-def sites_section(found: Sites, *, suppress: int = 11) -> Markup:
-    """The section, to stand in any page with the look of the report."""
+def sites_section(found: Sites, *, suppress: int = 11, alone: bool = False) -> Markup:
+    """The section, to stand in any page with the look of the report, or `alone` on its own page."""
     shown = protected_sites(found, suppress)
     return filled(
         PACKAGE,
         "sites.html",
+        tone=HEADLINES[shown.conclusion].tone,
         sentences=shown.sentences,
+        notes=shown.notes,
+        alone=alone,
         forests=[
             _forest(shown, name)
             for name in ("observed_expected", "slope", "auroc")
-            if name in shown.summary.index
+            if np.isfinite(without_limits(shown.sites[name])).any()
         ],
         funnel=_funnel(shown),
         rows=[_row(row) for _, row in shown.sites.iterrows()],
@@ -75,23 +85,29 @@ def write_sites_page(
     found: Sites, target: str | PathLike[str] | None, *, suppress: int = 11, title: str | None = None
 ) -> str:
     """The section as a page of its own."""
+    names = found.identity
+    about = [
+        ("Score", names.score),
+        ("Outcome", names.outcome),
+        ("Source", names.source),
+        ("Period", names.period),
+    ]
     page = whole_page(
         PACKAGE,
         "sites_page.html",
-        title=title or found.identity.title or "A risk score at several sites",
-        section=sites_section(found, suppress=suppress),
+        title=title or names.title or names.score or f"Risk score at {len(found.sites)} sites",
+        about=[(name, text) for name, text in about if text],
+        section=sites_section(found, suppress=suppress, alone=True),
     )
     return write_page(page, target)
 
 
 def _forest(found: Sites, name: str) -> SiteForest:
     scale, table = SCALES[name], found.sites
-    row: Any = found.summary.loc[name]
-    ends = [
-        table[f"{name}_low"],
-        table[f"{name}_high"],
-        row[["low", "high", "prediction_low", "prediction_high"]],
-    ]
+    row: Any = found.summary.loc[name] if name in found.summary.index else None
+    ends = [table[f"{name}_low"], table[f"{name}_high"]]
+    if row is not None:
+        ends.append(row[["low", "high", "prediction_low", "prediction_high"]])
     axis = _axis(scale, [float(x) for part in ends for x in np.asarray(part, dtype=np.float64)], scale.right)
     marks = [
         _mark(str(site), scale, axis, i, value, low, high)
@@ -99,19 +115,18 @@ def _forest(found: Sites, name: str) -> SiteForest:
             zip(table["site"], without_limits(table[name]), table[f"{name}_low"], table[f"{name}_high"])
         )
     ]
-    n = len(marks)
-    marks.append(
-        _mark("All sites (mean, 95 % CI)", scale, axis, n, row["mean"], row["low"], row["high"], "all")
-    )
-    prediction = row["prediction_low"], row["prediction_high"]
-    marks.append(_mark("New site (95 % prediction)", scale, axis, n + 1, np.nan, *prediction, "new"))
+    told = f"{scale.name} of each site with its 95 % confidence interval"
+    if row is not None:
+        n, ends_of_new = len(marks), (row["prediction_low"], row["prediction_high"])
+        mean = row["mean"], row["low"], row["high"]
+        marks.append(_mark("All sites (mean, 95 % CI)", scale, axis, n, *mean, "all"))
+        marks.append(_mark("New site (95 % prediction)", scale, axis, n + 1, np.nan, *ends_of_new, "new"))
+        told += ", the mean over sites, and the interval in which 95 % of new sites are expected"
     return SiteForest(
         name,
         scale.name,
-        f"{scale.name} of each site with its 95 % confidence interval, the mean over sites, and the "
-        "interval in which "
-        "95 % of new sites are expected.",
-        ROW * (n + 2) + 30,
+        f"{told}.{MEANING.get(name, '')}",
+        ROW * len(marks) + 30,
         f"{float(axis(scale.there(scale.right))):.1f}",
         _ticks(scale, axis),
         marks,
@@ -158,13 +173,14 @@ def _funnel(found: Sites) -> dict[str, Any] | None:
     value = SCALES["observed_expected"].there(np.array(without_limits(table["observed_expected"])))
     error = table["observed_expected_error"].to_numpy(dtype=np.float64)
     known = np.isfinite(value) & np.isfinite(error)
-    if known.sum() < 3:
+    if known.sum() < 3 or "observed_expected" not in found.summary.index:
         return None
     mean = float(np.log(found.summary["mean"].to_dict()["observed_expected"]))
     most = float(error[known].max()) * 1.1
     reach = max(1.96 * most, float(np.abs(value[known] - mean).max()) * 1.1)
     x, y = Axis(mean - reach, mean + reach, 60, 480), Axis(0.0, most, 20, 220)
     steps, digits = round_steps(float(np.exp(x.low)), float(np.exp(x.high)), 5)
+    levels, n = round_steps(0.0, most, 4)
     return {
         "points": [
             (f"{float(x(v)):.1f}", f"{float(y(e)):.1f}", s)
@@ -173,6 +189,7 @@ def _funnel(found: Sites) -> dict[str, Any] | None:
         "lines": path(x([mean - 1.96 * most, mean, mean + 1.96 * most]), y([most, 0, most])),
         "middle": f"{float(x(mean)):.1f}",
         "ticks": [Tick(f"{float(x(np.log(v))):.1f}", ON_PAGE.decimal(v, digits)) for v in steps if v > 0],
+        "errors": [Tick(f"{float(y(v)):.1f}", ON_PAGE.decimal(v, n)) for v in levels],
     }
 
 
@@ -181,6 +198,8 @@ def _row(row: Any) -> dict[str, str]:
         "name": row["site"],
         "people": ON_PAGE.count(row["people"]),
         "events": ON_PAGE.count(row["positives"]),
+        "finding": row["finding"],
+        "look": LOOKS.get(row["finding"], ""),
     }
     for name in SCALES:
         made[name] = ON_PAGE.decimal(row[name])
@@ -204,9 +223,9 @@ def _travel_row(row: Any) -> dict[str, str]:
         "name": row["site"],
         "before": ON_PAGE.decimal(row["observed_expected_before"]),
         "after": ON_PAGE.decimal(row["observed_expected_after"]),
-        "change": ON_PAGE.decimal(row["change"], 4, "+"),
+        "change": ON_PAGE.decimal(row["change"], 4, "+") if row["change"] == row["change"] else "suppressed",
         "interval": ON_PAGE.interval(row["change_low"], row["change_high"], 4, "+"),
-        "finding": row["finding"],
+        "finding": finding_text(row),
     }
 
 

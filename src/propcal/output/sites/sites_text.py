@@ -7,27 +7,36 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from propcal.auditing.finding_names import CHANCE, HEADLINES
 from propcal.numbers import IN_TEXT
+from propcal.output.terminal import STYLES
+from propcal.output.terminal import _notes as note_text
 from propcal.output.terminal import _row as text_row
 from propcal.output.terminal import _said as left_text
 from propcal.output.terminal import _table as text_table
 from propcal.plain_text import plain
 from propcal.sites.site_measures import SCALES
+from propcal.sites.travel import finding_text
 
 if TYPE_CHECKING:
     from propcal.sites.site_measures import Sites
 
 MOST_SITES = 40
+DEFINITION = (
+    "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low. Findings are "
+    "adjusted for the number of sites; blank: could be chance."
+)
 
 
 def sites_text(found: Sites) -> RenderableType:
     """What was found, to be printed."""
+    style = STYLES.get(HEADLINES[found.conclusion].tone, "bold")
     parts: list[RenderableType] = [
-        Text("Sites", style="bold"),
+        Text(f"Sites: {found.conclusion}", style=style),
         left_text(plain(" ".join(found.sentences))),
         Text(),
     ]
-    headings = ("site", found.identity.unit, "O/E, 95 % CI", "intercept", "slope", "AUROC, 95 % CI")
+    headings = ("site", found.identity.unit, "O/E, 95 % CI", "finding", "intercept", "slope", "AUROC")
     table = text_table("Each site", headings)
     for _, row in found.sites.head(MOST_SITES).iterrows():
         text_row(
@@ -35,25 +44,31 @@ def sites_text(found: Sites) -> RenderableType:
             row["site"],
             IN_TEXT.count(row["people"]),
             _with_interval(row, "observed_expected"),
+            "" if row["finding"] == CHANCE else row["finding"],
             IN_TEXT.decimal(row["intercept"]),
             IN_TEXT.decimal(row["slope"]),
-            _with_interval(row, "auroc"),
+            IN_TEXT.decimal(row["auroc"]),
         )
-    parts += [table, Text()]
+    more = len(found.sites) - MOST_SITES
+    parts += [table, *([left_text(f"and {more:,} more")] if more > 0 else []), left_text(DEFINITION), Text()]
+    return Group(*parts, *_summary(found), *_travel(found), *note_text(found.notes))
+
+
+def _summary(found: Sites) -> list[RenderableType]:
+    if not len(found.summary):
+        return []
     names = ("measure", "mean, 95 % CI", "new site", "tau squared", "I squared")
     table = text_table("Over all sites (random effects, Hartung-Knapp)", names)
     for name, row in found.summary.iterrows():
         interval = IN_TEXT.interval(row["prediction_low"], row["prediction_high"])
         both = f"{IN_TEXT.decimal(row['mean'])} ({IN_TEXT.interval(row['low'], row['high'])})"
-        i2 = f"{100 * row['i2']:.0f} %" if row["i2"] == row["i2"] else IN_TEXT.unknown
+        i2 = f"{100 * row['i2']:.0f} %"
         text_row(table, SCALES[str(name)].name, both, interval, IN_TEXT.decimal(row["tau2"], 4), i2)
     said = (
-        "New site: 95 % prediction interval. Tau squared is on the scale of the summary: log O/E, log-odds "
-        "of the "
-        "AUROC, intercept and slope as they are."
+        "New site: 95 % prediction interval. Tau squared: variance between sites, of the log O/E ratio, the "
+        "log-odds of the AUROC, the intercept and the slope."
     )
-    parts += [table, left_text(said), Text()]
-    return Group(*parts, *_travel(found))
+    return [table, left_text(said), Text()]
 
 
 def _with_interval(row: Any, name: str) -> str:
@@ -69,10 +84,14 @@ def _travel(found: Sites) -> list[RenderableType]:
     if found.travel is None:
         return []
     headings = ("site", "O/E before", "after", "change of log loss, 95 % CI", "finding")
-    table = text_table("Will it travel? Corrected by what the other sites teach", headings)
+    table = text_table("Does a correction transfer? (leave-one-site-out)", headings)
     for _, row in found.travel.table.head(MOST_SITES).iterrows():
         ratios = [IN_TEXT.decimal(row[f"observed_expected_{when}"]) for when in ("before", "after")]
         interval = IN_TEXT.interval(row["change_low"], row["change_high"], 4, "+")
         change = _both(IN_TEXT.decimal(row["change"], 4, "+"), interval)
-        text_row(table, row["site"], *ratios, change, row["finding"])
-    return [table, Text()]
+        text_row(table, row["site"], *ratios, change, finding_text(row))
+    said = (
+        "Each site is corrected by a fit on all other sites (internal-external cross-validation). A negative "
+        "change of the log loss is an improvement."
+    )
+    return [table, left_text(said), Text()]

@@ -191,8 +191,8 @@ def _header(
         f"Combinations of levels that did not occur in the fitting data: {rest}.",
     ]
     if correction.folded:
-        names = ", ".join(map(_plain, correction.folded))
-        lines.append(f"Levels that are not listed count as other levels in: {names}.")
+        folded = ", ".join(map(_plain, correction.folded))
+        lines.append(f"Levels that are not listed count as other levels in: {folded}.")
     if form == "lookup":
         lines.append("Run the statements once. Run the query at the end whenever there are new people.")
         lines.append(

@@ -33,6 +33,8 @@ def test_a_column_of_sites_and_a_file_for_each_are_the_same(hospitals, run):
     assert "At a new site, we expect an O/E ratio" in " ".join(said.split())
     page = Path("a.html").read_text()
     assert page.count('id="sites"') == 1
+    assert page.count('href="#sites"') == 2
+    assert page.index('href="#sites"') < page.index("</section>")  # in the verdict
     assert "New site (95 % prediction)" in page
     assert "At a new site" in run("audit", "all.csv", *ROLES, "--site", "hospital", "--draws", "100")
 

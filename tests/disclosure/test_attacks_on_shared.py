@@ -1,4 +1,4 @@
-"""Attacks on pages from shared atoms, whose counts are shown as they are: every count is made of whole cells."""
+"""Attacks on pages from shared atoms, which show counts as they are: all are sums of whole cells."""
 
 import json
 from itertools import combinations
@@ -30,7 +30,8 @@ def test_differences_of_what_a_page_shows_are_never_of_few_people(seed):
     assert found.to_json(11) == found.to_json()
     sites = compare_sites(shared)
     assert sites.to_json(11) == sites.to_json()
-    rows = [(row["people"], row["positives"]) for row in json.loads(found.to_json(11))["groups"]]
+    groups = json.loads(found.to_json(11))["groups"]
+    rows = [(row["people"], row["positives"]) for row in groups]
     rows += [(row["people"], row["positives"]) for row in json.loads(sites.to_json(11))["sites"]]
     labels = [
         frozenset(row["group"].split(" & ")) - {"everybody"}

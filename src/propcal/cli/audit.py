@@ -294,10 +294,9 @@ def _write_pages(
         page = write_html(result, whole, shown=shown, suppress=suppress, correction=correction)
         if sites is not None:
             from propcal.output.page_file import write_page
-            from propcal.output.sites.sites_page import sites_section
+            from propcal.output.sites.sites_page import with_sites
 
-            section = sites_section(sites, suppress=suppress)
-            write_page(page.replace("</main>", f"{section}</main>", 1), html)
+            write_page(with_sites(page, sites, suppress=suppress), html)
     if markdown is not None:
         write_markdown(result, markdown, shown=shown, suppress=suppress)
 

@@ -81,6 +81,20 @@ def sites_section(found: Sites, *, suppress: int = 11, alone: bool = False) -> M
     )
 
 
+def with_sites(page: str, found: Sites, *, suppress: int) -> str:
+    """The report of an audit with the sites: in its verdict, its menu, and as its last section."""
+    first = protected_sites(found, suppress).sentences[0]
+    verdict = Markup('<p class="said"><a href="#sites">Sites</a>: <bdi>{}</bdi></p>').format(first)
+    added = {
+        "</section>": verdict,  # the first section is the verdict
+        "</ul></nav>": Markup('<li><a href="#sites">Sites</a></li>'),
+        "</main>": sites_section(found, suppress=suppress),
+    }
+    for end, part in added.items():
+        page = page.replace(end, f"{part}{end}", 1)
+    return page
+
+
 def write_sites_page(
     found: Sites, target: str | PathLike[str] | None, *, suppress: int = 11, title: str | None = None
 ) -> str:

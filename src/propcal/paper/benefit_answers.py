@@ -150,10 +150,10 @@ class Answers:
         own = every[
             (every["method"] == method) & (every["measure"] == measure) & (every["verdict"] == verdict)
         ]
-        return None if own.empty else own.loc[own["change"].idxmin()].to_dict()
+        return None if own.empty else own.sort_values("change").iloc[0].to_dict()
 
 
-def _where(row: Mapping[str, Any]) -> str:
+def _where(row: Mapping[Any, Any]) -> str:
     """A comparison in words."""
     groups = str(row["groups"]).replace(" x ", " × ").replace("_", " ")
     return f"{row['outcome']}, {MODEL_NAMES.get(str(row['model']), row['model'])}, {groups}"

@@ -156,7 +156,7 @@ def _rows(frame: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def _error(value: float, measure: str) -> str:
-    if pd.isna(value):
+    if value != value:  # not measured
         return "–"
     return f"{value:.4f}" if measure == b.PREDICTION else f"{100 * value:.1f} %"
 

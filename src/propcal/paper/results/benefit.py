@@ -201,8 +201,8 @@ def by_alpha(evidence: Evidence) -> pd.DataFrame:
         chosen = chosen.join(before, on=["seed", "model", "groups"])
         for values, part in chosen.groupby(names, dropna=False, sort=False):
             both = part[["before", column]].dropna().to_numpy(dtype=float)
-            alpha, n = values[-1], part["n_post"].median()
-            smallest = np.nan if pd.isna(alpha) else max(1, ceil(n * alpha * SETTING["gamma"] / N_BINS))
+            alpha, n = float(part["alpha"].iloc[0]), float(part["n_post"].median())
+            smallest = np.nan if np.isnan(alpha) else max(1, ceil(n * alpha * SETTING["gamma"] / N_BINS))
             named = {"yardstick": yardstick, **dict(zip(names, values)), "smallest": smallest}
             rows.append(named | _compared(both))
     return pd.DataFrame(rows)

@@ -183,7 +183,8 @@ def test_signals_in_quick_succession_are_one_interruption(tmp_path, signals):
         process.send_signal(getattr(signal, name))
         time.sleep(0.002)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == (130 if signals.startswith("SIGINT") else 143)
+    # a busy process may see them together, and then the one with the smallest number comes first
+    assert process.returncode in {128 + getattr(signal, name) for name in signals.split()}
     assert error == "propcal: interrupted; no file was changed\n"
 
 

@@ -40,6 +40,7 @@ bench: .venv/developed
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/classifier.py
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/audit_groups.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/cohort.py
 	$(BIN)/python benchmarks/scoring.py

@@ -153,7 +153,7 @@ METHODS: dict[str, Callable[[pd.DataFrame, list[str]], Corrector]] = {
     "propcal": _ours(PMCBoost()),
 }
 # methods that take very long run on small data only, and on a few of the repeats
-LIMITS = {"HKRR": (1_500, 2)}
+LIMITS = {"HKRR": (5_000, 3), "Venn-Abers": (50_000, np.inf)}
 
 
 def trials(first: int, repeats: int) -> Iterator[tuple[str, str, int, Callable[[], tuple]]]:

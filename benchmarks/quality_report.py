@@ -162,7 +162,7 @@ def draw(results: pd.DataFrame) -> None:
     figure, axes = plt.subplots(len(shown), len(KINDS), figsize=(22, 6), sharex=True, layout="constrained")
     for row, (column, label) in zip(axes, shown):
         for ax, kind in zip(row, KINDS):
-            for name in METHODS:
+            for name in (name for name in METHODS if name in set(results["method"])):
                 color, marker, style = LOOK[name]
                 means = [
                     wide(results, size, kind, column).get(name, pd.Series(dtype=float)).mean()

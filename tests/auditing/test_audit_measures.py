@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn import metrics as sk
 
+from propcal.auditing import profile
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.decision_curve import decision_curve, distribution
 from propcal.auditing.hypothesis_tests import CELLS, OVERALL, SHARES, TOGETHER, adjust, group_p_value, holm
 from propcal.auditing.intervals import exact_interval, wilson_interval
-from propcal.auditing.logistic_calibration import calibration
+from propcal.auditing.logistic_calibration import calibration, weighted_distances
 from propcal.auditing.measures import auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
+from propcal.core.groups.collection import GroupSize
 from propcal.core.logistic import fit_logistic, log_odds, spline_basis
 from propcal.data.rows_to_atoms import rows_to_atoms
 
@@ -87,6 +89,31 @@ def delong_error(score, y):
     one, zero = score[y == 1], score[y == 0]
     wins = (one[:, None] > zero[None, :]) + 0.5 * (one[:, None] == zero[None, :])
     return np.sqrt(wins.mean(axis=1).var(ddof=1) / len(one) + wins.mean(axis=0).var(ddof=1) / len(zero))
+
+
+def test_narrow_cells_of_very_many_scores_change_next_to_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    score = rng.beta(1.5, 4, 60_000)
+    sample = Sample.of(rows_to_atoms(score, (rng.random(60_000) < score**1.2).astype(int), None))
+    size = GroupSize(profile.EVERYBODY, 60_000, 1.0)
+    found = []
+    for most in (profile.MOST_SCORES, 1000):
+        monkeypatch.setattr(profile, "MOST_SCORES", most)
+        made = profile.profile_of(size, sample, "", 30, (), np.random.default_rng(0))
+        found.append(np.array([made.measures[name] for name in profile.MEASURES]))
+    assert np.abs(found[0] - found[1]).max() < 5e-5
+    assert (found[0] != found[1]).any()
+
+
+def test_distances_of_equal_weights_need_no_sorting():
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 9, 10, 11, 1000):
+        distance = rng.random(n)
+        weight = np.full(n, 2.5)
+        uneven = np.concatenate([weight, weight / 3])  # these are sorted
+        doubled = weighted_distances(np.concatenate([distance, distance]), uneven)
+        assert weighted_distances(distance, weight) == pytest.approx(doubled)
+        assert weighted_distances(distance, weight)[3] == distance.max()
 
 
 def test_the_interval_of_auroc_is_delongs():

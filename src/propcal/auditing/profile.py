@@ -154,7 +154,7 @@ def profile_of(
     """Measure one group, if it has so many people."""
     if sample.n_people < min_people:
         return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
-    # of very many scores, narrow cells are enough: they change measures by less than 0.00001
+    # of very many scores, narrow cells are enough: they change measures by less than 0.00003
     narrow = sample.cells if len(sample.score) > MOST_SCORES else sample
     fitted: Calibration = calibration(narrow, rng)
     measures = {

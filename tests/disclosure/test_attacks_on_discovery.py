@@ -134,11 +134,40 @@ def test_nothing_else_on_the_page_tells_an_exact_count(found):
     assert not exact & {int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d", text)}
 
 
+def with_counts(found, pair, **changes):
+    """The same discovery with other counts of the first protected group, and changes of its exact numbers."""
+    basis, table = list(found.protection._basis), found.protection.to_frame()
+    counts = np.array(pair, float)
+    basis[0] = replace(basis[0], counts=OutcomeCounts(counts, counts, 0.3))
+    for name, value in changes.items():
+        table.loc[0, name] = value
+    return replace(found, protection=replace(found.protection, table=table, _basis=tuple(basis)))
+
+
 def test_small_protected_groups_have_no_numbers(found):
-    counts = list(found.protection._counts)
-    counts[0] = OutcomeCounts(np.array([6.0, 300.0]), np.array([6.0, 300.0]), 0.3)
-    protection = replace(found.protection, _counts=tuple(counts))
-    shown = json.loads(replace(found, protection=protection).to_json(suppress=11))
+    shown = json.loads(with_counts(found, [6, 300]).to_json(suppress=11))
     assert shown["protected"][0]["people"] is None
     assert any("numbers are suppressed" in sentence for sentence in shown["sentences"])
     assert shown["protected"][1]["people"] is not None
+
+
+def test_what_corrections_leave_does_not_tell_the_events_of_a_protected_group(found):
+    """A correction that reads a group expects its exact number of events, and leaves no gap."""
+    shown = set()
+    for events in range(111, 121):
+        observed = events / (events + 300)
+        exact = {"observed": observed, "predicted": 0.3, "before": observed - 0.3, "reading": 1e-5}
+        own = with_counts(found, [events, 300], after=observed - 0.36, **exact)
+        row = json.loads(own.to_json(suppress=11))["protected"][0]
+        shown.add(json.dumps(row))
+    assert len(shown) <= 3  # all events of the block; the group found moves the gap by less than two steps
+
+
+def test_the_repair_on_a_page_is_near_the_exact_one(found):
+    exact = found.protection.to_frame().set_index("group").loc["race Black"]
+    shown = json.loads(found.to_json(suppress=11))["protected"][0]
+    error = (exact["before_high"] - exact["before_low"]) / 3.92
+    for name in ("before", "after", "reading"):
+        assert abs(shown[name] - exact[name]) < error
+        assert shown[f"{name}_high"] - shown[f"{name}_low"] == pytest.approx(3.92 * error, rel=0.1)
+    assert abs(shown["removed"] - exact["removed"]) < 0.15

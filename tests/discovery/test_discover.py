@@ -292,7 +292,8 @@ def test_permitted_features_repair_protected_groups_without_reading_them():
     assert table.loc["race Black", "removed"] > 0.7
     assert table.loc["race Black", "removed_low"] > 0.5
     assert table.loc["race Black", "removed_reading"] > 0.9
-    assert "of the error removed" in found.text
+    assert "of the error" in found.text
+    assert repr(found.protection) == "\n".join(found.protection.sentences)
 
 
 def test_a_group_goes_before_a_curve_for_everybody_that_would_make_others_worse():
@@ -303,8 +304,8 @@ def test_a_group_goes_before_a_curve_for_everybody_that_would_make_others_worse(
     assert not found.overall["found"]
     table = found.protection.to_frame().set_index("group")
     assert abs(table.loc["icu true", "after"]) < 0.01
-    assert (table["removed_low"] <= table["removed"]).all()
-    assert (table["removed"] <= table["removed_high"]).all()
+    told = table[table["removed"].notna()]
+    assert ((told["removed_low"] <= told["removed"]) & (told["removed"] <= told["removed_high"])).all()
 
 
 # input that cannot be searched

@@ -1,7 +1,9 @@
 """A discovery as it may be handed on: computed from protected counts, and from nothing else.
 
-Who was found, and in which order, is told as it is. Shares of resamples and the ends of the intervals of
-repaired errors are given in steps of 10 %, calibration slopes with one digit after the point.
+Who was found, and in which order, is told as it is. Shares of resamples are given in steps of 10 %,
+calibration slopes with one digit after the point. What a correction leaves of a protected group's error is
+told in steps of half a standard error, at least of one block of people: a correction that reads a group
+expects the exact number of its events.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from propcal.disclosure.blocks import Blocks
@@ -17,17 +20,18 @@ from propcal.disclosure.protected_findings import rounded_effect
 from propcal.disclosure.protected_sample import expected_events
 from propcal.disclosure.small_counts import limited_ratio, p_band
 from propcal.discovery.finding_rows import RATIO
-from propcal.discovery.outcome_counts import Counted, IntervalBasis, OutcomeCounts
-from propcal.discovery.protection import removed_share
+from propcal.discovery.outcome_counts import Counted, IntervalBasis, OutcomeCounts, binomial_variance
+from propcal.discovery.repairs import RepairBasis, clear_limit, repair
 from propcal.numbers import Limit
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery
     from propcal.discovery.finding_rows import FoundGroup
-    from propcal.discovery.protection import Protection
+    from propcal.discovery.repairs import Protection
 
 NAN = float("nan")
 LEAST_EFFECT = 0.1  # on variances
+STEP = 0.5  # of a standard error, in which the errors that corrections leave are told
 
 
 def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
@@ -150,29 +154,36 @@ def _above(end: float) -> float:
 def _protection(protection: Protection, blocks: Blocks) -> Protection:
     """The repair of protected groups from protected counts; small groups have no numbers."""
     rows = protection.table.to_dict("records")
-    made = [_repair(row, counts, blocks) for row, counts in zip(rows, protection._counts)]
-    return replace(protection, table=pd.DataFrame(made, columns=protection.table.columns), _counts=())
+    limit = clear_limit(len(rows))
+    made = [_repair(row, basis, blocks, limit) for row, basis in zip(rows, protection._basis)]
+    return replace(protection, table=pd.DataFrame(made, columns=protection.table.columns), _basis=())
 
 
-def _repair(row: dict[Any, Any], counts: OutcomeCounts, blocks: Blocks) -> dict[Any, Any]:
-    own = _Shown(counts, blocks)
+def _repair(row: dict[Any, Any], basis: RepairBasis, blocks: Blocks, limit: float) -> dict[Any, Any]:
+    own = _Shown(basis.counts, blocks)
     if own.small.any():
         unknown = dict.fromkeys([name for name in row if name not in ("group", "clear")], NAN)
         return {**row, **unknown}
+    effect = max(float(rounded_effect(basis.effect)), LEAST_EFFECT)
+    error = float(np.sqrt(effect * binomial_variance(*own.counts))) / own.total
+    step = max(STEP * error, blocks.width / own.total)
     rate = float(own.counts[0]) / own.total
-    gaps = {}
-    for name in ("before", "after", "reading"):
-        mean = row["observed"] - row[name]
-        gaps[name] = rate - expected_events(mean, own.total) / own.total
-    low, high = _below(row["removed_low"]), _above(row["removed_high"])
+    before = rate - own.predicted
+    after, reading = (_told(row[name], row["before"], before, step) for name in ("after", "reading"))
+    followed = round(basis.followed, 1), round(basis.followed_reading, 1)
     return {
-        **row,
-        **gaps,
+        "group": row["group"],
         "people": own.total,
         "observed": rate,
         "predicted": own.predicted,
-        "removed": min(max(removed_share(gaps["before"], gaps["after"]), low), high),
-        "removed_low": low,
-        "removed_high": high,
-        "removed_reading": removed_share(gaps["before"], gaps["reading"]),
+        **repair((before, after, reading), error, followed, limit),
     }
+
+
+def _told(gap: float, before: float, shown_before: float, step: float) -> float:
+    """What a correction leaves of an error, in steps; where it changes nothing, the error as it is shown.
+
+    >>> round(_told(0.012, 0.08, 0.083, 0.01), 9), _told(0.08, 0.08, 0.083, 0.01)
+    (0.01, 0.083)
+    """
+    return shown_before if abs(gap - before) < step / 10 else round(gap / step) * step

@@ -16,7 +16,8 @@ from propcal.discovery.finding_rows import FoundGroup, group_found
 from propcal.discovery.input_rows import read_people, read_rows, read_table
 from propcal.discovery.outcome_counts import Counted, DiscoverySource, OutcomeCounts
 from propcal.discovery.people import People
-from propcal.discovery.protection import ProtectedGroups, protection_of
+from propcal.discovery.protection import ProtectedGroups
+from propcal.discovery.repairs import measure_repairs
 from propcal.discovery.rounds import Outcome, Search, search_rounds
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
@@ -128,9 +129,8 @@ def search_people(
     protected: ProtectedGroups | None = None,
 ) -> Discovery:
     """Search people whose features are codes already."""
-    share = 0.5 if protected is not None else 1.0
     choose = None if protected is None else protected.chooser()
-    result = search_rounds(table, people, how, lambda done: progress(share * done), choose)
+    result = search_rounds(table, people, how, progress, choose)
     made = found_groups(result, table, people, identity)
     found = tuple(group for group, _ in made)
     overall = {
@@ -151,9 +151,7 @@ def search_people(
         "n_draws": how.n_draws,
         "random_state": how.seed,
     }
-    protection = None
-    if protected is not None:
-        protection = protection_of(protected, table, people, how, lambda done: progress(0.5 + done / 2))
+    protection = None if protected is None else measure_repairs(protected, result, people)
     everybody = OutcomeCounts.of(people, np.arange(len(people)))
     source = DiscoverySource(everybody, tuple(counted for _, counted in made))
     return Discovery(

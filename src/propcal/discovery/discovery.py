@@ -16,7 +16,7 @@ from propcal.numbers import IN_SENTENCE, p_equals, plural
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
-    from propcal.discovery.protection import Protection
+    from propcal.discovery.repairs import Protection
 
 COLUMNS = tuple(FoundGroup.__dataclass_fields__)
 MOST_NAMED = 5  # columns that a sentence names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from propcal.discovery.box_kernels import N_SUMS
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
 OUTER = (0.025, 0.975)  # log-odds beyond these quantiles count as these
 KNOTS = (0.05, 0.35, 0.65, 0.95)
+CHUNK = 65_536  # rows whose terms of a correction are held at a time
 N_BINS = 400  # of log-odds, from which corrections are fitted
 OWN_STREAM = 20_260_418  # numbers unlike those that simulated data drew from the same seed
 PRIOR = 1e-3  # people with and without the event in the prior of each coefficient
@@ -182,6 +184,44 @@ def correct_for(
         shift = shift + spline_basis(people.x[rows], knots) @ fit.coefficients[own.shape[1] :]
     score[rows] = np.clip(expit(people.log_odds[rows] + shift), NEAREST, 1 - NEAREST)
     return p_value, score
+
+
+@dataclass(frozen=True, eq=False)
+class Correcting:
+    """A correction for some groups, and as a `whole`: whose chance it follows."""
+
+    people: People
+    groups: list[IntArray]
+    whole: bool
+
+    def followed(self, others: Sequence[IntArray], score: FloatArray) -> FloatArray:
+        """The share of the chance of other groups' outcomes that the fitted correction has followed.
+
+        This is how much of a group's indicator the terms of the correction explain, each row with its
+        variance after correction: 1 for a group that is corrected for itself, 0 for one that has nobody in
+        common with the groups.
+        """
+        people = self.people
+        member = np.zeros(len(people), dtype=np.int64)
+        for k, rows in enumerate(self.groups):
+            member[rows] |= 1 << k
+        variance = people.weight * score * (1 - score)
+        knots = np.unique(np.quantile(people.x, KNOTS))
+        inside = np.zeros((len(others), len(people)), dtype=np.bool_)
+        for own, rows in zip(inside, others):
+            own[rows] = True
+        squares: Any = 0.0
+        mixed: Any = 0.0
+        for start in range(0, len(people), CHUNK):
+            part = slice(start, start + CHUNK)
+            design = _design(member[part], people.x[part], len(self.groups))
+            if self.whole:
+                design = np.hstack([design, spline_basis(people.x[part], knots)])
+            weighted = design * variance[part, None]
+            squares = squares + design.T @ weighted
+            mixed = mixed + inside[:, part] @ weighted
+        explained = np.einsum("ij,ij->i", mixed, np.linalg.lstsq(squares, mixed.T, rcond=None)[0].T)
+        return np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0)
 
 
 def _fit(design: FloatArray, cells: _Cells) -> LogisticFit | None:

@@ -12,7 +12,7 @@ from propcal import discover
 from propcal.discovery.outcome_counts import DiscoverySource, OutcomeCounts
 from propcal.output.report.discovery_section import discovery_section
 
-EXACT = ("people", "share", "events", "observed", "predicted", "value", "low", "high")
+EXACT = ("people", "share", "events", "observed", "predicted", "predicted_then", "value", "low", "high")
 
 
 def cohort(n=4000, seed=1):

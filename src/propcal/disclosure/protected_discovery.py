@@ -19,7 +19,7 @@ from propcal.disclosure.blocks import Blocks
 from propcal.disclosure.protected_findings import rounded_effect
 from propcal.disclosure.protected_sample import expected_events
 from propcal.disclosure.small_counts import limited_ratio, p_band
-from propcal.discovery.finding_rows import RATIO
+from propcal.discovery.finding_rows import RATIO, counted
 from propcal.discovery.outcome_counts import Counted, IntervalBasis, OutcomeCounts, binomial_variance
 from propcal.discovery.repairs import RepairBasis, clear_limit, repair
 from propcal.numbers import Limit
@@ -77,12 +77,12 @@ class _Shown:
         """How many they are."""
         if self.small.all():
             return Limit(2 * self._blocks.width + 1, "below")
-        return NAN if self.hidden else self.total
+        return NAN if self.hidden else counted(self.total)
 
     @property
     def events(self) -> Any:
         """How many of them had the outcome."""
-        return Limit(self._blocks.fewest, "below") if self.small[0] else float(self.counts[0])
+        return Limit(self._blocks.fewest, "below") if self.small[0] else counted(float(self.counts[0]))
 
     @property
     def rate(self) -> Any:
@@ -120,6 +120,7 @@ def _group(group: FoundGroup, counted: Counted, everybody: _Shown, blocks: Block
         events=own.events,
         observed=own.rate,
         predicted=own.predicted,
+        predicted_then=NAN,
         value=value,
         low=low,
         high=high,
@@ -173,7 +174,7 @@ def _repair(row: dict[Any, Any], basis: RepairBasis, blocks: Blocks, limit: floa
     followed = round(basis.followed, 1), round(basis.followed_reading, 1)
     return {
         "group": row["group"],
-        "people": own.total,
+        "people": counted(own.total),
         "observed": rate,
         "predicted": own.predicted,
         **repair((before, after, reading), error, followed, limit),

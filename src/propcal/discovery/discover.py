@@ -12,13 +12,14 @@ from propcal import __version__
 from propcal.core.grid import check_choice, check_number
 from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.discovery import Discovery
-from propcal.discovery.finding_rows import FoundGroup, group_found
+from propcal.discovery.finding_rows import FoundGroup, counted, group_found
 from propcal.discovery.input_rows import read_people, read_rows, read_table
 from propcal.discovery.outcome_counts import Counted, DiscoverySource, OutcomeCounts
 from propcal.discovery.people import People
 from propcal.discovery.protection import ProtectedGroups
 from propcal.discovery.repairs import measure_repairs
 from propcal.discovery.rounds import Outcome, Search, search_rounds
+from propcal.discovery.row_order import in_own_order
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
 
@@ -113,6 +114,8 @@ def discover(
         )
         protected = ProtectedGroups.of(rows, hidden) if hidden else None
         table = read_table(rows.only([name for name in rows.names if name not in hidden]), people)
+    table, people, order = in_own_order(table, people)
+    protected = None if protected is None else protected.in_order(order)
     identity = Identity(score=score_name, unit=unit, labels=labels or {})
     if not identity.unit:
         identity = replace(identity, unit="people" if people.cluster is None else "visits")
@@ -136,8 +139,8 @@ def search_people(
     overall = {
         "found": result.whole_found,
         "p_value": result.whole_p,
-        "people": float(people.weight.sum()),
-        "events": float(people.weight @ people.outcome),
+        "people": counted(float(people.weight.sum())),
+        "events": counted(float(people.weight @ people.outcome)),
         "observed": float(people.weight @ people.outcome / people.weight.sum()),
         "predicted": float(people.weight @ people.raw / people.weight.sum()),
     }

@@ -10,6 +10,7 @@ import pandas as pd
 
 from propcal.core.groups.groups import Groups
 from propcal.discovery.finding_rows import FoundGroup, whole
+from propcal.discovery.leaks import LEAK
 from propcal.discovery.outcome_counts import DiscoverySource
 from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, p_equals, plural
@@ -52,6 +53,9 @@ class Discovery:
     def __len__(self) -> int:
         return len(self.found)
 
+    def __bool__(self) -> bool:
+        return True  # also if no group was found
+
     @property
     def groups(self) -> Groups:
         """The groups as a definition for `audit`, `PMCBoost`, SQL and everything else that takes `Groups`."""
@@ -90,7 +94,9 @@ class Discovery:
             )
             told.append(
                 f"{self.identity.subject} as a whole is miscalibrated ({p_equals(self.overall['p_value'])}; "
-                f"{rates}). The groups below are wrong beyond that."
+                f"{rates}): one smooth curve for everybody improves it"
+                + (", also after correction for the groups below." if self.found else ".")
+                + " Fitting a correction (PMCBoost, propcal fit) recalibrates it as a whole as well."
             )
         if not self.found:
             told.append(
@@ -106,9 +112,13 @@ class Discovery:
 
     def _rest(self) -> list[str]:
         told = [*self.protection.sentences] if self.protection is not None else []
-        told += [f"Not searched: {name} ({why})." for name, why in [*self.left_out.items()][:MOST_NAMED]]
-        more = len(self.left_out) - MOST_NAMED
-        return [*told, f"{plural(more, 'further column')} were not searched."] if more > 0 else told
+        leaks_first = sorted(self.left_out.items(), key=lambda one: LEAK not in one[1])
+        n_leaks = sum(LEAK in why for why in self.left_out.values())
+        named = leaks_first[: max(MOST_NAMED, n_leaks)]
+        told += [f"Not searched: {name} ({why})." for name, why in named]
+        more = len(self.left_out) - len(named)
+        was = "was" if more == 1 else "were"
+        return [*told, f"{plural(more, 'further column')} {was} not searched."] if more > 0 else told
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each group; the columns are the attributes of `FoundGroup`."""

@@ -35,11 +35,14 @@ class FoundGroup:
         The same as a condition on columns.
     error : "too high", "too low", "too extreme" or "not extreme enough"
         How the score predicts for this group.
-    people, events : float
+    people, events : int, or float where weights make a fraction of them
     share : float
         Share of all people.
     observed, predicted : float
         Rates. `predicted` is the mean score.
+    predicted_then : float
+        The predicted rate after correction for earlier findings, and for the score as a whole, when this
+        group was found: the error that was tested is the observed rate less this one.
     measure : "O/E ratio" or "calibration slope"
         What `value`, `low` and `high` are of: the slope for scores that are (not) extreme.
     value, low, high : float
@@ -60,6 +63,7 @@ class FoundGroup:
     events: float
     observed: float
     predicted: float
+    predicted_then: float
     measure: str
     value: float
     low: float
@@ -91,13 +95,42 @@ class FoundGroup:
         )
         return (
             f"{self.name} ({identity.count(whole(self.people))}): the score is {self.error}."
-            f"{rates} ({measure}{'; '.join(told)})."
+            f"{rates} ({measure}{'; '.join(told)}).{self._corrected()}{self._uncertain()}"
+        )
+
+    def _corrected(self) -> str:
+        """What was tested, where the rates of the group do not show an error by themselves."""
+        if self.measure != RATIO or not (known(self.low) and known(self.predicted_then)):
+            return ""
+        then = IN_SENTENCE.percent(self.predicted_then)
+        if not self.low <= 1 <= self.high or then == IN_SENTENCE.percent(self.predicted):
+            return ""
+        return f" The error is beyond what is named above: corrected for that, predicted would be {then}."
+
+    def _uncertain(self) -> str:
+        """A word where the interval includes no error at all, though the test found one."""
+        if self.measure != RATIO or not (known(self.low) and known(self.predicted_then)):
+            return ""
+        none = self.predicted_then / self.predicted
+        if not self.low <= none <= self.high:
+            return ""
+        return (
+            " How large the error is remains uncertain, because the search picked this group for its error."
         )
 
 
 def whole(people: float) -> float:
     """A number of people to print; weights may make it a fraction, and protection a limit."""
     return people if isinstance(people, Limit) or not known(people) else round(people)
+
+
+def counted(people: float) -> float:
+    """A number of people as an integer, unless weights make it a fraction.
+
+    >>> counted(2342.0), counted(2341.5)
+    (2342, 2341.5)
+    """
+    return int(people) if float(people).is_integer() else people
 
 
 def group_found(
@@ -122,17 +155,18 @@ def group_found(
         name if name not in taken else condition,
         condition,
         error,
-        total,
+        counted(total),
         total / float(people.weight.sum()),
-        events,
+        counted(events),
         events / total,
         expected / total,
+        found.predicted / total,
         measure,
-        value,
-        low,
-        high,
-        found.p_value,
-        found.again,
+        float(value),
+        float(low),
+        float(high),
+        float(found.p_value),
+        float(found.again),
         tuple(label(features, box, identity.labels) for box in found.also),
     )
     return group, (counts, basis)

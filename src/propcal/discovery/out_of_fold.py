@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,18 @@ from propcal.core.groups.groups import Groups
 from propcal.data.frames import attribute_columns, require
 from propcal.discovery import box_kernels as kernels
 from propcal.discovery.binned_features import FeatureTable
-from propcal.discovery.box_search import Box, Candidate, Data, Space, refine, rows_inside
-from propcal.discovery.descriptions import clause, label, with_round_cuts
+from propcal.discovery.box_search import Box, Candidate, Data, Space, rows_inside
+from propcal.discovery.descriptions import clause, describe, label
 from propcal.discovery.feature_rows import MemoryRows
 from propcal.discovery.input_rows import read_people, read_table
-from propcal.discovery.people import People, halves, recalibrate_overall
-from propcal.discovery.rounds import SAME_PEOPLE, Found, Search, search_rounds
+from propcal.discovery.people import People, correct_for, halves, recalibrate_overall
+from propcal.discovery.rounds import SAME_PEOPLE, SMALLEST, Found, Search, search_rounds
+from propcal.discovery.row_order import in_own_order
 from propcal.errors import Argument, InputError
 
 CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups
 MOST_GROUPS = 10
+LEFT = 3.0  # standard errors of an error that stronger groups must leave
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def confirmed_groups(
         positive=positive,
         drop_missing=drop_missing,
     )
-    table = read_table(own, people)
+    table, people, _ = in_own_order(read_table(own, people), people)
     boxes = _confirmed(table, people)
     found: list[Confirmed] = []
     taken = [*columns]
@@ -72,7 +74,7 @@ def confirmed_groups(
 
 def _confirmed(table: FeatureTable, people: People) -> list[Box]:
     half = halves(people, 0)
-    kept: list[tuple[float, Box, IntArray]] = []
+    kept: list[Candidate] = []
     whole = _data(table, people, np.arange(len(people)))
     for side in (0, 1):
         rows, others = np.flatnonzero(half == side), np.flatnonzero(half != side)
@@ -83,10 +85,8 @@ def _confirmed(table: FeatureTable, people: People) -> list[Box]:
         held = _data(table, people, others)
         for group in found:
             if _holds(held, group, CONFIRMED / len(found)):
-                start = Candidate(group.box, group.kind, whole.evidence(group.box, group.kind))
-                better = with_round_cuts(whole, refine(whole, start))
-                kept.append((better.evidence, better.box, whole.rows_in(better.box)))
-    return _different(kept)
+                kept.append(Candidate(group.box, group.kind, whole.evidence(group.box, group.kind)))
+    return _described(table, people, kept)
 
 
 def _data(table: FeatureTable, people: People, rows: IntArray) -> Data:
@@ -108,15 +108,38 @@ def _holds(held: Data, group: Found, level: float) -> bool:
     return bool(statistic * np.sign(group.statistic) > -ndtri(level))
 
 
-def _different(kept: list[tuple[float, Box, IntArray]]) -> list[Box]:
-    """The strongest first, without others of mostly the same people."""
+def _described(table: FeatureTable, people: People, kept: list[Candidate]) -> list[Box]:
+    """The strongest first, each described with stronger ones corrected for, without the same people twice."""
     chosen: list[tuple[Box, IntArray]] = []
-    for _, box, rows in sorted(kept, key=lambda one: -one[0]):
-        both = [len(np.intersect1d(rows, other, assume_unique=True)) for _, other in chosen]
-        alike = [b >= SAME_PEOPLE * (len(rows) + len(o) - b) for b, (_, o) in zip(both, chosen)]
-        if not any(alike):
-            chosen.append((box, rows))
-    return [box for box, _ in chosen[:MOST_GROUPS]]
+    p_value, score = recalibrate_overall(people)
+    whole = p_value < CONFIRMED
+    people.score = score if whole else people.raw.copy()
+    for start in sorted(kept, key=lambda one: -one.evidence):
+        space = Space(table.features, tuple(True for _ in table.features))
+        smallest = max(Search().min_share * people.information, SMALLEST)
+        data = Data(space, table.codes, space.coarse(table.codes), people.sums(), smallest)
+        own = replace(start, evidence=data.evidence(start.box, start.kind))
+        rows = data.rows_in(own.box)
+        statistic = kernels.box_statistic(data.totals(rows), data.smallest, own.kind)
+        if abs(statistic) < LEFT or any(_alike(rows, other) for _, other in chosen):
+            continue  # found in the other half as well, or explained by stronger groups
+        box = describe(data, [own], own).box
+        described = data.rows_in(box)
+        if not _alike(rows, described):
+            box, described = own.box, rows
+        rows = described
+        if any(_alike(rows, other) for _, other in chosen):
+            continue
+        chosen.append((box, rows))
+        if len(chosen) == MOST_GROUPS:
+            break
+        _, people.score = correct_for(people, [other for _, other in chosen], whole=whole)
+    return [box for box, _ in chosen]
+
+
+def _alike(rows: IntArray, others: IntArray) -> bool:
+    both = len(np.intersect1d(rows, others, assume_unique=True))
+    return both >= SAME_PEOPLE * (len(rows) + len(others) - both)
 
 
 def with_found(base: Groups, passed: Sequence[str], names: Sequence[str], found: list[Confirmed]) -> Groups:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,12 @@ class ProtectedGroups:
                 argument="protect",
             )
         return cls(tuple(protect), tuple(names), tuple(rows))
+
+    def in_order(self, order: IntArray) -> ProtectedGroups:
+        """The same groups where the rows have another order."""
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return replace(self, rows=tuple(np.sort(place[inside]) for inside in self.rows))
 
     def chooser(self) -> Chooser:
         """Of the significant candidates, the one that repairs the protected groups most."""

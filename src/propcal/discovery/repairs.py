@@ -1,8 +1,8 @@
 """Repairs: how much of each protected group's error the groups found remove, for new people.
 
 The error of a correction in a group is the mean of y - p over new people of the group. The observed mean of
-y - p differs from it by the chance of the group's own outcomes, and by nothing else, whatever the correction is
-and however it was found. So the observed gap with the interval of the group's chance covers the error among
+y - p differs from it by the chance of the group's own outcomes, and by nothing else, whatever the correction
+is and however it was found. So the observed gap with the interval of the group's chance covers the error among
 new people with the stated confidence. But a correction fitted to the same people follows their chance, so
 that the *size* of the observed gap is too small: a correction that reads the group leaves a gap of 0 here,
 and an error of one standard error elsewhere. The typical size of the error that is left therefore allows for
@@ -126,7 +126,7 @@ class Protection:
         return told if shared else f"{told} The error is too uncertain to say which share is removed."
 
     def _worse(self, row: dict[str, Any]) -> str:
-        sure = row["after_low"] > 0 or row["after_high"] < 0
+        sure = row["after_low"] > PRINTED or row["after_high"] < -PRINTED
         return (
             f"{row['group']}: the correction takes predicted further from observed rates, from "
             f"{_gap(row, 'before')} to {_gap(row, 'after')}"

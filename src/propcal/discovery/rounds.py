@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from propcal.core.compiled import say_if_compiling
 from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery import box_kernels as kernels
 from propcal.discovery.binned_features import Condition, FeatureTable
@@ -112,6 +113,7 @@ def search_rounds(
     `choose` picks among significant candidates; by default the strongest is taken. It is told the residuals
     that the groups found so far leave, without the curve for everybody.
     """
+    say_if_compiling(kernels.scan_pairs)
     result = Outcome()
     result.whole_p, better = recalibrate_overall(people)
     if result.whole_p < how.level * WHOLE_SHARE:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ from propcal.core.boosting.repeat_effect import repeat_effect, repeat_note, with
 from propcal.core.boosting.smooth_fit import Learned, learn_start
 from propcal.core.boosting.state import BoostingState, UpdateRule
 from propcal.core.categories import category_min_share
+from propcal.core.compiled import say_if_compiling
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.correction.sharing import Sharing
@@ -34,7 +32,6 @@ from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
 from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
 
-logger = logging.getLogger("propcal")
 LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found
 FEWEST_SHOWN = 11  # smaller counts of people are not written into a summary, which is often handed on
 
@@ -123,7 +120,7 @@ def boost(
         settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
     )
     collection = atoms.collection(settings.definition(), gamma=settings.gamma)
-    _say_if_compiling()
+    say_if_compiling(kernel.sweep)
     learned, spread = Learned(None), with_effect(atoms, effect)
     if settings.start == "smooth" and settings.max_updates > 0:
         learned = learn_start(spread, collection, evidence)
@@ -309,15 +306,3 @@ def _plain(intersections: Any) -> Any:
     return (
         intersections if isinstance(intersections, (str, int)) else [list(names) for names in intersections]
     )
-
-
-@cache
-def _say_if_compiling() -> None:
-    """Tell the user once that the first fit on a machine takes longer."""
-    folder = kernel.sweep.stats.cache_path
-    source = Path(kernel.__file__)
-    written = [f.stat().st_mtime for f in Path(folder).glob("kernel.sweep-*.nbi")] if folder else []
-    if not written or max(written) < source.stat().st_mtime:
-        logger.warning(
-            "propcal is compiling its code; this happens once on each machine and takes about 10 seconds"
-        )

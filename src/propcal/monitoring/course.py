@@ -138,6 +138,28 @@ class Course:
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
+    def plot(self, kind: str = "evidence", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
+        """Draw what was found with matplotlib (extra `plots`).
+
+        Parameters
+        ----------
+        kind : {"evidence", "ratios"}
+            The evidence of groups over time, with the alarm line; or the O/E ratio of each period, with its
+            ordinary 95 % interval if one or two groups are drawn.
+        groups : list of str, optional
+            Names or labels of the groups to draw; by default the six with the most evidence.
+        ax : matplotlib axes, optional
+        width : float, default=6.4
+            Inches of a new figure.
+
+        Returns
+        -------
+        The axes.
+        """
+        from propcal.output.plots.course_plots import plot_course
+
+        return plot_course(self, kind, groups, ax=ax, width=width)
+
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11` from protected counts: see the guide to the report."""
         from propcal.output.monitor.monitor_json import course_to_json

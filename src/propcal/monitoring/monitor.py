@@ -25,7 +25,7 @@ from propcal.monitoring.course import Course, course_of
 from propcal.monitoring.course_sentences import left_out_note, span_of, unwatched_note
 from propcal.monitoring.monitor_settings import MonitorSettings, bin_edges
 from propcal.monitoring.recalibration import Recalibration, would_recalibrating_help
-from propcal.monitoring.watched import WatchedGroup, too_small, watch
+from propcal.monitoring.watched import WatchedGroup, not_watched, watch
 from propcal.numbers import listed, plural
 
 SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
@@ -349,7 +349,7 @@ class Monitor:
         if gaps:
             some = listed(gaps[:6]) if len(gaps) <= 6 else f"{', '.join(gaps[:6])} and {len(gaps) - 6} more"
             notes.append(f"{plural(len(gaps), self.settings.every)} without people: {some}.")
-        small = too_small(self._atoms(), self.settings.groups, self.settings.gamma, self.watched)
+        small = not_watched(self._atoms(), self.settings.groups, self.settings.gamma, self.watched)
         if small:
             notes.append(unwatched_note(self._labels(small), self.settings.gamma, self.identity))
         late = [period for period in periods if self.records[period].late]

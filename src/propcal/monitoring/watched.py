@@ -46,7 +46,7 @@ def watch(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGrou
     return [*known, *(WatchedGroup(group, later + 1 + i) for i, group in enumerate(new))]
 
 
-def too_small(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGroup]) -> list[Group]:
+def not_watched(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGroup]) -> list[Group]:
     """The groups that are not watched, because they have too small a share of all people."""
     bare = without_keys(atoms)
     people: Any = bare.pattern_sums(bare.people)

@@ -54,7 +54,9 @@ def write_monitor_page(
             sentences=shown.sentences,
             next_steps=_next_steps(shown),
             promise=promise(shown),
-            evidence=evidence_picture(shown) if (shown.groups["highest"] >= 1).any() else None,
+            evidence=evidence_picture(shown, list(ranked["group"]))
+            if (shown.groups["highest"] >= 1).any()
+            else None,
             pictures=[rate_picture(shown, name) for name in drawn[:MOST_PICTURES]],
             more=len(ranked) - len(drawn[:MOST_PICTURES]),
             groups=[_row(row, bands) for _, row in ranked.iterrows()],

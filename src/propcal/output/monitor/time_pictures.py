@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,8 +41,8 @@ class TimePicture:
     names: list[tuple[str, str]] = field(default_factory=list)
 
 
-def evidence_picture(course: Course) -> TimePicture:
-    """The adjusted evidence of each group over time, on a log scale, with the alarm line."""
+def evidence_picture(course: Course, order: Sequence[str]) -> TimePicture:
+    """The adjusted evidence of groups in this order over time, on a log scale, with the alarm line."""
     width, height, left, right, top, bottom = 720, 300, 64, 708, 12, 262
     periods = [str(period) for period in course.settings["periods"]]
     x = _time_axis(len(periods), left, right)
@@ -50,7 +51,6 @@ def evidence_picture(course: Course) -> TimePicture:
     best = (
         course.evidence.groupby(["group", "period"], sort=False)["evidence"].max().unstack("period")[periods]
     )
-    order = best.max(axis=1).sort_values(ascending=False, kind="stable").index
     labels = dict(zip(course.groups["group"], course.groups["label"]))
     lines, names = [], []
     banded = bool(course.settings.get("evidence_bands"))

@@ -432,7 +432,7 @@ class PMCBoost(Boost):
     array([0.2, 0.4])
     >>> cal.fit_summary_
     Recalibrated with a smooth curve, fitted to 2,000 people.
-    Tests found the raw score miscalibrated (differences between groups; sensitive_feature_0=a; ...
+    Tests found the raw score miscalibrated (differences between groups; a; b; and 1 more).
     Both cells are within tolerance.
     All scores are equal, so each group is recalibrated by a constant shift only.
     >>> PMCBoost().fit(cal.predict(score, sensitive_features=group), y, sensitive_features=group).fit_summary_

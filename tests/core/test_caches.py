@@ -32,7 +32,18 @@ def used(model, cohort):
 def test_a_copy_has_no_caches_and_scores_alike(fitted, cohort, copied):
     expected = used(fitted, cohort)
     again = copied(fitted.correction_)
-    own = {"patterns", "groups", "bins", "updates", "unseen", "about", "start", "sharing", "monotone"}
+    own = {
+        "patterns",
+        "groups",
+        "bins",
+        "updates",
+        "unseen",
+        "about",
+        "start",
+        "sharing",
+        "monotone",
+        "folded",
+    }
     assert set(vars(again)) == own
     columns = cohort[["race", "gender"]]
     np.testing.assert_array_equal(again.apply(cohort["score"], columns), expected)

@@ -289,6 +289,7 @@ def _tell(model: Any, atoms: Atoms, names: Identity, suppress: int) -> None:
     from dataclasses import replace
 
     from propcal.core.boosting.boost import FEWEST_SHOWN
+    from propcal.core.groups.collection import Group
     from propcal.core.groups.labels import group_labels
     from propcal.core.left_out import LeftOutReport
 
@@ -299,8 +300,9 @@ def _tell(model: Any, atoms: Atoms, names: Identity, suppress: int) -> None:
     of = f"{len(kept)} groups" if len(kept) > 1 else "one group"
     n = atoms.n_people
     who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
-    typer.echo(f"{type(model).__name__} for {of} of {who}.")
-    left_out, summary = LeftOutReport.of(atoms), replace(model.fit_summary_, unit=names.unit)
+    typer.echo(f"{type(model).__name__}: {who}, {of}.")
+    words = {group.name: text for group, text in called.items()} | {Group(()).name: f"all {names.unit}"}
+    left_out, summary = LeftOutReport.of(atoms), replace(model.fit_summary_, unit=names.unit, labels=words)
     asked = left_out.sentence(suppress, unit=names.unit, labels=names.labels)
     default = left_out.sentence(FEWEST_SHOWN, unit=model.fit_summary_.unit)
     for sentence in summary.sentences():
@@ -312,8 +314,9 @@ def _tell(model: Any, atoms: Atoms, names: Identity, suppress: int) -> None:
         say(f"Largest adjustment: {label} at predicted risk {risk_range(most.bin)}: {most.shift:+.4f}")
     if small:
         less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma)"
-        have = "has no adjustments of its own" if len(small) == 1 else "have no adjustments of their own"
-        typer.echo(f"{plural(len(small), 'group')} with {less} {have}:")
+        have = "has no cells of its own" if len(small) == 1 else "have no cells of their own"
+        also = "; the smooth curve does correct them" if model.fit_summary_.smooth else ""
+        typer.echo(f"{plural(len(small), 'group')} with {less} {have}{also}:")
         for size in small[:MOST_LISTED]:
             say(f"  {called[size.group]}: {_people(size.people, suppress, names)}")
         if len(small) > MOST_LISTED:

@@ -94,7 +94,7 @@ def test_the_fit_summary_reads_as_sentences_and_escapes_names():
     summary = PMCBoost().fit(score, y, sensitive_features={"g": group}).fit_summary_
     words = summary.sentences()
     assert words[0] == "Recalibrated with a smooth curve, fitted to 800 people."
-    assert words[1].startswith("Tests found the raw score miscalibrated (g=<b>a</b>; ")
+    assert words[1].startswith("Tests found the raw score miscalibrated (<b>a</b>; ")
     assert words[2].startswith("In the fitting data, ")
     assert words[2].endswith(" exceed it by no more than chance explains.")
     lines = repr(summary).splitlines()

@@ -25,10 +25,12 @@ from propcal.core.correction.sharing import Sharing
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.criterion import Criterion
 from propcal.core.grid import UNIT, IntArray, check_choice, check_number, from_grid, to_grid
-from propcal.core.groups.collection import Collection
+from propcal.core.groups.collection import Collection, Group
 from propcal.core.groups.groups import Groups, definition
+from propcal.core.groups.labels import group_labels
 from propcal.core.left_out import LeftOutReport
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
+from propcal.core.patterns import Patterns
 from propcal.core.reduction import without_clusters
 from propcal.errors import Argument, InputError
 
@@ -234,7 +236,15 @@ def _fit_summary(
         found=evidence.found,
         notes=(*learned.notes, *_left_out(state.atoms, unit)),
         unit=unit,
+        labels=_labels(collection, state.atoms.patterns, unit),
     )
+
+
+def _labels(collection: Collection, patterns: Patterns, unit: str) -> dict[str, str]:
+    """What to call the groups of a collection, and everybody, by name."""
+    groups = [Group(()), *(size.group for size in (*collection.kept, *collection.left_out))]
+    called = group_labels(groups, patterns, everyone=f"all {unit}")
+    return {group.name: label for group, label in zip(groups, called)}
 
 
 def _left_out(atoms: Atoms, unit: str) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,8 @@ class FitSummary:
         Where the fit departed from what was asked for.
     unit : str
         Plural noun for those who were used to fit.
+    labels : dict
+        What to call groups in sentences, by their names.
     """
 
     collection: Collection
@@ -76,6 +79,7 @@ class FitSummary:
     found: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unit: str = "people"
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def gap(self) -> FloatArray:
@@ -132,7 +136,7 @@ class FitSummary:
         if not self.n_updates or not self.found:
             return []
         more = len(self.found) - MOST_LISTED // 2
-        names = [plain(name) for name in self.found[: MOST_LISTED // 2]]
+        names = [plain(self.labels.get(name, name)) for name in self.found[: MOST_LISTED // 2]]
         names += [f"and {more:,} more"] if more > 0 else []
         return [f"Tests found the raw score miscalibrated ({'; '.join(names)})."]
 
@@ -189,7 +193,8 @@ class FitSummary:
 
     def _line(self, i: int) -> str:
         """One cell with its numbers."""
-        name = plain(self.collection.kept[self.group[i]].group.name)
+        name = self.collection.kept[self.group[i]].group.name
+        name = plain(self.labels.get(name, name))
         low, high = from_grid(self.bins.edges[self.bin[i] : self.bin[i] + 2])
         observed, predicted, error = (
             IN_TEXT.percent(values[i]) for values in (self.outcome_rate, self.mean_score, self.standard_error)

@@ -86,16 +86,16 @@ def figures(table: pd.DataFrame) -> pd.DataFrame:
             told[f"{name} bias"] = (own[name] - truth).mean()
             told[f"{name} bias se"] = (own[name] - truth).std() / np.sqrt(len(own))
         for name, said in (("after", "left"), ("reading", "left_reading")):
-            told[f"{said} (rms said)"] = np.sqrt((own[said] ** 2).mean())
-            told[f"{said} (rms true)"] = np.sqrt((own[f"true_{name}"] ** 2).mean())
+            told[f"{said} (said)"] = own[said].mean()
+            told[f"{said} (true)"] = own[f"true_{name}"].abs().mean()
         clear = own[own["removed"].notna()]
         told["share given"] = len(clear)
         for name, said in (("after", "removed"), ("reading", "removed_reading")):
             truth = 1 - clear[f"true_{name}"].abs() / clear["true_before"].abs()
             inside = (clear[f"{said}_low"] <= truth + 1e-9) & (truth <= clear[f"{said}_high"] + 1e-9)
             told[f"{said} covered"] = inside.mean()
-            told[f"{said} (said)"] = clear[said].mean()
-            told[f"{said} (true)"] = truth.mean()
+            told[f"{said} (median said)"] = clear[said].median()
+            told[f"{said} (median true)"] = truth.median()
         rows.append(told)
     return pd.DataFrame(rows).set_index("group").T
 

@@ -65,6 +65,9 @@ def test_counts_and_rates_are_those_of_the_people_in_the_group(found, people):
     assert group.predicted == pytest.approx(score[wrong].mean())
     assert group.value == pytest.approx(y[wrong].sum() / score[wrong].sum())
     assert group.low < group.value < group.high
+    assert isinstance(group.people, int)
+    assert f'"events": {group.events},' in found.to_json()
+    assert "np.float64" not in repr(group)
 
 
 def test_a_sentence_has_the_numbers_of_the_table(found):
@@ -82,12 +85,28 @@ def test_a_perfect_score_has_no_findings():
     found = discover(y, score, features=frame, **FAST)
     assert len(found) == 0
     assert "not proof of calibration" in found.text
+    assert found  # an object with its own text, not an empty list
 
 
 def test_the_same_seed_gives_the_same_result(found, people):
     frame, score, y, _ = people
     again = discover(y, score, features=frame, **FAST)
     pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
+
+
+@pytest.mark.parametrize("repeat_visits", [False, True])
+def test_the_order_of_rows_and_the_names_of_patients_do_not_matter(people, repeat_visits):
+    frame, score, y, _ = people
+    order = np.random.default_rng(30).permutation(len(y))
+    person = np.arange(len(y)) // 2
+    own = [{"cluster": person}, {"cluster": 90_000 - person[order]}] if repeat_visits else [{}, {}]
+    data = frame.assign(race=np.where(np.arange(len(y)) % 3, "a", "b"))
+    first = discover(y, score, features=data, protect=["race"], **FAST, **own[0])
+    other = discover(y[order], score[order], features=data.iloc[order], protect=["race"], **FAST, **own[1])
+    assert other.found == first.found
+    table = first.protection.table.set_index("group").astype(float).sort_index()
+    again = other.protection.table.set_index("group").astype(float).sort_index()
+    pd.testing.assert_frame_equal(again, table)
 
 
 def test_missing_values_are_a_condition():
@@ -130,6 +149,7 @@ def test_an_error_of_the_score_as_a_whole_is_said_first_and_is_no_group():
     assert found.overall["found"]
     assert len(found) == 0
     assert found.sentences[0].startswith("The score as a whole is miscalibrated")
+    assert "groups below" not in found.text
 
 
 def test_a_row_of_weight_two_is_two_people(people):
@@ -247,6 +267,31 @@ def test_a_fit_can_find_its_own_groups(people):
     assert abs((corrected - new_score)[~new_wrong].mean()) < 0.01
 
 
+def test_a_fit_describes_groups_as_a_search_does():
+    from propcal.data.cohorts import make_ed_visits
+
+    visits = make_ed_visits(20_000, seed=3)
+    low = (visits.age >= 75) & (visits.n_previous_visits >= 2)
+    score = (visits.true_risk * np.where(low, 0.5, 1)).clip(0, 1)
+    own = visits[["age", "n_previous_visits", "gender"]]
+    model = PMCBoost(discover=list(own)).fit(score, visits.admitted, sensitive_features=own)
+    found = discover(visits.admitted, score, features=own, **FAST)
+    assert list(model.discovered_.values()) == [group.condition for group in found.found]
+    assert list(model.discovered_.values()) == ["age >= 75 and n_previous_visits >= 2"]
+
+
+def test_a_finding_beyond_an_earlier_one_says_what_was_tested():
+    from propcal.discovery.finding_rows import FoundGroup
+    from propcal.identity import Identity
+
+    rates = {"share": 0.5, "observed": 0.295, "predicted": 0.3, "predicted_then": 0.321}
+    group = FoundGroup(
+        "lab", "lab >= 3", "too high", 900, events=265, measure="O/E ratio", value=0.98, low=0.96, high=1.02,
+        p_value=1e-5, again=0.4, **rates,
+    )  # fmt: skip
+    assert "corrected for that, predicted would be 32.1 %" in group.sentence(Identity(unit="people"))
+
+
 def test_a_fit_that_finds_nothing_is_one_for_everybody():
     frame, score, y, _ = cohort(seed=10, shift=0.0)
     model = PMCBoost(discover=["age", "ward"]).fit(score, y, sensitive_features=frame[["age", "ward"]])
@@ -337,6 +382,10 @@ def test_a_feature_that_is_the_outcome_is_said_to_be_a_leak(people):
         found = discover(y, score, features=frame.assign(died=y), **FAST)
     assert "a leak" in found.left_out["died"]
     assert found.reads == ("age", "ward")
+    many = frame.assign(died=y, **{f"same_{k}": 1 for k in range(8)})[::-1]
+    with pytest.warns(UserWarning, match="a leak"):
+        told = discover(y[::-1], score[::-1], features=many, **FAST).sentences
+    assert "a leak" in next(sentence for sentence in told if sentence.startswith("Not searched"))
 
 
 def test_ten_people_are_not_enough():

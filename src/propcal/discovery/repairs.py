@@ -2,10 +2,10 @@
 
 The error of a correction in a group is the mean of y - p over new people of the group. The observed mean of
 y - p differs from it by the chance of the group's own outcomes, and by nothing else, whatever the correction
-is and however it was found. So the observed gap with the interval of the group's chance covers the error among
-new people with the stated confidence. But a correction fitted to the same people follows their chance, so
-that the *size* of the observed gap is too small: a correction that reads the group leaves a gap of 0 here,
-and an error of one standard error elsewhere. The typical size of the error that is left therefore allows for
+is and however it was found. So the observed gap with the interval of the group's chance covers the error
+among new people with the stated confidence. But a correction fitted to the same people follows their
+chance, so that the *size* of the observed gap is too small: a correction that reads the group leaves a gap of 0 here,
+and an error of one standard error elsewhere. The mean size of the error that is left therefore allows for
 the share of a group's chance that the correction has followed.
 """
 
@@ -24,6 +24,7 @@ from propcal.discovery.outcome_counts import OutcomeCounts, binomial_variance
 from propcal.discovery.people import Correcting, People, correct_for
 from propcal.discovery.protection import ProtectedGroups
 from propcal.discovery.rounds import Outcome
+from propcal.discovery.selection_interval import after_selection
 from propcal.numbers import IN_SENTENCE, known, listed
 
 Z = 1.959964  # standard errors on either side of a 95 % CI
@@ -62,7 +63,7 @@ class Protection:
     table : DataFrame
         For each protected group: people, observed and predicted rate; observed minus predicted `before`,
         `after` correction for the groups found, and after a correction that reads the protected columns
-        (`reading`), each with a 95 % CI (`before_low`, `before_high`, ...); the typical size of the error
+        (`reading`), each with a 95 % CI (`before_low`, `before_high`, ...); the mean size of the error
         that is `left` among new people, and that reading would leave (`left_reading`); and the share of the
         error that is `removed`, and that reading would remove (`removed_reading`), with 95 % CI. Shares are
         missing where the group's own error is not `clear`, as it could be chance (5 % for all groups
@@ -225,41 +226,56 @@ def repair(
 
     >>> row = repair((0.10, 0.04, 0.0), 0.01, (0.5, 1.0), 2.39)
     >>> [round(row[name], 3) for name in ("before_low", "before_high", "left", "left_reading")]
-    [0.08, 0.12, 0.04, 0.01]
+    [0.08, 0.12, 0.039, 0.008]
     >>> [round(row[name], 2) for name in ("removed", "removed_low", "removed_high")]
-    [0.6, 0.5, 0.75]
+    [0.61, 0.5, 0.75]
     >>> [round(row[name], 2) for name in ("removed_reading", "removed_reading_low", "removed_reading_high")]
-    [0.9, 0.76, 1.0]
+    [0.92, 0.76, 1.0]
     """
     before, after, reading = gaps
     clear = abs(before) > limit * error
     made: dict[str, Any] = {}
     for name, gap in (("before", before), ("after", after), ("reading", reading)):
         made |= {name: gap, f"{name}_low": gap - Z * error, f"{name}_high": gap + Z * error}
-    made["left"], made["left_reading"] = _size(after, error, followed[0]), _size(reading, error, followed[1])
-    for name, gap, left in (
-        ("removed", after, made["left"]),
-        ("removed_reading", reading, made["left_reading"]),
-    ):
-        share, low, high = float("nan"), float("nan"), float("nan")
-        if clear and abs(before) > SHARED * error:
-            low, high = _shares(before, gap, error)
-            share = min(max(1 - left / _size(before, error, 0.0), low), high)
-        made |= {name: share, f"{name}_low": low, f"{name}_high": high}
+    for name, gap, own in (("", after, followed[0]), ("_reading", reading, followed[1])):
+        made[f"left{name}"] = _size(gap, error, own)
+    told = clear and abs(before) > SHARED * error
+    for name, gap, own in (("removed", after, followed[0]), ("removed_reading", reading, followed[1])):
+        shares = _shares(before, gap, error, own) if told else (float("nan"),) * 3
+        made |= dict(zip((name, f"{name}_low", f"{name}_high"), shares))
     return made | {"clear": bool(clear)}
 
 
 def _size(gap: float, error: float, followed: float) -> float:
-    """The root mean square error among new people.
+    """The mean size of the error among new people.
 
-    A gap that has all the chance of its group (nothing followed) is larger than the error, one that has
-    none of it smaller.
+    The part of the group's chance that the correction has followed varies the error from fit to fit; the rest
+    varies the observed gap only. The error is taken as normal, with what is left of the gap as its mean.
     """
-    return float(np.sqrt(max(gap**2 + (2 * followed - 1) * error**2, 0.0)))
+    mean = float(np.sqrt(max(gap**2 - (1 - followed) * error**2, 0.0)))
+    spread = float(np.sqrt(followed)) * error
+    if spread < 1e-12:
+        return mean
+    z = mean / spread
+    return float(spread * np.sqrt(2 / np.pi) * np.exp(-(z**2) / 2) + mean * (1 - 2 * special.ndtr(-z)))
 
 
-def _shares(before: float, after: float, error: float) -> tuple[float, float]:
-    """All shares removed that the interval of the group's chance allows: the errors are both gaps less it."""
-    chance = np.append(np.linspace(-Z, Z, 201) * error, after if abs(after) <= Z * error else 0.0)
-    shares = 1 - np.abs(after - chance) / np.abs(before - chance)
-    return float(shares.min()), float(shares.max())
+def _shares(before: float, after: float, error: float, followed: float) -> tuple[float, float, float]:
+    """The share removed, and all shares that the interval of the group's chance allows, at least -1.
+
+    Both errors are the gaps less the same chance. Shares are told of large gaps only, and chance made these
+    larger, which the interval allows for.
+    """
+    if after == before:
+        return 0.0, 0.0, 0.0
+    low, high = after_selection(before / error, SHARED)
+    middle = after_selection(before / error, SHARED, confidence=0.0)[0]
+    chance = np.append(before - np.linspace(low, high, 401) * error, after)
+    chance = chance[(chance >= before - high * error) & (chance <= before - low * error)]
+    errors = np.maximum(np.abs(before - chance), 1e-12)
+    all_shares = np.maximum(1 - np.abs(after - chance) / errors, -1.0)
+    lowest, highest = float(all_shares.min()), float(all_shares.max())
+    own = before - middle * error
+    left = _size(after - own, error, followed) if followed else abs(after - own)
+    share = 1 - left / max(abs(middle) * error, 1e-12)
+    return min(max(share, lowest), highest), lowest, highest

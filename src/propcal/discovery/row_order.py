@@ -1,8 +1,9 @@
-"""Row order: rows sorted by what they hold, so that draws and sums do not depend on the order they came in."""
+"""Row order: rows sorted by what they hold, so that results do not depend on the order they came in."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +29,9 @@ def in_own_order(table: FeatureTable, people: People) -> tuple[FeatureTable, Peo
     behind = np.zeros(int(people.cluster.max()) + 1, dtype=np.uint64)
     np.add.at(behind, people.cluster, mixed)
     number = np.argsort(np.argsort(behind, kind="stable"), kind="stable")
-    numbered = replace(people, cluster=number[people.cluster])
-    order = np.lexsort((numbered.cluster, mixed))
+    persons = number[people.cluster]
+    numbered = replace(people, cluster=persons)
+    order = np.lexsort((persons, mixed))
     return _taken(table, order), numbered.part(order), order
 
 
@@ -37,7 +39,7 @@ def _taken(table: FeatureTable, order: IntArray) -> FeatureTable:
     return replace(table, codes=np.stack([own[order] for own in table.codes]))
 
 
-def _mix(values: np.ndarray) -> np.ndarray:
+def _mix(values: Any) -> Any:
     """Spread every bit over all others."""
     values = values * ODD
     values ^= values >> HALF

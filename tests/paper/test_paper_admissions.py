@@ -247,7 +247,7 @@ def test_another_cohort_or_grid_is_refused_and_nothing_is_touched(tmp_path):
     before = path.read_bytes()
     with pytest.raises(InputError, match="a different setting of rows: 1000 there, 2000 now"):
         run(path, trials=1, **{**SMALL, "rows": 2000})
-    with pytest.raises(InputError, match=r"setting of grid: '2 settings, .*' there, '1 settings, .*' now"):
+    with pytest.raises(InputError, match=r"setting of grid: 2 settings, .* there, 1 settings, .* now"):
         run(path, trials=1, **{**SMALL, "settings": FEW[:1]})
     file = tmp_path / "visits.parquet"
     make_ed_visits(1000, seed=0).to_parquet(file)
@@ -257,7 +257,7 @@ def test_another_cohort_or_grid_is_refused_and_nothing_is_touched(tmp_path):
     of_file = tmp_path / "of_file.sqlite"
     run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
     make_ed_visits(1000, seed=1).to_parquet(file)
-    with pytest.raises(InputError, match="has trials with other visits than these") as told:
+    with pytest.raises(InputError, match="has trials with other data than these") as told:
         run(of_file, cohort=file, trials=1, models=["LR"], settings=FEW)
     assert "sha256" not in str(told.value)
 

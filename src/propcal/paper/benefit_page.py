@@ -150,7 +150,7 @@ def _rows(frame: pd.DataFrame) -> list[tuple[str, ...]]:
         cells = []
         for measure in b.MEASURES:
             row = part[part["measure"] == measure].iloc[0]
-            cells += [f"{_error(row['before'], measure)} → {_error(row['after'], measure)}", change(row)]
+            cells += [f"{_error(row['before'], measure)} → {_error(row['after'], measure)}", _change(row)]
         shown.append((*(str(name) for name in key[:2]), NAMES.get(str(key[2]), str(key[2])), *cells))
     return shown
 
@@ -161,21 +161,21 @@ def _error(value: float, measure: str) -> str:
     return f"{value:.4f}" if measure == b.PREDICTION else f"{100 * value:.1f} %"
 
 
-def change(row: Any) -> str:
+def _change(row: Any) -> str:
     """The change of an error in percent with its interval, and the verdict if it is clear."""
     if pd.isna(row["change"]):
         return "–"
     digits = 0 if abs(row["change"]) >= 10 else 1 if abs(row["change"]) >= 1 else 2
-    low, high = (signed(row[name], digits) for name in ("low", "high"))
+    low, high = (_signed(row[name], digits) for name in ("low", "high"))
     interval = "" if pd.isna(row["low"]) else f" ({low} to {high})"
-    said = f"{signed(row['change'], digits)} %{interval}"
+    said = f"{_signed(row['change'], digits)} %{interval}"
     return f"{said}, {row['verdict']}" if row["verdict"] in (b.HELPS, b.HARMS) else said
 
 
-def signed(value: float, digits: int = 0) -> str:
+def _signed(value: float, digits: int = 0) -> str:
     """A number with its sign, and 0 without.
 
-    >>> signed(-0.2), signed(12.6), signed(-0.24, 1), signed(0.01, 1)
+    >>> _signed(-0.2), _signed(12.6), _signed(-0.24, 1), _signed(0.01, 1)
     ('0', '+13', '-0.2', '0')
     """
     return "0" if pd.isna(value) or round(value, digits) == 0 else f"{value:+.{digits}f}"
@@ -188,7 +188,7 @@ def _alpha_rows(evidence: Evidence, found: pd.DataFrame) -> list[tuple[str, ...]
         for model in evidence.models:
             own = found[(found["groups"] == groups) & (found["model"] == model)]
             for (method, alpha), part in own.groupby(["method", "alpha"], dropna=False):
-                cells = {row["yardstick"]: change(row) for row in part.to_dict("records")}
+                cells = {row["yardstick"]: _change(row) for row in part.to_dict("records")}
                 name = NAMES[OURS] if method == OURS else f"{method}, alpha {alpha:g}"
                 shown.append((groups, model, name, *(cells.get(key, "–") for key in b.YARDSTICKS)))
     return shown

@@ -1,12 +1,12 @@
 """Repairs: how much of each protected group's error the groups found remove, for new people.
 
 The error of a correction in a group is the mean of y - p over new people of the group. The observed mean of
-y - p differs from it by the chance of the group's own outcomes, and by nothing else, whatever the correction
-is and however it was found. So the observed gap with the interval of the group's chance covers the error
-among new people with the stated confidence. But a correction fitted to the same people follows their
-chance, so that the *size* of the observed gap is too small: a correction that reads the group leaves a gap of 0 here,
-and an error of one standard error elsewhere. The mean size of the error that is left therefore allows for
-the share of a group's chance that the correction has followed.
+y - p differs from it by the chance of the group's own outcomes, and by nothing else, whatever the
+correction is and however it was found. So the observed gap with the interval of the group's chance covers
+the error among new people with the stated confidence. But a correction fitted to the same people follows
+their chance, so that the *size* of the observed gap is too small: a correction that reads the group leaves
+a gap of 0 here, and an error of one standard error elsewhere. The mean size of the error that is left
+therefore allows for the share of a group's chance that the correction has followed.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def bin_free_measures(
     groups: Groups | None = None,
     intersections: Any = "all",
     missing: str = "level",
-    n_draws: int = 400,
+    n_draws: int = 1000,
     random_state: Any = 0,
 ) -> pd.DataFrame:
     """Measures of calibration without bins, for everybody and for each group that an audit would test.
@@ -131,7 +131,7 @@ def bin_free_measures(
     ----------
     y, score, sensitive_features, sample_weight, cluster, groups, intersections, missing
         As for `audit`; `y` may be Atoms.
-    n_draws : int, default=400
+    n_draws : int, default=1000
         Data sets drawn from the score itself, to see what chance alone would show.
     random_state : int, default=0
 

@@ -91,8 +91,8 @@ def fitting_note(fitted: bool, name: str = "The correction", *, unit: str = "peo
     if fitted:
         return f"{name} was fitted to these very {unit}: this audit is not evidence of how it does on others."
     return (
-        f"{name} was not fitted to exactly these {unit}. propcal cannot see whether some of them were used "
-        "to fit it; make sure that none were."
+        f"{name} was not fitted to exactly these {unit}. Make sure that none of them were used to fit it: "
+        "propcal cannot check this."
     )
 
 

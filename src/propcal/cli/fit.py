@@ -52,13 +52,16 @@ def fit(
     method: Annotated[
         Method,
         typer.Option(
-            rich_help_panel="Method", help="Tolerance relative to the observed rate (pmcboost) or absolute."
+            rich_help_panel="Method",
+            help="Limit errors relative to the observed rate (pmcboost), or the difference itself (mcboost).",
         ),
     ] = Method.PMCBOOST,
     paper: Annotated[
         bool,
         typer.Option(
-            "--paper", rich_help_panel="Method", help="Use the paper's Algorithm 1 exactly, with alpha 0.1."
+            "--paper",
+            rich_help_panel="Method",
+            help="Use the paper's Algorithm 1 exactly: alpha 0.1, no smooth curve, no guard against chance.",
         ),
     ] = False,
     alpha: o.Alpha = None,
@@ -105,7 +108,8 @@ def fit(
         typer.Option(
             metavar="smooth|identity",
             rich_help_panel="Method",
-            help="Begin with a recalibration (smooth curve), or with the score. [dim]Default: smooth[/dim]",
+            help="smooth: recalibrate with a smooth curve first. identity: begin with the raw score. "
+            "[dim]Default: smooth[/dim]",
         ),
     ] = None,
     guard: Annotated[
@@ -113,8 +117,8 @@ def fit(
         typer.Option(
             metavar="noise|none|NUMBER",
             rich_help_panel="Method",
-            help="Leave errors that could be chance, adjust every error, or adjust those of at least NUMBER "
-            "standard errors. [dim]Default: noise[/dim]",
+            help="noise: leave errors that could be chance. none: adjust every error beyond the tolerance. "
+            "NUMBER: adjust errors of at least that many standard errors. [dim]Default: noise[/dim]",
         ),
     ] = None,
     monotone: Annotated[

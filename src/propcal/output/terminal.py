@@ -132,13 +132,15 @@ def _debiased(audit: Audit) -> list[RenderableType]:
 
 def _bin_free(audit: Audit) -> list[RenderableType]:
     """Measures that need no bins, if the audit has them."""
+    from propcal.auditing.hypothesis_tests import SIGNIFICANCE  # brings numpy along
+
     found = audit.bin_free
     if found is None:
         return []
     if found.table.empty:
         return [_said(plain(found.sentence)), Text()]
     ecce, smooth = found.of("ecce"), found.of("smooth_ece")
-    headings = ("group", "worst range", "score", "ECCE", "chance", "p", "smooth", "chance", "p")
+    headings = ("group", "worst range", "score", "ECCE", "by chance", "p", "smooth ECE", "by chance", "p")
     table = _table("Without bins", headings)
     for (_, row), (_, other) in zip(ecce.head(MOST_GROUPS).iterrows(), smooth.iterrows()):
         ends = IN_TEXT.interval(100 * row["low"], 100 * row["high"], 1)
@@ -146,12 +148,13 @@ def _bin_free(audit: Audit) -> list[RenderableType]:
         for own in (row, other):
             numbers += [IN_TEXT.decimal(own[column], 3) for column in ("value", "chance_95")]
             numbers.append(IN_TEXT.p_value(own["adjusted_p"]))
-        _row(table, row["label"], f"{ends} %", row["direction"], *numbers)
+        finding = row["direction"] if row["adjusted_p"] <= SIGNIFICANCE else ""
+        _row(table, row["label"], f"{ends} %", finding, *numbers)
     said = (
         f"{found.sentence} ECCE (cumulative error): the largest sum of observed minus predicted over any "
-        "range of predicted risk (the worst range), per person of the group. Smooth: smooth ECE, the mean "
-        "absolute error after smoothing. Chance: 95th percentile of a perfect score. p is adjusted for the "
-        "number of groups. These measures do not enter the verdict."
+        "range of predicted risk (the worst range), per person of the group. Smooth ECE: the mean absolute "
+        "error after smoothing. By chance: 95th percentile of a perfect score, for this group alone; p is "
+        "adjusted for the number of groups. A blank could be chance. These measures do not enter the verdict."
     )
     return [table, *_more(len(ecce) - MOST_GROUPS), _said(plain(said)), Text()]
 
@@ -163,7 +166,7 @@ def _categories(audit: Audit) -> list[RenderableType]:
     if not len(worst):
         return [Text("No cell has enough data to judge.\n")]
     sure = int(worst["beyond"].sum())
-    title = "Cells with the clearest gaps" if sure else "Cells with the largest gaps; all could be chance"
+    title = "Cells with the clearest gaps" if sure else "Cells with the clearest gaps; all could be chance"
     if worst["low"].isna().all() and not sure:
         title = "Cells with the largest gaps; whether chance explains them is not known"
     headings = ("group", "predicted risk", audit.identity.unit, "observed", "predicted", "95 % CI of the gap")
@@ -265,7 +268,7 @@ def _group_differences(differences: Any, labels: dict[str, str]) -> list[Rendera
     )
     if not len(ratio):
         return []
-    headings = ("group", "O/E before", "after", "Brier score, 95 % CI of the change")
+    headings = ("group", "O/E before", "O/E after", "change of Brier score, 95 % CI")
     table = _table("Group by group", headings)
     for name, row in ratio.head(MOST_GROUPS).iterrows():
         change = brier.loc[name]

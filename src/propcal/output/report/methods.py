@@ -35,8 +35,9 @@ def paragraphs(audit: Audit) -> list[str]:
             "The verdict is based on four families of tests: the number of events of everyone against the "
             "sum of the scores, and the calibration slope against 1; the number of events of each group; "
             "differences between groups, slopes and curves beyond that; and the largest gap of all cells, "
-            "in standard errors, against its distribution under the score. Together they are tested at "
-            "5 % (Holm's adjustment within a family, weighted between families). "
+            "in standard errors, against its distribution under the score. Together they call "
+            "at most 5 % of perfect scores miscalibrated (Holm's adjustment within a family, weighted "
+            "between families). "
             "Subgroups are named if they are miscalibrated beyond the overall error (level and slope) and "
             "beyond the broader subgroups named before them."
         )

@@ -11,17 +11,18 @@ from functools import cache
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import BaseLoader, Environment, TemplateNotFound
 from markupsafe import Markup
 
-from propcal.discovery.discovery import Discovery
 from propcal.errors import InputError
 from propcal.output.files.whole_file import write_whole
-from propcal.output.report.discovery_section import DiscoverySection, discovery_section
 from propcal.output.report.summary import Summary, summarise
 from propcal.plain_text import plain
+
+if TYPE_CHECKING:
+    from propcal.output.report.discovery_section import DiscoverySection
 
 
 class _Templates(BaseLoader):
@@ -72,6 +73,9 @@ def _section(options: dict[str, Any]) -> DiscoverySection | None:
     found = options.pop("discovery", None)
     if found is None:
         return None
+    from propcal.discovery.discovery import Discovery  # which imports numba; a page without one does not
+    from propcal.output.report.discovery_section import discovery_section
+
     if not isinstance(found, Discovery):
         raise InputError(
             f"discovery must be what propcal.discover returns; got {type(found).__name__}",

@@ -221,7 +221,7 @@ class Correcting:
             squares = squares + design.T @ weighted
             mixed = mixed + inside[:, part] @ weighted
         explained = np.einsum("ij,ij->i", mixed, np.linalg.lstsq(squares, mixed.T, rcond=None)[0].T)
-        return np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0)
+        return np.asarray(np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0))
 
 
 def _fit(design: FloatArray, cells: _Cells) -> LogisticFit | None:

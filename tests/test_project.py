@@ -244,7 +244,8 @@ def test_every_dependency_has_a_lowest_version():
 
 def test_the_version_is_the_same_everywhere():
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == propcal.__version__
-    assert f"## {propcal.__version__.removesuffix(".dev0")}" in (ROOT / "CHANGELOG.md").read_text()
+    release = propcal.__version__.removesuffix(".dev0")
+    assert f"## {release}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_links_in_the_documentation_lead_somewhere():

@@ -198,3 +198,10 @@ def test_the_papers_examples():
 def test_numbers_out_of_range_are_refused(call):
     with pytest.raises(InputError, match="must be"):
         call()
+
+
+def test_groups_that_overlap_are_no_partition():
+    score, only, both = 1 / 3, 0.0, 1.0  # three equal parts: only in A, only in B, in both
+    rate = (only + both) / 2  # of A, and of B
+    dc, overall = abs(np.log(rate / rate)), (only + only + both) / 3
+    assert abs(rate - score) > bounds.mc_from_dc(dc, abs(overall - score)) + 0.1

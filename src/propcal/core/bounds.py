@@ -22,7 +22,8 @@ def dc_from_pmc(alpha: float) -> float:
     """DC of a model that satisfies alpha-PMC: ln((1 + alpha) / (1 - alpha)) (Theorem PMC to DC).
 
     Conditions: every group's outcome rate at each score is positive, and within alpha of it for the whole
-    group: nobody is exempt. There is no bound if alpha is 1 or more.
+    group: nobody is exempt, and no rate is replaced by rho (as the losses do with small ones). There is no
+    bound if alpha is 1 or more.
 
     >>> round(dc_from_pmc(0.1), 4)
     0.2007
@@ -69,8 +70,10 @@ def dc_from_mc(alpha: float, r_min: float) -> float:
 def mc_from_dc(epsilon: float, delta: float) -> float:
     """MC of a model with epsilon-DC that is delta-calibrated overall: 1 - exp(-epsilon) + delta.
 
-    Theorem DC to MC. Conditions: at each score the groups of C together include everybody, and the
-    model is calibrated overall to within `delta`.
+    Theorem DC to MC. Conditions: C includes everybody as a group, or groups that do not overlap and together
+    include everybody; the model is calibrated overall to within `delta` at each score. (With overlapping
+    groups alone the bound can fail: of three equal parts at a score of 1/3, let the one that is both in A
+    and in B have the outcome, and those only in A or only in B not. A and B have the same rate, 1/2.)
 
     >>> round(mc_from_dc(0.1, delta=0.05), 4)
     0.1452

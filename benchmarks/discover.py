@@ -104,7 +104,7 @@ def run_planted(args: argparse.Namespace) -> None:
         found = discover(y, score, features=frame)
         seconds = time.process_time() - start
         recall, precision = overlap(frame, [group.condition for group in found.found], inside)
-        covered = [_covers(group, members(frame, group.condition), risk, score) for group in found.found]
+        covered = [_covers(group, members(frame, group.condition), risk) for group in found.found]
         rows.append(
             {
                 "seed": seed,
@@ -131,11 +131,11 @@ def run_planted(args: argparse.Namespace) -> None:
     print(json.dumps({name: round(float(value), 3) for name, value in summary.items()}))
 
 
-def _covers(group, inside: np.ndarray, risk: np.ndarray, score: np.ndarray) -> bool | None:
+def _covers(group, inside: np.ndarray, risk: np.ndarray) -> bool | None:
     """Whether the interval of the O/E ratio covers the true one of the people in the description."""
     if group.measure != "O/E ratio":
         return None
-    truth = risk[inside].mean() / score[inside].mean()
+    truth = risk[inside].mean() / group.predicted_after
     return bool(group.low <= truth <= group.high)
 
 
@@ -162,7 +162,7 @@ def run_split(args: argparse.Namespace) -> None:
             held = members(frame[~half], group.condition)
             gap = (y[~half] - score[~half])[held]
             spread = np.sqrt((score[~half] * (1 - score[~half]))[held].sum())
-            sign = 1 if group.observed > group.predicted else -1
+            sign = 1 if group.observed > group.predicted_after else -1
             if held.any() and sign * gap.sum() / spread > -ndtri(0.05 / len(tried)):
                 confirmed.append(group.condition)
         good = [min(overlap(frame, some, inside)) for some in (whole, confirmed)]

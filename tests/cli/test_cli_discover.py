@@ -31,8 +31,36 @@ def test_groups_are_printed_with_the_command_that_corrects_them(run, file):
 def test_the_command_that_is_printed_runs(run, file, tmp_path):
     from shlex import split
 
-    printed = run("discover", file, *ASKED).split("To correct it:\n")[1].strip()
+    printed = run("discover", file, *ASKED).split("the correction on):\n")[1].strip()
     run(*split(printed)[1:])
+    assert "age" in (tmp_path / "model.json").read_text()
+
+
+def test_the_command_that_is_printed_has_the_options_of_the_search(run, file, tmp_path):
+    from shlex import split
+
+    table = pd.read_csv(tmp_path / file)
+    table["died"] = table["died"].map({"yes": "EXPIRED", "no": "home"})
+    table.loc[:9, "risk"] = np.nan
+    table["risk"] = table["risk"].astype(object).where(table["risk"].notna(), "unknown")
+    table.assign(patient=np.arange(len(table)) // 2, times=1).to_csv(tmp_path / "odd.csv", index=False)
+    options = {
+        "--positive": "EXPIRED",
+        "--cluster": "patient",
+        "--na": "unknown",
+        "--weight": "times",
+        "--weight-kind": "frequency",
+        "--unit": "stays",
+        "--label": "ward.B=surgery",
+    }
+    given = [part for pair in options.items() for part in pair]
+    said = run("discover", "odd.csv", *ASKED, *given, "--drop-missing")
+    assert "keep some stays out of the search" in said
+    printed = split(said.split("the correction on):\n")[1].strip())
+    for flag, value in options.items():
+        assert printed[printed.index(flag) + 1] == value
+    assert "--drop-missing" in printed
+    run(*printed[1:])
     assert "age" in (tmp_path / "model.json").read_text()
 
 

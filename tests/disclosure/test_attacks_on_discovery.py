@@ -12,7 +12,8 @@ from propcal import discover
 from propcal.discovery.outcome_counts import DiscoverySource, OutcomeCounts
 from propcal.output.report.discovery_section import discovery_section
 
-EXACT = ("people", "share", "events", "observed", "predicted", "predicted_then", "value", "low", "high")
+RATES = ("observed", "predicted", "predicted_after", "value", "low", "high", "raw_value")
+EXACT = ("people", "share", "events", *RATES)
 
 
 def cohort(n=4000, seed=1):
@@ -86,6 +87,22 @@ def test_every_number_in_a_block_gives_the_same_section_letter_by_letter(found):
     assert len(pages) == 1
     small = {page(counted(found, ((events, 280),), everybody)) for events in range(1, 8)}
     assert len(small) == 1  # with the others, they are 281 to 287: one block
+
+
+@pytest.mark.parametrize("earlier", ["recalibration of the whole score", "correction for the errors above"])
+def test_rates_after_a_correction_do_not_tell_the_events_of_those_corrected_for(found, earlier):
+    """One event more of them moves the events that are expected after the correction by up to one."""
+    group = replace(found.found[0], corrected_for=earlier)
+    shown = []
+    for events in range(100, 140):
+        own = counted(replace(found, found=(group,)), ((150, 250),), ((150 + events, 2000),))
+        counts, basis = own._source.groups[0]
+        moved = (events if earlier.startswith("correction") else events / 10) / 120
+        source = replace(own._source, groups=((counts, replace(basis, then=moved)),))
+        shown.append(
+            json.loads(replace(own, _source=source).to_json(suppress=11))["found"][0]["predicted_after"]
+        )
+    assert min(shown.count(value) for value in shown[10:-10]) >= 9
 
 
 def test_small_counts_are_shown_as_limits(found):

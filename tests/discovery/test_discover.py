@@ -152,6 +152,73 @@ def test_an_error_of_the_score_as_a_whole_is_said_first_and_is_no_group():
     assert "groups below" not in found.text
 
 
+@pytest.fixture(scope="module")
+def less_wrong():
+    """A score that is too high for everybody, and less so on ward A."""
+    rng = np.random.default_rng(5)
+    n = 20_000
+    log_odds = rng.normal(-1.2, 0.9, n)
+    frame = pd.DataFrame({"ward": rng.choice(list("ABCD"), n), "sex": rng.choice(list("FM"), n)})
+    risk = 1 / (1 + np.exp(-(log_odds - 0.8 + 0.7 * (frame["ward"] == "A"))))
+    y = (rng.random(n) < risk).astype(int)
+    return frame, y, discover(y, 1 / (1 + np.exp(-log_odds)), features=frame, **FAST)
+
+
+def test_direction_ratio_interval_and_p_value_are_of_one_score(less_wrong):
+    found = less_wrong[-1]
+    (group,) = found.found
+    assert found.overall["found"]
+    assert group.condition == "ward = 'A'"
+    assert group.predicted_after < group.observed < group.predicted
+    assert (group.error, group.raw_error) == ("too low after correction", "too high")
+    assert group.corrected_for == "recalibration of the whole score"
+    assert group.value == pytest.approx(group.observed / group.predicted_after)
+    assert 1 < group.low < group.value < group.high
+    assert group.raw_value == pytest.approx(group.observed / group.predicted)
+    sentence = group.sentence(found.identity)
+    assert "the score is too low" not in sentence
+    assert "the score would be too low; the raw score is too high. Observed" in sentence
+    assert f"predicted {100 * group.predicted:.1f} % (O/E ratio {group.raw_value:.2f}); after" in sentence
+    assert f"predicted {100 * group.predicted_after:.1f} % (O/E ratio {group.value:.2f}, 95 % CI" in sentence
+    assert sentence in json.loads(found.to_json())["sentences"]
+
+
+def test_pages_notebooks_and_pictures_show_both_predicted_rates(less_wrong):
+    from propcal.output.report.discovery_section import discovery_section
+
+    frame, y, found = less_wrong
+    group = found.found[0]
+    both = f"{100 * group.predicted:.1f} %", f"{100 * group.predicted_after:.1f} %"
+    for suppress in (0, 11):
+        section = discovery_section(found, suppress)
+        row = dict(zip(section.headings, section.rows[0], strict=True))
+        assert row["The score is"] == "too low after correction (raw score: too high)"
+        assert float(row["O/E ratio or slope"]) == pytest.approx(group.value, rel=0.02)
+        assert float(row["Predicted"].split()[0]) == pytest.approx(100 * group.predicted, abs=0.2)
+        after = float(row["After correction"].split()[0])
+        assert after == pytest.approx(100 * group.predicted_after, rel=0.02)
+    page = audit(y, np.full(len(y), y.mean()), sensitive_features=frame, n_draws=100).to_html(discovery=found)
+    assert "too low after correction (raw score: too high)" in page
+    assert all(rate in found._repr_html_() for rate in both)
+    labels = found.plot().get_legend_handles_labels()[1]
+    assert "predicted after correction" in labels
+
+
+def test_an_error_in_the_same_direction_is_called_one_of_the_score():
+    frame, score, _, wrong = cohort(n=12_000, seed=40)
+    rng = np.random.default_rng(40)
+    y = (rng.random(len(score)) < np.clip(0.8 * score + 0.4 * wrong, 0, 1)).astype(int)
+    found = discover(y, score, features=frame, **FAST)
+    group = found.found[0]
+    assert (group.error, group.raw_error) == ("too low", "too low")
+    assert group.predicted_after < group.predicted
+    sentence = group.sentence(found.identity)
+    assert "the score is too low. Observed" in sentence
+    assert (
+        f"; after recalibration of the whole score, predicted {100 * group.predicted_after:.1f} %" in sentence
+    )
+
+
 def test_a_row_of_weight_two_is_two_people(people):
     frame, score, y, _ = people
     twice = pd.concat([frame, frame[:3000]], ignore_index=True)
@@ -278,18 +345,6 @@ def test_a_fit_describes_groups_as_a_search_does():
     found = discover(visits.admitted, score, features=own, **FAST)
     assert list(model.discovered_.values()) == [group.condition for group in found.found]
     assert list(model.discovered_.values()) == ["age >= 75 and n_previous_visits >= 2"]
-
-
-def test_a_finding_beyond_an_earlier_one_says_what_was_tested():
-    from propcal.discovery.finding_rows import FoundGroup
-    from propcal.identity import Identity
-
-    rates = {"share": 0.5, "observed": 0.295, "predicted": 0.3, "predicted_then": 0.321}
-    group = FoundGroup(
-        "lab", "lab >= 3", "too high", 900, events=265, measure="O/E ratio", value=0.98, low=0.96, high=1.02,
-        p_value=1e-5, again=0.4, **rates,
-    )  # fmt: skip
-    assert "corrected for that, predicted would be 32.1 %" in group.sentence(Identity(unit="people"))
 
 
 def test_a_fit_that_finds_nothing_is_one_for_everybody():
@@ -503,11 +558,11 @@ def test_markdown_and_comparisons_have_the_section_too(found, people):
     frame, score, y, _ = people
     ward = frame[["ward"]]
     text = audit(y, score, sensitive_features=ward, n_draws=200).to_markdown(discovery=found)
-    assert "## Groups that nobody named" in text
+    assert "## Groups found by a search" in text
     assert "| age 70 or over, ward B | too low |" in text
     both = compare({"raw": score, "lower": 0.9 * score}, y, sensitive_features=ward, n_draws=200)
     assert 'id="discovery"' in both.to_html(discovery=found)
     assert "| age 70 or over, ward B | too low |" in both.to_markdown(discovery=found)
-    assert "nobody named" not in both.to_markdown()
+    assert "found by a search" not in both.to_markdown()
     with pytest.raises(InputError, match="must be what"):
         both.to_html(discovery=found.groups)

@@ -10,6 +10,7 @@ import typer
 
 from propcal.cli import options as o
 from propcal.cli.audit import Format, write_text
+from propcal.cli.input import Columns
 from propcal.cli.screen import percentage, warnings_as_lines
 from propcal.errors import InputError
 from propcal.numbers import known
@@ -29,7 +30,7 @@ def discover(
             "--features",
             metavar="COLUMN[,COLUMN...]",
             rich_help_panel="Columns",
-            help="Columns by which groups may be described. May be repeated.",
+            help="Columns by which groups may be described (required). May be repeated.",
         ),
     ] = None,
     weight: o.Weight = None,
@@ -43,8 +44,8 @@ def discover(
         typer.Option(
             metavar="COLUMN[,COLUMN...]",
             rich_help_panel=PANEL,
-            help="Columns that a correction must not read, such as race: look for groups in the other "
-            "features that repair the errors of these. May be repeated.",
+            help="Columns that a correction must not read, such as race: find groups, described by the other "
+            "features, whose correction reduces the errors for the groups of these columns. May be repeated.",
         ),
     ] = None,
     depth: Annotated[
@@ -63,7 +64,7 @@ def discover(
         float | None,
         typer.Option(
             rich_help_panel=PANEL,
-            help="Probability of finding anything if the score is right. [dim]Default: 0.05[/dim]",
+            help="Largest probability of finding any group if the score is right. [dim]Default: 0.05[/dim]",
         ),
     ] = None,
     draws: Annotated[
@@ -92,7 +93,8 @@ def discover(
 ) -> None:
     """Find groups that nobody named, for whom a score is wrong by more than chance explains.
 
-    The search goes through all combinations of up to three conditions on the features.
+    The search tries single conditions on the features, pairs of conditions, and a third condition for the
+    strongest pairs. Groups that only three conditions together show can be missed.
 
     For example:
 
@@ -153,16 +155,23 @@ def discover(
     for sentence in found.sentences:
         typer.echo(plain(sentence))
     if len(found):
-        flags = [part for group in found.found for part in ("--where", f"{group.name}={group.condition}")]
+        columns = Columns(
+            score,
+            outcome,
+            weight=weight,
+            cluster=cluster,
+            where={group.name: group.condition for group in found.found},
+            na=na or [],
+            positive=positive,
+            drop_missing=drop_missing,
+        )
         smallest = min((group.share for group in found.found if known(group.share)), default=0.01)
-        command = ["propcal", "fit", *map(str, files), "--score", str(score), "--outcome", str(outcome)]
-        command += [
-            *flags,
-            "--intersections",
-            "marginal",
-            "--gamma",
-            f"{0.9 * smallest:.2g}",
-            "-o",
-            "model.json",
-        ]
-        typer.echo(f"\nTo correct it:\n  {plain(join(command))}")
+        kind = ["--weight-kind", weight_kind] if weight_kind else []
+        limit = ["--intersections", "marginal", "--gamma", f"{0.9 * smallest:.2g}"]
+        said = [*columns.flags(), *kind, *limit, *o.naming(unit, label)]
+        command = join(["propcal", "fit", *map(str, files), *said, "-o", "model.json"])
+        who = found.identity.unit
+        typer.echo(
+            f"\nTo correct for these groups (keep some {who} out of the search and the fit, to audit the "
+            f"correction on):\n  {plain(command)}"
+        )

@@ -3,7 +3,8 @@
 Who was found, and in which order, is told as it is. Shares of resamples are given in steps of 10 %,
 calibration slopes with one digit after the point. What a correction leaves of a protected group's error is
 told in steps of half a standard error, at least of one block of people: a correction that reads a group
-expects the exact number of its events.
+expects the exact number of its events. For the same reason, the events of a group that are expected after
+correction for earlier findings are told in such steps.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from propcal.disclosure.blocks import Blocks
 from propcal.disclosure.protected_findings import rounded_effect
 from propcal.disclosure.protected_sample import expected_events
 from propcal.disclosure.small_counts import limited_ratio, p_band
-from propcal.discovery.finding_rows import RATIO, counted
+from propcal.discovery.finding_rows import PREDICTS_LOW, RATIO, counted, directions
 from propcal.discovery.outcome_counts import Counted, IntervalBasis, OutcomeCounts, binomial_variance
 from propcal.discovery.repairs import RepairBasis, clear_limit, repair
+from propcal.discovery.rounds import WHOLE
 from propcal.numbers import Limit
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 LEAST_EFFECT = 0.1  # on variances
-STEP = 0.5  # of a standard error, in which the errors that corrections leave are told
+STEP = 0.5  # of a standard error, in which events after a correction and errors that are left are told
 
 
 def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
@@ -103,36 +105,66 @@ class _Shown:
 def _group(group: FoundGroup, counted: Counted, everybody: _Shown, blocks: Blocks) -> FoundGroup:
     """A finding from protected counts."""
     counts, basis = counted
-    own = _Shown(counts, blocks)
-    value, low, high = NAN, NAN, NAN
+    own, basis = _Shown(counts, blocks), _rounded(basis)
+    value, low, high, raw_value = NAN, NAN, NAN, NAN
+    error = float(np.sqrt(basis.effect * binomial_variance(*own.counts)))
+    after = _expected_after(group, basis, own, everybody, error) if group.corrected_for else own.expected
+    words = group.error, group.raw_error
     if group.measure != RATIO:
         if not own.small.any():
             value, low, high = round(group.value, 1), _below(group.low), _above(group.high)
-    elif own.small.any():
-        value = limited_ratio(own.rate, own.total, own.expected)
+            raw_value = round(group.raw_value, 1)
     else:
-        value = float(own.counts[0]) / own.expected
-        low, high = _rounded(basis).ends(float(own.counts[0]), float(own.counts[1]), own.expected)
+        raw = (float(own.counts[0]) - own.expected) / error
+        words = directions(PREDICTS_LOW in group.error, RATIO, raw, group.corrected_for)
+        if own.small.any():
+            raw_value = limited_ratio(own.rate, own.total, own.expected)
+            value = limited_ratio(own.rate, own.total, after) if math.isfinite(after) else NAN
+        else:
+            raw_value = float(own.counts[0]) / own.expected
+            if math.isfinite(after):
+                value = float(own.counts[0]) / after
+                low, high = basis.ends(float(own.counts[0]), float(own.counts[1]), after)
     return replace(
         group,
+        error=words[0],
+        raw_error=words[1],
         people=own.people,
         share=NAN if own.hidden else min(own.total / everybody.total, 1.0),
         events=own.events,
         observed=own.rate,
         predicted=own.predicted,
-        predicted_then=NAN,
+        predicted_after=NAN if own.hidden else min(after / own.total, 1.0),
         value=value,
         low=low,
         high=high,
+        raw_value=raw_value,
         p_value=p_band(group.p_value),
         again=round(group.again, 1),
     )
 
 
+def _expected_after(
+    group: FoundGroup, basis: IntervalBasis, own: _Shown, everybody: _Shown, error: float
+) -> float:
+    """Events expected after correction for earlier errors, in steps; NaN if a step would be too large.
+
+    One event more of the people who were corrected for moves this number by up to one; by the group's share
+    of the events, if they are everybody.
+    """
+    block = float(own._blocks.width)
+    if group.corrected_for == WHOLE:
+        block *= min(own.expected / everybody.expected, 1.0)
+    if block > 2 * error:
+        return NAN
+    step = max(STEP * error, block)
+    return max(round(basis.then * own.expected / step), 1) * step
+
+
 def _rounded(basis: IntervalBasis) -> IntervalBasis:
-    """Without the digits that would lead back to exact counts."""
+    """Without the digits that would lead back to exact counts; `then` is rounded to a number of events."""
     return IntervalBasis(
-        then=round(basis.then, 1),
+        then=basis.then,
         effect=max(float(rounded_effect(basis.effect)), LEAST_EFFECT),
         limit=round(basis.limit, 1),
         added=round(basis.added, 1),

@@ -12,6 +12,7 @@ from propcal.core.groups.groups import Groups
 from propcal.discovery.finding_rows import FoundGroup, whole
 from propcal.discovery.leaks import LEAK
 from propcal.discovery.outcome_counts import DiscoverySource
+from propcal.discovery.rounds import WHOLE
 from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, p_equals, plural
 from propcal.plain_text import plain
@@ -98,15 +99,21 @@ class Discovery:
                 + (", also after correction for the groups below." if self.found else ".")
                 + " Fitting a correction (PMCBoost, propcal fit) recalibrates it as a whole as well."
             )
+        elif any(group.corrected_for == WHOLE for group in self.found):
+            told.append(
+                f"{self.identity.subject} was recalibrated as a whole before the search. The groups below "
+                "explain its overall error, so that the whole needs no further recalibration."
+            )
+        subject = "the recalibrated score" if self.overall["found"] else "the score"
         if not self.found:
             told.append(
-                f"No group was found for whom the score is wrong by more than chance explains ({searched}, "
+                f"No group was found for whom {subject} is wrong by more than chance explains ({searched}, "
                 f"up to {plural(self.settings['depth'], 'condition')}). This is not proof of calibration."
             )
             return told
         told.append(
             f"{plural(len(self.found), 'group')} {'was' if len(self.found) == 1 else 'were'} found for whom "
-            f"the score is wrong by more than chance explains ({searched})."
+            f"{subject} is wrong by more than chance explains ({searched})."
         )
         return told
 

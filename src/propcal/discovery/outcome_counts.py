@@ -69,14 +69,13 @@ class IntervalBasis:
     added: float
 
     def ends(self, events: float, others: float, expected: float) -> tuple[float, float]:
-        """The interval of the O/E ratio, after selection."""
+        """The interval of the O/E ratio after selection; `expected` are the events expected then."""
         error = float(np.sqrt(self.effect * binomial_variance(events, others)))
-        before = self.then * expected
-        beyond = events - before
+        beyond = events - expected
         low, high = after_selection(beyond / error, self.limit)
         added = np.sign(beyond) * self.added
         low, high = low - max(added, 0.0), high - min(added, 0.0)
-        return max((before + low * error) / expected, 0.0), max((before + high * error) / expected, 0.0)
+        return max(1 + low * error / expected, 0.0), max(1 + high * error / expected, 0.0)
 
 
 def binomial_variance(events: float, others: float) -> float:

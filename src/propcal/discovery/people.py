@@ -90,6 +90,16 @@ class People:
         cluster = None if self.cluster is None else np.unique(self.cluster[rows], return_inverse=True)[1]
         return People(self.raw[rows], self.outcome[rows], self.weight[rows], self.survey, cluster)
 
+    def slope(self, rows: IntArray, score: FloatArray) -> tuple[float, float]:
+        """The calibration slope of a score of some rows, and its standard error; NaN without an answer."""
+        weight = self.weight[rows]
+        design = np.stack([np.ones(len(rows)), log_odds(score)], axis=1)
+        fit = fit_logistic(design, np.zeros(len(rows)), weight, weight * self.outcome[rows])
+        if fit is None:
+            return float("nan"), float("nan")
+        variance = np.linalg.inv(fit.information)[1, 1] * self.inflation()
+        return float(fit.coefficients[1]), float(np.sqrt(variance))
+
     def spread(self, rows: IntArray) -> float:
         """The standard error of observed minus expected events of some rows."""
         residual = self.weight[rows] * (self.outcome[rows] - self.score[rows])

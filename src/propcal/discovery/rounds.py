@@ -38,6 +38,9 @@ MOST_ROUNDS = 3  # times the number of findings
 MOST_ROWS = 131_072  # of more rows than this, third conditions are looked for in a sample
 MEASURED = 8  # boxes of each depth that are then measured on all rows
 UNCHANGED = 1e-7  # smaller changes of a score do not count
+NOTHING = ""
+WHOLE = "recalibration of the whole score"
+ERRORS_ABOVE = "correction for the errors above"  # earlier groups, and the whole if it is off
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,10 @@ class Found:
     rows : array
     predicted : float
         Expected events by the score after correction for earlier findings.
+    corrected_for : NOTHING, WHOLE or ERRORS_ABOVE
+        What the score of these people was corrected for when they were found; the statistic is of that score.
+    slopes : tuple of two pairs, or None
+        Of a finding of kind SLOPE: calibration slope and standard error of that score, and of the raw score.
     again : float
         Share of resampled data sets in which mostly the same people were found.
     added : float
@@ -70,6 +77,8 @@ class Found:
     p_value: float
     rows: IntArray
     predicted: float
+    corrected_for: str
+    slopes: tuple[tuple[float, float], tuple[float, float]] | None
     again: float
     added: float
     also: tuple[Box, ...] = ()
@@ -150,7 +159,8 @@ def search_rounds(
         if best is None or chance.p_value(best) > own_level:
             break
         alike = [c for c in candidates if choose is None or c is best]
-        found = _finding(counted, people, best, alike, chance, how)
+        before = ERRORS_ABOVE if corrected else WHOLE
+        found = _finding(counted, people, best, alike, chance, how, before)
         if any(found.box == earlier.box and found.kind == earlier.kind for earlier in corrected):
             break  # what is left of it is within rounding
         corrected.append(found)
@@ -220,6 +230,7 @@ def _finding(
     candidates: Sequence[Candidate],
     chance: ChanceMaximum,
     how: Search,
+    before: str,
 ) -> Found:
     data = counted.data
     simple = describe(data, candidates, best)
@@ -227,7 +238,8 @@ def _finding(
     statistic = float(kernels.box_statistic(data.totals(rows), data.smallest, best.kind))
     size = 2 * np.log(data.totals(data.rows_in(best.box))[kernels.VARIANCE] / data.smallest)
     limit = chance.limit(how.level * (1 - WHOLE_SHARE), best.kind, best.depth)
-    predicted = float(np.sum(people.weight[rows] * people.score[rows]))
+    score, raw = people.score[rows], people.raw[rows]
+    predicted = float(np.sum(people.weight[rows] * score))
     again, added = _resampled(data, candidates, simple, chance, limit)
     return Found(
         simple.box,
@@ -237,6 +249,8 @@ def _finding(
         chance.p_value(best),
         rows,
         predicted,
+        before if np.any(np.abs(score - raw) > UNCHANGED) else NOTHING,
+        None if best.kind == LEVEL else (people.slope(rows, score), people.slope(rows, raw)),
         again,
         added,
     )

@@ -244,13 +244,24 @@ def discovery_html(found: Discovery) -> str:
     told = [*found.sentences]
     groups = {group.sentence(found.identity) for group in found.found}
     words = "".join(f"<div>{escape(sentence)}</div>" for sentence in told if sentence not in groups)
-    headings = ("group", "people", "observed", "predicted", "O/E ratio or slope", "95 % CI", "adjusted p")
+    corrected = any(group.two_scores for group in found.found)
+    headings = (
+        "group",
+        found.identity.unit,
+        "observed",
+        "predicted",
+        *(["predicted after correction"] if corrected else []),
+        "O/E ratio or slope",
+        "95 % CI after selection",
+        "p, adjusted for the search",
+    )
     rows = [
         (
-            f"{group.name}: {group.error}",
+            f"{group.name}: {group.words}",
             IN_NOTEBOOK.count(round(group.people)),
             IN_NOTEBOOK.percent(group.observed),
             IN_NOTEBOOK.percent(group.predicted),
+            *([IN_NOTEBOOK.percent(group.predicted_after)] if corrected else []),
             IN_NOTEBOOK.decimal(group.value),
             IN_NOTEBOOK.interval(group.low, group.high),
             IN_NOTEBOOK.p_value(group.p_value),

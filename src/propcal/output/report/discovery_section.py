@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from propcal.discovery.finding_rows import FoundGroup
 
 NOTE = (
-    "Groups were found by a search; intervals and p-values allow for it. A group that is found is not the "
-    "cause of an error."
+    "Groups were found by a search; intervals and p-values allow for it, so that intervals are wider than in "
+    "other tables. Found again: share of resamples in which the search described mostly the same people; a "
+    "low share means that the description is uncertain, not that the error is. A group that is found is not "
+    "the cause of an error."
+)
+BLOCKS = "Counts are shown in blocks of ten, and other numbers are computed from these. "
+AFTER_NOTE = (
+    "Predicted: by the raw score. After correction: predicted by the score once errors named before are "
+    "corrected for (the whole score, and the groups above in the table); O/E ratio or slope, interval and "
+    "p-value are of that score. "
 )
 
 
@@ -36,6 +44,8 @@ def discovery_section(found: Discovery, suppress: int = 11) -> DiscoverySection:
     groups = {group.sentence(shown.identity) for group in shown.found}
     small = any(isinstance(group.value, Limit) or not known(group.value) for group in shown.found)
     hidden = f"Numbers are limited or left out where fewer than {suppress} {unit} had (or did not have) "
+    corrected = any(group.two_scores for group in shown.found)
+    protected = shown is not found and bool(shown.found)
     return DiscoverySection(
         tuple(sentence for sentence in shown.sentences if sentence not in groups),
         (
@@ -44,26 +54,31 @@ def discovery_section(found: Discovery, suppress: int = 11) -> DiscoverySection:
             unit[:1].upper() + unit[1:],
             "Observed",
             "Predicted",
-            "O/E ratio",
-            "95 % CI",
-            "Adjusted p",
+            *(["After correction"] if corrected else []),
+            "O/E ratio or slope",
+            "95 % CI after selection",
+            "p, adjusted for the search",
             "Found again",
         ),
-        tuple(_row(group) for group in shown.found),
-        (f"{hidden}the outcome. " if small and shown is not found else "") + NOTE,
+        tuple(_row(group, corrected) for group in shown.found),
+        (BLOCKS if protected else "")
+        + (f"{hidden}the outcome. " if small and protected else "")
+        + (AFTER_NOTE if corrected else "")
+        + NOTE,
     )
 
 
-def _row(group: FoundGroup) -> tuple[str, ...]:
+def _row(group: FoundGroup, corrected: bool) -> tuple[str, ...]:
     value = ON_PAGE.decimal(group.value, group.digits)
     if group.measure != RATIO and known(group.value):
         value = f"slope {value}"
     return (
         group.name,
-        group.error,
+        group.words,
         ON_PAGE.count(whole(group.people)),
         ON_PAGE.percent(group.observed),
         ON_PAGE.percent(group.predicted),
+        *([ON_PAGE.percent(group.predicted_after)] if corrected else []),
         value,
         ON_PAGE.interval(group.low, group.high, group.digits),
         ON_PAGE.p_value(group.p_value),

@@ -158,7 +158,7 @@ def section(results: pd.DataFrame, data: str, kind: str) -> list[str]:
 
 def draw(results: pd.DataFrame) -> None:
     sizes = generated(results)
-    shown = [("excess", "log loss less the base score's"), ("true_pmc_large", "PMC against true risk")]
+    shown = [("excess", "log loss minus the raw score's"), ("true_pmc_large", "PMC against true risk")]
     figure, axes = plt.subplots(len(shown), len(KINDS), figsize=(22, 6), sharex=True, layout="constrained")
     for row, (column, label) in zip(axes, shown):
         for ax, kind in zip(row, KINDS):
@@ -174,7 +174,9 @@ def draw(results: pd.DataFrame) -> None:
             ax.set_xscale("log")
             ax.set_yscale("symlog", linthresh=1e-3 if column == "excess" else 1e-1)
             ax.spines[["top", "right"]].set_visible(False)
-            ax.set_xticks(x, [f"{n // 1000}k" if n > 9999 else f"{n:,}" for n in x])
+            ax.set_xticks(x, [f"{n // 1000}k" if n > 999 else str(n) for n in x], fontsize=7)
+            for text in ax.get_xticklabels()[1:-1:2]:
+                text.set_visible(False)  # they would overlap
             ax.minorticks_off()
             if column == "excess":
                 ax.set_title(kind)

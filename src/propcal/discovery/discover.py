@@ -51,7 +51,7 @@ def discover(
 ) -> Discovery:
     """Find the groups for whom a score is wrong, without naming them first.
 
-    The search goes through all conjunctions of up to three conditions: levels of columns, ranges of numbers,
+    The search tries single conditions, pairs, and a third for the strongest pairs: levels, ranges of numbers,
     and missing values. The strongest error is compared with the strongest that a search of the same features
     would find if the score were right. It is then corrected for, and the search goes on.
 
@@ -68,7 +68,7 @@ def discover(
         Columns that a correction must not read, such as race. They describe no group; the search looks for
         groups in the other features that repair the errors of the protected groups.
     level : float, default=0.05
-        The probability of finding anything if the score is right.
+        The largest probability of finding any group if the score is right.
     max_groups : int, default=10
     depth : int, default=3
         The most conditions in a description, up to 3.

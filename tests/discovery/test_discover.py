@@ -63,7 +63,8 @@ def test_counts_and_rates_are_those_of_the_people_in_the_group(found, people):
     assert group.events == y[wrong].sum()
     assert group.observed == pytest.approx(y[wrong].mean())
     assert group.predicted == pytest.approx(score[wrong].mean())
-    assert group.value == pytest.approx(y[wrong].sum() / score[wrong].sum())
+    assert group.raw_value == pytest.approx(y[wrong].sum() / score[wrong].sum())
+    assert group.value == pytest.approx(group.observed / group.predicted_after)
     assert group.low < group.value < group.high
     assert isinstance(group.people, int)
     assert f'"events": {group.events},' in found.to_json()

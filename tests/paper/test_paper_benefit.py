@@ -21,6 +21,7 @@ from propcal.paper.results.benefit import (
     alpha_tally,
     benefit,
     by_alpha,
+    left_out,
     observed_to_expected,
     tally,
 )
@@ -131,20 +132,30 @@ def test_the_page_counts_helps_and_harms_and_draws_two_pictures(tmp_path):
     assert result.exit_code == 0, result.output
     text = page.read_text()
     assert "Open data." in text
-    # five trials of a seed, each 0.1 s to fit and 0.1 s to evaluate
-    assert "| within 30 days | 5.0 % | 20 | RF 0.80 | printed | 20 s |" in text
+    assert "| within 30 days | 5.0 % | 20 | RF 0.80 | printed |" in text
     assert "propcal paper experiment FILE --outcome readmitted --groups sex,payer" in text
     assert "| readmitted | 5.0 % | 20 |" in text
     assert (
-        "PMCBoost lowered the largest error in 0 of 2 comparisons, the average error in 2 and the prediction "
-        "error in 0." in text
+        "PMCBoost lowered the largest error in 0 of 2 comparisons, the prediction error in 0 and the average "
+        "error in all 2." in text
     )
-    assert "PMCBoost raised the largest error in 2 of 2 comparisons" in text
+    # each question is answered in its first sentence
+    assert "help?** Mostly patients for whom the score predicts too high." in text
+    assert "4 O/E ratios of subgroups with at least 5 % of the stays were off by 5 % or more" in text
+    assert "4 too high, 0 too low" in text
+    assert "Of the 4, 4 with PMCBoost at alpha 0.1 and 4 with propcal's default came closer to 1." in text
+    assert "harm?** At alpha 0.01 and 0.1." in text
+    assert "propcal's default do harm?** In none of the comparisons clearly." in text
+    assert "they are not 2 independent findings" in text
+    assert (
+        "PMCBoost raised the average error in 0 of 2 comparisons, the prediction error in 0 and the" in text
+    )
+    assert "the largest error in all 2." in text
     assert "it raised the prediction error in 2 of 2 comparisons at alpha 0.01" in text
-    assert "It raised none of the three errors clearly in any of the 2 comparisons." in text
+    assert "raised none of the three errors clearly in any of the 2 comparisons." in text
     assert "O/E ratio 0.83 before, 0.91 after PMCBoost and 1.00 after propcal's default." in text
     assert "| PMCBoost, alpha 0.1 | 0 / 0 / 2 | 2 / 0 / 0 | 0 / 2 / 0 |" in text
-    row = "| sex x payer | RF | PMCBoost, alpha 0.1 | 44.2 % → 55.2 % | +25 % (+25 to +25), harms |"
+    row = "| sex x payer | RF | PMCBoost, alpha 0.1 | 44.2 % → 55.2 % | +25 % (+25 to +25), 0 / 100, harms |"
     assert row in text
     assert "nan" not in text
     for name in ("benefit", "observed_to_expected"):
@@ -160,3 +171,39 @@ def test_a_page_from_few_shuffles_gives_no_verdict_and_says_so(tmp_path):
     assert "There are too few shuffles for a verdict: 3, and 20 are needed." in text
     assert "When does it harm?" not in text
     assert " harms |" not in text.split("## All numbers")[1]
+
+
+def test_a_rise_by_our_method_in_small_cells_is_given_with_its_size_and_place(tmp_path):
+    rows = []
+    for s in SEEDS:
+        rows.append(trial(s, "RF", SETTINGS[BASE], pmc_loss=0.2, sizes_pmc_loss=0.2))
+        rows.append(trial(s, "RF", SETTINGS[PMC], pmc_loss=0.2, sizes_pmc_loss=0.2))
+        rows.append(trial(s, "RF", SETTINGS[OURS], pmc_loss=0.5, sizes_pmc_loss=0.2))
+    path = make_store(tmp_path / "a.sqlite", rows, about=ABOUT)
+    page = tmp_path / "benefit.md"
+    result = CliRunner().invoke(app, ["paper", "benefit", str(path), "-o", str(page)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    assert "harm?** Not in cells with at least 1 % of the stays, but in smaller cells it can." in text
+    assert (
+        "rose clearly in 1 of 1 comparisons: by 150 % (95 % CI 150 to 150; median from 20 % to 50 %)" in text
+    )
+    assert "for readmitted, random forest, sex × payer." in text
+    assert (
+        "raised it clearly in none of the 1; where propcal's default raised it, PMCBoost changed it" in text
+    )
+
+
+def test_subgroups_that_are_not_drawn_are_named(tmp_path):
+    rows, curves = [], []
+    for s in SEEDS:
+        for setting in (SETTINGS[BASE], SETTINGS[PMC]):
+            rows.append(trial(s, "RF", setting, n_test=4000))
+            curves += curve(s, "RF", setting, "sex=f & payer=Medicaid", [(100, 10, 12)])
+            curves += curve(s, "RF", setting, "sex=m & payer=Medicare", [(3900, 400, 400)])
+    path = make_store(tmp_path / "a.sqlite", rows, curves, ABOUT)
+    assert left_out(Evidence.from_store(path), "RF", "sex x payer") == ["sex=f & payer=Medicaid"]
+    page = tmp_path / "benefit.md"
+    assert CliRunner().invoke(app, ["paper", "benefit", str(path), "-o", str(page)]).exit_code == 0
+    said = 'Subgroups with less than 5 % of the stays are not drawn either: "f, Medicaid".'
+    assert said in page.read_text()

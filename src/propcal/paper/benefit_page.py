@@ -15,13 +15,14 @@ from propcal.numbers import plural
 from propcal.paper.benefit_answers import Answers
 from propcal.paper.experiment.settings import BASE, MODEL_NAMES, OURS
 from propcal.paper.figures.benefit_figure import NAMES, draw_benefit, draw_observed_to_expected
-from propcal.paper.reproduction import experiment_command, in_hours
+from propcal.paper.reproduction import experiment_command
 from propcal.paper.results import benefit as b
 from propcal.paper.results.evidence import Evidence
 from propcal.plain_text import plain
 
 PICTURES = ("benefit", "observed_to_expected")
 SHOWN_MODEL = "RF"
+MOST_DIGITS = 5  # a change that is smaller than these can show is written as 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class BenefitPage:
         finest = self._first.grouping_names[-1]
         return {name: b.observed_to_expected(e, self._model, finest) for name, e in self.stores.items()}
 
+    @cached_property
+    def all_ratios(self) -> pd.DataFrame:
+        """O/E ratios of the subgroups of every outcome, base model and grouping."""
+        return b.all_ratios(self.stores)
+
     @property
     def _first(self) -> Evidence:
         return next(iter(self.stores.values()))
@@ -69,12 +75,12 @@ class BenefitPage:
         """The two pictures by file name."""
         n = min(evidence.n_seeds for evidence in self.stores.values())
         change = (
-            f"Change of the error in patients of the test set. Points: medians over {plural(n, 'shuffle')}; "
+            f"Change of the error in test sets. Points: medians over {plural(n, 'shuffle')}; "
             "lines: 95 % CI. An error is smaller after the correction if its point is to the left of 0."
         )
         ratio = (
             f"{MODEL_NAMES.get(self._model, self._model).capitalize()}; subgroups with at least "
-            f"{100 * b.SETTING['gamma']:g} % of the patients of the test set. Points: medians over "
+            f"{100 * b.SETTING['gamma']:g} % of the {self._first.unit} of the test set. Points: medians over "
             f"{plural(n, 'shuffle')}; lines: from the 5th to the 95th percentile."
         )
         return {
@@ -96,8 +102,11 @@ class BenefitPage:
         page = made.from_string(text).render(
             stores=self.stores,
             about=self.about,
-            answers=Answers(self.stores, self.found, self.by_alpha, self.ratios, self._model),
-            measures=b.MEASURES,
+            answers=Answers(
+                self.stores, self.found, self.by_alpha, self.ratios, self.all_ratios, self._model
+            ),
+            unit=self._first.unit,
+            measures={name: words.format(unit=self._first.unit) for name, words in b.MEASURES.items()},
             tallies=_tallies(list(self.found.values())),
             verdicts=(b.HELPS, "no clear change", b.HARMS),
             alphas=_alphas(list(self.by_alpha.values())),
@@ -105,7 +114,6 @@ class BenefitPage:
             rows={name: _rows(frame) for name, frame in self.found.items()},
             alpha_rows={name: _alpha_rows(self.stores[name], f) for name, f in self.by_alpha.items()},
             auroc={name: _auroc(evidence) for name, evidence in self.stores.items()},
-            seconds={name: in_hours(sum(e.processor_seconds().values())) for name, e in self.stores.items()},
             commands=[Markup(plain(command)) for command in self._commands()],
             rate={name: _rate(evidence) for name, evidence in self.stores.items()},
             setting=b.SETTING,
@@ -150,7 +158,10 @@ def _rows(frame: pd.DataFrame) -> list[tuple[str, ...]]:
         cells = []
         for measure in b.MEASURES:
             row = part[part["measure"] == measure].iloc[0]
-            cells += [f"{_error(row['before'], measure)} → {_error(row['after'], measure)}", _change(row)]
+            cells += [
+                f"{_error(row['before'], measure)} → {_error(row['after'], measure)}",
+                _change(row, shares=True),
+            ]
         shown.append((*(str(name) for name in key[:2]), NAMES.get(str(key[2]), str(key[2])), *cells))
     return shown
 
@@ -161,24 +172,33 @@ def _error(value: float, measure: str) -> str:
     return f"{value:.4f}" if measure == b.PREDICTION else f"{100 * value:.1f} %"
 
 
-def _change(row: Any) -> str:
-    """The change of an error in percent with its interval, and the verdict if it is clear."""
+def _change(row: Any, *, shares: bool = False) -> str:
+    """The change of an error in percent with its interval, and the verdict if it is clear.
+
+    With `shares`, also the percent of the shuffles in which the error got smaller and larger.
+    """
     if pd.isna(row["change"]):
         return "–"
     digits = 0 if abs(row["change"]) >= 10 else 1 if abs(row["change"]) >= 1 else 2
     low, high = (_signed(row[name], digits) for name in ("low", "high"))
     interval = "" if pd.isna(row["low"]) else f" ({low} to {high})"
     said = f"{_signed(row['change'], digits)} %{interval}"
+    if shares:
+        said += f", {100 * row['better']:.0f} / {100 * row['worse']:.0f}"
     return f"{said}, {row['verdict']}" if row["verdict"] in (b.HELPS, b.HARMS) else said
 
 
 def _signed(value: float, digits: int = 0) -> str:
-    """A number with its sign, and 0 without.
+    """A number with its sign, with more digits if it would be rounded to 0; 0 has no sign.
 
-    >>> _signed(-0.2), _signed(12.6), _signed(-0.24, 1), _signed(0.01, 1)
-    ('0', '+13', '-0.2', '0')
+    >>> _signed(0.0), _signed(12.6), _signed(-0.24, 1), _signed(0.374), _signed(-0.0002, 2)
+    ('0', '+13', '-0.2', '+0.4', '-0.0002')
     """
-    return "0" if pd.isna(value) or round(value, digits) == 0 else f"{value:+.{digits}f}"
+    if pd.isna(value) or round(value, MOST_DIGITS) == 0:
+        return "0"
+    while round(value, digits) == 0:
+        digits += 1
+    return f"{value:+.{digits}f}"
 
 
 def _alpha_rows(evidence: Evidence, found: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -202,7 +222,7 @@ def _auroc(evidence: Evidence) -> str:
 
 
 def _rate(evidence: Evidence) -> str:
-    """The share of the patients with the outcome, over the test sets."""
+    """The share of the rows with the outcome, over the test sets."""
     counts = evidence.curves[evidence.curves["method"] == BASE]
     people = counts["people"].sum()
     return f"{100 * counts['positives'].sum() / people:.1f} %" if people else "–"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 import numpy as np
@@ -31,14 +31,17 @@ HELPS, HARMS, UNCLEAR, UNCHANGED, TOO_FEW = (
 )
 VERDICTS = (HELPS, HARMS, UNCLEAR, UNCHANGED, TOO_FEW)
 CONFIDENCE = 0.95
+OFF = 0.05  # a subgroup is off if its O/E ratio is so far from 1
 LARGEST, AVERAGE, PREDICTION = "largest error", "average error", "prediction error"
-SMALLEST_CELL = SETTING["alpha"] / N_BINS  # share of the patients, by the rule of sizes
+SMALLEST_CELL = SETTING["alpha"] / N_BINS  # share of the test set, by the rule of sizes
+# What each measure is; "{unit}" stands for what a row is, such as stays.
 MEASURES = {
     LARGEST: "the largest relative error of any cell, that is, a subgroup within one of ten risk ranges, "
-    f"among cells with at least {100 * SMALLEST_CELL:g} % of the patients (PMC loss)",
-    AVERAGE: "how far observed and expected events are apart in the average subgroup: the differences in ten "
-    "risk ranges, added up, as a share of the observed events; larger subgroups count for more",
-    PREDICTION: "how far the predictions of all patients are from what happened to them (log loss); "
+    f"among cells with at least {100 * SMALLEST_CELL:g} % of the {{unit}} (PMC loss); 20 % means, for "
+    "example, 24 expected events where 20 were observed",
+    AVERAGE: "for each subgroup, the absolute differences between observed and expected events in ten risk "
+    "ranges, added up and divided by its observed events; then averaged over subgroups, weighted by size",
+    PREDICTION: "how far the predictions for all {unit} are from what happened (log loss); "
     "predictions near 0 or 1 that turn out wrong count heavily",
 }
 
@@ -139,13 +142,10 @@ def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.Data
     Returns
     -------
     frame
-        group, method, share (of the patients), rate (observed), ratio, low and high (5th and 95th percentile
+        group, method, share (of the test set), rate (observed), ratio, low and high (5th and 95th percentile
         over seeds), n_seeds. Only subgroups with a share of at least gamma.
     """
-    counts = group_counts(evidence)
-    counts = counts[(counts["model"] == model) & (counts["groups"] == groups)]
-    depth = groups.count(" x ")
-    counts = counts[counts["group_name"].str.count(" & ") == depth]
+    counts = _finest(group_counts(evidence), model, groups)
     names = ["group_name", "method", "seed"]
     sums = counts.groupby(names)[["people", "positives", "score_sum"]].sum()
     sums = sums.assign(n_test=counts.groupby(names)["n_test"].first()).reset_index()
@@ -172,6 +172,45 @@ def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.Data
     return pd.DataFrame(rows, columns=columns)
 
 
+def left_out(evidence: Evidence, model: str, groups: str) -> list[str]:
+    """The subgroups that `observed_to_expected` leaves out: those with a share below gamma."""
+    counts = _finest(group_counts(evidence), model, groups)
+    counts = counts[counts["method"] == BASE]
+    people = counts.groupby("group_name")["people"].sum()
+    rows = counts.drop_duplicates("seed")["n_test"].sum()
+    return [str(name) for name in people.index[people / rows < SETTING["gamma"]]]
+
+
+def _finest(counts: pd.DataFrame, model: str, groups: str) -> pd.DataFrame:
+    """The counts of a base model in the subgroups by all attributes of a grouping."""
+    counts = counts[(counts["model"] == model) & (counts["groups"] == groups)]
+    return counts[counts["group_name"].str.count(" & ") == groups.count(" x ")]
+
+
+def all_ratios(stores: Mapping[str, Evidence]) -> pd.DataFrame:
+    """The frames of `observed_to_expected` of every outcome, base model and grouping, one below the other."""
+    frames = [
+        observed_to_expected(evidence, model, groups).assign(outcome=outcome, model=model, groups=groups)
+        for outcome, evidence in stores.items()
+        for model in evidence.models
+        for groups in evidence.grouping_names
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def far_off(ratios: pd.DataFrame) -> pd.DataFrame:
+    """The subgroups of `all_ratios` whose O/E ratio is off by at least `OFF` before correction.
+
+    Returns
+    -------
+    frame
+        A row for each outcome, model, groups and group (the index), a column of ratios for each method.
+    """
+    table = ratios.pivot(index=["outcome", "model", "groups", "group"], columns="method", values="ratio")
+    table = table.reindex(columns=[BASE, *METHODS])
+    return table[(table[BASE] - 1).abs() >= OFF]
+
+
 # The columns of `by_alpha`: what is compared, with the rule for the sizes of its cells, and the column.
 LARGER_CELLS, ALL_CELLS = f"{LARGEST}, larger cells", f"{LARGEST}, all cells"
 YARDSTICKS = {
@@ -188,7 +227,7 @@ def by_alpha(evidence: Evidence) -> pd.DataFrame:
     -------
     frame
         yardstick, model, groups, method, alpha (NaN for ours), smallest (the smallest cell of the fit, in
-        patients; NaN for ours), and the columns of `benefit`.
+        rows; NaN for ours), and the columns of `benefit`.
     """
     rows = []
     names = ["model", "groups", "method", "alpha"]

@@ -14,6 +14,7 @@ from propcal.paper.claims import (
     NOT_YET,
     UNDECIDED,
     VACUOUS,
+    Judgement,
     judge_all,
 )
 from propcal.paper.claims.claim import Case, about, all_hold, most
@@ -216,6 +217,35 @@ def test_medians_of_fits_that_did_nothing_decide_nothing(tmp_path):
     assert found["MC loss of LR gets worse by 11-14 %"].verdict == VACUOUS
     assert all_hold([False, True], [True, False]) is None
     assert all_hold([False, True], [False, True]) is False
+
+
+def test_a_median_of_zero_over_fits_that_acted_is_a_result(tmp_path):
+    """A quarter of the fits make no update; of the others as many raise AUROC as lower it."""
+
+    def values(seed, model, setting):
+        found = like_the_paper(seed, model, setting)
+        if setting.method == PMC:
+            base = like_the_paper(seed, model, Setting(BASE, setting.groups))["auroc"]
+            up = setting.alpha == 0.001 or (setting.alpha == 0.01 and setting.rho == 0.1)
+            idle = setting.alpha == 0.2
+            found["auroc"] = base + (0 if idle else 0.001 if up else -0.0005)
+            found["n_updates"] = 0 if idle else 100
+        return found
+
+    name = "AUROC cost of PMCBoost"
+    one = judged(whole_store(tmp_path / "a.sqlite", values), name)[name]
+    assert one.numbers == "AUROC: LR 0.00 %, RF 0.00 %, DNN 0.00 %"
+    assert one.verdict == AGREES
+
+
+def test_an_undecided_claim_says_in_how_many_resamples_nothing_could_be_compared():
+    claim = CLAIMS[0]
+    one = Judgement(claim, UNDECIDED, "", 20, share=0.0, vacuous=0.8)
+    assert one.sure() == "undecided, 0 % of resamples agree, 80 % vacuous"
+    assert one.in_brief() == "(0 %, 80 % vacuous)"
+    assert Judgement(claim, UNDECIDED, "", 20, share=0.895).in_brief() == "(89.5 %)"
+    assert Judgement(claim, AGREES, "", 20, share=0.9, vacuous=0.1).in_brief() == "(90 %)"
+    assert Judgement(claim, VACUOUS, "", 20).in_brief() == ""
 
 
 def test_two_increases_show_no_decrease(tmp_path):

@@ -21,7 +21,7 @@ def admissions(
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Shuffles of the visits.")] = N_SEEDS,
     rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Use so many visits. [dim]Default: all[/dim]")
+        int | None, typer.Option(metavar="N", help="Number of visits to use. [dim]Default: all[/dim]")
     ] = None,
     models: Annotated[str, typer.Option(metavar="NAMES", help="Base models.")] = ",".join(MODELS),
     setup: SetupName = "printed",
@@ -31,12 +31,12 @@ def admissions(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Store of the trials.")
     ] = Path("admissions.sqlite"),
 ) -> None:
-    """Run the hospital-admission experiment, or go on with it.
+    """Run the hospital-admission experiment, or continue it.
 
     For each shuffle of the visits trains LR, RF and DNN, post-processes
-    each with MCBoost and PMCBoost in all the ways of Table 3, and stores
-    what comes out on the test set. A store that is there is added to:
-    stop it at any moment, and the same command goes on.
+    each with MCBoost and PMCBoost with every setting of Table 3, and stores
+    what comes out on the test set. An existing store is extended: you can
+    stop at any time and resume with the same command.
 
     For example:
 

@@ -47,7 +47,7 @@ def cohort(
 
     [bold]--rule paper[/bold] follows the paper's public preprocessing.
     For new work use [bold]--rule clean[/bold]: it keeps every visit, and
-    nothing in it was learnt after the visit.
+    uses only what was known on arrival.
 
     For example:
 

@@ -47,7 +47,7 @@ def experiment(
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Shuffles of the data.")] = N_SEEDS,
     rows: Annotated[
-        int | None, typer.Option(metavar="N", help="Use so many rows. [dim]Default: all[/dim]")
+        int | None, typer.Option(metavar="N", help="Number of rows to use. [dim]Default: all[/dim]")
     ] = None,
     models: Annotated[str, typer.Option(metavar="NAMES", help="Base models.")] = ",".join(MODELS),
     setup: SetupName = "public",
@@ -61,10 +61,10 @@ def experiment(
     """Run the paper's experiment on a cohort of your own.
 
     Trains LR, RF and DNN on each shuffle, post-processes each with MCBoost
-    and PMCBoost in all the ways of Table 3 and with our default method, and
-    stores what comes out on the test set. Features that are text become
-    levels, others numbers. Then propcal paper tables, figures and
-    reproduction read the store.
+    and PMCBoost with every setting of Table 3 and with propcal's default
+    method, and stores what comes out on the test set. Features that are
+    text become levels, others numbers. Then propcal paper tables, figures,
+    reproduction and benefit read the store.
 
     For example:
 

@@ -36,11 +36,12 @@ CohortFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The visits that the trials were run on, for Table 1; generated ones are made anew.",
+        help="The visits that the trials were run on, for Table 1; generated visits are regenerated.",
     ),
 ]
 WithoutOurs = Annotated[
-    bool, typer.Option("--without-ours", help="Leave out our default method, which is not in the paper.")
+    bool,
+    typer.Option("--without-ours", help="Leave out propcal's default method, which is not in the paper."),
 ]
 
 
@@ -58,7 +59,7 @@ def tables(
 ) -> None:
     """Tables 1, 4, 5 and 6 beside the published numbers, and the paper's claims.
 
-    Works at any stage of a run: what is missing is said.
+    Works at any stage of a run: the output lists what is missing.
     With -o it also writes each table by alpha, each method at its best
     alpha, and the tests.
 
@@ -105,7 +106,7 @@ def figures(
 
     The comparison of base models and methods, calibration curves of three
     groups, convergence, and AUROC, losses and updates over alpha. Works at
-    any stage of a run: what is missing is said.
+    any stage of a run: the output lists what is missing.
 
     For example:
 

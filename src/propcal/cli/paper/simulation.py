@@ -27,15 +27,17 @@ ROW = "{:<20} {:>12} {:>13} {:>14} {:>12}"
 
 def simulation(
     output: Folder = FOLDER,
-    groups: Annotated[int, typer.Option(help="Groups, with outcome rates from 0.2 by 0.01.")] = 61,
+    groups: Annotated[
+        int, typer.Option(help="Number of groups; outcome rates start at 0.2 and rise by 0.01.")
+    ] = 61,
     alpha: Annotated[float, typer.Option(help="Multicalibration of the simulated models.")] = 0.1,
     data_sets: Annotated[int, typer.Option(help="Data sets to draw.")] = 1000,
     people: Annotated[int, typer.Option(help="People of each group in a data set.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     format_: PictureFormats = "png",
     force: ForceFiles = False,
 ) -> None:
-    """The simulation study: MC the same for all, PMC not.
+    """The simulation study: equal MC loss, unequal PMC loss.
 
     Draws models that are alpha-multicalibrated, with errors at random,
     the same, increasing or decreasing with the group's outcome rate.

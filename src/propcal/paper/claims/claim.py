@@ -117,12 +117,18 @@ class Case:
         return self._changes[key]
 
     def idle(self, method: str, model: str, metric: str) -> bool:
-        """Whether the median change is 0 only because some fits made no update and changed nothing."""
+        """Whether the median change is 0 because at least half of the fits made no update.
+
+        A median of 0 over fits that mostly made updates is a result: as many rose as fell.
+        """
         if self.change(method, model, metric) != 0:
             return False
         changes = self.cube.of_method(f"{metric}_change", method, model)
-        active = np.where(self.cube.of_method("n_updates", method, model) > 0, changes, np.nan)
-        return bool(median(active) != 0)  # also if no fit made an update: NaN
+        updates = self.cube.of_method("n_updates", method, model)
+        there = ~np.isnan(changes)
+        if np.mean(updates[there] == 0) < 0.5:
+            return False
+        return bool(median(np.where(updates > 0, changes, np.nan)) != 0)  # also without updates: NaN
 
     def by_alpha(self, column: str, method: str) -> FloatArray:
         """Medians over seeds, gamma and rho: base models, groupings, alphas. The base model has none."""
@@ -208,7 +214,8 @@ class Judgement:
     """A claim with its verdict, the numbers behind it and the number of seeds.
 
     `share` is the share of resamples of the seeds that agree; NaN if the claim is about every single fit or
-    has no verdict. `here` is what the trials say where the paper contradicts itself.
+    has no verdict. `vacuous` is the share of resamples in which there was nothing to compare. `here` is what
+    the trials say where the paper contradicts itself.
     """
 
     claim: Claim
@@ -216,6 +223,7 @@ class Judgement:
     numbers: str
     n_seeds: int
     share: float = float("nan")
+    vacuous: float = 0.0
     here: str = ""
     by_rule: Mapping[str, Judgement] = field(default_factory=dict)
 
@@ -227,7 +235,19 @@ class Judgement:
     def sure(self) -> str:
         """The verdict with the share of resamples that agree."""
         said = f"{self.verdict} (here: {self.here})" if self.here else self.verdict
-        return said if np.isnan(self.share) else f"{said}, {100 * self.share:.0f} % of resamples agree"
+        if np.isnan(self.share):
+            return said
+        return f"{said}, {_percent(self.share)} of resamples agree{self._not_compared()}"
+
+    def in_brief(self) -> str:
+        """The share of resamples that agree, for a table; empty if there is none."""
+        return "" if np.isnan(self.share) else f"({_percent(self.share)}{self._not_compared()})"
+
+    def _not_compared(self) -> str:
+        """In how many resamples there was nothing to compare, if this is why the claim is undecided."""
+        if not self.vacuous or UNDECIDED not in (self.verdict, self.here):
+            return ""
+        return f", {_percent(self.vacuous)} vacuous"
 
 
 def judge_claims(claims: Sequence[Claim], case: Case, draws: IntArray) -> list[Judgement]:
@@ -264,12 +284,13 @@ def _with_all_seeds(claim: Claim, case: Case) -> Judgement:
 def _doubted(found: Judgement, flags: Sequence[bool | None]) -> Judgement:
     """The verdict after resampling the seeds."""
     share = float(np.mean([flag is True for flag in flags]))
+    vacuous = float(np.mean([flag is None for flag in flags]))
     agrees = {AGREES: True, DIFFERS: False}.get(found.verdict)
-    verdict = _verdict(agrees, share, float(np.mean([flag is None for flag in flags])))
+    verdict = _verdict(agrees, share, vacuous)
     share = float("nan") if verdict == VACUOUS else share
     if found.claim.contradicted:
-        return replace(found, verdict=CONTRADICTED, share=share, here=verdict)
-    return replace(found, verdict=verdict, share=share)
+        return replace(found, verdict=CONTRADICTED, share=share, vacuous=vacuous, here=verdict)
+    return replace(found, verdict=verdict, share=share, vacuous=vacuous)
 
 
 def _flag(claim: Claim, case: Case) -> bool | None:
@@ -294,8 +315,20 @@ def _verdict(agrees: bool | None, share: float, vacuous: float) -> str:
     return DIFFERS if not agrees and share <= 1 - SURE else UNDECIDED
 
 
+def _percent(share: float) -> str:
+    """A share in percent, with a decimal where rounding would hide on which side of the limit it is.
+
+    >>> _percent(0.895), _percent(0.105), _percent(0.9), _percent(0.654), _percent(0.004)
+    ('89.5 %', '10.5 %', '90 %', '65 %', '0.4 %')
+    """
+    whole = round(100 * share)
+    near = {0, 100, round(100 * SURE), round(100 * (1 - SURE))}
+    hidden = whole in near and abs(100 * share - whole) > 1e-9
+    return f"{100 * share:.1f} %" if hidden else f"{whole} %"
+
+
 def all_hold(flags: list[bool], idle: list[bool]) -> bool | None:
-    """Whether all hold; None if none is broken but some compare fits that did nothing.
+    """Whether all hold; None if none is broken but for some most fits made no update.
 
     >>> all_hold([True, False], [False, False]), all_hold([True, False], [False, True])
     (False, None)

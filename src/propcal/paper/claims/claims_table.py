@@ -27,20 +27,21 @@ from propcal.paper.results.paper_tables import Table
 HOW = (
     f"Seeds are resampled {N_DRAWS} times. A claim agrees if its rule holds with all seeds and in at least "
     f"{100 * SURE:.0f} % of the resamples. It differs if its rule fails with all seeds and in at least "
-    f"{100 * SURE:.0f} % of the resamples. Otherwise it is undecided. It is vacuous if it compares fits that "
-    "changed nothing."
+    f"{100 * SURE:.0f} % of the resamples. Otherwise it is undecided. It is vacuous if there is "
+    "nothing to compare: at least half of the fits behind a number made no update, so that its median change "
+    "is 0, or what the claim is about did not occur."
 )
 
 
-# The verdicts after one claim, and after several.
+# The verdicts of one claim, and of several.
 _WORDS = {
-    AGREES: ("agrees", "agree"),
-    DIFFERS: ("differs", "differ"),
-    UNDECIDED: ("is undecided", "are undecided"),
-    VACUOUS: ("is vacuous", "are vacuous"),
-    CONTRADICTED: ("is contradicted by the paper itself", "are contradicted by the paper itself"),
-    NOT_ASKED: ("cannot be asked here",) * 2,
-    NOT_YET: ("cannot be judged yet",) * 2,
+    AGREES: ("{} agrees", "{} agree"),
+    DIFFERS: ("{} differs", "{} differ"),
+    UNDECIDED: ("{} is undecided", "{} are undecided"),
+    VACUOUS: ("{} is vacuous", "{} are vacuous"),
+    CONTRADICTED: ("on {} the paper contradicts itself",) * 2,
+    NOT_ASKED: ("{} cannot be asked here",) * 2,
+    NOT_YET: ("{} cannot be judged yet",) * 2,
 }
 
 
@@ -103,5 +104,5 @@ def counts_by_rule(judged: Sequence[Judgement]) -> dict[str, Mapping[str, int]]:
 def verdict_counts(judged: Sequence[Judgement]) -> str:
     """How many claims agree, differ, and so on, by the first rule."""
     n = Counter(j.verdict for j in judged)
-    said = listed([f"{n[verdict]} {_WORDS[verdict][n[verdict] > 1]}" for verdict in VERDICTS if n[verdict]])
+    said = listed([_WORDS[v][n[v] > 1].format(n[v]) for v in VERDICTS if n[v]])
     return f"Of {len(judged)} claims, {said}."

@@ -32,8 +32,8 @@ def accuracy(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 TRAINING_READING = (
-    "The losses of the base models themselves, by our fixed rule. If they are much lower on the data to "
-    "which post-processing is fitted, it sees other errors than those in new data. The fitting data have "
+    "The losses of the base models themselves, by our fixed rule. If they are much lower on the fitting "
+    "data, post-processing learns errors that differ from those in new data. The fitting data have "
     "more rows than the test set, so that their losses are somewhat lower by chance alone."
 )
 

@@ -10,8 +10,8 @@ from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 METHODS = (BASE, MC, PMC, OURS)
 READING = (
-    "Medians over all of a method's settings and seeds. For every pair of methods of a base model, a "
-    "two-sided rank-sum test compares the seeds' medians over settings; p-values are multiplied by the "
+    "Medians over all of a method's settings and seeds. For every pair of base model, MCBoost and PMCBoost, "
+    "a two-sided rank-sum test compares the seeds' medians over settings; p-values are multiplied by the "
     "number of pairs in the panel (Bonferroni), as in the paper. The signed-rank test, paired by seed, is "
     "in the CSV. Test sets of different seeds overlap, so p-values are smaller than they would be with new "
     "patients."

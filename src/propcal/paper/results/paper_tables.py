@@ -135,9 +135,9 @@ def table_4_by_sizes(evidence: Evidence) -> Table:
     share = RULE["alpha"] * RULE["gamma"] / RULE["n_bins"]
     note = (
         "The same trials and medians as in Table 4, but losses include only categories of at least alpha * "
-        f"lambda * N {evidence.unit}, a share of {SIZES_RULE['min_share']:g} of the test set, as in the "
+        f"lambda * N {evidence.unit}, {100 * SIZES_RULE['min_share']:g} % of the test set, as in the "
         "paper's definitions of the losses. In Table 4 itself the smallest share is alpha * lambda * gamma, "
-        f"{share:g}, as in Algorithm 1. AUROC does not depend on this."
+        f"{100 * share:g} %, as in Algorithm 1. AUROC does not depend on this."
     )
     title = "Table 4 by the paper's definition of the losses: median percent change from the base model"
     return replace(_table_4(evidence.by(SIZES)), name="table_4_by_sizes", title=title, notes=(note,))
@@ -194,7 +194,10 @@ def table_5(evidence: Evidence) -> Table:
             shown.append(("", "", "ratio", *(_times(row[name]) for name in ratios)))
     headings = ("model", "alpha", "method", "updates", "paper", "seconds", "paper")
     title = "Table 5: updates and time for the same alpha of PMC"
-    notes = (updates_time.READING, "The paper's seconds are for its own code on a cluster.")
+    notes = (
+        f"{updates_time.READING} The convergence figure has medians for each rho instead.",
+        "The paper's seconds are for its own code on a cluster.",
+    )
     return Table("table_5", title, notes, found, headings, tuple(shown), n_texts=3)
 
 
@@ -266,7 +269,11 @@ def base_models(evidence: Evidence) -> Table:
         for model in evidence.models
         for _, row in found[found["model"] == model].iterrows()
     ]
-    headings = ("model", "grouping", "MC fitting", "MC test", "PMC fitting", "PMC test")
+    headings = (
+        "model",
+        "grouping",
+        *(f"{loss} loss, {data}" for loss in ("MC", "PMC") for data in ("fitting data", "test set")),
+    )
     title = "The base models on the fitting data of the post-processing and on test sets (not in the paper)"
     return Table("base_models", title, (accuracy.TRAINING_READING,), found, headings, tuple(rows))
 

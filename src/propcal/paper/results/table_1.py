@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = "Table 1 is not shown"
+FEWEST = 11  # the numbers of a group with fewer people in a test set are not shown
 
 
 def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Table | str:
@@ -82,8 +83,13 @@ def _rates(evidence: Evidence) -> Table | str:
     rows = []
     for groups in evidence.grouping_names:
         for _, row in found[found["groups"] == groups].iterrows():
-            percents = (f"{100 * row[name]:.1f} %" for name in ("share", "rate"))
-            rows.append((groups, row["group_name"], f"{row['people_per_test_set']:,.0f}", *percents))
+            numbers = (
+                f"{row['people_per_test_set']:,.0f}",
+                *(f"{100 * row[name]:.1f} %" for name in ("share", "rate")),
+            )
+            if row["people_per_test_set"] < FEWEST:
+                numbers = (f"fewer than {FEWEST}", IN_PAPER.unknown, IN_PAPER.unknown)
+            rows.append((groups, row["group_name"], *numbers))
     headings = ("grouping", "group", f"{evidence.unit} in a test set", "share", "observed rate")
     title = f"Table 1: observed rates by group ({evidence.about['columns']['outcome']})"
     note = "Mean of the test sets; the paper's Table 1 is about its own patients."

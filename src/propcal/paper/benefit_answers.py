@@ -67,8 +67,8 @@ class Answers:
         high, low = int((off[BASE] < 1).sum()), int((off[BASE] > 1).sum())
         side = "too high" if high > 2 * low else "too low" if low > 2 * high else "too high or too low"
         pairs = off.groupby(level=["outcome", "model"]).size()
-        outcome, model = pairs.idxmax()
-        most = f"{pairs.max()} of these are for {outcome}, {MODEL_NAMES.get(model, model)}."
+        place: Any = pairs.idxmax()
+        most = f"{pairs.max()} of these are for {place[0]}, {MODEL_NAMES.get(place[1], place[1])}."
         closer = [
             f"{int(((off[m] - 1).abs() < (off[BASE] - 1).abs()).sum())} with {name}"
             for m, name in ((PMC, f"{PMC} at alpha {b.SETTING['alpha']:g}"), (OURS, NAMES[OURS]))

@@ -74,6 +74,15 @@ class ChanceMaximum:
         at = candidate.kind, candidate.depth - 1
         return float((np.sqrt(max(candidate.evidence, 0.0)) - self.centre[at]) / self.scale[at])
 
+    def beyond(self, candidate: Candidate) -> float:
+        """By how much the statistic exceeds the typical largest one of its kind and depth by chance.
+
+        It ranks what is significant. The standardised statistic would not do: its scale is known roughly, and
+        far out a tenth more or less decides between boxes of different kinds.
+        """
+        at = candidate.kind, candidate.depth - 1
+        return float(np.sqrt(max(candidate.evidence, 0.0)) - self.centre[at])
+
     def limit(self, level: float, kind: int, depth: int) -> float:
         """The smallest statistic that is significant."""
         centre, scale = self.overall

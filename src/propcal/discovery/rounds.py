@@ -152,11 +152,11 @@ def search_rounds(
             break
         progress(0.8 + 0.2 * len(result.groups) / how.most)
         candidates = counted.candidates(how.depth)
-        best = max(candidates, key=chance.standardised, default=None)
+        significant = [c for c in candidates if chance.p_value(c) <= own_level]
+        best = max(significant, key=chance.beyond, default=None)
         if choose is not None:
-            significant = [c for c in candidates if chance.p_value(c) <= own_level]
             best = choose(counted.data, significant, chance, people.weight * (people.outcome - apart))
-        if best is None or chance.p_value(best) > own_level:
+        if best is None:
             break
         alike = [c for c in candidates if choose is None or c is best]
         before = ERRORS_ABOVE if corrected else WHOLE

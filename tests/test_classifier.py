@@ -393,6 +393,7 @@ def test_models_of_the_folds_see_the_real_labels(visits):
     assert np.array_equal(model.predict_proba(X), other.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_several_jobs_give_the_same(visits, base, fitted):
     jobs = clone(fitted).set_params(n_jobs=2).fit(visits, visits.admitted)
     assert jobs.correction_.to_json() == fitted.correction_.to_json()

@@ -161,6 +161,7 @@ def test_a_new_state_needs_columns_and_files(months, run):
     assert text.read_text() == "state"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_leaves_the_old_state_whole(months, run):
     """kill -9 at many moments of a run: the state is the old one or the new one."""
     run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)

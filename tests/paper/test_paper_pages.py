@@ -81,6 +81,7 @@ def test_a_table_for_latex_has_as_many_cells_as_columns_and_no_bare_signs(made):
         assert text.count(r"\begin") == text.count(r"\end") == 2
 
 
+@pytest.mark.slow
 def test_our_method_can_be_left_out_of_tables_and_figures(partial, tmp_path):
     folder = tmp_path / "out"
     arguments = ["paper", "tables", str(partial), "-o", str(folder), "--without-ours"]
@@ -229,6 +230,7 @@ def test_a_fit_without_updates_can_be_drawn(tmp_path):
     assert "No LR and RF yet" in words(picture)
 
 
+@pytest.mark.slow
 def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
     from propcal.paper.experiment.visits import GeneratedVisits, visits_of
 

@@ -348,6 +348,7 @@ def test_progress_is_told_while_a_file_is_read(cohort):
     assert all(0 <= percent <= 100 for percent in seen)
 
 
+@pytest.mark.slow
 def test_an_interrupted_reading_leaves_nothing_behind(tmp_path, cohort):
     pd.concat([cohort] * 300).to_csv("a.csv", index=False)
     aside = tmp_path / "aside"

@@ -359,6 +359,7 @@ def test_a_killed_command_leaves_old_files_whole_and_nothing_that_is_taken_for_o
     assert {name for name in "abc" if Path(name).read_text() != f"old {name}"} == {*"abc"}
 
 
+@pytest.mark.slow
 def test_of_two_fits_to_one_new_file_exactly_one_succeeds(files):
     command = ["fit", "past.csv", *COLUMNS, "--paper", "-o", "new.json"]
     patch = BEFORE.replace("time.sleep({seconds})", "sys.stdin.readline()")

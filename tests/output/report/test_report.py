@@ -329,6 +329,7 @@ def test_odd_data_give_a_sound_page(suppress):
 
 
 @pytest.mark.parametrize(("n_first", "n_second"), [(10, 18), pytest.param(20, 24, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_many_groups_fit_on_the_page(n_first, n_second):
     rng = np.random.default_rng(0)
     n_pairs = n_first * n_second

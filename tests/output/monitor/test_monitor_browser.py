@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paths import ROOT
+from accessibility import AXE, serious_violations
 from propcal import Atoms, Monitor, compare_sites
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 PAGES = ("alarm", "quiet", "sites")
 
@@ -78,13 +77,6 @@ def test_axe_finds_no_serious_violation_over_time(browser, pages, name, scheme):
     context = browser.new_context(color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     page.goto((pages / f"{name}.html").as_uri())
-    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    found = serious_violations(page)
     context.close()
-    serious = [
-        (v["id"], v["impact"], v["nodes"][0]["html"][:200], v["nodes"][0].get("failureSummary", "")[:300])
-        for v in found["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    assert found == []

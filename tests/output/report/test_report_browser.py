@@ -5,13 +5,12 @@ import shutil
 import numpy as np
 import pytest
 
-from paths import ROOT
+from accessibility import AXE, serious_violations
 from propcal import PMCBoost, audit, compare, discover
 from propcal.output.report.render import unpacked
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-AXE = ROOT / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -323,13 +322,6 @@ def test_axe_finds_no_serious_violation(browser, pages, name, scheme):
     page.goto((pages / f"{name}.html").as_uri())
     if page.locator("#pick option").count() > 1:
         page.select_option("#pick", index=1)
-    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    found = serious_violations(page)
     context.close()
-    serious = [
-        (v["id"], v["impact"], v["nodes"][0]["html"][:200], v["nodes"][0].get("failureSummary", "")[:300])
-        for v in found["violations"]
-        if v["impact"] in ("serious", "critical")
-    ]
-    assert serious == []
+    assert found == []

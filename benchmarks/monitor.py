@@ -18,7 +18,8 @@ from propcal import Monitor
 from propcal.core.bins import uniform
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.groups.collection import Group
-from propcal.monitoring.course import ALARM, _evidence
+from propcal.monitoring.counts_to_course import evidence_over_time
+from propcal.monitoring.course import ALARM
 from propcal.monitoring.e_processes import level_gains
 from propcal.monitoring.group_months import GroupMonths, _fine
 from propcal.monitoring.onset import Onset, onset_of, ratio_since
@@ -62,7 +63,7 @@ def life(rng, months, people, *, factor=1.0, begins=10**6, shape=(2, 4)):
 
 def alarms(sums):
     """Which groups have an alarm after each month, by any test."""
-    evidence = _evidence(sums, stakes_of(WATCHED), ())
+    evidence = evidence_over_time(sums, stakes_of(WATCHED), ())
     return np.maximum.accumulate(evidence.adjusted.max(axis=1) >= np.log(ALARM), axis=0)
 
 

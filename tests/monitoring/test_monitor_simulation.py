@@ -11,7 +11,7 @@ from propcal.core.reduction import rescored
 from propcal.core.significant import significant
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.identity import Identity
-from propcal.monitoring.course import course_of
+from propcal.monitoring.counts_to_course import course_of
 from propcal.monitoring.watched import WatchedGroup
 
 WATCHED = [WatchedGroup(Group(())), *(WatchedGroup(Group((("ward", str(i)),))) for i in range(10))]

@@ -20,7 +20,8 @@ from propcal.disclosure.protected import protected_comparison
 from propcal.disclosure.protected_findings import alone
 from propcal.disclosure.protected_sample import expected_events
 from propcal.disclosure.small_counts import SmallCounts, limited_ratio
-from propcal.monitoring.course import ALARM, FALLEN, RISEN, Alarm, Course, missed_errors
+from propcal.monitoring.counts_to_course import missed_errors
+from propcal.monitoring.course import ALARM, FALLEN, RISEN, Alarm, Course
 from propcal.monitoring.course_sentences import course_sentences, left_out_note
 from propcal.monitoring.group_months import GroupMonths
 from propcal.monitoring.onset import ratios

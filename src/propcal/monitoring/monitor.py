@@ -21,7 +21,8 @@ from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms_of_f
 from propcal.data.near_levels import warn_of_new_spellings
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
-from propcal.monitoring.course import Course, course_of
+from propcal.monitoring.counts_to_course import course_of
+from propcal.monitoring.course import Course
 from propcal.monitoring.course_sentences import left_out_note, span_of, unwatched_note
 from propcal.monitoring.monitor_settings import MonitorSettings, bin_edges
 from propcal.monitoring.recalibration import Recalibration, would_recalibrating_help

@@ -48,6 +48,7 @@ def write_monitor_page(
             "propcal.output.monitor",
             "monitor.html",
             own_style="monitor.css",
+            brand="Monitoring of a risk score",
             title=title or identity.title or f"{identity.subject} over time",
             about=[(name, text) for name, text in about if text],
             tone="wrong" if alarm else "noise",

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
 from propcal.disclosure.protected_sites import protected_sites
 from propcal.numbers import ON_PAGE, without_limits
-from propcal.output.page_file import filled, whole_page, write_page
+from propcal.output.page_file import FRAME, REPORT, filled, whole_page, write_page
 from propcal.output.report.svg import Axis, Tick, path, round_steps
 from propcal.sites.site_measures import SCALES
 from propcal.sites.travel import finding_text
@@ -107,8 +107,9 @@ def write_sites_page(
         ("Period", names.period),
     ]
     page = whole_page(
-        PACKAGE,
-        "sites_page.html",
+        REPORT,
+        FRAME,
+        brand="Comparison of sites",
         title=title or names.title or names.score or f"Risk score at {len(found.sites)} sites",
         about=[(name, text) for name, text in about if text],
         section=sites_section(found, suppress=suppress, alone=True),

@@ -95,6 +95,7 @@ def test_our_method_can_be_left_out_of_tables_and_figures(partial, tmp_path):
         assert not any("propcal" in str(frame.to_dict()) for frame in picture.data.values())
 
 
+@pytest.mark.slow
 def test_figures_are_written_as_vectors_with_letters_that_stay_letters(partial, tmp_path):
     folder = tmp_path / "figures"
     arguments = ["paper", "theory", "-o", str(folder), "--format", "pdf,svg"]
@@ -284,6 +285,7 @@ def test_tables_are_printed_and_written_once(partial, tmp_path, capsys):
     assert "already exists. Use --force to replace it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_page_and_figures_come_from_the_store_alone(tmp_path):
     store = whole_store(tmp_path / "a.sqlite", like_the_paper, models=("LR",))
     page = tmp_path / "docs" / "page.md"  # in a folder that is made

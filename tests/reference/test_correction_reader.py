@@ -112,6 +112,7 @@ def test_a_reader_written_from_the_page_agrees_to_the_last_bit(corrections, name
         assert 0 < np.mean(ours == frame.score) < 1  # some were changed and some were not
 
 
+@pytest.mark.slow
 def test_version_1_is_read_as_a_file_without_a_smooth_map(corrections):
     for name in ("paper", "words, paper"):
         correction = corrections[name]

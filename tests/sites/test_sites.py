@@ -133,6 +133,7 @@ def test_pages_json_and_text(found):
     assert "nan" not in text
 
 
+@pytest.mark.slow
 def test_pages_of_sites_come_from_protected_counts(whole):
     tiny, few = visits("Tiny", 12, 0.8, 99), visits("Few", 90, 0.1, 98)
     exact = compare_sites(

@@ -83,7 +83,7 @@ def test_a_smooth_start_and_its_updates_are_what_the_oracle_says(cohort):
         (None, ("Martian", "F")),
         (None, ("Martian", None)),
     ):
-        points = begin[owner == (pattern or 0)][::7]
+        points = begin[owner == (pattern or 0)][::23]
         points = np.unique(np.clip(np.concatenate([points - 1, points, points + 1, [0, UNIT]]), 0, UNIT))
         columns = {a: np.full(len(points), v, dtype=object) for a, v in zip(correction.attributes, key)}
         found = to_grid(correction.apply(from_grid(points), columns))

@@ -86,6 +86,7 @@ def test_many_pieces_up_to_the_limit_are_right():
         pytest.param(
             lambda: text_of(levels(60_000), [[0, i % 10, i] for i in range(100_000)], groups=[[["a", "1"]]]),
             id="updates that concern nobody",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             lambda: text_of(
@@ -98,10 +99,12 @@ def test_many_pieces_up_to_the_limit_are_right():
         pytest.param(
             lambda: text_of(levels(60_000), [], groups=[[["a", str(i)]] for i in range(10_000)]),
             id="groups times patterns",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             lambda: text_of(levels(60_000), [], start=[[[["a", str(i)]], [1] * 193] for i in range(2_000)]),
             id="terms of a start",
+            marks=pytest.mark.slow,
         ),
         pytest.param(lambda: text_of([["x"]], [], edges=[*range(100_000), UNIT]), id="bins"),
         pytest.param(lambda: saw(10), id="pieces"),

@@ -210,6 +210,7 @@ main()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.slow
 def test_a_stopped_process_leaves_files_and_folders_as_they_were(months, number, code):
     Path("slow.py").write_text(SLOW)
     Path("out").mkdir()

@@ -345,6 +345,7 @@ def test_what_a_stopped_command_says_of_its_files_is_true(files, folder, patch, 
     assert not list(Path().glob(".propcal-*"))
 
 
+@pytest.mark.slow
 def test_a_killed_command_leaves_old_files_whole_and_nothing_that_is_taken_for_output(files, folder, run):
     with held(BEFORE, AUDIT, seconds=60) as process:
         process.kill()

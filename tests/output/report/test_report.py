@@ -315,7 +315,7 @@ def odd_cases():
     yield "people who come again", audit(y, score, sensitive_features=group, cluster=people, n_draws=100)
 
 
-@pytest.mark.parametrize("suppress", [0, 11])
+@pytest.mark.parametrize("suppress", [0, pytest.param(11, marks=pytest.mark.slow)])
 def test_odd_data_give_a_sound_page(suppress):
     for name, a in odd_cases():
         page = a.to_html(suppress=suppress)

@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 
 from propcal.auditing import profile
 from propcal.auditing.chance import ScoreCells
-from propcal.auditing.decision_curve import decision_curve, distribution
+from propcal.auditing.decision_curve import ThresholdCells, decision_curve, distribution
 from propcal.auditing.hypothesis_tests import CELLS, OVERALL, SHARES, TOGETHER, adjust, group_p_value, holm
 from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration, weighted_distances
@@ -149,8 +149,12 @@ def test_survey_weights_of_one_size_change_nothing():
         assert measure(heavy) == pytest.approx(measure(plain), rel=1e-9)
 
 
+def decisions_of(sample):
+    return decision_curve(sample, ThresholdCells.of(sample))
+
+
 def test_net_benefit_by_hand():
-    found = decision_curve(sample_of([0.1, 0.3, 0.5, 0.7], [0, 0, 1, 1]))
+    found = decisions_of(sample_of([0.1, 0.3, 0.5, 0.7], [0, 0, 1, 1]))
     place = list(found["threshold"]).index(0.25)
     assert found["net_benefit"][place] == pytest.approx(2 / 4 - 1 / 4 * (0.25 / 0.75))
     assert found["treat_all"][place] == pytest.approx(2 / 4 - 2 / 4 * (0.25 / 0.75))
@@ -161,7 +165,7 @@ def test_net_benefit_by_hand():
 
 def test_the_interval_of_net_benefit_is_that_of_a_mean():
     score, y = people(500)
-    found = decision_curve(sample_of(score, y))
+    found = decisions_of(sample_of(score, y))
     for place in (4, 29, 60):
         t = found["threshold"][place]
         each = np.where(score >= t, np.where(y == 1, 1, -t / (1 - t)), 0)
@@ -171,7 +175,7 @@ def test_the_interval_of_net_benefit_is_that_of_a_mean():
 
 
 def test_the_distribution_counts_everybody_once():
-    found = distribution(sample_of([0.0, 0.05, 0.049, 0.99, 1.0], [0, 0, 1, 1, 1]))
+    found = distribution(ThresholdCells.of(sample_of([0.0, 0.05, 0.049, 0.99, 1.0], [0, 0, 1, 1, 1])))
     assert found["people"].sum() == 5
     assert found["people"][0] == 2
     assert found["people"][1] == 1

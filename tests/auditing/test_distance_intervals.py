@@ -31,7 +31,7 @@ def test_ranges_of_distances_are_those_of_the_plain_way(error, loudness):
 
 
 def test_distances_that_are_equal_count_on_both_sides():
-    cells = np.linspace(-2, 2, calibration.N_CELLS)
-    still = np.repeat(cells[:, None], 8, axis=1)
-    observed = calibration._distances(cells, np.zeros_like(cells))
-    assert calibration._at_least_and_at_most(np.exp(-still), cells, observed) == ([1.0] * 4, [1.0] * 4)
+    distance = np.full((calibration.N_CELLS, 8), 0.125)
+    for which in range(len(calibration.DISTANCES)):
+        for at_most in (False, True):
+            assert calibration._share_of_draws(distance, which, 0.125, at_most=at_most) == 1.0

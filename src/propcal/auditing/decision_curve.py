@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
-from propcal.core.grid import FloatArray, check_number, to_grid
+from propcal.core.grid import FloatArray, IntArray, check_number, to_grid
 
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
 BARS = np.round(np.arange(0, 1.025, 0.05), 2)
@@ -71,15 +71,30 @@ def threshold_columns(
         }
 
 
-def decision_curve(sample: Sample, more: Sequence[float] = ()) -> dict[str, FloatArray]:
-    """Columns over whole percents and `more` thresholds, with intervals of the net benefit."""
-    thresholds = np.union1d(THRESHOLDS, more)
-    part = _place(sample.score, thresholds)
-    right, wrong = (_at_least(part, column, thresholds) for column in (sample.positives, sample.negatives))
-    benefit = net_benefit(right, wrong, sample.total, thresholds)
-    spread = np.sqrt(_variance(sample, part, thresholds, benefit))
+class ThresholdCells(NamedTuple):
+    """People between neighbouring thresholds: the cell of each atom, and the weights in each cell."""
+
+    thresholds: FloatArray
+    part: IntArray
+    positives: FloatArray
+    negatives: FloatArray
+
+    @classmethod
+    def of(cls, sample: Sample, more: Sequence[float] = ()) -> ThresholdCells:
+        """Place scores between whole percents and `more` thresholds, on the grid: 0.7 reaches 0.7."""
+        thresholds = np.union1d(THRESHOLDS, more)
+        part = np.searchsorted(to_grid(thresholds), to_grid(sample.score), side="right")
+        sums = (_sums(part, column, thresholds) for column in (sample.positives, sample.negatives))
+        return cls(thresholds, part, *sums)
+
+
+def decision_curve(sample: Sample, cells: ThresholdCells) -> dict[str, FloatArray]:
+    """Columns over the thresholds, with intervals of the net benefit."""
+    right, wrong = _at_least(cells.positives), _at_least(cells.negatives)
+    benefit = net_benefit(right, wrong, sample.total, cells.thresholds)
+    spread = np.sqrt(_variance(sample, cells, benefit))
     return threshold_columns(
-        thresholds,
+        cells.thresholds,
         right,
         wrong,
         positives=sample.observed,
@@ -89,24 +104,33 @@ def decision_curve(sample: Sample, more: Sequence[float] = ()) -> dict[str, Floa
     )
 
 
-def _place(score: FloatArray, edges: FloatArray) -> Any:
-    """How many edges each score has reached, on the grid: 0.7 is a threshold that a score of 0.7 reaches."""
-    return np.searchsorted(to_grid(edges), to_grid(score), side="right")
+def distribution(cells: ThresholdCells) -> dict[str, FloatArray]:
+    """Columns over twentieths of the score: people, and people with the outcome (weighted)."""
+    begin = np.searchsorted(cells.thresholds, BARS[:-1], side="right")
+    positives, negatives = (np.add.reduceat(column, begin) for column in (cells.positives, cells.negatives))
+    people = positives + negatives
+    return {"score_from": BARS[:-1], "score_to": BARS[1:], "people": people, "positives": positives}
 
 
-def _at_least(part: Any, column: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """Sum of a column over the people at or above each threshold."""
-    sums = np.bincount(part, weights=column, minlength=len(thresholds) + 1)
+def _sums(part: IntArray, column: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Sum of a column over the people of each cell."""
+    return np.asarray(np.bincount(part, weights=column, minlength=len(thresholds) + 1), dtype=np.float64)
+
+
+def _at_least(sums: FloatArray) -> FloatArray:
+    """Sum over the people at or above each threshold."""
     return np.asarray(np.cumsum(sums[::-1])[::-1][1:])
 
 
-def _variance(sample: Sample, part: Any, thresholds: FloatArray, benefit: FloatArray) -> FloatArray:
+def _variance(sample: Sample, cells: ThresholdCells, benefit: FloatArray) -> FloatArray:
     """Variance of the sum over people of what each contributes beyond the mean."""
-    odds = odds_of(thresholds)
+    odds = odds_of(cells.thresholds)
     if sample.cluster is None:
-        right, wrong = (
-            _at_least(part, column, thresholds) for column in (sample.positives_sq, sample.negatives_sq)
-        )
+        squares = [cells.positives, cells.negatives]
+        if not np.array_equal(sample.weight_sq, sample.weight):  # some people weigh more than others
+            columns = (sample.positives_sq, sample.negatives_sq)
+            squares = [_sums(cells.part, column, cells.thresholds) for column in columns]
+        right, wrong = (_at_least(column) for column in squares)
         square = right + odds**2 * wrong - 2 * benefit * (right - odds * wrong)
         return np.asarray(np.maximum(square + benefit**2 * sample.weight_sq.sum(), 0.0))  # rounding
     if sample.n_clusters < FEWEST_CLUSTERS:
@@ -115,17 +139,9 @@ def _variance(sample: Sample, part: Any, thresholds: FloatArray, benefit: FloatA
     sums = []
     for cluster in range(sample.n_clusters):
         rows = index == cluster
-        right = _at_least(part[rows], sample.positives[rows], thresholds)
-        wrong = _at_least(part[rows], sample.negatives[rows], thresholds)
+        right, wrong = (
+            _at_least(_sums(cells.part[rows], column[rows], cells.thresholds))
+            for column in (sample.positives, sample.negatives)
+        )
         sums.append(right - odds * wrong - benefit * sample.weight[rows].sum())
     return np.asarray(np.var(sums, axis=0, ddof=1) * sample.n_clusters)
-
-
-def distribution(sample: Sample) -> dict[str, FloatArray]:
-    """Columns over twentieths of the score: people, and people with the outcome (weighted)."""
-    part = _place(sample.score, BARS[1:-1])
-    people, positives = (
-        np.bincount(part, weights=column, minlength=len(BARS) - 1)
-        for column in (sample.weight, sample.positives)
-    )
-    return {"score_from": BARS[:-1], "score_to": BARS[1:], "people": people, "positives": positives}

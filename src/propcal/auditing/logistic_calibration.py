@@ -201,47 +201,46 @@ def _accepted(cells: FloatArray, bend: FloatArray, noise: FloatArray, observed: 
     """
     path = possible_truths(bend, noise)
     values = _distances(cells, path[:, None] * bend)
-    shares = np.empty((len(path), 2, len(DISTANCES)))
+    score = (1 / (1 + _odds_against(cells)))[:, None]
     start = np.ascontiguousarray(noise.T) + cells[:, None]  # sums over cells are quickest that way round
     against = _odds_against(start)
     # odds multiply, which saves an exponential for every truth, unless they are too large for it
     product = float(np.abs(start).max() + path[-1] * np.abs(bend).max()) < FURTHEST
-    undecided = [True] * (2 * len(DISTANCES))
+    shares = np.empty(
+        (len(path), 2, len(DISTANCES))
+    )  # of draws at least, and at most, as far off as observed
+    now, undecided = np.empty(shares.shape[1:]), np.ones(shares.shape[1:], dtype=bool)
     for i, share in enumerate(path):
         away = (share * bend)[:, None]
-        drawn = against * _odds_against(away) if product else _odds_against(start + away)
-        at_least, at_most = _at_least_and_at_most(drawn, cells, observed)
-        shares[i:] = at_least, at_most
-        ended = [*(part > TAIL for part in at_least), *(part < TAIL for part in at_most)]
-        undecided = [before and not now for before, now in zip(undecided, ended)]
-        if not any(undecided):
+        distance = against * _odds_against(away) if product else _odds_against(start + away)
+        np.add(distance, 1, out=distance)
+        np.reciprocal(distance, out=distance)
+        np.subtract(distance, score, out=distance)
+        np.abs(distance, out=distance)
+        for side, which in np.argwhere(undecided).tolist():
+            now[side, which] = _share_of_draws(distance, which, observed[which], at_most=side == 1)
+        shares[i:] = now
+        undecided[0] &= now[0] <= TAIL
+        undecided[1] &= now[1] >= TAIL
+        if not undecided.any():
             break
     each = range(len(DISTANCES))
     return np.array([accepted_range(path, values[:, i], *shares[:, :, i].T) for i in each])
 
 
-def _at_least_and_at_most(
-    against: FloatArray, cells: FloatArray, observed: FloatArray
-) -> tuple[list[float], list[float]]:
-    """Shares of draws whose distances are at least, and at most, those observed.
+def _share_of_draws(distance: FloatArray, which: int, observed: float, *, at_most: bool) -> float:
+    """Share of draws (columns) whose distance `DISTANCES[which]` is at least, or at most, as large as this.
 
-    Draws are columns of odds against the outcome, which are overwritten. The result is what `_distances` of
-    each draw would give, without sorting: a quantile is at most the one observed if enough cells are.
+    It is what `_distances` of each draw would give, without sorting: a quantile is at most the one observed
+    if enough cells are.
     """
-    distance = np.add(against, 1, out=against)
-    np.reciprocal(distance, out=distance)
-    distance -= (1 / (1 + _odds_against(cells)))[:, None]
-    np.abs(distance, out=distance)
-    mean, largest = np.add.reduce(distance, axis=0) / N_CELLS, np.maximum.reduce(distance, axis=0)
-    at_least, at_most = [mean >= observed[0]], [mean <= observed[0]]
-    for share, limit in zip(SHARES, observed[1:]):
-        rank = int(np.ceil(share * N_CELLS))
-        at_least.append(_count(distance < limit) < rank)
-        at_most.append(_count(distance <= limit) >= rank)
-    at_least.append(largest >= observed[-1])
-    at_most.append(largest <= observed[-1])
-    n = distance.shape[1]
-    return [np.count_nonzero(x) / n for x in at_least], [np.count_nonzero(x) / n for x in at_most]
+    if 0 < which <= len(SHARES):
+        rank = int(np.ceil(SHARES[which - 1] * N_CELLS))
+        met = _count(distance <= observed) >= rank if at_most else _count(distance < observed) < rank
+    else:
+        of_draw = np.maximum.reduce(distance, axis=0) if which else np.add.reduce(distance, axis=0) / N_CELLS
+        met = of_draw <= observed if at_most else of_draw >= observed
+    return float(np.count_nonzero(met) / distance.shape[1])
 
 
 def _count(cells: BoolArray) -> Any:

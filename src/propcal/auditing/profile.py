@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.decision_curve import decision_curve, distribution
+from propcal.auditing.decision_curve import ThresholdCells, decision_curve, distribution
 from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
@@ -164,5 +164,6 @@ def profile_of(
         "log_loss": log_loss(sample),
         "auroc": auroc(narrow),
     }
-    decisions = decision_curve(sample, thresholds)
-    return Profile(size, sample, too_few, measures, fitted.curve, decisions, distribution(sample))
+    cells = ThresholdCells.of(sample, thresholds)
+    decisions = decision_curve(sample, cells)
+    return Profile(size, sample, too_few, measures, fitted.curve, decisions, distribution(cells))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+RATIO_DIGITS = 2
 MOST_DIGITS = 6  # of a change that is very small
 SMALLEST_P = 0.001  # smaller p-values are written as "< 0.001"
 
@@ -110,11 +111,16 @@ class Style:
     def interval(self, low: Any, high: Any, digits: int = 2, sign: str = "") -> str:
         """From one number to another.
 
-        >>> IN_TEXT.interval(0.25, 0.5), IN_TEXT.interval(0.25, None)
-        ('0.25 to 0.50', '-')
+        An interval of a ratio that excludes 1 has so many digits that one sees it.
+
+        >>> IN_TEXT.interval(0.25, 0.5), IN_TEXT.interval(0.25, None), IN_TEXT.interval(0.97, 0.997)
+        ('0.25 to 0.50', '-', '0.970 to 0.997')
         """
         if not known(low) or not known(high):
             return self.unknown
+        if digits == RATIO_DIGITS and not sign and excludes_one(low, high):
+            while not excludes_one(low, high, digits):
+                digits += 1
         return f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
 
     def change(self, low: Any, high: Any, digits: int) -> str:
@@ -186,10 +192,10 @@ def known(value: Any) -> bool:
     return value is not None and math.isfinite(float(value))
 
 
-def excludes_one(low: Any, high: Any, digits: int = 2) -> bool:
-    """Whether an interval lies above or below 1 as it is printed.
+def excludes_one(low: Any, high: Any, digits: int = 4) -> bool:
+    """Whether an interval lies above or below 1, rounded to so many digits.
 
-    >>> excludes_one(1.02, 1.8), excludes_one(0.9, 1.1), excludes_one(1.002, 1.8), excludes_one(None, 2)
+    >>> excludes_one(1.02, 1.8), excludes_one(0.9, 1.1), excludes_one(1.00002, 1.8), excludes_one(None, 2)
     (True, False, False, False)
     """
     if not known(low) or not known(high):

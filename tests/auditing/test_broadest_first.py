@@ -34,7 +34,7 @@ def test_an_overall_error_is_one_finding(people):
     a = audited(people, log_odds(people.risk) - 0.5)
     assert (a.groups.finding[a.groups.kept] == "too high").all()  # every subgroup, and yet:
     assert named(a) == ["All people"]
-    assert a.verdict.sentences[1].startswith("It predicts too high for all people: observed ")
+    assert a.verdict.sentences[1].startswith("Overall, it predicts too high: observed ")
     assert "Beyond that" not in a.verdict.text
 
 
@@ -71,7 +71,7 @@ def test_a_group_beyond_the_overall_error(people):
 
 def test_groups_without_the_overall_error_are_told(people):
     a = audited(people, log_odds(people.risk) - 0.6 * (people.race != "C"))
-    assert a.verdict.sentences[1].startswith("It predicts too high for all people")
+    assert a.verdict.sentences[1].startswith("Overall, it predicts too high: ")
     assert "No error was found in " in a.verdict.text
 
 
@@ -123,3 +123,34 @@ def test_a_large_group_that_explains_the_overall_error_is_named_in_its_place(peo
     assert "No error was found in the other people" in a.verdict.text
     both = audited(people, log_odds(people.risk) - 0.3 - 0.9 * (people.race == "B"))
     assert named(both)[0] == "All people"  # the others are wrong, too
+
+
+def test_errors_of_subgroups_come_before_a_small_overall_error(people):
+    shift = 1.2 * ((people.race == "B") * 1.0 - (people.race == "A")) + np.where(people.sex == "F", -0.3, 0.3)
+    a = audited(people, 1.1 * log_odds(people.risk) + shift)
+    assert "All people" in named(a)
+    told = [a.verdict.text.find(start) for start in ("It predicts too high for A", "Overall, it predicts")]
+    assert 0 < told[0] < told[1]
+    assert "Beyond that" not in a.verdict.text
+
+
+def test_nothing_is_said_of_others_where_there_are_none(people):
+    some = audited(
+        people, log_odds(people.risk) + np.select([people.race == "A", people.race == "B"], [-0.8, 0.5], 0)
+    )
+    assert "No error was found in the other people." in some.verdict.text
+    everybody = audited(
+        people, log_odds(people.risk) + np.select([people.race == "A", people.race == "B"], [-1, 0.4], 0.2)
+    )
+    assert named(everybody) == ["A", "B", "C"]
+    assert "other people" not in everybody.verdict.text
+
+
+def test_an_error_of_no_single_subgroup_has_a_size(people):
+    x = log_odds(people.risk)
+    centre = x.mean()
+    turn = np.where(people.sex == "F", 0.25, -0.25)
+    a = audited(people, x + turn * (x - centre))
+    assert not [label for label in named(a) if label != "All people"]
+    assert "no single subgroup is clearly wrong" in a.verdict.text
+    assert " percentage points." in a.verdict.text

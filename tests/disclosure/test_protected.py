@@ -291,3 +291,15 @@ def test_sixty_groups_are_protected_in_a_moment():
     begin = time.process_time()
     protected_audit(a, 11)
     assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("n_small", [44, 49, 50, 52])
+def test_notes_count_as_untested_what_the_table_shows_as_untested(n_small):
+    rng = np.random.default_rng(n_small)
+    score = rng.uniform(0.2, 0.6, 3000)
+    y = (rng.random(3000) < score).astype(int)
+    group = np.where(np.arange(3000) < n_small, "small", np.where(np.arange(3000) < 1500, "a", "b"))
+    shown = protected_audit(audit(y, score, sensitive_features=pd.DataFrame({"g": group}), n_draws=100), 11)
+    assert not shown.groups.set_index("label").kept["small"]  # whichever side of 50 it is on
+    (note,) = [note for note in shown.notes if "not tested" in note]
+    assert note == "1 subgroup was not tested: fewer than about 50 people."

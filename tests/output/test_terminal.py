@@ -110,11 +110,11 @@ def test_the_mark_beside_a_group_follows_the_interval_as_it_is_printed(audit):
     rows = audit.groups.index[audit.groups["kept"] & (audit.groups["finding"] == "could be chance")][:2]
     assert len(rows) == 2
     ends = ["observed_expected", "observed_expected_low", "observed_expected_high"]
-    audit.groups.loc[rows[0], ends] = [1.2, 1.004, 1.4]  # printed as 1.00 to 1.40
-    audit.groups.loc[rows[1], ends] = [1.2, 1.006, 1.4]  # printed as 1.01 to 1.40
+    audit.groups.loc[rows[0], ends] = [1.2, 0.996, 1.4]  # printed as 1.00 to 1.40
+    audit.groups.loc[rows[1], ends] = [1.2, 1.004, 1.4]  # to two decimals it would be the same
     lines = shown(audit_text(audit), 200).splitlines()
     (one,) = [line for line in lines if "1.00 to 1.40" in line]
-    (other,) = [line for line in lines if "1.01 to 1.40" in line]
+    (other,) = [line for line in lines if "1.004 to 1.400" in line]
     assert not one.rstrip().endswith("+")
     assert other.rstrip().endswith("+")
 

@@ -371,6 +371,7 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         unit=identity.unit,
     )
     unsure = ranges_unsure(found.shared_losses)
+    gaps = frames.debiased_frame(debiased(found.table, found.noise, rule.rho))
     return Audit(
         verdict=verdict_of(
             frames.tests_frame(found.tests),
@@ -379,16 +380,17 @@ def assemble(found: Findings, identity: Identity) -> Audit:
             identity,
             untested=found.untested,
             too_small=too_small(rule, identity),
+            typical_gap=typical_gap(gaps),
             cells=not unsure,
         ),
         losses=frames.losses_frame(losses(found.table, found.noise, rule.rho, labels=labels)),
-        debiased=frames.debiased_frame(debiased(found.table, found.noise, rule.rho)),
+        debiased=gaps,
         categories=categories,
         groups=groups,
         curves=frames.stacked(found.profiles, "curve"),
         net_benefit=frames.stacked(found.profiles, "thresholds"),
         distribution=frames.stacked(found.profiles, "bars"),
-        notes=notes_of(found, identity),
+        notes=notes_of(found, identity, groups),
         settings=settings_of(found),
         identity=identity,
         smallest_alpha=frames.smallest_alpha_frame(found.table, gamma=rule.gamma, rho=rule.rho),
@@ -398,6 +400,11 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         cells_unsure=unsure,
         _source=AuditSource.of(found),
     )
+
+
+def typical_gap(gaps: pd.DataFrame) -> tuple[float, float]:
+    """Root mean square of the gaps of cells, without what chance adds, and the upper end of its interval."""
+    return float(gaps["rms"].get("mc", np.nan)), float(gaps["high"].get("mc", np.nan))
 
 
 def too_small(rule: AuditSettings, identity: Identity) -> str:

@@ -20,6 +20,7 @@ class JudgedGroup:
 
     label: str
     finding: str
+    share: float
     mean_score: float
     outcome_rate: float
     positives: float
@@ -148,6 +149,7 @@ def _judged(row: Any) -> JudgedGroup:
     return JudgedGroup(
         label=row["label"],
         finding=row["finding"],
+        share=float(row["share"]),
         mean_score=row["mean_score"],
         outcome_rate=row["outcome_rate"],
         positives=row["positives"],

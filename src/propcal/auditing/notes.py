@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from propcal.auditing.data_notes import data_notes
 from propcal.auditing.findings import Findings
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
@@ -10,8 +12,8 @@ from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, Limit, listed, percent_of, plural
 
 
-def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
-    """Everything that applies to these people."""
+def notes_of(found: Findings, identity: Identity, groups: pd.DataFrame) -> tuple[str, ...]:
+    """Everything that applies to these people; `groups` is the table as it is shown."""
     who, rule = found.people, found.rule
     notes = data_notes(found, identity)
     if found.fitted_on_these is not None:
@@ -19,12 +21,11 @@ def notes_of(found: Findings, identity: Identity) -> tuple[str, ...]:
     for attribute, count in who.missing.items():
         alone = rule.words().missing == "level"
         notes.append(missing_note(attribute, count, who.people, identity, alone=alone))
-    reasons = [profile.size.left_out for profile in found.profiles if profile.size.left_out]
-    left_out = len(reasons)
-    if left_out:
+    untested = groups[~groups["kept"].astype(bool)]
+    if len(untested):
         notes.append(
-            f"{plural(left_out, 'subgroup')} {'was' if left_out == 1 else 'were'} not tested: "
-            f"{identity.worded(listed(sorted(set(reasons)), 'or'))}."
+            f"{plural(len(untested), 'subgroup')} {'was' if len(untested) == 1 else 'were'} not tested: "
+            f"{listed(sorted(set(untested['reason'])), 'or')}."
         )
     if found.table.collection.left_out:
         covered = plural(len(found.table.collection), "group")

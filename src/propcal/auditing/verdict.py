@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from propcal.auditing.conclusions import Conclusions, JudgedGroup, Unnoticed, WorstCell
@@ -24,6 +25,9 @@ from propcal.plain_text import plain
 MOST_NAMED = 3
 NUMBER_WORDS = {"2": "twice", "3": "three times", "4": "four times", "5": "five times"}
 FEW_NAMED = 2  # groups whose intervals have room in a sentence
+NEARLY_ALL = 0.95  # of the people; few are left to speak of
+SMALL_BESIDE = 0.2  # an overall error below this share of a subgroup's, in log(O/E), is told after it
+SMALLEST_SHOWN = 0.05  # percentage points; less would be printed as 0.0
 MOST_UNNOTICED = 0.3  # of the expected events; more goes unnoticed with fewer than about 100 events
 
 
@@ -35,7 +39,8 @@ class Verdict:
     ----------
     conclusion : "miscalibrated", "no miscalibration found", "not enough data" or "not tested"
     sentences : tuple of str
-        The same in a few sentences: overall, in shape, for whom, and what the data cannot show.
+        The same in a few sentences: overall and for whom, the larger error first, and what the data cannot
+        show.
     tests : DataFrame
         The tests behind it.
     ranks_backwards : bool
@@ -64,24 +69,26 @@ def verdict_of(
     *,
     untested: str,
     too_small: str,
+    typical_gap: tuple[float, float],
     worst: tuple[str, str] | None = None,
     cells: bool = True,
 ) -> Verdict:
     """Put the tests into words.
 
-    `untested` says why there are none, and `too_small` what too small a group is. `worst` names the group and
-    the bin of the clearest gap, where `categories` are not what it was found in. `cells` is False if risk
-    ranges are too uncertain to be named.
+    `untested` says why there are none, and `too_small` what too small a group is. `typical_gap` is that of a
+    cell, without what chance adds, and the upper end of its interval. `worst` names the group and the bin of
+    the clearest gap, where `categories` are not what it was found in. `cells` is False if risk ranges are too
+    uncertain to be named.
     """
     if untested:
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     found = Conclusions.of(tests, groups, categories, worst)
     if not cells:
-        found = replace(found, worst=None, unjudged_cells=0)
+        found, typical_gap = replace(found, worst=None, unjudged_cells=0), (np.nan, np.nan)
     area = found.reversed_area
     first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
     if tests["rejected"].any():
-        told = (*first, *_miscalibrated(found, identity))
+        told = (*first, *_miscalibrated(found, identity, typical_gap))
         return Verdict(MISCALIBRATED, told, tests, ranks_backwards=bool(first))
     judged = groups["kept"].astype(bool) & (groups["finding"] == CHANCE)
     if not judged.iloc[1:].any() and (len(groups) > 1 or not judged.any()):
@@ -91,32 +98,64 @@ def verdict_of(
     return Verdict(NONE_FOUND, (*first, *_none_found(found, identity)), tests, bool(first))
 
 
-def _miscalibrated(found: Conclusions, identity: Identity) -> list[str]:
+def _miscalibrated(found: Conclusions, identity: Identity, typical_gap: tuple[float, float]) -> list[str]:
     p = f" (adjusted {p_equals(found.smallest_p)})" if known(found.smallest_p) else ""
     told = [f"{identity.subject} is miscalibrated{p}."]
-    everybody = found.everybody
-    if found.overall:
-        if everybody.finding in (TOO_HIGH, TOO_LOW):
-            told.append(f"It predicts {everybody.finding} for all {identity.unit}{_numbers(everybody)}.")
-        if found.slope_rejected:
-            told.append(_shape(found.slope, after_level=len(told) > 1))
-    told += _for_whom(found, beyond=found.overall)
+    small = found.overall and _small_overall(found)
+    overall = _overall(found) if found.overall else []
+    if not small:
+        told += overall
+    told += _for_whom(found, beyond=found.overall and not small)
     if found.named and not found.overall:
         told += _average(found, identity)
     if found.bends and not found.named:
         told.append("Its calibration curve bends: the error is not the same at low, middle and high risk.")
     if found.groups_differ and not found.named:
         told.append(
-            "Subgroups differ in their errors by more than chance explains, but no single one stands out."
+            "Taken together, the subgroups differ by more than chance explains, but no single subgroup is "
+            "clearly wrong."
         )
+    if not found.named and not overall:
+        told += _size(*typical_gap)
     if found.named and found.others:
         told.append(_others(found))
+    if small:
+        told += overall
     if found.overall and found.exempt and len(found.exempt) <= MOST_NAMED:
         free = listed([_with_ratio(group, interval=False) for group in found.exempt])
         told.append(f"No error was found in {free}.")
     if found.gap_rejected or len(told) == 1:
         told.append(_where(found.worst, identity))
     return [sentence for sentence in told if sentence]
+
+
+def _size(gap: float, most: float) -> list[str]:
+    """How large the errors of cells are, where no group can be named for them."""
+    cell = "The typical gap of a cell (subgroup and risk range), without what chance adds, is"
+    if known(gap) and 100 * gap >= SMALLEST_SHOWN:
+        return [f"{cell} {IN_SENTENCE.decimal(100 * gap, 1)} percentage points."]
+    if known(most):
+        return [f"{cell} at most {IN_SENTENCE.decimal(100 * most, 1)} percentage points (95 % CI)."]
+    return []
+
+
+def _overall(found: Conclusions) -> list[str]:
+    """Level and shape of everybody, as far as their tests reject."""
+    told = []
+    if found.everybody.finding in (TOO_HIGH, TOO_LOW):
+        told.append(f"Overall, it predicts {found.everybody.finding}{_numbers(found.everybody)}.")
+    if found.slope_rejected:
+        told.append(_shape(found.slope, after_level=bool(told)))
+    return told
+
+
+def _small_overall(found: Conclusions) -> bool:
+    """Whether the overall error is only the small rest of larger errors of subgroups."""
+    errors = [abs(np.log(group.ratio)) for group in found.named if known(group.ratio) and group.ratio > 0]
+    everybody = found.everybody
+    if everybody.finding not in (TOO_HIGH, TOO_LOW) or not known(everybody.ratio) or everybody.ratio <= 0:
+        return False
+    return bool(errors) and abs(np.log(everybody.ratio)) < SMALL_BESIDE * max(errors)
 
 
 def _average(found: Conclusions, identity: Identity) -> list[str]:
@@ -136,10 +175,10 @@ def _average(found: Conclusions, identity: Identity) -> list[str]:
             ]
         return [f"On average over all {unit}, the score is right{_numbers(everybody)}."]
     this = "This error also makes" if len(found.named) == 1 else "These errors also make"
-    return [
-        f"{this} the score {' and '.join(why)} over all {unit} together.",
-        f"No error was found in the other {unit}.",
-    ]
+    told = [f"{this} the score {' and '.join(why)} over all {unit} together."]
+    if sum(group.share for group in found.named) < NEARLY_ALL:
+        told.append(f"No error was found in the other {unit}.")
+    return told
 
 
 def _numbers(group: JudgedGroup) -> str:

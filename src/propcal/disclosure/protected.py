@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit import Audit, assemble, too_small
+from propcal.auditing.audit import Audit, assemble, too_small, typical_gap
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.conclusions import worst_categories
 from propcal.auditing.findings import AuditSource
 from propcal.auditing.measure_names import LOSSES
+from propcal.auditing.notes import notes_of
 from propcal.auditing.verdict import verdict_of
 from propcal.core.shared_atoms import are_shared
 from propcal.disclosure.blocks import Blocks
@@ -72,6 +73,7 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
         audit.identity,
         untested=source.untested,
         too_small=too_small(source.rule, audit.identity),
+        typical_gap=typical_gap(made.debiased),
         worst=_clearest(audit),
         cells=not audit.cells_unsure,
     )
@@ -83,7 +85,8 @@ def _protected(audit: Audit, blocks: Blocks) -> Audit:
         categories=categories,
         _source=None,
     )
-    return replace(shown, notes=(*shown.notes, *_protection_notes(audit, shown, blocks)))
+    notes = notes_of(found, audit.identity, groups)
+    return replace(shown, notes=(*notes, *_protection_notes(audit, shown, blocks)))
 
 
 def _clearest(audit: Audit) -> tuple[str, str] | None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from propcal.auditing.audit import Audit
+from propcal.auditing.audit import Audit, typical_gap
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
@@ -42,7 +40,7 @@ def effect_sentences(comparison: Comparison, name: str) -> list[str]:
             f"{len(now)} with {name} ({len(was - now)} put right, {len(was & now)} still off, "
             f"{len(now - was)} new)."
         )
-    typical = [float(each.debiased["rms"].get("mc", np.nan)) for each in (base, last)]
+    typical = [typical_gap(each.debiased)[0] for each in (base, last)]
     if all(map(known, typical)):
         first, second = (IN_SENTENCE.decimal(100 * value, 1) for value in typical)
         told.append(

@@ -43,16 +43,14 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
     if few:
         tone, headline = HEADLINES[NOT_ENOUGH].tone, "No miscalibration found, but few data"
     sentences = list(audit.verdict.sentences)
-    first = next(
-        (i for i, text in enumerate(sentences) if i > 1 and not text.startswith("It predicts")), None
-    )
+    first = _end_of_verdict(sentences)
     return Top(
         tone=tone,
         headline=f"{name[0].upper()}{name[1:]}: {_inside(headline)}" if before and name else headline,
         verdict=sentences[:first],
         details=[*(sentences[first:] if first else []), *_compared(before or {})],
         cannot_tell=_cannot_tell(audit, found),
-        next_steps=_next_steps(audit, name if before else "", worse, few=few),
+        next_steps=_next_steps(audit, found, name if before else "", worse, few=few),
     )
 
 
@@ -60,10 +58,16 @@ def _compared(before: dict[str, Audit]) -> list[str]:
     """The conclusions on the scores that this one is compared with."""
     told = []
     for other, audit in before.items():
-        sentences, miscalibrated = audit.verdict.sentences, audit.verdict.conclusion == MISCALIBRATED
-        how = f" {sentences[1]}" if miscalibrated and len(sentences) > 1 else ""
-        told.append(f"For comparison: {COMPARED[audit.verdict.conclusion].format(other)}.{how}")
+        sentences, miscalibrated = list(audit.verdict.sentences), audit.verdict.conclusion == MISCALIBRATED
+        how = sentences[1 : _end_of_verdict(sentences)] if miscalibrated else []
+        told.append(" ".join([f"For comparison: {COMPARED[audit.verdict.conclusion].format(other)}.", *how]))
     return told
+
+
+def _end_of_verdict(sentences: list[str]) -> int | None:
+    """Where details begin: after the second sentence, and others that say for whom, or by how much."""
+    main = ("It predicts", "The typical gap")
+    return next((i for i, text in enumerate(sentences) if i > 1 and not text.startswith(main)), None)
 
 
 def _inside(headline: str) -> str:
@@ -96,18 +100,20 @@ def _cannot_tell(audit: Audit, found: Conclusions) -> list[str]:
     return told
 
 
-def _next_steps(audit: Audit, corrected: str, worse: int, *, few: bool) -> list[str]:
+def _next_steps(audit: Audit, found: Conclusions, corrected: str, worse: int, *, few: bool) -> list[str]:
     unit = audit.identity.unit
     if audit.verdict.conclusion == MISCALIBRATED:
         if corrected:
+            last = " or do not use the score for the groups named above" if found.named else ""
             return [
-                f"Some error remains in {corrected}. See “Before and after” for whom, and how much is gone.",
+                f"Some error remains in {corrected}. “Before and after” shows how much is gone.",
                 "Decide whether what remains is small enough. If not, fit the correction to more or more "
-                "recent data, or do not use the score for the groups named above.",
+                f"recent data{',' if last else ''}{last}.",
             ]
+        avoid = "not to use it for the groups named above" if found.named else "not to use it"
         return [
             "Decide who needs to know about this error, and whether to correct the score, to restrict its "
-            "use, or not to use it for the groups named above.",
+            f"use, or {avoid}.",
             f"A correction can be fitted (propcal fit). Audit it on {unit} that it was not fitted to "
             "(propcal audit --correction).",
             "Seek legal advice before using a correction that reads an attribute such as race or gender.",

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
 from propcal.errors import InputError
-from propcal.numbers import IN_TEXT
+from propcal.numbers import IN_TEXT, risk_range
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,10 +37,10 @@ FEATURES = [
     "n_previous_admissions",
 ]
 EXPLANATION = """
-MC: largest gap between outcome rate and mean score of any group in any tenth.
-PMC: the same, as a share of the outcome rate.
-DC: largest log-ratio of two groups' outcome rates in the same tenth.
-Of these and of Brier (mean squared error) lower is better; of AUROC, higher.
+A cell is a group within a range of predicted risk. MC: largest gap between
+observed and predicted rate of any cell. PMC: the same, as a share of the
+observed rate. DC: largest log-ratio of two groups' observed rates in the same
+risk range. Of these and of the Brier score, lower is better; of AUROC, higher.
 """
 
 
@@ -66,6 +66,7 @@ def demo(
     """
     from propcal import MCBoost, PMCBoost, compare
     from propcal.data.cohorts import make_ed_visits
+    from propcal.output.report.changes import effect_sentences
     from propcal.output.terminal import audit_text
 
     console = Console()
@@ -96,9 +97,6 @@ def demo(
     )
     console.print(losses_table(held_out, scores, alpha))
     console.print(EXPLANATION)
-    console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"]))
-    console.print(f"{' '.join(methods['PMCBoost'].certificate_.sentences())}\n", markup=False)
-    console.rule("The audit: is the score wrong, for whom, and is it noise?")
     with console.status("Auditing..."):
         found = compare(
             {"base model": scores["base model"], "PMCBoost": methods["PMCBoost"]},
@@ -106,9 +104,14 @@ def demo(
             sensitive_features=held_out[ATTRIBUTES],
         )
         files = _write(output, methods["PMCBoost"], held_out, scores["base model"], found)
+    labels = found.audits["base model"].labels
+    console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"], labels))
+    console.print(f"{' '.join(methods['PMCBoost'].certificate_.sentences())}\n", markup=False)
+    console.rule("The audit: is the score wrong, for whom, and could it be chance?")
     for name, audit in found.audits.items():
         console.print(f"[bold]{name}[/bold]: {audit.verdict.conclusion}", highlight=False)
-    console.print()
+    console.print(f"{' '.join(effect_sentences(found, 'PMCBoost'))}\n", markup=False)
+    console.rule("The audit of PMCBoost's scores")
     console.print(audit_text(audit))
     _say("Written:", *files)
     columns = f"--score risk --outcome admitted --groups {','.join(ATTRIBUTES)}"
@@ -184,10 +187,12 @@ def losses_table(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: f
     return table
 
 
-def most_improved(held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray, n: int = 3) -> Table:
-    """The categories, by raw score, whose mean score came closest to their outcome rate.
+def most_improved(
+    held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray, labels: dict[str, str], n: int = 3
+) -> Table:
+    """The cells, by raw score, whose predicted rate came closest to their observed one.
 
-    With the corrected score in the place of the outcome, a category's rate is its mean corrected score.
+    With the corrected score in the place of the outcome, a cell's rate is its mean corrected score.
     """
     from propcal.data.rows_to_atoms import rows_to_atoms
     from propcal.metrics import CategoryRule
@@ -198,18 +203,19 @@ def most_improved(held_out: pd.DataFrame, raw: FloatArray, corrected: FloatArray
 
     before, after = rates(held_out["admitted"]), rates(corrected)
     gained = before["gap"].abs() - (before["outcome_rate"] - after["outcome_rate"]).abs()
-    table = Table(title=f"The {n} categories that improved most", title_justify="left")
-    for heading in ("group", "raw score", "people", "admitted", "score said", "corrected"):
-        left = heading in ("group", "raw score")
+    table = Table(title=f"The {n} cells that improved most", title_justify="left")
+    for heading in ("group", "predicted risk", "people", "observed", "predicted", "corrected"):
+        left = heading in ("group", "predicted risk")
         table.add_column(
             heading,
             justify="left" if left else "right",
             overflow="fold",
-            no_wrap=heading == "raw score",
+            no_wrap=heading == "predicted risk",
         )
     for i in gained[before["eligible"]].nlargest(n).index:
         row = before.loc[i]
         percents = [row["outcome_rate"], row["mean_score"], after.loc[i, "outcome_rate"]]
         people = IN_TEXT.count(row["people"])
-        table.add_row(row["group"], row["bin"], people, *[IN_TEXT.percent(p) for p in percents])
+        group, risk = labels.get(row["group"], row["group"]), risk_range(row["bin"])
+        table.add_row(group, risk, people, *[IN_TEXT.percent(p) for p in percents])
     return table

@@ -120,10 +120,8 @@ class Protection:
         elif row["after"] == row["before"]:
             told += f" A correction for {how} does not change it."
         else:
-            told += f" A correction for {how} would leave {_gap(row, 'after')} among new people"
-            told += f" and remove about {_share(row, 'removed')} of the error." if shared else "."
-        told += f" A correction that reads {self._columns} would leave {_gap(row, 'reading')}"
-        told += f" and remove about {_share(row, 'removed_reading')}." if shared else "."
+            told += f" Among new people, a correction for {how} would leave {_left(row, 'after')}."
+        told += f" A correction that reads {self._columns} would leave {_left(row, 'reading')}."
         return told if shared else f"{told} The error is too uncertain to say which share is removed."
 
     def _worse(self, row: dict[str, Any]) -> str:
@@ -138,6 +136,15 @@ class Protection:
 def _gap(row: dict[str, Any], name: str) -> str:
     low, high = (IN_SENTENCE.points(row[f"{name}_{end}"]) for end in ("low", "high"))
     return f"{IN_SENTENCE.points(row[name])} points (95 % CI {low} to {high})"
+
+
+def _left(row: dict[str, Any], name: str) -> str:
+    """The mean size of the error left among new people and the share removed, or the gap if that is all."""
+    removed, left = ("removed", "left") if name == "after" else ("removed_reading", "left_reading")
+    if not known(row[removed]):
+        return _gap(row, name)
+    size = IN_SENTENCE.decimal(100 * row[left], 1)
+    return f"an error of about {size} points; about {_share(row, removed)} is removed"
 
 
 def _share(row: dict[str, Any], name: str) -> str:

@@ -68,13 +68,15 @@ class Answers:
         side = "too high" if high > 2 * low else "too low" if low > 2 * high else "too high or too low"
         pairs = off.groupby(level=["outcome", "model"]).size()
         place: Any = pairs.idxmax()
-        most = f"{pairs.max()} of these are for {place[0]}, {MODEL_NAMES.get(place[1], place[1])}."
-        closer = [
-            f"{int(((off[m] - 1).abs() < (off[BASE] - 1).abs()).sum())} with {name}"
+        most = f"{pairs.max()} of the {n} are for {place[0]}, {MODEL_NAMES.get(place[1], place[1])}."
+        closer = {
+            name: int(((off[m] - 1).abs() < (off[BASE] - 1).abs()).sum())
             for m, name in ((PMC, f"{PMC} at alpha {b.SETTING['alpha']:g}"), (OURS, NAMES[OURS]))
             if off[m].notna().any()
-        ]
-        came = f" Of the {n}, {listed(closer)} came closer to 1." if closer else ""
+        }
+        many = {name: f"all {n}" if k == n else f"{k} of the {n}" for name, k in closer.items()}
+        came = "; ".join(f"with {name}, {many[name]} came closer to 1" for name in many)
+        came = f" {came[0].upper()}{came[1:]}." if came else ""
         return (
             f"Mostly patients for whom the score predicts {side}. Over all outcomes, models and groupings, "
             f"{plural(n, 'O/E ratio')} of subgroups {large} {'was' if n == 1 else 'were'} off by {by} or "
@@ -134,7 +136,7 @@ class Answers:
         return (
             f"{said} With a smaller alpha it fits chance: it raised the prediction error in "
             f"{counts[0.01]} of {self.n} comparisons at alpha 0.01, and in {counts[0.001]} at alpha "
-            f"0.001{worst}. A fit with alpha 0.001 corrects cells with only one of the {self.unit}, whose "
+            f"0.001{worst}. A fit with alpha 0.001 corrects cells with a single row of the data, whose "
             "outcome is chance, and drives some predicted risks to nearly 0 or 1. If cells down to 0.05 % of "
             f"the {self.unit} count as well, PMCBoost raised the largest error in {self._small_cells(every)}."
         )

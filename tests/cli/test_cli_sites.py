@@ -70,7 +70,7 @@ def test_sites_cannot_travel_alone(hospitals, run):
 
 def test_the_command_compares_sites(hospitals, run):
     said = run(
-        "sites", "all.csv", *ROLES, "--site", "hospital", "--html", "a.html", "--json", "a.json", "--travel"
+        "sites", "all.csv", *ROLES, "--site", "hospital", "--html", "a.html", "-o", "a.json", "--travel"
     )
     assert said.startswith("Sites: ")
     assert "Written: a.html, a.json" in said
@@ -82,7 +82,7 @@ def test_the_command_compares_sites(hospitals, run):
         run("atoms", f"{name}.csv", *ROLES, "--site", name, "--share", "-o", f"{name}.atoms")
     said = run("sites", "North.atoms", "South.atoms", "East.atoms")
     assert "These are shared atoms" in said
-    assert "exists" in run("sites", "North.atoms", "South.atoms", "--json", "a.json", code=2)
+    assert "exists" in run("sites", "North.atoms", "South.atoms", "-o", "a.json", code=2)
 
 
 def test_the_command_needs_several_sites(hospitals, run):

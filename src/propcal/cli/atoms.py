@@ -161,7 +161,7 @@ def _about(made: Atoms) -> str:
 
 
 def _tell(
-    made: Atoms, output: Path, folded: dict[str, list[str]] | None = None, *, counted: str = "people"
+    made: Atoms, output: Path, folded: dict[str, list[str]] | None = None, *, counted: str = "people or rows"
 ) -> None:
     """What was written, and whether it is personal data."""
     from propcal.core.boosting.boost import FEWEST_SHOWN

@@ -20,7 +20,14 @@ PANEL = "Search"
 
 
 def discover(
-    files: o.People,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILES",
+            help="CSV (also .gz, .zst), Parquet or Excel files with one row per person. Several files, or a "
+            'quoted pattern such as "visits/*.parquet", are read as one.',
+        ),
+    ],
     score: o.Score = None,
     outcome: o.Outcome = None,
     positive: o.Positive = None,

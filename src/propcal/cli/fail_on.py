@@ -36,7 +36,7 @@ class Threshold:
         """A note if there was no verdict that could fail."""
         conclusion = audit.verdict.conclusion
         decided = self.name != "verdict" or conclusion in (MISCALIBRATED, NONE_FOUND)
-        return "" if decided else f"{self}: it is {conclusion}, which does not fail"
+        return "" if decided else f"{self} passes, although the verdict is: {conclusion}"
 
     def failure(self, audit: Any, shown: Any = None) -> str:
         """Why the audit fails; empty if it does not. An unknown value fails.

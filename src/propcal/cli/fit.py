@@ -293,6 +293,7 @@ def _tell(model: Any, atoms: Atoms, names: Identity, suppress: int) -> None:
     from dataclasses import replace
 
     from propcal.core.boosting.boost import FEWEST_SHOWN
+    from propcal.core.boosting.smooth_terms import FEWEST_OF_A_TERM
     from propcal.core.groups.collection import Group
     from propcal.core.groups.labels import group_labels
     from propcal.core.left_out import LeftOutReport
@@ -319,7 +320,9 @@ def _tell(model: Any, atoms: Atoms, names: Identity, suppress: int) -> None:
     if small:
         less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma)"
         have = "has no cells of its own" if len(small) == 1 else "have no cells of their own"
-        also = "; the smooth curve does correct them" if model.fit_summary_.smooth else ""
+        also = ""
+        if model.fit_summary_.smooth:
+            also = f"; the smooth curve corrects those of at least {FEWEST_OF_A_TERM} {names.unit}"
         typer.echo(f"{plural(len(small), 'group')} with {less} {have}{also}:")
         for size in small[:MOST_LISTED]:
             say(f"  {called[size.group]}: {_people(size.people, suppress, names)}")

@@ -119,7 +119,13 @@ def monitor(
     as_levels: o.AsLevels = None,
     intersections: o.Intersections = None,
     missing: o.Missing = None,
-    gamma: o.Gamma = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            rich_help_panel="Groups",
+            help="Smallest share of people in a group that is watched. [dim]Default: 0.05[/dim]",
+        ),
+    ] = None,
     rho: o.Rho = None,
     n_bins: o.NBins = None,
     binning: o.Binning = None,

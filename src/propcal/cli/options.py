@@ -150,7 +150,7 @@ Intersections = Annotated[
     typer.Option(
         metavar="all|marginal|DEPTH",
         rich_help_panel=_GROUPS,
-        help="Which intersections are groups too: all, none, or those of up to DEPTH columns. "
+        help="Which intersections are groups too: all, marginal (none), or those of up to DEPTH columns. "
         "[dim]Default: all[/dim]",
     ),
 ]
@@ -167,7 +167,8 @@ Gamma = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=_GROUPS,
-        help="Smallest group, as a share of all people. [dim]Default: 0.05[/dim]",
+        help="Smallest share of people in a group whose risk ranges, losses and adjustments count. "
+        "[dim]Default: 0.05[/dim]",
     ),
 ]
 Alpha = Annotated[
@@ -229,7 +230,8 @@ Unit = Annotated[
     typer.Option(
         metavar="NOUN",
         rich_help_panel=_NAMES,
-        help="Plural noun for those who are scored, such as patients. [dim]Default: people[/dim]",
+        help="Plural noun for those who are scored, such as patients. "
+        "[dim]Default: people, or visits with --cluster[/dim]",
     ),
 ]
 Label = Annotated[
@@ -282,8 +284,8 @@ PageSuppress = Annotated[
         min=0,
         rich_help_panel=_OUT,
         help="Protect counts of people below this in all that is printed or written; 0 shows everything. "
-        "[dim]Default: 11 on pages (--html, --md), which are meant to be handed on; the terminal and JSON "
-        "show everything[/dim]",
+        "[dim]Default: 11 on pages and metrics, which are meant to be handed on; the terminal and JSON show "
+        "everything[/dim]",
     ),
 ]
 Suppress = Annotated[
@@ -291,8 +293,7 @@ Suppress = Annotated[
     typer.Option(
         min=0,
         rich_help_panel=_OUT,
-        help="Suppress counts of people below this, and anything they could be derived from, in all that is "
-        "printed or written; 0 shows everything.",
+        help="Protect counts of people below this in all that is printed or written; 0 shows everything.",
     ),
 ]
 Force = Annotated[

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from propcal.sites.site_measures import Sites
 
 PAGE_SUPPRESS = 11  # pages are meant to be handed on
-ENDINGS = {"--html": (".html", ".htm"), "--json": (".json",)}
+ENDINGS = {"--html": (".html", ".htm"), "--output": (".json",)}
 
 
 def sites(
@@ -49,9 +49,11 @@ def sites(
             help="Write a page for any reader to this file.",
         ),
     ] = None,
-    json: Annotated[
+    output: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", rich_help_panel="Output", help="Write JSON to this file."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Write JSON to this file."
+        ),
     ] = None,
     title: o.Title = "",
     score_name: o.ScoreName = "",
@@ -72,7 +74,7 @@ def sites(
 
       propcal sites visits.csv --site hospital --score risk --outcome died --html sites.html
 
-      propcal sites north.atoms south.atoms east.atoms --travel --json sites.json
+      propcal sites north.atoms south.atoms east.atoms --travel -o sites.json
     """
     from propcal.data.files.file_sets import find_files
     from propcal.identity import Identity
@@ -93,7 +95,7 @@ def sites(
         o.names(as_levels, "--as-levels"),
         site,
     )
-    _check_targets({"--html": html, "--json": json}, force, [*find_files(files), config])
+    _check_targets({"--html": html, "--output": output}, force, [*find_files(files), config])
     grid = o.resolution(resolution)
     named = Identity(title, score_name, outcome_name, unit or "people", source=source, period=period)
     with warnings_as_lines():
@@ -102,19 +104,30 @@ def sites(
                 files, weight_kind=weight_kind, resolution=grid, memory=memory, progress=progress
             )
         with working("Comparing sites...") as update:
-            found = compared(atoms, travel=travel, identity=named, update=update)
+            found = compared(atoms, travel=travel, identity=named, update=update, site=site)
     with outputs(force=force):
         if html is not None:
             found.to_html(html, suppress=PAGE_SUPPRESS if suppress is None else suppress)
-        if json is not None:
-            write_page(found.to_json(suppress or 0) + "\n", json)
+        if output is not None:
+            write_page(found.to_json(suppress or 0) + "\n", output)
     show_sites(found, suppress or 0)
-    if written := [str(path) for path in (html, json) if path is not None]:
+    if written := [str(path) for path in (html, output) if path is not None]:
         say(f"Written: {', '.join(written)}")
 
 
-def compared(atoms: Atoms, *, travel: bool, identity: Any, update: Any, corrected: bool = False) -> Sites:
-    """The sites of these atoms, compared; `corrected` says that an audit also has a correction."""
+def compared(
+    atoms: Atoms,
+    *,
+    travel: bool,
+    identity: Any,
+    update: Any,
+    site: str | None = None,
+    corrected: bool = False,
+) -> Sites:
+    """The sites of these atoms, compared.
+
+    `site` is the column that was named, and `corrected` says that an audit also has a correction.
+    """
     from propcal.core.keys import by_key
     from propcal.core.patterns import SITE
     from propcal.sites.site_measures import compare_sites
@@ -126,6 +139,12 @@ def compared(atoms: Atoms, *, travel: bool, identity: Any, update: Any, correcte
             argument="--site",
             next_step="Name their column: --site hospital; or make one atoms file per site: "
             "propcal atoms north.csv --site North ...",
+        )
+    if list(parts) == [site]:
+        raise InputError(
+            f"there is no column {site!r}, so all rows were taken as one site of that name",
+            argument="--site",
+            next_step="Name the column of the sites",
         )
     update(f"Comparing {len(parts)} sites...")
     found = compare_sites(atoms, travel=travel, identity=identity)
@@ -153,4 +172,4 @@ def _check_targets(paths: dict[str, Path | None], force: bool, reads: list[Path 
             raise InputError(f"{option} {path}: the name must end in {ENDINGS[option][0]}", argument=option)
         check_target(path, force=force, reads=reads)
     if len({path.resolve() for path in given.values()}) < len(given):
-        raise InputError("--html and --json must be different files")
+        raise InputError("--html and --output must be different files")

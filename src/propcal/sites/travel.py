@@ -14,11 +14,12 @@ from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
 from propcal.core.atoms import Atoms
 from propcal.core.keys import without_keys
 from propcal.estimators import PMCBoost
-from propcal.numbers import excludes_one
+from propcal.numbers import excludes_one, listed
 
 BETTER, WORSE, ALIKE, NONE = "better", "worse", "no clear change", "not corrected"
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
 N_DRAWS = 100
+MOST_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,11 @@ def _sentence(table: pd.DataFrame) -> str:
     ]
     others = "site" if n == 2 else "sites"
     told = f"A correction fitted on the other {others} {' and '.join(parts)} (log loss)."
+    for side in (TOO_HIGH, TOO_LOW):
+        off = table["site"][(table["level"] == side) & (table["finding"] != NONE)].tolist()
+        if off:
+            more = [f"{len(off) - MOST_LISTED} more"] if len(off) > MOST_LISTED else []
+            told += f" The corrected score is {side} at {listed([*off[:MOST_LISTED], *more])}."
     if count[NONE]:
         told += f" At {_sites(count[NONE], n)}, the other {others} showed no error to correct."
     return told

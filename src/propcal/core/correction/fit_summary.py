@@ -11,7 +11,7 @@ import numpy as np
 from propcal.core.bins import Bins
 from propcal.core.grid import FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import Collection
-from propcal.numbers import IN_TEXT, plural
+from propcal.numbers import IN_TEXT, noun, plural
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class FitSummary:
         told = "Recalibrated with a smooth curve" if self.smooth else "Corrected"
         if adjustments:
             also = " and " if self.smooth else " by "
-            told += f"{also}{plural(adjustments, 'adjustment')} of single cells"
+            told += f"{also}{plural(adjustments, 'adjustment')} of {noun(adjustments, 'cell')}"
         return f"{told}, fitted to {self.n_people:,} {self.unit}."
 
     def _why_no_change(self) -> str:

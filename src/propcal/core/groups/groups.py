@@ -88,7 +88,11 @@ class Groups:
                     argument="as_levels",
                 )
         if isinstance(self.intersections, str):
-            check_choice("intersections", self.intersections, ("all", "marginal"))
+            if self.intersections not in ("all", "marginal"):
+                raise InputError(
+                    Argument("intersections")
+                    + f" must be 'all', 'marginal' or a number of columns; got {self.intersections!r}"
+                )
         elif isinstance(self.intersections, Sequence):
             lists = [
                 isinstance(c, Sequence) and not isinstance(c, str) and len(c) for c in self.intersections

@@ -1,4 +1,4 @@
-"""Sites: coverage of prediction intervals, and how far audits of shared atoms are from the exact ones.
+"""Sites: coverage of prediction intervals, perfect scores at small sites, shared atoms against exact ones.
 
 python benchmarks/sites.py [--draws 400] [--seed 2000] [--only shared]
 
@@ -46,6 +46,40 @@ def coverage(n_sites, tau, draws, seed):
         "usual prediction interval (Higgins)": float(np.mean(usual)),
         "interval of the mean": float(np.mean(mean)),
     }
+
+
+def perfect(sizes, shape, draws, seed):
+    """How often a perfect score is found wrong at any site, and the mean over sites, with its interval."""
+    rng = np.random.default_rng([seed, len(sizes), sum(sizes), *(int(10 * part) for part in shape)])
+    site = np.repeat([f"site {i}" for i in range(len(sizes))], sizes)
+    wrong, held, mean = 0, [], []
+    for _ in range(draws):
+        risk = rng.beta(*shape, len(site))
+        frame = pd.DataFrame({"site": site, "risk": risk, "y": (rng.random(len(site)) < risk).astype(int)})
+        found = compare_sites(Atoms.from_frame(frame, score="risk", outcome="y", site="site"))
+        wrong += found.conclusion == "miscalibrated"
+        if "observed_expected" in found.summary.index:
+            row = found.summary.loc["observed_expected"]
+            held.append(row["low"] <= 1 <= row["high"])
+            mean.append(row["mean"])
+    return {
+        "people of sites": [sizes[0], sizes[-1]],
+        "sites": len(sizes),
+        "rate": round(shape[0] / sum(shape), 2),
+        "any site found wrong": wrong / draws,
+        "interval of the mean contains 1": float(np.mean(held)) if held else None,
+        "median of the mean O/E": float(np.median(mean)) if mean else None,
+    }
+
+
+PERFECT = (
+    ([500] * 4, (2, 4)),
+    ([50] * 30, (2, 4)),
+    ([20] * 30, (2, 4)),
+    ([500] * 10 + [5] * 20, (2, 4)),
+    ([200] * 20, (1, 19)),
+    ([1000] * 10, (1, 49)),
+)
 
 
 def data_sets(seed):
@@ -136,6 +170,7 @@ def main():
     options = parser.parse_args()
     result = {"seed": options.seed, "draws": options.draws, "shared atoms": shared(options.seed)}
     result["five hospitals"] = hospitals(options.seed, 20)
+    result["perfect scores"] = [perfect(*about, options.draws // 2, options.seed) for about in PERFECT]
     print(json.dumps(result, indent=1), flush=True)
     if options.only:
         before = json.loads(RESULTS.read_text())

@@ -274,7 +274,7 @@ def test_a_value_that_is_not_known_fails_and_says_so(files, calls, run):
 
 def test_no_verdict_passes_and_says_so(files, run):
     _, err = run("audit", "visits.csv", *COLUMNS, *FEW, "--fail-on", "verdict")
-    assert err == "propcal: note: verdict: it is not enough data, which does not fail\n"
+    assert err == "propcal: note: verdict passes, although the verdict is: not enough data\n"
 
 
 def test_on_a_terminal_progress_stays_off_standard_output(files, calls, run, monkeypatch):

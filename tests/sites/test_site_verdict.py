@@ -65,7 +65,7 @@ def test_a_site_without_events_is_a_finding_and_not_in_the_summary():
     assert found.sites.set_index("site").finding["None"] == "too high"
     assert "predicts too high at 1 of 4 sites (O/E 0.00 at None)" in found.sentences[0]
     assert any(
-        "None has too few events, and is not in this summary, which covers 3 of 4" in s
+        "None has too few people or events, and is not in this summary, which covers 3 of 4" in s
         for s in found.sentences
     )
 
@@ -81,6 +81,9 @@ def test_a_misspelt_column_or_site_is_refused():
     frame = site("North", 500, 1.0, 1)
     with pytest.raises(InputError, match="no column 'hosptial', but there is 'hospital'"):
         Atoms.from_frame(frame, **COLUMNS, site="hosptial")
+    for role in ("risk", "y"):
+        with pytest.raises(InputError, match=f"column '{role}' is the (score|outcome), not the site"):
+            Atoms.from_frame(frame, **COLUMNS, site=role)
     both = [
         Atoms.from_frame(site("x", 900, 1.0, i), **COLUMNS, site=name) for i, name in enumerate(("Up", "up"))
     ]
@@ -101,3 +104,46 @@ def test_shared_atoms_are_not_protected_twice(shared):
     assert protected_sites(found, 20) is not found
     assert "With exact scores, O/E ratios would differ by at most 0.2 %" in found.notes[0]
     assert "slopes" in found.notes[0]
+
+
+def test_small_sites_are_not_judged_and_not_in_the_summary():
+    false = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        name = np.r_[
+            np.repeat([f"H{i}" for i in range(8)], 500), np.repeat([f"clinic {i}" for i in range(60)], 5)
+        ]
+        risk = rng.beta(2, 4, len(name))
+        frame = pd.DataFrame(
+            {"hospital": name, "risk": risk, "y": (rng.random(len(name)) < risk).astype(int)}
+        )
+        found = compare_sites(Atoms.from_frame(frame, score="risk", outcome="y", site="hospital"))
+        small = found.sites["site"].str.startswith("clinic")
+        assert set(found.sites.finding[small]) == {"not enough data"}
+        assert found.sites.observed_expected[small].isna().all()
+        assert found.summary.n_sites["observed_expected"] == 8
+        false += found.conclusion != "no miscalibration found"
+    assert "There are not enough data to judge 60 sites (fewer than 50 people, or" in " ".join(
+        found.sentences
+    )
+    assert false <= 4  # of 20 perfect scores; 5 % are expected
+
+
+def test_a_slope_that_is_wrong_at_all_sites_is_told():
+    rng = np.random.default_rng(3)
+    risk = rng.beta(2, 4, 12_000)
+    truth = 1 / (1 + ((1 - risk) / risk) ** 0.7)
+    truth *= risk.mean() / truth.mean()
+    frame = pd.DataFrame(
+        {
+            "hospital": rng.choice(list("ABCD"), 12_000),
+            "risk": risk,
+            "y": (rng.random(12_000) < truth).astype(int),
+        }
+    )
+    found = compare_sites(Atoms.from_frame(frame, score="risk", outcome="y", site="hospital"))
+    assert found.conclusion == "no miscalibration found"
+    assert repr(found).startswith("Sites: no error in the O/E ratio found")
+    assert any(
+        s.startswith("Predictions are too extreme: the mean calibration slope") for s in found.sentences
+    )

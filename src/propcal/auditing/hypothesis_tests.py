@@ -16,11 +16,12 @@ from propcal.auditing.chance import ScoreCells
 from propcal.auditing.distributions import normal_density, normal_tail, t_tail
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES
-from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.core.logistic import expit, fit_logistic
 
 SIGNIFICANCE = 0.05
 SMALL_VARIANCE = 25.0  # of the number of outcomes, below which its distribution is computed exactly
+MOST_SCORES = 50_000  # of more different scores, narrow cells are enough
 CATEGORIES = "largest gap of all categories"
 SLOPE = "calibration slope of everybody"
 NOT_OF_GROUPS = (SLOPE, DIFFERENCES, GROUP_SLOPES, BENDS, CATEGORIES)
@@ -122,6 +123,17 @@ def _saddlepoint_tail(
     if distance < 1e-6 or not np.isfinite(curvature) or curvature == 0:
         return normal_tail(z)
     return float(normal_tail(distance) + normal_density(distance) * (1 / curvature - 1 / distance))
+
+
+def events_p_value(sample: Sample) -> tuple[float, float]:
+    """The same of all people of a sample; where people occur several times, from the spread of clusters."""
+    if sample.cluster is not None:
+        return clustered_p_value(sample)
+    some = sample.cells if len(sample.score) > MOST_SCORES else sample
+    nowhere: IntArray = np.zeros(len(some.score), dtype=np.int64)
+    typical: FloatArray = np.nan_to_num(some.weight_sq / some.weight, nan=1.0)
+    cells = ScoreCells(nowhere, nowhere, some.weight, typical, some.score)
+    return group_p_value(cells, np.ones(len(some.score), dtype=np.bool_), some.observed)
 
 
 def clustered_p_value(sample: Sample) -> tuple[float, float]:

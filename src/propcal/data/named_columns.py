@@ -57,6 +57,9 @@ class NamedColumns:
             raise InputError(
                 f"column {self.score!r} is named as the score and as the outcome", argument="score"
             )
+        for argument in ("score", "outcome"):
+            if self.site == getattr(self, argument):
+                raise InputError(f"column {self.site!r} is the {argument}, not the site", argument="site")
         if self.outcome in wanted:
             raise InputError(
                 f"column {self.outcome!r} is the outcome and cannot define groups as well", argument="outcome"

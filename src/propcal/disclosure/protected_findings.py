@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.audited_people import AuditedPeople
-from propcal.auditing.chance import HALF, Chance, ScoreCells
+from propcal.auditing.chance import HALF, Chance
 from propcal.auditing.findings import AuditSource, Findings
 from propcal.auditing.hypothesis_tests import (
     GROUPS,
@@ -23,12 +23,11 @@ from propcal.auditing.hypothesis_tests import (
     CalibrationTest,
     NamedTest,
     adjust,
-    group_p_value,
+    events_p_value,
     slope_test,
 )
 from propcal.auditing.measures import UNKNOWN
 from propcal.auditing.profile import EVERYBODY, MEASURES, Profile, profile_of
-from propcal.auditing.sample import Sample
 from propcal.core.boosting.null import draw_outcomes
 from propcal.core.categories import Categories
 from propcal.core.grid import BoolArray, FloatArray, from_grid
@@ -254,17 +253,9 @@ def _tests(source: AuditSource, blocks: Blocks, profiles: Sequence[Profile]) -> 
             families[OVERALL].append((SLOPE, _known(slope_test(profiles[0].sample))))
         elif test.test not in NOT_OF_GROUPS:
             family = OVERALL if test.test == EVERYBODY.name else GROUPS
-            families[family].append((test.test, _known(_events_test(by_name[test.test].sample))))
+            families[family].append((test.test, _known(events_p_value(by_name[test.test].sample))))
     made = {test.test: test for test in adjust(families)}
     return [_agreeing(made.get(exact.test), exact) for exact in tests]
-
-
-def _events_test(sample: Sample) -> tuple[float, float]:
-    """The number of events against the number expected."""
-    nowhere: Any = np.zeros(len(sample.score), dtype=np.int64)
-    typical: FloatArray = np.nan_to_num(sample.weight_sq / sample.weight, nan=1.0)
-    cells = ScoreCells(nowhere, nowhere, sample.weight, typical, sample.score)
-    return group_p_value(cells, np.ones(len(sample.score), dtype=np.bool_), sample.observed)
 
 
 def _known(test: tuple[float, float]) -> tuple[float, float]:

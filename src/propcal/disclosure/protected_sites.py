@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.cell_counts import Counts
+from propcal.auditing.decision import MIN_GROUP
+from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH
 from propcal.auditing.profile import EVERYBODY, event_effect
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
@@ -37,15 +39,18 @@ def protected_sites(found: Sites, fewest: int | None) -> Sites:
     if all(are_shared(atoms, fewest) for atoms in found._parts.values()):  # they were protected before
         return found
     blocks = Blocks(fewest)
-    rows, totals = [], np.zeros(2)
+    rows, totals, undecided = [], np.zeros(2), []
     for name, atoms in found._parts.items():
         counts = Counts.of(atoms, [EVERYBODY], RANGES)
         totals += counts.totals.people[:, 0, 0]
         rows.append({"site": name, **_row(atoms, counts, blocks)})
+        undecided.append(SmallCounts.of(counts.totals, ([0], 0), blocks, MIN_GROUP).undecided[0])
     table = pd.DataFrame(rows, columns=found.sites.columns)
     for name in ("people", "positives", "observed_expected"):
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
-    table["finding"] = found.sites["finding"].to_numpy()
+    # "could be chance" would tell that a site whose block leaves it open is large enough to be judged
+    hidden = np.array(undecided) & (found.sites["finding"] == CHANCE).to_numpy()
+    table["finding"] = np.where(hidden, NOT_ENOUGH, found.sites["finding"])
     summary = site_summary(table)
     travel = _travel(found.travel, blocks)
     people = blocks.people(totals, totals)

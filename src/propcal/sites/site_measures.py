@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.decision import MIN_PEOPLE
+from propcal.auditing.finding_names import NOT_ENOUGH
 from propcal.auditing.logistic_calibration import calibration
-from propcal.auditing.measures import Estimate, auroc, observed_expected
+from propcal.auditing.measures import UNKNOWN, Estimate, auroc, observed_expected
+from propcal.auditing.profile import event_effect
 from propcal.auditing.sample import Sample
 from propcal.auditing.shared_notes import shared_site_notes
 from propcal.core.atoms import Atoms
@@ -138,8 +141,9 @@ def compare_sites(
     refuse_other_spellings([("these data", atoms)])
     named = identity or Identity(unit="people")
     own = {name: without_keys(one) for name, one in parts.items()}
-    table = pd.DataFrame([{"site": name, **site_row(Sample.of(one))} for name, one in own.items()])
-    table["finding"] = site_findings(table)
+    samples = {name: Sample.of(one) for name, one in own.items()}
+    table = pd.DataFrame([{"site": name, **site_row(sample)} for name, sample in samples.items()])
+    table["finding"] = site_findings(list(samples.values()))
     summary = site_summary(table)
     found = None
     if travel:  # which brings the estimators along
@@ -167,19 +171,34 @@ def refuse_one_site(parts: Mapping[str, Atoms]) -> None:
 
 
 def site_row(sample: Sample) -> dict[str, Any]:
-    """The measures of one site."""
-    fitted = calibration(sample, np.random.default_rng(0))
-    found = {
-        "observed_expected": observed_expected(sample),
-        "intercept": fitted.intercept,
-        "slope": fitted.slope,
-        "auroc": auroc(sample),
-    }
+    """The measures of one site, as far as it has enough people."""
+    found = dict.fromkeys(SCALES, UNKNOWN)
+    if sample.n_people >= MIN_PEOPLE:
+        fitted = calibration(sample, np.random.default_rng(0))
+        found = {
+            "observed_expected": observed_expected(sample),
+            "intercept": fitted.intercept,
+            "slope": fitted.slope,
+            "auroc": auroc(sample),
+        }
     row: dict[str, Any] = {"people": sample.n_people, "positives": sample.observed}
     for name, estimate in found.items():
         row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
         row[f"{name}_error"] = _error(estimate, SCALES[name], sample.quantile)
+    if known(row["observed_expected_error"]):
+        row["observed_expected_error"] = _ratio_error(sample)
     return row
+
+
+def _ratio_error(sample: Sample) -> float:
+    """Standard error of log(O/E) if the score is right.
+
+    One from the events observed would be smaller where there happen to be many of them. Such a site would
+    count for more, and the mean over sites would be too high.
+    """
+    variance = float(sample.weight_sq @ (sample.score * (1 - sample.score)))
+    effect = 1.0 if sample.cluster is None else event_effect(sample)
+    return float(np.sqrt(effect * variance) / sample.expected)
 
 
 def _error(estimate: Estimate, scale: Scale, quantile: float) -> float:
@@ -190,13 +209,17 @@ def _error(estimate: Estimate, scale: Scale, quantile: float) -> float:
 
 
 def site_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """The summary over the sites whose measures are known."""
-    rows = {}
+    """The summary over the sites that are judged and whose measures are known."""
+    rows, table = {}, table[table["finding"] != NOT_ENOUGH]
     for name, scale in SCALES.items():
         value: FloatArray = np.asarray(scale.there(np.array(without_limits(table[name]))))
         variance = table[f"{name}_error"].to_numpy(dtype=np.float64) ** 2
-        if not np.any(np.isfinite(value) & np.isfinite(variance)):
+        usable = np.isfinite(value) & np.isfinite(variance)
+        if not usable.any():
             continue
+        if name == "observed_expected":  # with fewer events than a right score expects, errors are larger
+            variance = variance / np.exp(np.average(value[usable], weights=1 / variance[usable]))
+            value = value + variance / 2  # the mean of a logarithm is so much below the logarithm of the mean
         found = random_effects(value, variance)
         if found.n_sites < FEWEST_SITES:
             continue

@@ -7,31 +7,38 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
+from propcal.auditing.decision import MIN_EVENTS, MIN_GROUP
 from propcal.auditing.finding_names import CHANCE, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW
-from propcal.auditing.hypothesis_tests import SIGNIFICANCE
+from propcal.auditing.hypothesis_tests import SIGNIFICANCE, events_p_value
+from propcal.auditing.profile import JudgedGroups
+from propcal.auditing.sample import Sample
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, Limit, known, listed, plural, without_limits
+from propcal.numbers import IN_SENTENCE, Limit, excludes_one, known, listed, plural, without_limits
 
 MOST_NAMED = 3
+TOO_SMALL = f"fewer than {MIN_GROUP} people, or fewer than {MIN_EVENTS} expected events or non-events"
 FEW_SITES = 10  # with fewer sites, no sign of a difference is weak evidence
 
 
-def site_findings(table: pd.DataFrame) -> list[str]:
-    """Whether the O/E ratio of each site differs from 1, adjusted for the number of sites (Holm)."""
-    ratio = table["observed_expected"].to_numpy(dtype=np.float64)
-    error = table["observed_expected_error"].to_numpy(dtype=np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.asarray(2 * special.ndtr(-np.abs(np.log(ratio) / error)))
-    none = ratio == 0  # no events: the upper limit of the ratio is at least 3 / expected events
-    p[none] = np.exp(-3 / table["observed_expected_high"].to_numpy(dtype=np.float64)[none])
-    tested = np.flatnonzero(np.isfinite(p))
-    found = [NOT_ENOUGH] * len(table)
+def site_findings(samples: Sequence[Sample]) -> list[str]:
+    """Whether the O/E ratio of each site differs from 1, adjusted for the number of sites (Holm).
+
+    Sites are judged by the rules for the groups of an audit: which are large enough, and by what test.
+    """
+    rate = sum(sample.observed for sample in samples) / sum(sample.total for sample in samples)
+    judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, rate)
+    tests = {
+        i: events_p_value(sample)
+        for i, sample in enumerate(samples)
+        if not sample.soft and not judged.too_few(sample)
+    }
+    tests = {i: test for i, test in tests.items() if np.isfinite(test[1])}
+    found = [NOT_ENOUGH] * len(samples)
     going = True
-    for rank, i in enumerate(sorted(tested.tolist(), key=p.__getitem__)):
-        going = going and p[i] * (len(tested) - rank) < SIGNIFICANCE
-        found[i] = (TOO_HIGH if ratio[i] < 1 else TOO_LOW) if going else CHANCE
+    for rank, (i, (excess, p)) in enumerate(sorted(tests.items(), key=lambda item: item[1][1])):
+        going = going and p * (len(tests) - rank) < SIGNIFICANCE
+        found[i] = (TOO_HIGH if excess < 0 else TOO_LOW) if going else CHANCE
     return found
 
 
@@ -59,9 +66,9 @@ def verdict_sentences(table: pd.DataFrame, identity: Identity) -> list[str]:
         where = "either site" if n == 2 == free else f"any of the {n} sites" if free == n else f"{free} sites"
         told = [f"No error in the O/E ratio was found at {where}.", _no_proof(table)]
     else:
-        told = [f"There are not enough data to judge {_inside(subject)} at any site."]
+        told = [f"There are not enough data to judge {_inside(subject)} at any site ({TOO_SMALL})."]
     if few and (parts or free):
-        told.append(f"There are not enough data to judge {plural(few, 'site')}.")
+        told.append(f"There are not enough data to judge {plural(few, 'site')} ({TOO_SMALL}).")
     return [sentence for sentence in told if sentence]
 
 
@@ -121,7 +128,22 @@ def summary_sentences(
         f"{said} {mean}.",
         f"At a new site, we expect an O/E ratio between {ends[0]} and {ends[1]} (95 % prediction interval).",
         differ,
+        *_slope(summary),
         *_left_out(table),
+    ]
+
+
+def _slope(summary: pd.DataFrame) -> list[str]:
+    """The mean calibration slope, if its interval excludes 1: findings on sites are about O/E ratios only."""
+    if "slope" not in summary.index:
+        return []
+    row: Any = summary.loc["slope"]
+    if not excludes_one(row["low"], row["high"]):
+        return []
+    shape = "not extreme enough" if row["mean"] > 1 else "too extreme"
+    slope, interval = IN_SENTENCE.decimal(row["mean"]), IN_SENTENCE.interval(row["low"], row["high"])
+    return [
+        f"Predictions are {shape}: the mean calibration slope over sites is {slope} (95 % CI {interval})."
     ]
 
 
@@ -130,11 +152,16 @@ def _left_out(table: pd.DataFrame) -> list[str]:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(np.array(without_limits(table["observed_expected"])))
     out = ~np.isfinite(ratio) | ~np.isfinite(table["observed_expected_error"].to_numpy(dtype=np.float64))
+    out |= (table["finding"] == NOT_ENOUGH).to_numpy()
     if not out.any():
         return []
     names = table["site"][out].astype(str).tolist()
     some = names if len(names) <= MOST_NAMED else [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
-    has = "has too few events, and is" if len(names) == 1 else "have too few events, and are"
+    has = (
+        "has too few people or events, and is"
+        if len(names) == 1
+        else "have too few people or events, and are"
+    )
     return [
         f"{listed(some)} {has} not in this summary, which covers {int((~out).sum())} of {len(out)} sites."
     ]

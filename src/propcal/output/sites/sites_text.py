@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from propcal.auditing.finding_names import CHANCE, HEADLINES
+from propcal.auditing.finding_names import CHANCE, HEADLINES, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH
 from propcal.numbers import IN_TEXT
 from propcal.output.terminal import STYLES
 from propcal.output.terminal import _notes as note_text
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from propcal.sites.site_measures import Sites
 
 MOST_SITES = 40
+TITLES = {
+    MISCALIBRATED: "O/E ratio wrong at some of them",
+    NONE_FOUND: "no error in the O/E ratio found",
+    NOT_ENOUGH: "not enough data",
+}
 DEFINITION = (
     "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low. Findings are "
     "adjusted for the number of sites; blank: could be chance."
@@ -32,7 +37,7 @@ def sites_text(found: Sites) -> RenderableType:
     """What was found, to be printed."""
     style = STYLES.get(HEADLINES[found.conclusion].tone, "bold")
     parts: list[RenderableType] = [
-        Text(f"Sites: {found.conclusion}", style=style),
+        Text(f"Sites: {TITLES[found.conclusion]}", style=style),
         left_text(plain(" ".join(found.sentences))),
         Text(),
     ]

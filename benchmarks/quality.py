@@ -201,8 +201,13 @@ def run(first: int, repeats: int, only: list[str], without: list[str], minutes: 
             found = judge(new, correct(new), groups)
             line = {"data": data, "kind": kind, "seed": seed, "method": name, "seconds": seconds, **found}
             with RESULTS.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(json.dumps({key: _short(value) for key, value in line.items()}) + "\n")
         print(data, kind, seed, flush=True)
+
+
+def _short(value):
+    """Seven digits are enough."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def _too_long(name: str, data: str, repeat: int) -> bool:

@@ -27,7 +27,10 @@ def test_every_option_of_fit_reaches_the_method(files, run):
     words = ("--cut", "age=40,65", "--where", "elderly=age >= 75 and gender = F", "--intersections", "2")
     numbers = ("--gamma", "0.02", "--rho", "0.2", "--n-bins", "5", "--eta", "0.5", "--max-updates", "20000")
     more = ("--binning", "geometric", "--missing", "exclude", "--unseen", "keep", "--seed", "1")
-    run("fit", "past.csv", *COLUMNS, *words, *numbers, *more, "--method", "mcboost", "-o", "model.json")
+    said = run(
+        "fit", "past.csv", *COLUMNS, *words, *numbers, *more, "--method", "mcboost", "-o", "model.json"
+    )
+    assert "--intersections 2 --missing exclude --gamma 0.02 --correction model.json" in said  # same groups
     groups = Groups(
         columns=["race", "gender"],
         cuts={"age": [40, 65]},

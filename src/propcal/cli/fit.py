@@ -235,7 +235,9 @@ def fit(
     if share:
         _tell_shared(model.correction_, atoms)
     kind = ["--weight-kind", weight_kind] if weight_kind else []
-    _tell_next(output, columns, [*kind, *o.naming(unit, label)], names.unit)
+    same = {"--intersections": intersections, "--missing": missing, "--gamma": gamma}  # the same groups
+    chosen = [part for option, value in same.items() if value is not None for part in (option, str(value))]
+    _tell_next(output, columns, [*kind, *chosen, *o.naming(unit, label)], names.unit)
 
 
 def _tell_shared(exact: Correction, atoms: Atoms) -> None:

@@ -140,7 +140,7 @@ def _bin_free(audit: Audit) -> list[RenderableType]:
     if found.table.empty:
         return [_said(plain(found.sentence)), Text()]
     ecce, smooth = found.of("ecce"), found.of("smooth_ece")
-    headings = ("group", "worst range", "score", "ECCE", "by chance", "p", "smooth ECE", "by chance", "p")
+    headings = ("group", "worst range", "score", "ECCE", "chance 95 %", "p", "smooth ECE", "chance 95 %", "p")
     table = _table("Without bins", headings)
     for (_, row), (_, other) in zip(ecce.head(MOST_GROUPS).iterrows(), smooth.iterrows()):
         ends = IN_TEXT.interval(100 * row["low"], 100 * row["high"], 1)
@@ -153,7 +153,7 @@ def _bin_free(audit: Audit) -> list[RenderableType]:
     said = (
         f"{found.sentence} ECCE (cumulative error): the largest sum of observed minus predicted over any "
         "range of predicted risk (the worst range), per person of the group. Smooth ECE: the mean absolute "
-        "error after smoothing. By chance: 95th percentile of a perfect score, for this group alone; p is "
+        "error after smoothing. Chance 95 %: 95th percentile of a perfect score, for this group alone; p is "
         "adjusted for the number of groups. A blank could be chance. These measures do not enter the verdict."
     )
     return [table, *_more(len(ecce) - MOST_GROUPS), _said(plain(said)), Text()]

@@ -103,7 +103,7 @@ def test_the_fit_summary_reads_as_sentences_and_escapes_names():
     assert "<b>a" not in html
     assert "could be chance" in html
     paper = PMCBoost.paper().fit(score, y, sensitive_features={"g": group}).fit_summary_
-    assert "adjustments of single cells, fitted to 800 people" in paper.sentences()[0]
+    assert "adjustments of cells, fitted to 800 people" in paper.sentences()[0]
     assert "cells are within tolerance" in paper.sentences()[1]
     assert "within tolerance" in paper._repr_html_()
 

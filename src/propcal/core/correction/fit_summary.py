@@ -154,7 +154,7 @@ class FitSummary:
         first = f"In the fitting data, {inside} (a cell is a subgroup within a risk range)"
         if self.z == 0:  # without a guard, nothing is put down to chance
             return f"{first}; {_number(outside)} {_exceed(outside)} it{why}."
-        rest = "" if outside else "the other " if noise > 1 else "the other one "
+        rest = "" if outside else "all " if not within else "the other " if noise > 1 else "the other one "
         by_chance = f"{rest}{_number(noise) if noise > 1 or outside else ''}".strip()
         told = f"{first}; {by_chance} {_exceed(noise)} it by no more than chance explains"
         return (

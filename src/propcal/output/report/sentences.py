@@ -41,7 +41,10 @@ def top_of(audit: Audit, name: str = "", before: dict[str, Audit] | None = None,
     found = Conclusions.of(audit.verdict.tests, audit.groups, audit.categories)
     few = audit.verdict.conclusion == NONE_FOUND and 2 * found.unjudged_cells > found.cells
     if few:
-        tone, headline = HEADLINES[NOT_ENOUGH].tone, "No miscalibration found, but few data"
+        tone, headline = (
+            HEADLINES[NOT_ENOUGH].tone,
+            "No miscalibration found, but not enough data for most cells",
+        )
     sentences = list(audit.verdict.sentences)
     first = _end_of_verdict(sentences)
     return Top(
@@ -126,7 +129,7 @@ def _next_steps(audit: Audit, found: Conclusions, corrected: str, worse: int, *,
         ]
         if not corrected:
             first = (
-                "Do not rely on this alone: most cells have too few data. Audit more people with known "
+                "Do not rely on this alone: most cells do not have enough data. Audit more people with known "
                 "outcomes."
                 if few
                 else "There is no reason here to correct the score."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import pandas as pd
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
-from propcal.core.groups.collection import membership
 from propcal.core.groups.labels import group_labels
 from propcal.identity import Identity
 from propcal.monitoring import e_processes as ep
@@ -26,6 +25,7 @@ from propcal.monitoring.course import (
     CourseSource,
 )
 from propcal.monitoring.course_sentences import course_sentences, unnoticed
+from propcal.monitoring.explained_alarms import with_explanations
 from propcal.monitoring.group_months import GroupMonths
 from propcal.monitoring.no_overshoot import level_evidence
 from propcal.monitoring.onset import (
@@ -71,7 +71,18 @@ def course_of(
     sums = GroupMonths.of(atoms, groups, bins)
     labels = group_labels(groups, patterns, identity.labels, everyone=identity.everyone)
     found = evidence_over_time(sums, stakes_of(watched), reference)
-    alarms = _explained(_alarms(sums, found, labels, bins, reference), atoms, watched, bins, reference)
+    places = {group.name: place for place, group in enumerate(groups)}
+    stakes = stakes_of(watched)
+
+    def alarms_of(corrected: Atoms, name: str) -> tuple[Alarm, ...]:
+        """The alarms of a group with other scores, if no other group had any evidence."""
+        place = places[name]
+        own = GroupMonths.of(corrected, [groups[place]], bins)
+        alone = evidence_over_time(own, [stakes[place]], reference)
+        return _alarms(own, alone, [labels[place]], bins, reference)
+
+    alarms = _alarms(sums, found, labels, bins, reference)
+    alarms = with_explanations(alarms, atoms, groups, bins, alarms_of)
     periods = _periods(sums, labels)
     evidence = _table(sums, found, labels)
     return Course(
@@ -201,46 +212,6 @@ def _alarms(
                 )
             )
     return tuple(sorted(made, key=lambda alarm: (-alarm.evidence, alarm.group)))
-
-
-def _explained(
-    alarms: tuple[Alarm, ...],
-    atoms: Atoms,
-    watched: Sequence[WatchedGroup],
-    bins: Bins,
-    reference: Sequence[str],
-) -> tuple[Alarm, ...]:
-    """Which alarms are there only because of people of a group with a clearer one.
-
-    Beginning with the clearest, the evidence of every other group is computed again without the people of the
-    groups named before it.
-    """
-    groups = [one.group for one in watched]
-    inside = dict(zip((group.name for group in groups), membership(groups, atoms.patterns)))
-    named: list[Alarm] = []
-    found: dict[str, str] = {}
-    for alarm in alarms:
-        if alarm.group in found:
-            continue
-        found[alarm.group] = ""
-        for other in named:
-            rest = inside[alarm.group] & ~inside[other.group]
-            if not rest.any() or not _alarms_alone(rest, alarm.group, atoms, watched, bins, reference):
-                found[alarm.group] = other.label
-                break
-        if not found[alarm.group]:
-            named.append(alarm)
-    return tuple(replace(alarm, explained_by=found[alarm.group]) for alarm in alarms)
-
-
-def _alarms_alone(
-    rest: Any, name: str, atoms: Atoms, watched: Sequence[WatchedGroup], bins: Bins, reference: Sequence[str]
-) -> bool:
-    """Whether some people of a group would raise an alarm if no other group had any evidence."""
-    place = next(i for i, one in enumerate(watched) if one.group.name == name)
-    sums = GroupMonths.of(atoms, [watched[place].group], bins, rest[None, :])
-    stake = float(stakes_of(watched)[place])
-    return bool(evidence_over_time(sums, [stake], reference).adjusted.max() >= np.log(ALARM))
 
 
 def _size(

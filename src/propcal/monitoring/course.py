@@ -30,7 +30,8 @@ class Alarm:
     `where`; for the slope they are missing, and `direction` says whether scores are too extreme. If an
     earlier period is the reference, `reference_value` is the O/E ratio at that time, and `direction` says
     whether it has risen or fallen since.
-    `explained_by` names another group without whose people there would be no alarm.
+    `explained_by` names other groups: if the score were corrected for them, there would be no alarm for this
+    one.
     """
 
     group: str
@@ -71,7 +72,7 @@ class Course:
     conclusion : str
         "alarm" or "no alarm".
     alarms : tuple of Alarm
-        The clearest first.
+        Those of groups that the verdict names come first, and among them the clearest.
     periods : DataFrame
         The ordinary picture: each group in each period, with its O/E ratio and 95 % interval, which is not
         adjusted for the number of groups nor of looks.

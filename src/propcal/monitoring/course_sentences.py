@@ -56,11 +56,10 @@ def course_sentences(
     told += [alarm_sentence(alarm, reference) for alarm in own[:MOST_NAMED]]
     others = [alarm for alarm in clearest.values() if alarm.explained_by]
     if others:
-        causes = list(dict.fromkeys(alarm.explained_by for alarm in others))
+        also = "An alarm was" if len(others) == 1 else "Alarms were"
         told.append(
-            f"Alarms were also raised for {_some([alarm.label for alarm in others])}. These groups overlap "
-            f"with {_some(causes)}; without the {identity.unit} of {_some(causes)} there would be no alarm "
-            "for them."
+            f"{also} also raised for {_some([alarm.label for alarm in others])}. If the score were corrected "
+            f"for {names}, there would be none."
         )
     rest = n_groups - len(clearest)
     if rest:

@@ -76,8 +76,7 @@ def write_monitor_page(
 
 def _in_order(course: Course, ranked: Any) -> Any:
     """Groups in the order of the verdict: those it names, other alarms, and then by evidence."""
-    named = [alarm.group for alarm in course.alarms if not alarm.explained_by]
-    named += [alarm.group for alarm in course.alarms if alarm.explained_by]
+    named = [alarm.group for alarm in course.alarms]
     place = {group: i for i, group in reversed(list(enumerate(named)))}
     return ranked.sort_values(
         "group", key=lambda names: [place.get(name, len(named)) for name in names], kind="stable"

@@ -99,3 +99,14 @@ def test_one_alarm_is_not_told_as_several():
     ):
         told = course_sentences([own, *others], ["2025-01", "2025-02"], 6000, 15, Identity(), ())
         assert f"{said}. If the score were corrected for B, there would be none." in told
+
+
+def test_sentences_and_tables_have_the_same_date():
+    found = course(lambda people, x: np.where(people.ward == "A", 0.3 * x - 0.75, x))
+    tests = {alarm.test: alarm.raised for alarm in found.alarms if alarm.label == "A"}
+    assert tests["slope"] < tests["level"]
+    said = found.sentences[1]
+    assert "A: since" in said
+    assert "O/E" in said
+    (row,) = found.groups[found.groups.label == "A"].raised
+    assert said.endswith(f"The alarm was raised with the data of {row}.")

@@ -26,6 +26,7 @@ RISEN, FALLEN = "has risen", "has fallen"  # the O/E ratio since the reference
 class Alarm:
     """A group, the test that raised the alarm, when, since when, and how large the error is.
 
+    Each test of a group has its own date, `raised`; sentences and tables have the first of them.
     `value`, `low` and `high` are the O/E ratio since the onset, of the group or (for cells) of its risk range
     `where`; for the slope they are missing, and `direction` says whether scores are too extreme. If an
     earlier period is the reference, `reference_value` is the O/E ratio at that time, and `direction` says

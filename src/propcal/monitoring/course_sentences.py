@@ -42,9 +42,11 @@ def course_sentences(
             _not_proof(missed, len(periods)),
         )
     clearest: dict[str, Alarm] = {}
+    first: dict[str, str] = {}  # the period in which the first of a group's tests raised the alarm
     for alarm in alarms:  # the level says more than the slope of the same group
         if alarm.label not in clearest or (alarm.test == "level" and clearest[alarm.label].test == "slope"):
             clearest[alarm.label] = alarm
+        first[alarm.label] = min(alarm.raised, first.get(alarm.label, alarm.raised))
     own = [alarm for alarm in clearest.values() if not alarm.explained_by]
     names = _some([alarm.label for alarm in own])
     subject = identity.score or "the score"
@@ -53,7 +55,7 @@ def course_sentences(
         if reference
         else f"Alarm: {subject} is miscalibrated for {names}."
     ]
-    told += [alarm_sentence(alarm, reference) for alarm in own[:MOST_NAMED]]
+    told += [alarm_sentence(alarm, first[alarm.label], reference) for alarm in own[:MOST_NAMED]]
     others = [alarm for alarm in clearest.values() if alarm.explained_by]
     if others:
         also = "An alarm was" if len(others) == 1 else "Alarms were"
@@ -98,12 +100,12 @@ def _some(names: list[str]) -> str:
     return listed([*names[:MOST_NAMED], plural(len(names) - MOST_NAMED, "other group")])
 
 
-def alarm_sentence(alarm: Alarm, reference: Sequence[str] = ()) -> str:
-    """An alarm in words."""
+def alarm_sentence(alarm: Alarm, first: str, reference: Sequence[str] = ()) -> str:
+    """An alarm in words; `first` is the period in which any test of the group first raised it."""
     began = f"since about {alarm.onset} (95 % CI {alarm.onset_low} to {alarm.onset_high})"
     if alarm.onset_low == alarm.onset_high:
         began = f"since {alarm.onset} (no other period is plausible)"
-    raised = f"The alarm was raised with the data of {alarm.raised}."
+    raised = f"The alarm was raised with the data of {first}."
     if alarm.test == "slope":
         return f"{alarm.label}: {began}, predicted risks are {alarm.direction} (calibration slope). {raised}"
     where = f" at predicted risks of {alarm.where}" if alarm.where else ""

@@ -1,6 +1,7 @@
 """`propcal discover` on files."""
 
 import json
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,55 @@ def test_the_command_that_is_printed_has_the_options_of_the_search(run, file, tm
     assert "--drop-missing" in printed
     run(*printed[1:])
     assert "age" in (tmp_path / "model.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("column", "level"),
+    [
+        ("diabetic", "True"),
+        ("age_band", ">=65"),
+        ("a=b", 'x="1, 2"'),
+        ("-col", "it's !="),
+        ("%s", "\u202eevil\x1b[31m"),
+    ],
+)
+def test_the_command_that_is_printed_runs_whatever_columns_and_levels_are_called(
+    run, tmp_path, column, level
+):
+    rng = np.random.default_rng(0)
+    n = 3000
+    own, risk = rng.random(n) < 0.3, rng.uniform(0.1, 0.4, n)
+    died = (rng.random(n) < risk + 0.3 * own).astype(int)
+    people = pd.DataFrame({"risk": risk, "died": died, column: np.where(own, level, "False")})
+    people.to_csv(tmp_path / "-a.csv", index=False)
+    asked = ("--score", "risk", "--outcome", "died", "--features", column, "--draws", "24")
+    said = run("discover", "./-a.csv", *asked)
+    printed = said.split("the correction on):\n")[1].strip()
+    assert printed.isprintable()
+    words = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {printed}"], capture_output=True, text=True, check=True
+    ).stdout.split("\0")[:-1]
+    run(*words[1:])
+    assert (tmp_path / "model.json").exists()  # a group of nobody would have been refused
+
+
+def test_a_value_that_no_command_can_have_is_for_python(run, tmp_path):
+    rng = np.random.default_rng(0)
+    own, risk = rng.random(3000) < 0.3, rng.uniform(0.1, 0.4, 3000)
+    died = (rng.random(3000) < risk + 0.3 * own).astype(int)
+    people = pd.DataFrame({"risk": risk, "died": died, "ward": np.where(own, "a\0b", "c")})
+    people.to_parquet(tmp_path / "a.parquet")
+    said = run(
+        "discover", "a.parquet", "--score", "risk", "--outcome", "died", "--features", "ward", "--draws", "24"
+    )
+    assert "propcal fit" not in said
+    assert "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups)" in said
+
+
+def test_a_column_that_no_condition_can_name_is_not_searched(run, file, tmp_path):
+    pd.read_csv(tmp_path / file).rename(columns={"ward": "`ward`"}).to_csv(tmp_path / "b.csv", index=False)
+    said = run("discover", "b.csv", *ASKED[:4], "--features", "age,`ward`", "--draws", "24")
+    assert "Not searched: `ward` (its name has a backquote" in said
 
 
 def test_json_goes_to_a_file_and_to_standard_output(run, file, tmp_path):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import join
-from typing import Annotated
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from propcal.cli.screen import percentage, warnings_as_lines
 from propcal.errors import InputError
 from propcal.numbers import known
 from propcal.plain_text import plain
+
+if TYPE_CHECKING:
+    from propcal.discovery.discovery import Discovery
 
 PANEL = "Search"
 
@@ -167,7 +170,7 @@ def discover(
             outcome,
             weight=weight,
             cluster=cluster,
-            where={group.name: group.condition for group in found.found},
+            where=_conditions(found),
             na=na or [],
             positive=positive,
             drop_missing=drop_missing,
@@ -176,9 +179,47 @@ def discover(
         kind = ["--weight-kind", weight_kind] if weight_kind else []
         limit = ["--intersections", "marginal", "--gamma", f"{0.9 * smallest:.2g}"]
         said = [*columns.flags(), *kind, *limit, *o.naming(unit, label)]
-        command = join(["propcal", "fit", *map(str, files), *said, "-o", "model.json"])
+        read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
+        words = ["propcal", "fit", *read, *said, "-o", "model.json"]
         who = found.identity.unit
         typer.echo(
             f"\nTo correct for these groups (keep some {who} out of the search and the fit, to audit the "
-            f"correction on):\n  {plain(command)}"
+            f"correction on):\n  {_command(words)}"
         )
+
+
+def _conditions(found: Discovery) -> dict[str, str]:
+    """The groups by names that --where can have: printable, and without a sign that would end them."""
+    made: dict[str, str] = {}
+    for i, group in enumerate(found.found, start=1):
+        name = group.name
+        for sign, other in ((">=", "≥"), ("<=", "≤"), ("!=", "≠"), ("=", ":")):
+            name = name.replace(sign, other)
+        name = plain(name).strip(" <>!")
+        made[name if name and name not in made else f"group {i}"] = group.condition
+    return made
+
+
+def _command(words: list[str]) -> str:
+    """Words as a command for a shell, on one line."""
+    if any("\0" in word for word in words):
+        return (
+            "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups). "
+            "A value has a NUL character, which a command cannot have."
+        )
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    r"""A word for a shell; invisible characters are written as bytes.
+
+    >>> print(_quoted("age >= 70"), _quoted("it's \x1b[31m"))
+    'age >= 70' $'it\'s \x1b[31m'
+    """
+    if word.isprintable():
+        return quote(word)
+    made = ""
+    for c in word:
+        hidden = "".join(f"\\x{byte:02x}" for byte in c.encode(errors="surrogateescape"))
+        made += f"\\{c}" if c in "'\\" else c if c.isprintable() else hidden
+    return f"$'{made}'"

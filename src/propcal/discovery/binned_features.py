@@ -185,6 +185,8 @@ def _pooled_if_needed(feature: Feature, wide: Feature, codes: Codes) -> Feature:
 
 def _feature(name: str, column: Any) -> Feature | str:
     """A feature, or the reason why a column cannot be one."""
+    if "`" in name:
+        return "its name has a backquote, which a condition cannot have; rename the column"
     if not isinstance(column, np.ndarray):
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if pa.types.is_temporal(kind):

@@ -147,6 +147,11 @@ def _clauses(feature: Feature, c: Condition) -> list[Clause]:
 
 
 def label(features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]]) -> str:
-    """A box in words, such as "age 60 or over, sex F"."""
+    """A box in words, such as "age 60 or over, sex F".
+
+    >>> label([Feature("diabetic", ("false", "true"))], (Condition(0, 1, 2),), {})  # not the column itself
+    'diabetic true'
+    """
     own = [(features[c.feature], c) for c in box]
-    return ", ".join(condition_label(feature, c, labels.get(feature.name, {})) for feature, c in own)
+    words = ", ".join(condition_label(feature, c, labels.get(feature.name, {})) for feature, c in own)
+    return f"{words} true" if words == own[0][0].name else words

@@ -148,7 +148,18 @@ def test_a_copy_of_a_file_and_an_empty_export_are_noticed(months, run):
     )
     run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
     Path("empty.csv").write_text(Path("m1.csv").read_text().splitlines()[0] + "\n")
-    assert "Nothing was added" in run("monitor", "empty.csv", "--state", "a.monitor")
+    before = Path("a.monitor").read_bytes()
+    assert "empty.csv: there are no rows" in run("monitor", "empty.csv", "--state", "a.monitor", code=2)
+    assert Path("a.monitor").read_bytes() == before
+
+
+def test_a_state_can_be_shown_where_nothing_may_be_written(months, run, monkeypatch):
+    run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and allowed(path, mode))
+    assert "No alarm in 2024-01" in run("monitor", "--state", "a.monitor")
+    assert "is not writable" in run("monitor", "m2.csv", "--state", "a.monitor", code=2)
+    assert "is not writable" in run("monitor", "--state", "a.monitor", "--html", "a.html", code=2)
 
 
 def test_a_new_state_needs_columns_and_files(months, run):

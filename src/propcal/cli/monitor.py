@@ -276,7 +276,7 @@ def _check_options(
                 f"{option} {path}: {option} writes {what}, so the name must end in {endings[0]}",
                 argument=option,
             )
-    for path in [state, *given]:
+    for path in [state, *given] if files else given:  # without files, the state is only read
         check_target(path, force=True, reads=reads)
     if len({path.resolve() for path in [state, *given]}) <= len(given):
         raise InputError("--state, --output, --html and --metrics must be different files")

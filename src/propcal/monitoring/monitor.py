@@ -18,6 +18,7 @@ from propcal.core.patterns import PERIOD
 from propcal.core.reduction import rescored
 from propcal.core.significant import significant
 from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms_of_files, dated_atoms_of_frame
+from propcal.data.files.file_sets import find_files
 from propcal.data.near_levels import warn_of_new_spellings
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
@@ -225,6 +226,9 @@ class Monitor:
             )
         else:
             found = dated_atoms_of_frame(people, settings.columns, dating)
+        if not (found.periods or found.held_back or found.undated):
+            where = listed([str(path) for path in find_files(people)]) if files else "people"
+            raise InputError(f"{where}: there are no rows", argument="people")
         return self._take(found, replace)
 
     def _take(self, found: DatedAtoms, replaced: Sequence[str]) -> Added:

@@ -135,9 +135,27 @@ def test_counts_are_protected_if_asked(run, file):
     [
         (("--score", "risk", "--outcome", "died"), "--features"),
         (("--outcome", "died", "--features", "age"), "--score"),
-        (("--score", "risk", "--outcome", "died", "--features", "age,died"), "named as y as well"),
+        (
+            ("--score", "risk", "--outcome", "died", "--features", "age,died"),
+            "--features: column 'died' is the outcome. Remove it from --features",
+        ),
         (("--score", "risk", "--outcome", "died", "--features", "age,height"), "height"),
     ],
 )
 def test_wrong_use_is_one_line(run, file, arguments, message):
     assert message in run("discover", file, *arguments, code=2)
+
+
+def test_messages_name_files_columns_and_options(run, file, tmp_path):
+    people = pd.read_csv(tmp_path / file)
+    people[:0].to_csv(tmp_path / "head.csv", index=False)
+    assert "head.csv: there are no rows" in run("discover", "head.csv", *ASKED, code=2)
+    people.assign(died=1).to_csv(tmp_path / "all.csv", index=False)
+    said = run("discover", "all.csv", *ASKED, code=2)
+    assert "column 'died': everybody had the outcome (5,000 people)" in said
+    people.assign(risk=people.risk.round()).to_csv(tmp_path / "whole.csv", index=False)
+    assert "column 'risk': every value is 0 or 1" in run("discover", "whole.csv", *ASKED, code=2)
+    people.assign(age=50, ward="A").to_csv(tmp_path / "same.csv", index=False)
+    assert "--features: no column can be searched" in run("discover", "same.csv", *ASKED, code=2)
+    said = run("discover", file, *ASKED, "--protect", "risk", code=2)
+    assert "--protect: column 'risk' is the score" in said

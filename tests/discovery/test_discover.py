@@ -466,7 +466,7 @@ def test_many_columns_are_searched(n_columns):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": "zeros"}, "nobody of 6,000 people had the outcome"),
+        ({"y": "zeros"}, r"y: nobody had the outcome \(6,000 people\)"),
         ({"y": "soft"}, "must be 0 or 1"),
         ({"score": "percent"}, "must hold probabilities"),
         ({"features": None}, "must be a data frame"),
@@ -503,7 +503,7 @@ def test_a_column_has_one_role(people):
     frame, score, y, _ = people
     data = frame.assign(risk=score, died=y)
     for given in ({"features": ["age", "died"]}, {"features": ["age"], "protect": ["died"]}):
-        with pytest.raises(InputError, match="'died' is named as y as well"):
+        with pytest.raises(InputError, match="column 'died' is the outcome"):
             discover("died", "risk", data=data, **given)
 
 

@@ -48,6 +48,7 @@ FLAGS = {
     "trials": "--trials",
     "setup": "--setup",
     "features": "--features",
+    "protect": "--protect",
     "text": "--text",
     # not an argument
     "Atoms.save": "propcal atoms writes one",

@@ -19,7 +19,7 @@ from propcal.core.grid import FloatArray
 from propcal.data.derive import floats, is_record
 from propcal.data.levels import distinct, level_key
 from propcal.discovery.feature_rows import FeatureRows
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
 
 MOST_CUTS = 240  # so that all codes fit into a byte
 COARSE = 10  # ranges of a number in the first, coarse pass of the search
@@ -296,7 +296,7 @@ def refuse_nothing_left(table: FeatureTable) -> None:
     if not table.features:
         reasons = "; ".join(f"{name}: {why}" for name, why in [*table.left_out.items()][:3])
         raise InputError(
-            f"features: no column can be searched ({reasons or 'there are none'})", argument="features"
+            Argument("features") + f": no column can be searched ({reasons or 'there are none'})"
         )
 
 

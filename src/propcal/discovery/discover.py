@@ -108,9 +108,9 @@ def discover(
     hidden = _protected_names(protect)
     with read_rows(
         y, score, features, data, sample_weight, cluster, hidden, na=na, memory_limit=memory_limit
-    ) as (roles, given):
+    ) as (roles, called, given):
         people, rows = read_people(
-            roles, given, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
+            roles, given, called, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
         )
         protected = ProtectedGroups.of(rows, hidden) if hidden else None
         table = read_table(rows.only([name for name in rows.names if name not in hidden]), people)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from propcal.data.checks import advice, check_lengths, check_scores, check_weights, compact_outcomes
 from propcal.data.derive import Columns
 from propcal.data.files.file_columns import open_columns
+from propcal.data.files.file_sets import find_files
 from propcal.data.frames import attribute_columns, collected_columns, frame_columns, is_engine_frame, numbers
 from propcal.data.levels import distinct
 from propcal.data.outcomes import outcome_numbers
@@ -20,10 +21,12 @@ from propcal.discovery.binned_features import FeatureTable, bin_features, refuse
 from propcal.discovery.feature_rows import FeatureRows, FileRows, MemoryRows
 from propcal.discovery.leaks import without_leaks
 from propcal.discovery.people import People
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, Column, InputError
 from propcal.identity import Identity
+from propcal.numbers import listed
 
 MOST_VALUES = 20_000_000  # of features of files that are read at once, which is faster
+ROLES = {"score": "score", "y": "outcome", "sample_weight": "weight", "cluster": "patient ID"}
 
 
 @contextmanager
@@ -38,23 +41,25 @@ def read_rows(
     *,
     na: Sequence[str] = (),
     memory_limit: str | int | None = None,
-) -> Iterator[tuple[dict[str, Any], FeatureRows]]:
-    """The columns by role (score, y, sample_weight, cluster), and the rows of features and protected columns.
+) -> Iterator[tuple[dict[str, Any], dict[str, str], FeatureRows]]:
+    """The columns by role (score, y, sample_weight, cluster) and what messages call them; the other rows.
 
-    Features of large files are read in batches, so that only their codes are held in memory.
+    The other rows are of features and protected columns. Features of large files are read in batches, so that
+    only their codes are held in memory.
     """
     given = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
     roles = {name: value for name, value in given.items() if value is not None}
     if data is None:
-        yield roles, MemoryRows(_feature_columns(features))
+        yield roles, {}, MemoryRows(_feature_columns(features))
         return
     names = _checked_names(roles, features, protect)
+    called: dict[str, str] = {name: Column(value) for name, value in roles.items()}
     wanted = list(dict.fromkeys([*roles.values(), *names]))
     if not (isinstance(data, (str, PathLike)) or _names(data)):
         collect = collected_columns if is_engine_frame(data) else _frame_columns
         columns = collect(data, wanted)
         own = {name: columns[value] for name, value in roles.items()}
-        yield own, MemoryRows({name: columns[name] for name in names})
+        yield own, called, MemoryRows({name: columns[name] for name in names})
         return
     with open_columns(
         data,
@@ -67,8 +72,10 @@ def read_rows(
         columns = file.whole(list(dict.fromkeys(roles.values())))
         own = {name: columns[value] for name, value in roles.items()}
         n = len(own["y"])
+        if not n:
+            raise InputError(f"{listed([str(path) for path in find_files(data)])}: there are no rows")
         few = n * len(names) <= MOST_VALUES
-        yield own, MemoryRows(file.whole(names)) if few else FileRows(file, tuple(names), n)
+        yield own, called, MemoryRows(file.whole(names)) if few else FileRows(file, tuple(names), n)
 
 
 def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[str]) -> list[str]:
@@ -86,9 +93,8 @@ def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[st
         own = [name for name, value in roles.items() if value in names]
         if own:
             raise InputError(
-                f"{argument}: column {roles[own[0]]!r} is named as {own[0]} as well",
-                argument=argument,
-                next_step=f"Remove it from {argument}",
+                Argument(argument) + f": column {roles[own[0]]!r} is the {ROLES[own[0]]}",
+                next_step="Remove it from " + Argument(argument),
             )
     return list(dict.fromkeys([*features, *protect]))
 
@@ -98,8 +104,8 @@ def _frame_columns(data: Any, wanted: list[str]) -> Columns:
 
 
 def _names(value: Any) -> bool:
-    listed = isinstance(value, (list, tuple)) and len(value) > 0
-    return listed and all(isinstance(name, (str, PathLike)) for name in value)
+    several = isinstance(value, (list, tuple)) and len(value) > 0
+    return several and all(isinstance(name, (str, PathLike)) for name in value)
 
 
 def _feature_columns(features: Any) -> Columns:
@@ -116,42 +122,61 @@ def _feature_columns(features: Any) -> Columns:
 
 
 def read_people(
-    roles: Mapping[str, Any], rows: FeatureRows, *, weight_kind: str, positive: Any, drop_missing: bool
+    roles: Mapping[str, Any],
+    rows: FeatureRows,
+    called: Mapping[str, str] | None = None,
+    *,
+    weight_kind: str,
+    positive: Any,
+    drop_missing: bool,
 ) -> tuple[People, FeatureRows]:
-    """Check the rows; returns the people, and the features of the rows that count."""
-    score, y = numbers(roles["score"], "score"), outcome_numbers(roles["y"], "y", positive)
-    weight = None if "sample_weight" not in roles else numbers(roles["sample_weight"], "sample_weight")
-    sizes = {"score": len(score), "y": len(y)} | ({} if weight is None else {"sample_weight": len(weight)})
+    """Check the rows; returns the people, and the features of the rows that count.
+
+    `called` is what messages call the columns: by default as the arguments, which are the roles.
+    """
+    names = {role: role for role in ROLES} | dict(called or {})
+    score = numbers(roles["score"], names["score"])
+    y = outcome_numbers(roles["y"], names["y"], positive)
+    sizes = {names["score"]: len(score), names["y"]: len(y)}
+    weight = None
+    if "sample_weight" in roles:
+        weight = numbers(roles["sample_weight"], names["sample_weight"])
+        sizes[names["sample_weight"]] = len(weight)
     check_lengths(sizes | rows.lengths)
-    keep = np.ones(len(y), dtype=np.bool_) if weight is None else check_weights(weight, "sample_weight")
+    keep = np.ones(len(y), dtype=np.bool_)
+    if weight is not None:
+        keep = check_weights(weight, names["sample_weight"])
     if drop_missing:
         keep &= ~(np.isnan(score) | np.isnan(y))
         if not keep.any():
             raise InputError(
-                f"none of the {len(y):,} people has both a score and an outcome", argument="score"
+                f"none of the {len(y):,} people has both a score and an outcome", argument=names["score"]
             )
-    person = None if "cluster" not in roles else _persons(roles["cluster"], len(y))
+    person = None if "cluster" not in roles else _persons(roles["cluster"], len(y), names)
     if not keep.all():
         score, y = score[keep], y[keep]
         weight = None if weight is None else weight[keep]
         person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
         rows = rows.kept(keep)
-    check_scores(score, "score", missing=advice(drop_missing, "score"))
-    outcome = compact_outcomes(y, "y", drop_missing=drop_missing)
+    check_scores(score, names["score"], missing=advice(drop_missing, "score"))
+    outcome = compact_outcomes(y, names["y"], drop_missing=drop_missing)
     if outcome.dtype.kind != "i":
-        raise InputError("y must be 0 or 1; soft labels between have no chance to compare with", argument="y")
+        raise InputError(
+            f"{names['y']} must be 0 or 1; soft labels between have no chance to compare with",
+            argument=names["y"],
+        )
     if outcome.min() == outcome.max():
         who = "nobody" if not outcome.any() else "everybody"
         people = Identity(unit="people").count(len(outcome))
         raise InputError(
-            f"y: {who} of {people} had the outcome, so that no error can be told from chance",
-            argument="y",
+            f"{names['y']}: {who} had the outcome ({people}), so that no error can be told from chance",
+            argument=names["y"],
             next_step="Check that the right column, and the right value of it, is the event",
         )
     if np.all((score == 0) | (score == 1)):
         raise InputError(
-            "score: every value is 0 or 1; a search needs risks between",
-            argument="score",
+            f"{names['score']}: every value is 0 or 1; a search needs risks between",
+            argument=names["score"],
             next_step="Pass the predicted probability, not the decision",
         )
     survey = weight is not None and (
@@ -163,14 +188,15 @@ def read_people(
     return People(score, outcome, weight, survey, person), rows
 
 
-def _persons(ids: Any, n: int) -> Any:
+def _persons(ids: Any, n: int, names: Mapping[str, str]) -> Any:
     column = next(iter(attribute_columns({"cluster": ids}).values()))
-    check_lengths({"y": n, "cluster": len(column)})
+    check_lengths({names["y"]: n, names["cluster"]: len(column)})
     _, codes = distinct(column)
     absent = int(np.count_nonzero(codes < 0))
     if absent:
         raise InputError(
-            Argument("cluster") + f": the patient ID is missing in {absent:,} of {n:,} rows",
+            f"{names['cluster']}: the patient ID is missing in {absent:,} of {n:,} rows",
+            argument=names["cluster"],
             next_step="Find out whose rows they are, or give each of them an ID of its own",
         )
     return codes.astype(np.int64)

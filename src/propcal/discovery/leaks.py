@@ -9,7 +9,7 @@ import numpy as np
 from propcal.core.outcome_as_group import BY_CHANCE, NEARLY
 from propcal.discovery.binned_features import FeatureTable
 from propcal.discovery.people import People
-from propcal.errors import Message
+from propcal.errors import Argument, Message
 
 LEAK = "a leak"
 
@@ -30,8 +30,7 @@ def without_leaks(table: FeatureTable, people: People) -> FeatureTable:
     for name, why in found.items():
         warnings.warn(
             Message(
-                f"features: {name!r} is left out: {why}",
-                argument="features",
+                Argument("features") + f": {name!r} is left out: {why}",
                 next_step="Was it known when the score was computed? If not, remove it",
             ),
             UserWarning,

@@ -393,7 +393,7 @@ def test_permitted_features_repair_protected_groups_without_reading_them():
     assert table.loc["race Black", "removed"] > 0.7
     assert table.loc["race Black", "removed_low"] > 0.5
     assert table.loc["race Black", "removed_reading"] > 0.9
-    assert "of the error" in found.text
+    assert "is removed" in found.text
     assert repr(found.protection) == "\n".join(found.protection.sentences)
 
 

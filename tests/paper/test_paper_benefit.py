@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from paper_trials import SEEDS, curve, make_store, trial
-from propcal.cli import app
+from propcal.cli import app, main
 from propcal.paper.experiment.settings import BASE, MC, OURS, PMC, Setting
 from propcal.paper.results.benefit import (
     ALL_CELLS,
@@ -123,6 +123,8 @@ def test_the_page_counts_helps_and_harms_and_draws_two_pictures(tmp_path):
         *stores,
         "--name",
         "within 30 days",
+        "--name",
+        "readmitted",
         "--about",
         "Open data.",
         "-o",
@@ -207,3 +209,23 @@ def test_subgroups_that_are_not_drawn_are_named(tmp_path):
     assert CliRunner().invoke(app, ["paper", "benefit", str(path), "-o", str(page)]).exit_code == 0
     said = 'Subgroups with less than 5 % of the stays are not drawn either: "f, Medicaid".'
     assert said in page.read_text()
+
+
+def test_every_outcome_has_one_store_and_a_name_of_its_own(tmp_path, capsys):
+    a, b = (str(store(tmp_path / f"{name}.sqlite", seeds=(1,))) for name in "ab")
+    page = tmp_path / "docs" / "benefit.md"
+
+    def refusal(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["paper", "benefit", *arguments, "-o", str(page)])
+        assert ended.value.code == 2
+        assert not page.parent.exists()
+        return capsys.readouterr().err
+
+    assert "2 of the outcomes have the name 'readmitted'. Give each a name of its own with --name" in refusal(
+        a, b
+    )
+    assert "2 of the outcomes have the name 'x'" in refusal(a, b, "--name", "x", "--name", "x")
+    assert "--name: 1 name for 2 stores. Give it once for each store" in refusal(a, b, "--name", "x")
+    assert "--name: 2 names for 1 store." in refusal(a, "--name", "x", "--name", "y")
+    assert "is listed twice" in refusal(a, f"{tmp_path}/../{tmp_path.name}/a.sqlite")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from propcal.errors import InputError
 from propcal.numbers import plural
 from propcal.paper.benefit_answers import Answers
 from propcal.paper.experiment.settings import BASE, MODEL_NAMES, OURS
@@ -229,8 +230,19 @@ def _rate(evidence: Evidence) -> str:
 
 
 def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]:
-    """The names of the outcomes on the page: those given, or their columns."""
-    return [
-        name or str(evidence.about.get("columns", {}).get("outcome", "admitted"))
-        for name, evidence in zip([*names, *[""] * (len(stores) - len(names))], stores)
-    ]
+    """The names of the outcomes on the page: those given, one for each store, or their columns."""
+    if names and len(names) != len(stores):
+        raise InputError(
+            f"--name: {plural(len(names), 'name')} for {plural(len(stores), 'store')}",
+            next_step="Give it once for each store, in the same order, or leave it out",
+            argument="--name",
+        )
+    found = list(names) or [str(e.about.get("columns", {}).get("outcome", "admitted")) for e in stores]
+    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
+    if twice is not None:
+        raise InputError(
+            f"{found.count(twice)} of the outcomes have the name {twice!r}",
+            argument="--name",
+            next_step="Give each a name of its own with --name, once for each store",
+        )
+    return found

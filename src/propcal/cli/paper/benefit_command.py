@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from propcal.cli.paper.folder import ForceFiles, planned, said
 from propcal.cli.screen import working
+from propcal.errors import InputError
 
 
 def benefit(
@@ -20,7 +22,7 @@ def benefit(
     ],
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Name of the outcome of each store, in order."),
+        typer.Option(metavar="TEXT", help="Name of the outcome; once for each store, in order."),
     ] = None,
     about: Annotated[str, typer.Option(metavar="TEXT", help="A paragraph about the data.")] = "",
     output: Annotated[
@@ -53,14 +55,16 @@ def benefit(
     from propcal.paper.reproduction import images_from
     from propcal.paper.results.evidence import Evidence
 
+    _refuse_twice(stores)
     found = [Evidence.from_store(store) for store in stores]
+    names = outcome_names(name or [], found)
     if output.parent.exists():
         check_target(output, force=force, reads=list(stores))
     folder = output.parent / "images" if images is None else images
     files = planned(folder, [f"{picture}.png" for picture in PICTURES], force=force, reads=list(stores))
     new_figure(1, 1)  # without matplotlib, say so before the work
     with working("Computing and drawing..."):
-        page = BenefitPage(dict(zip(outcome_names(name or [], found), found)), about)
+        page = BenefitPage(dict(zip(names, found)), about)
         figures = page.figures()
         folder.mkdir(parents=True, exist_ok=True)
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -71,3 +75,11 @@ def benefit(
                 text = page.markdown(images_from(output, folder))
                 part.write_text(text, encoding="utf-8", newline="\n")
     said([], [output, *files])
+
+
+def _refuse_twice(stores: Sequence[Path]) -> None:
+    """Each file of trials may be named once, by whatever path."""
+    real = [store.resolve() for store in stores]
+    for i, store in enumerate(stores):
+        if real[i] in real[:i]:
+            raise InputError(f"the store {store} is listed twice", next_step="Name each outcome's store once")

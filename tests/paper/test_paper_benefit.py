@@ -5,7 +5,9 @@ from typer.testing import CliRunner
 
 from paper_trials import SEEDS, curve, make_store, trial
 from propcal.cli import app, main
+from propcal.paper.benefit_page import BenefitPage
 from propcal.paper.experiment.settings import BASE, MC, OURS, PMC, Setting
+from propcal.paper.figures.calibration_figure import draw_curves
 from propcal.paper.results.benefit import (
     ALL_CELLS,
     AVERAGE,
@@ -25,6 +27,8 @@ from propcal.paper.results.benefit import (
     observed_to_expected,
     tally,
 )
+from propcal.paper.results.calibration_by_group import curves as calibration_curves
+from propcal.paper.results.calibration_by_group import subgroup
 from propcal.paper.results.evidence import Evidence
 
 GROUPS = ("sex", "payer")
@@ -209,6 +213,34 @@ def test_subgroups_that_are_not_drawn_are_named(tmp_path):
     assert CliRunner().invoke(app, ["paper", "benefit", str(path), "-o", str(page)]).exit_code == 0
     said = 'Subgroups with less than 5 % of the stays are not drawn either: "f, Medicaid".'
     assert said in page.read_text()
+
+
+def test_levels_and_columns_may_hold_any_text_and_values_may_be_missing(tmp_path):
+    groups = ("race & x", "payer x kind")
+    about = {**ABOUT, "columns": {**ABOUT["columns"], "groupings": [["race & x"], list(groups)]}}
+    names = ["race & x=Black & African & payer x kind missing", "not race & x & payer x kind=a x b"]
+    rows, curves = [], []
+    for s in (1, 2):
+        for method in (BASE, PMC, OURS):
+            for part in (groups[:1], groups):
+                setting = Setting(method, part, *((0.1, 0.05, 0.1) if method == PMC else ()))
+                rows.append(trial(s, "RF", setting, n_test=2000))
+                coarse = [(2000, 200, 2 * EXPECTED[method])]
+                curves += curve(s, "RF", setting, "race & x=all", coarse) if part != groups else []
+            for i, name in enumerate(names):
+                curves += curve(s, "RF", setting, name, [(1000, 100, EXPECTED[method] - i)])
+    path = make_store(tmp_path / "a.sqlite", rows, curves, about)
+    evidence = Evidence.from_store(path)
+    found = observed_to_expected(evidence, "RF", "race & x x payer x kind")
+    assert {*found["group"]} == {*names}
+    assert {*calibration_curves(evidence).errors["group"]} == {*names}
+    assert subgroup(names[0], groups) == "Black & African, payer x kind missing"
+    assert subgroup(names[1], groups) == "not race & x, a x b"
+    assert draw_curves(evidence) is not None
+    page = BenefitPage({"readmitted": evidence})
+    page.figures()
+    said = 'the subgroup "Black &amp; African, payer x kind missing", where it predicted too high'
+    assert said in page.markdown("images")
 
 
 def test_every_outcome_has_one_store_and_a_name_of_its_own(tmp_path, capsys):

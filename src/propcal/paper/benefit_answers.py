@@ -88,6 +88,11 @@ class Answers:
         """What a row is, in the plural."""
         return next(iter(self.stores.values())).unit
 
+    @property
+    def _attributes(self) -> tuple[str, ...]:
+        """The attributes of the subgroups in `ratios`."""
+        return next(iter(self.stores.values())).groupings[-1]
+
     def not_drawn(self) -> str:
         """What the picture of O/E ratios leaves out."""
         first = next(iter(self.stores.values()))
@@ -96,7 +101,7 @@ class Answers:
         if others:
             said += f" Subgroups by {listed([_in_words(name) for name in others])} are not drawn."
         if small := b.left_out(first, self.model, shown):
-            names = listed([f'"{subgroup(name)}"' for name in small])
+            names = listed([f'"{subgroup(name, self._attributes)}"' for name in small])
             said += (
                 f" Subgroups with less than {100 * b.SETTING['gamma']:g} % of the {self.unit} are not drawn "
                 f"either: {names}. Nothing can be concluded about them from the picture."
@@ -117,9 +122,10 @@ class Answers:
                 for method, name in ((PMC, "PMCBoost"), (OURS, NAMES[OURS]))
                 if method in worst and not pd.isna(worst[method])
             ]
+            group = subgroup(str(worst.name), self._attributes)
             said.append(
                 f"For {outcome}, the {MODEL_NAMES.get(self.model, self.model)} was furthest from observed in "
-                f'the subgroup "{subgroup(str(worst.name))}", where it predicted too {side}: O/E ratio '
+                f'the subgroup "{group}", where it predicted too {side}: O/E ratio '
                 f"{worst[BASE]:.2f} before, "
                 f"{listed(after)}."
             )

@@ -86,7 +86,7 @@ class BenefitPage:
         )
         return {
             "benefit": draw_benefit(self.found, change),
-            "observed_to_expected": draw_observed_to_expected(self.ratios, ratio),
+            "observed_to_expected": draw_observed_to_expected(self.ratios, self._first.groupings[-1], ratio),
         }
 
     def markdown(self, images: str) -> str:

@@ -136,7 +136,9 @@ def _curves_improve(case: Case) -> tuple[bool | None, str]:
     if len(found.errors) < N_GROUPS:
         raise NotAskedError("fewer than three intersectional groups have a share of gamma of the test set")
     rows = [*zip(found.errors["group"], found.errors[BASE], found.errors[PMC])]
-    numbers = "; ".join(f"{subgroup(group)}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows)
+    numbers = "; ".join(
+        f"{subgroup(group, found.attributes)}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows
+    )
     return all(after < before for _, before, after in rows), f"off by {numbers} (setting {found.setting})"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -51,7 +51,7 @@ def draw_benefit(found: Mapping[str, pd.DataFrame], note: str) -> Any:
     return figure
 
 
-def draw_observed_to_expected(found: Mapping[str, pd.DataFrame], note: str) -> Any:
+def draw_observed_to_expected(found: Mapping[str, pd.DataFrame], attributes: Sequence[str], note: str) -> Any:
     """A panel for each outcome: the O/E ratio of each subgroup, before and after."""
     methods = tuple(m for m in SUBGROUPS if any((f["method"] == m).any() for f in found.values()))
     groups = list(dict.fromkeys(group for frame in found.values() for group in frame["group"]))
@@ -66,7 +66,7 @@ def draw_observed_to_expected(found: Mapping[str, pd.DataFrame], note: str) -> A
         ax.axvline(1, color="0.3", lw=0.9)
         ax.set_title(outcome, fontsize=TEXT)
         tidy(ax, xlabel="O/E ratio\n← predicts too high   too low →")
-    _labels(axes[0], [subgroup(group) for group in groups], len(methods), block)
+    _labels(axes[0], [subgroup(group, attributes) for group in groups], len(methods), block)
     legend_above(figure, _entries(methods))
     note_below(figure, note)
     return figure

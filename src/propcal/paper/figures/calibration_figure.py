@@ -22,8 +22,9 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
     groups = list(found.errors["group"])
     methods = tuple(m for m in METHODS if m in found.errors)
     figure = new_figure(PAGE, 3.5)
+    names = [subgroup(group, found.attributes) for group in groups]
     panels = figure.subplots(1, len(groups), sharex=True, sharey=True, squeeze=False)[0]
-    for ax, group, title in zip(panels, groups, labels([subgroup(name) for name in groups], 30, 3)):
+    for ax, group, title in zip(panels, groups, labels(names, 30, 3)):
         points = found.points[found.points["group"] == group]
         error = found.errors.set_index("group").loc[group]
         _panel(ax, points, methods)

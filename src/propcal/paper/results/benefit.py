@@ -145,7 +145,7 @@ def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.Data
         group, method, share (of the test set), rate (observed), ratio, low and high (5th and 95th percentile
         over seeds), n_seeds. Only subgroups with a share of at least gamma.
     """
-    counts = _finest(group_counts(evidence), model, groups)
+    counts = _of_grouping(group_counts(evidence), model, groups)
     names = ["group_name", "method", "seed"]
     sums = counts.groupby(names)[["people", "positives", "score_sum"]].sum()
     sums = sums.assign(n_test=counts.groupby(names)["n_test"].first()).reset_index()
@@ -174,17 +174,16 @@ def observed_to_expected(evidence: Evidence, model: str, groups: str) -> pd.Data
 
 def left_out(evidence: Evidence, model: str, groups: str) -> list[str]:
     """The subgroups that `observed_to_expected` leaves out: those with a share below gamma."""
-    counts = _finest(group_counts(evidence), model, groups)
+    counts = _of_grouping(group_counts(evidence), model, groups)
     counts = counts[counts["method"] == BASE]
     people = counts.groupby("group_name")["people"].sum()
     rows = counts.drop_duplicates("seed")["n_test"].sum()
     return [str(name) for name in people.index[people / rows < SETTING["gamma"]]]
 
 
-def _finest(counts: pd.DataFrame, model: str, groups: str) -> pd.DataFrame:
-    """The counts of a base model in the subgroups by all attributes of a grouping."""
-    counts = counts[(counts["model"] == model) & (counts["groups"] == groups)]
-    return counts[counts["group_name"].str.count(" & ") == groups.count(" x ")]
+def _of_grouping(counts: pd.DataFrame, model: str, groups: str) -> pd.DataFrame:
+    """The counts of a base model in the subgroups of a grouping, which are by all its attributes."""
+    return counts[(counts["model"] == model) & (counts["groups"] == groups)]
 
 
 def all_ratios(stores: Mapping[str, Evidence]) -> pd.DataFrame:

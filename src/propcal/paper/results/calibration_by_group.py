@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ class Curves:
 
     points: pd.DataFrame  # group, method, bin_index, people (per seed), mean_score, outcome_rate
     errors: pd.DataFrame  # group, share of people, then each method's error; largest error first
+    attributes: tuple[str, ...]  # of the grouping
     setting: str
     n_seeds: int
 
@@ -43,6 +45,7 @@ class CurveCounts:
     methods: list[str]
     sums: FloatArray  # (people, positives, scores) x seeds x groups x methods x bins
     seeds: list[int]
+    attributes: tuple[str, ...]
     setting: str
     gamma: float
     n_test: float
@@ -54,13 +57,13 @@ class CurveCounts:
         keys = ["seed", "model", "setting"]
         known = evidence.stored[[*keys, "groups", "alpha", "gamma", "rho", "n_test"]]
         counts = counts.merge(known, on=keys)
-        chosen = _finest(counts[counts["method"].isin(METHODS)])
+        attributes = evidence.attributes
+        chosen = _finest(counts[counts["method"].isin(METHODS)], attributes)
         if chosen.empty:
             return None
         treated = chosen[chosen["method"] == PMC]
         seeds = sorted({*chosen.loc[chosen["method"] == BASE, "seed"]} & {*treated["seed"]})
-        depth = chosen["groups"].iloc[0].count(" x ")
-        chosen = chosen[chosen["seed"].isin(seeds) & (chosen["group_name"].str.count(" & ") == depth)]
+        chosen = chosen[chosen["seed"].isin(seeds)]
         groups = sorted(chosen["group_name"].unique())
         methods = [method for method in METHODS if method in {*chosen["method"]}]
         axes: list[Any] = [seeds, groups, methods, range(N_BINS)]
@@ -75,6 +78,7 @@ class CurveCounts:
             methods,
             sums,
             seeds,
+            attributes[first["groups"]],
             str(first["setting"]),
             float(first["gamma"]),
             chosen["n_test"].mean(),
@@ -113,7 +117,7 @@ class CurveCounts:
             if people[g, m, j] and people[g, m, j] / n >= MIN_PEOPLE
         ]
         columns = ["group", "method", "bin_index", "people", "mean_score", "outcome_rate"]
-        return Curves(pd.DataFrame(rows, columns=columns), errors, self.setting, n)
+        return Curves(pd.DataFrame(rows, columns=columns), errors, self.attributes, self.setting, n)
 
 
 def curves(evidence: Evidence, model: str = "RF") -> Curves | None:
@@ -122,7 +126,7 @@ def curves(evidence: Evidence, model: str = "RF") -> Curves | None:
     return None if counts is None else counts.curves()
 
 
-def _finest(counts: pd.DataFrame) -> Any:
+def _finest(counts: pd.DataFrame, attributes: Mapping[str, Sequence[str]]) -> Any:
     """The setting of PMCBoost with the finest grouping that is closest to the rule of the losses."""
     treated = counts[counts["method"] == PMC]
     treated = treated[treated["groups"].isin(counts.loc[counts["method"] == BASE, "groups"])]
@@ -130,18 +134,31 @@ def _finest(counts: pd.DataFrame) -> Any:
         return treated
     options = treated[["groups", "setting", "alpha", "gamma", "rho"]].drop_duplicates("setting")
     far = sum((np.log(options[name] / RULE[name]).abs() for name in ("alpha", "gamma", "rho")), start=0.0)
-    fineness = -options["groups"].str.count(" x ")
+    fineness = -options["groups"].map({name: len(names) for name, names in attributes.items()})
     first = options.assign(fineness=fineness, far=far).sort_values(["fineness", "far"]).iloc[0]
     same = counts["groups"] == first["groups"]
     return counts[same & ((counts["method"] != PMC) | (counts["setting"] == first["setting"]))]
 
 
-def subgroup(group: str) -> str:
+def subgroup(group: str, attributes: Sequence[str]) -> str:
     """A subgroup as people read it: its levels, with the attribute where the level does not say it.
 
-    >>> subgroup("age_band=under 50 & payer=Medicare"), subgroup("race=Other & payer=not recorded")
-    ('under 50, Medicare', 'race: Other, payer: not recorded')
+    `attributes` are those of its grouping, because levels and names of columns may contain any text.
+
+    >>> subgroup("age_band=under 50 & payer=Medicare", ["age_band", "payer"])
+    'under 50, Medicare'
+    >>> subgroup("race=Other & payer=not recorded", ["race", "payer"])
+    'race: Other, payer: not recorded'
+    >>> subgroup("race=Black & African & language missing & not elderly", ["race", "language", "elderly"])
+    'Black & African, language missing, not elderly'
     """
-    parts = [part.split("=", 1) for part in group.split(" & ")]
-    vague = ("other", "not recorded", "unknown", "missing")
-    return ", ".join(f"{name}: {level}" if level.lower() in vague else level for name, level in parts)
+    names = [re.escape(name) for name in attributes]
+    pattern = " & ".join(f"({name}=.*?|{name} missing|{name}|not {name})" for name in names)
+    found = re.fullmatch(pattern, group, re.DOTALL)
+    return ", ".join(map(_condition, attributes, found.groups())) if found else group
+
+
+def _condition(attribute: str, part: str) -> str:
+    level = part.removeprefix(f"{attribute}=")
+    vague = level.lower() in ("other", "not recorded", "unknown", "missing")
+    return f"{attribute}: {level}" if vague and level != part else level

@@ -116,6 +116,11 @@ class Evidence:
         return [" x ".join(names) for names in self.groupings]
 
     @property
+    def attributes(self) -> dict[str, tuple[str, ...]]:
+        """The attributes of each grouping, by its name in the trials."""
+        return dict(zip(self.grouping_names, self.groupings))
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The base models, in the paper's order."""
         there = {*self.stored["model"]}

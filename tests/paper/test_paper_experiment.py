@@ -4,10 +4,13 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from propcal import PMCBoost, pmc_loss
 from propcal.cli import main
+from propcal.cli.paper.running import _run
 from propcal.core.correction import maps
 from propcal.errors import InputError
 from propcal.paper.experiment.base_models import train
@@ -63,6 +66,34 @@ def test_rows_of_a_person_are_in_one_part_of_every_split(stays):
         assert (people[0] == people[1]) == (kept_apart == 0)
         assert not kept_apart or people[0].isdisjoint(people[1])
         assert {*stays["person"]} == people[0] | people[1] | people[2]
+
+
+def test_rows_without_an_id_are_people_of_their_own(stays, tmp_path, capsys):
+    person = stays["person"].where(stays.index % 10 > 0)
+    parts = split(len(stays), 4, kept_apart=0.5, person=person)
+    assert sorted(np.concatenate(parts)) == [*range(len(stays))]
+    file = tmp_path / "stays.csv"
+    stays.assign(person=person).to_csv(file, index=False)
+    cohort = columns_of(file)
+    said = "'person' is missing in 200 of 2,000 rows: each of them counts as a person of its own"
+    assert cohort.notes == (said,)
+    what = {"trials": 1, "models": ["LR"], "settings": [Setting(BASE, GROUPS)]}
+    _run(Experiment(tmp_path / "x.sqlite", cohort, **what), jobs=1)
+    assert f"note: {said}" in capsys.readouterr().err
+    assert Store(tmp_path / "x.sqlite").trials().loc[0, ["n_train", "n_test"]].sum() == len(stays)
+    about = {key: value for key, value in Experiment("y", cohort, **what).about().items() if key != "alone"}
+    Store(tmp_path / "older.sqlite", about)  # by a version that left these rows out
+    with pytest.raises(InputError, match="a different setting of rows without a person: none there, 200 now"):
+        run(tmp_path / "older.sqlite", cohort=cohort, **what)
+
+
+def test_long_ids_of_a_parquet_file_differ_although_one_is_missing(stays, tmp_path):
+    person = pd.array(2**60 + stays["person"], dtype="Int64")
+    person[0] = pd.NA
+    table = pa.Table.from_pandas(stays.assign(person=person), preserve_index=False)
+    pq.write_table(table.replace_schema_metadata(), tmp_path / "stays.parquet")
+    frame = columns_of(tmp_path / "stays.parquet").frame
+    assert frame["person"].nunique() == 1000
 
 
 def test_the_share_kept_apart_is_that_of_the_set_up():

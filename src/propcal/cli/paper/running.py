@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from propcal.cli.screen import say
 from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.interrupts import Stopped
@@ -63,13 +64,15 @@ def _run(experiment: Experiment, jobs: int | None) -> None:
     typer.echo(_begin(experiment, left))
     if not units:
         return
+    notes = list(experiment.visits.notes)
     n_visits = len(experiment.visits.frame)
     if n_visits < FEW:
-        typer.echo(
-            f"propcal: note: on {n_visits:,} {experiment.plan.columns.unit} nothing can be judged, as most "
-            "groups have a handful of people; this shows that the commands run",
-            err=True,
+        notes.append(
+            f"on {n_visits:,} {experiment.plan.columns.unit} nothing can be judged, as most groups have a "
+            "handful of people; this shows that the commands run"
         )
+    for note in notes:
+        say(f"propcal: note: {note}", err=True)
     with _progress(len(units), left, experiment.n_trials) as told:
         try:
             experiment.run(jobs=jobs, told=told)

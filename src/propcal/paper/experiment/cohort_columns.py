@@ -27,7 +27,8 @@ class CohortColumns:
     numbers, categories, text : tuples of str
         The features: numbers, levels (one column of 0 and 1 for each), and free text (its frequent words).
     person : str, optional
-        The person of each row. All rows of a person are then in the same part of every split.
+        The person of each row. All rows of a person are then in the same part of every split; a row without
+        a value is a person of its own.
     true_risk : str, optional
         The true risk of simulated people, if the cohort has it.
     unit : str

@@ -76,7 +76,7 @@ _TABLES = {"trials": TRIAL_COLUMNS, "curves": CURVE_COLUMNS}
 
 
 # What a reader calls entries of `about` that have another name there.
-_CALLED = {"name": "setup", "person": "cluster", "groupings": "groups"}
+_CALLED = {"name": "setup", "person": "cluster", "groupings": "groups", "alone": "rows without a person"}
 
 
 def _difference(key: str, there: Any, now: Any) -> str:

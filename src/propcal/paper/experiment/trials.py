@@ -100,13 +100,16 @@ def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None) -> 
     kept_apart : float
         The share of the training rows that only the post-processing sees; with 0 it sees all of them.
     person : array of shape (n,), optional
-        The person of each row. People are then shuffled, and all rows of a person are in the same part.
+        The person of each row. People are then shuffled, and all rows of a person are in the same part. A
+        row without one is a person of its own.
     """
     if person is not None:
         import pandas as pd
 
         code, people = pd.factorize(np.asarray(person))
-        parts = split(len(people), seed, kept_apart=kept_apart)
+        alone = np.flatnonzero(code < 0)
+        code[alone] = len(people) + np.arange(len(alone))
+        parts = split(len(people) + len(alone), seed, kept_apart=kept_apart)
         rows = (np.flatnonzero(np.isin(code, part)) for part in parts)
         return Parts(*rows)
     order = np.random.default_rng(seed).permutation(n)

@@ -34,6 +34,7 @@ class GeneratedVisits:
     rows: int = N_VISITS
     seed: int = _SEED
     columns = ADMISSIONS
+    notes = ()
 
     def __post_init__(self) -> None:
         _check_rows(self.rows, N_VISITS, "the simulated cohort", "visits")
@@ -107,7 +108,22 @@ class CohortFile:
         }
         if self.positive is not None:
             told["positive"] = str(self.positive)
+        if self._n_alone:  # older versions left these rows out of every split
+            told["alone"] = self._n_alone
         return {**told, "fingerprint": f"sha256:{digest.hexdigest()}"}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences on what a user may not expect."""
+        if not (n := self._n_alone):
+            return ()
+        where = f"{n:,} of {len(self.frame):,} {self.asked.unit}"
+        return (f"{self.asked.person!r} is missing in {where}: each of them counts as a person of its own",)
+
+    @property
+    def _n_alone(self) -> int:
+        """The number of rows without a person."""
+        return int(self.frame[self.asked.person].isna().sum()) if self.asked.person else 0
 
     def _read(self) -> pd.DataFrame:
         """The columns of the experiment, checked."""
@@ -123,11 +139,14 @@ class CohortFile:
         text_outcome = self.positive is not None
         numeric = [*asked.numbers, *extra, *([] if text_outcome else [asked.outcome])]
         try:
-            frame: pd.DataFrame = file.read(wanted, numeric=numeric).to_pandas()
+            table = file.read(wanted, numeric=numeric)
         except InputError:
             if text_outcome:
                 raise
-            frame = file.read(wanted, numeric=[*asked.numbers, *extra]).to_pandas()
+            table = file.read(wanted, numeric=[*asked.numbers, *extra])
+        frame: pd.DataFrame = table.to_pandas()
+        if asked.person:  # as floating-point numbers, long IDs would no longer differ
+            frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
         for name in (*asked.numbers, *extra):
             if frame[name].dtype.kind not in "iufb":
                 raise InputError(f"column {name!r} of {path} must be numeric; it is text")

@@ -158,6 +158,20 @@ def test_a_store_of_another_set_up_or_of_other_columns_is_refused(file, tmp_path
         run(tmp_path / "x.sqlite", cohort=same, setup="public", **what)
 
 
+def test_a_store_with_other_texts_for_missing_is_refused(file, tmp_path):
+    what = {"trials": 1, "models": ["LR"], "settings": [Setting(BASE, GROUPS)]}
+    without, codes = columns_of(file), columns_of(file, na=["b", "a"])
+    run(tmp_path / "x.sqlite", cohort=without, **what)
+    assert "na" not in Store(tmp_path / "x.sqlite").about  # as in stores of older versions
+    run(tmp_path / "x.sqlite", cohort=without, **what)
+    with pytest.raises(InputError, match="a different setting of na: none there, a, b now"):
+        run(tmp_path / "x.sqlite", cohort=codes, **what)
+    run(tmp_path / "y.sqlite", cohort=codes, **what)
+    run(tmp_path / "y.sqlite", cohort=columns_of(file, na=["a", "b", "a"]), **what)
+    with pytest.raises(InputError, match="a different setting of na: a, b there, none now"):
+        run(tmp_path / "y.sqlite", cohort=without, **what)
+
+
 def test_settings_of_mcboost_that_differ_in_rho_alone_share_a_fit(file, tmp_path):
     settings = [Setting(MC, GROUPS, 0.1, 0.05, rho) for rho in (0.01, 0.1)]
     settings += [Setting(MC_FOR_PMC, GROUPS, 1.0, 0.05, 0.1), Setting(PMC, GROUPS, 0.1, 0.05, 0.1)]

@@ -108,6 +108,8 @@ class CohortFile:
         }
         if self.positive is not None:
             told["positive"] = str(self.positive)
+        if self.na:
+            told["na"] = sorted({*self.na})
         if self._n_alone:  # older versions left these rows out of every split
             told["alone"] = self._n_alone
         return {**told, "fingerprint": f"sha256:{digest.hexdigest()}"}

@@ -75,8 +75,8 @@ def test_rows_without_an_id_are_people_of_their_own(stays, tmp_path, capsys):
     file = tmp_path / "stays.csv"
     stays.assign(person=person).to_csv(file, index=False)
     cohort = columns_of(file)
-    said = "'person' is missing in 200 of 2,000 rows: each of them counts as a person of its own"
-    assert cohort.notes == (said,)
+    said = "'person' is missing in 200 of 2,000 rows: each counts as a person of its own"
+    assert cohort.notes == [said]
     what = {"trials": 1, "models": ["LR"], "settings": [Setting(BASE, GROUPS)]}
     _run(Experiment(tmp_path / "x.sqlite", cohort, **what), jobs=1)
     assert f"note: {said}" in capsys.readouterr().err
@@ -160,15 +160,15 @@ def test_a_store_of_another_set_up_or_of_other_columns_is_refused(file, tmp_path
 
 def test_a_store_with_other_texts_for_missing_is_refused(file, tmp_path):
     what = {"trials": 1, "models": ["LR"], "settings": [Setting(BASE, GROUPS)]}
-    without, codes = columns_of(file), columns_of(file, na=["b", "a"])
+    without, codes = columns_of(file), columns_of(file, na=["x", "a"])
     run(tmp_path / "x.sqlite", cohort=without, **what)
     assert "na" not in Store(tmp_path / "x.sqlite").about  # as in stores of older versions
     run(tmp_path / "x.sqlite", cohort=without, **what)
-    with pytest.raises(InputError, match="a different setting of na: none there, a, b now"):
+    with pytest.raises(InputError, match="a different setting of na: none there, a, x now"):
         run(tmp_path / "x.sqlite", cohort=codes, **what)
     run(tmp_path / "y.sqlite", cohort=codes, **what)
-    run(tmp_path / "y.sqlite", cohort=columns_of(file, na=["a", "b", "a"]), **what)
-    with pytest.raises(InputError, match="a different setting of na: a, b there, none now"):
+    run(tmp_path / "y.sqlite", cohort=columns_of(file, na=["a", "x", "a"]), **what)
+    with pytest.raises(InputError, match="a different setting of na: a, x there, none now"):
         run(tmp_path / "y.sqlite", cohort=without, **what)
 
 
@@ -193,6 +193,44 @@ def test_a_fit_with_too_many_updates_for_a_correction_stops_earlier(file, tmp_pa
     assert free["converged"] == 1
     assert held["converged"] == 0
     assert 0 < held["n_updates"] < free["n_updates"]
+
+
+def test_categories_of_a_parquet_file_are_texts(stays, file, tmp_path):
+    texts = ["ward", "note", "sex", "site", "back"]
+    path = tmp_path / "stays.parquet"
+    stays.astype(dict.fromkeys(texts, "category")).to_parquet(path)
+    assert columns_of(path).asked == columns_of(file).asked
+    what = {"trials": 1, "models": ["LR"], "settings": [Setting(BASE, GROUPS)]}
+    losses = [
+        run(tmp_path / f"{i}.sqlite", cohort=columns_of(source), **what).trials()["log_loss"].iloc[0]
+        for i, source in enumerate((path, file))
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_columns_without_values_are_left_out_with_a_word(stays, tmp_path):
+    for path, write in ((tmp_path / "a.parquet", "to_parquet"), (tmp_path / "a.csv", "to_csv")):
+        getattr(stays.assign(nothing=None, none=np.nan), write)(path, index=False)
+        cohort = columns_of(path)
+        assert {"nothing", "none"}.isdisjoint(cohort.asked.wanted)
+        assert cohort.notes == ["no values in columns nothing, none: they are not features"]
+        with pytest.raises(InputError, match=r"features: column none of .* has no values. Leave it out"):
+            columns_of(path, features=["age", "none"])
+
+
+def test_infinite_and_huge_numbers_are_refused_before_a_store_is_made(stays, tmp_path):
+    store, csv, parquet = (tmp_path / name for name in ("x.sqlite", "a.csv", "a.parquet"))
+    for value in (np.inf, -1e300):
+        frame = stays.assign(age=stays["age"].where(stays.index % 100 > 0, value))
+        frame.to_parquet(parquet)
+        with pytest.raises(
+            InputError, match=r"column 'age' of .*: 20 values are infinite or beyond 3.4e\+38"
+        ):
+            run(store, cohort=columns_of(parquet), trials=1, models=["LR"])
+        frame.to_csv(csv, index=False)
+        with pytest.raises(InputError, match=r"column 'age' (holds|of .*) .*infinite"):
+            run(store, cohort=columns_of(csv), trials=1, models=["LR"])
+    assert not store.exists()
 
 
 def test_settings_are_those_of_table_3_for_each_grouping(file, tmp_path):

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from propcal.errors import Argument, InputError
 from propcal.numbers import noun
 from propcal.paper.experiment.cohort_columns import CohortColumns
-from propcal.paper.experiment.visits import CohortFile, opened
+from propcal.paper.experiment.visits import LARGEST, CohortFile, opened, read_columns
+from propcal.plain_text import shown
 
 MOST_LEVELS = 200
 
@@ -56,15 +57,17 @@ def cohort_file(
     chosen = list(features) or [name for name in file.names if name not in (outcome, cluster)]
     chosen += [name for name in text if name not in chosen]
     _check(path, file.names, outcome, groups, chosen, cluster)
-    table = file.read(chosen)
-    numbers, categories, strange = [], [], []
+    table = read_columns(file, chosen)
+    numbers, categories, strange, empty = [], [], [], []
     for name, column in zip(chosen, table.columns):
-        if name in text:
+        kind = column.type
+        if column.null_count == len(column):
+            empty.append(name)
+        elif name in text:
             continue
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
             numbers.append(name)
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
             categories.append(name)
         else:
             strange.append(name)
@@ -74,7 +77,16 @@ def cohort_file(
             "or text",
             next_step="Leave them out",
         )
+    if refused := [name for name in empty if name in (*features, *text)]:
+        raise InputError(
+            Argument("features") + f": {noun(len(refused), 'column')} {', '.join(refused)} of {path} "
+            f"{'has' if len(refused) == 1 else 'have'} no values",
+            next_step="Leave it out" if len(refused) == 1 else "Leave them out",
+        )
+    if not (numbers or categories or text):
+        raise InputError(Argument("features") + f": all columns of {path} that could be features are empty")
     for name in categories:
+        _refuse_infinite(name, table.column(name))
         n = pc.count_distinct(table.column(name)).as_py()
         if n > MOST_LEVELS:
             raise InputError(
@@ -90,7 +102,22 @@ def cohort_file(
         cluster,
         unit=unit,
     )
-    return CohortFile(Path(path), columns, rows, positive, tuple(na))
+    return CohortFile(Path(path), columns, rows, positive, tuple(na), empty=tuple(empty))
+
+
+def _refuse_infinite(name: str, column: Any) -> None:
+    """Refuse a column of a text file that would be numbers, were some of them not infinite or undefined."""
+    try:
+        values = {text: float(text) for text in column.drop_null().unique().to_pylist()}
+    except ValueError:
+        return
+    wrong = [text for text, value in values.items() if not abs(value) <= LARGEST]
+    if wrong:
+        raise InputError(
+            Argument("features") + f": column {name!r} holds numbers that are infinite, undefined or beyond "
+            f"{LARGEST:.1e}, such as {shown(wrong[0])}",
+            next_step="Leave it out, or name these texts with --na if they mean missing",
+        )
 
 
 def _check(

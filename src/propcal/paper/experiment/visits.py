@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEWEST = 100  # the fewest rows that can be run; the open demo of MIMIC has 215
+LARGEST = float(np.finfo(np.float32).max)  # the base models use single precision
 FEW = 1000  # with fewer, test sets have groups without outcomes, and nothing can be judged
 COHORT_KEY = "propcal_cohort"  # metadata key in a Parquet file: the MIMIC version and the rule
 _SEED = 0  # for simulating the cohort, and for sampling --rows visits from a file
@@ -70,6 +71,8 @@ class CohortFile:
         Texts that mean a missing value in a CSV file, beside the empty cell.
     how : str
         What to do if a column is missing.
+    empty : tuple of str
+        Columns that are not used because they have no values.
     """
 
     path: Path
@@ -78,6 +81,7 @@ class CohortFile:
     positive: Any = None
     na: tuple[str, ...] = ()
     how: str = "Check the names of the columns"
+    empty: tuple[str, ...] = ()
 
     @property
     def columns(self) -> CohortColumns:
@@ -117,10 +121,15 @@ class CohortFile:
     @property
     def notes(self) -> Sequence[str]:
         """Sentences on what a user may not expect."""
-        if not (n := self._n_alone):
-            return ()
-        where = f"{n:,} of {len(self.frame):,} {self.asked.unit}"
-        return (f"{self.asked.person!r} is missing in {where}: each of them counts as a person of its own",)
+        found = []
+        if self.empty:
+            n, names = len(self.empty), ", ".join(self.empty)
+            what = "it is not a feature" if n == 1 else "they are not features"
+            found.append(f"no values in {noun(n, 'column')} {names}: {what}")
+        if n := self._n_alone:
+            where = f"{n:,} of {len(self.frame):,} {self.asked.unit}"
+            found.append(f"{self.asked.person!r} is missing in {where}: each counts as a person of its own")
+        return found
 
     @property
     def _n_alone(self) -> int:
@@ -136,16 +145,16 @@ class CohortFile:
             raise InputError(
                 f"{path} has no {noun(len(lacking), 'column')} {', '.join(lacking)}", next_step=self.how
             )
-        extra = [asked.true_risk] if asked.true_risk in file.names else []
+        extra = [asked.true_risk] if asked.true_risk and asked.true_risk in file.names else []
         wanted = [*asked.wanted, *extra]
         text_outcome = self.positive is not None
         numeric = [*asked.numbers, *extra, *([] if text_outcome else [asked.outcome])]
         try:
-            table = file.read(wanted, numeric=numeric)
+            table = read_columns(file, wanted, numeric)
         except InputError:
             if text_outcome:
                 raise
-            table = file.read(wanted, numeric=[*asked.numbers, *extra])
+            table = read_columns(file, wanted, [*asked.numbers, *extra])
         frame: pd.DataFrame = table.to_pandas()
         if asked.person:  # as floating-point numbers, long IDs would no longer differ
             frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
@@ -153,6 +162,12 @@ class CohortFile:
             if frame[name].dtype.kind not in "iufb":
                 raise InputError(f"column {name!r} of {path} must be numeric; it is text")
         frame = frame.astype(dict.fromkeys(asked.numbers, np.float64))
+        for name in asked.numbers:
+            if wrong := int((frame[name].abs() > LARGEST).sum()):
+                raise InputError(
+                    f"column {name!r} of {path}: {are(wrong, 'value')} infinite or beyond {LARGEST:.1e}",
+                    next_step="Leave the column out, or make them missing values",
+                )
         return frame.assign(**{asked.outcome: self._outcome(frame[asked.outcome])})
 
     def _outcome(self, values: Any) -> Any:
@@ -204,6 +219,15 @@ def opened(path: Path, na: Sequence[str] = ()) -> Any:
     if isinstance(file, Atoms):
         raise InputError(f"{path} is a file of atoms; the experiment needs one row per visit, with features")
     return file
+
+
+def read_columns(file: Any, wanted: Sequence[str], numeric: Sequence[str] = ()) -> Any:
+    """Columns of a file as an Arrow table; categories, which a file may store as numbers, are texts."""
+    import pyarrow as pa
+
+    table = file.read(wanted, numeric=numeric)
+    kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in table.schema.types]
+    return table.cast(pa.schema([*zip(table.schema.names, kinds)]))
 
 
 def _check_rows(rows: int, most: int, whose: str, unit: str) -> None:

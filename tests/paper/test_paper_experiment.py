@@ -208,6 +208,14 @@ def test_categories_of_a_parquet_file_are_texts(stays, file, tmp_path):
     assert losses[0] == losses[1]
 
 
+def test_truth_values_of_which_some_are_missing_are_numbers(stays, tmp_path):
+    truth = (stays["age"] > 60).astype(object).mask(stays.index % 10 == 0, None)
+    stays.assign(elderly=truth).to_parquet(tmp_path / "stays.parquet")
+    cohort = columns_of(tmp_path / "stays.parquet")
+    assert cohort.asked.numbers == ("age", "elderly")
+    assert cohort.frame["elderly"].value_counts(dropna=False)[np.nan] == 200
+
+
 def test_columns_without_values_are_left_out_with_a_word(stays, tmp_path):
     for path, write in ((tmp_path / "a.parquet", "to_parquet"), (tmp_path / "a.csv", "to_csv")):
         getattr(stays.assign(nothing=None, none=np.nan), write)(path, index=False)

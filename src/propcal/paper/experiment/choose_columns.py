@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from propcal.errors import Argument, InputError
 from propcal.numbers import noun
 from propcal.paper.experiment.cohort_columns import CohortColumns
-from propcal.paper.experiment.visits import LARGEST, CohortFile, opened, read_columns
+from propcal.paper.experiment.visits import LARGEST, CohortFile, numeric_type, opened, read_columns
 from propcal.plain_text import shown
 
 MOST_LEVELS = 200
@@ -65,7 +65,7 @@ def cohort_file(
             empty.append(name)
         elif name in text:
             continue
-        elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        elif numeric_type(kind):
             numbers.append(name)
         elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
             categories.append(name)

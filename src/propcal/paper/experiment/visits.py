@@ -155,13 +155,14 @@ class CohortFile:
             if text_outcome:
                 raise
             table = read_columns(file, wanted, [*asked.numbers, *extra])
+        for name in (*asked.numbers, *extra):
+            if not numeric_type(table.schema.field(name).type):
+                raise InputError(f"column {name!r} of {path} must hold numbers")
+            place = table.schema.get_field_index(name)
+            table = table.set_column(place, name, table.column(name).cast("float64", safe=False))
         frame: pd.DataFrame = table.to_pandas()
         if asked.person:  # as floating-point numbers, long IDs would no longer differ
             frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
-        for name in (*asked.numbers, *extra):
-            if frame[name].dtype.kind not in "iufb":
-                raise InputError(f"column {name!r} of {path} must be numeric; it is text")
-        frame = frame.astype(dict.fromkeys(asked.numbers, np.float64))
         for name in asked.numbers:
             if wrong := int((frame[name].abs() > LARGEST).sum()):
                 raise InputError(
@@ -228,6 +229,13 @@ def read_columns(file: Any, wanted: Sequence[str], numeric: Sequence[str] = ()) 
     table = file.read(wanted, numeric=numeric)
     kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in table.schema.types]
     return table.cast(pa.schema([*zip(table.schema.names, kinds)]))
+
+
+def numeric_type(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers; truth values are 0 and 1."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
 def _check_rows(rows: int, most: int, whose: str, unit: str) -> None:

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 
 import joblib
 import numpy as np
@@ -325,9 +326,20 @@ def test_other_files_are_left_alone(tmp_path):
 
 
 def test_a_store_that_cannot_be_written_is_told_in_one_line(tmp_path, monkeypatch):
-    def full(*_):
-        raise sqlite3.OperationalError("database or disk is full")
+    path = tmp_path / "x.sqlite"
+    connect = sqlite3.connect
 
-    monkeypatch.setattr(Store, "_add", full)
+    def small_disk(*arguments, pages, **options):
+        connection = connect(*arguments, **options)
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", partial(small_disk, pages=3))
     with pytest.raises(InputError, match=r"disk is full.*run the same command again to continue"):
-        run(tmp_path / "x.sqlite", trials=1, **SMALL)
+        run(path, trials=1, **SMALL)
+    assert not path.exists()
+    monkeypatch.setattr(sqlite3, "connect", partial(small_disk, pages=12))
+    with pytest.raises(InputError, match=r"disk is full.*run the same command again to continue"):
+        run(path, trials=1, **SMALL)
+    monkeypatch.undo()
+    assert Store(path).done() == set()

@@ -3,9 +3,10 @@
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError, InputError, PropcalError
 from propcal.paper.experiment.settings import (
     ALPHAS,
     BASE,
@@ -18,6 +19,7 @@ from propcal.paper.experiment.settings import (
     grid,
 )
 from propcal.paper.experiment.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
+from propcal.paper.results.evidence import Evidence
 
 ABOUT = {"cohort": "generated", "rows": 100}
 
@@ -118,6 +120,26 @@ def test_a_store_that_lacks_a_column_is_refused():
         FileFormatError, match=r"another version of propcal: .* without sizes_mc_loss. Name another file"
     ):
         Store("t.sqlite")
+
+
+def test_damage_is_told_as_such_wherever_it_is():
+    store = Store("t.sqlite", ABOUT)
+    settings = [f"{setting.key()} {i}" for setting in grid() for i in range(3)]
+    store.add([trial(i, setting) for i, setting in enumerate(settings)], [curve(i) for i in range(100)])
+    whole = Path("t.sqlite").read_bytes()
+    rng = np.random.default_rng(0)
+    told = 0
+    for _ in range(100):
+        damaged, start = bytearray(whole), int(rng.integers(len(whole) - 600))
+        damaged[start : start + 600] = rng.bytes(600)
+        Path("d.sqlite").write_bytes(damaged)
+        try:
+            Evidence.from_store("d.sqlite")
+            Store("d.sqlite", ABOUT).done()
+            Store("d.sqlite", ABOUT).add([trial(999)])
+        except PropcalError:
+            told += 1
+    assert told > 70  # the others are in unused parts of pages
 
 
 def test_no_store_is_made_by_looking_for_one():

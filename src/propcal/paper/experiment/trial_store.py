@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,15 @@ CURVE_COLUMNS = {
 }
 _KEYS = {"trials": "seed, model, setting", "curves": "seed, model, setting, group_name, bin_index"}
 _TABLES = {"trials": TRIAL_COLUMNS, "curves": CURVE_COLUMNS}
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "empty")  # as pandas calls them
+# Errors of SQLite that say nothing about the content: locked for a minute, read-only, disk full.
+_NOT_DAMAGED = tuple(
+    f"SQLITE_{name}" for name in ("BUSY", "CANTOPEN", "FULL", "IOERR", "LOCKED", "PERM", "READONLY")
+)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 # What a reader calls entries of `about` that have another name there.
@@ -122,38 +131,55 @@ class Store:
                 f"there are no trials at {path}",
                 next_step=f"Run propcal paper admissions or propcal paper experiment with -o {path}",
             )
-        with closing(self._open()) as connection:
-            known = self._about(connection)
-            if known is None:
-                if about is None:
-                    raise FileFormatError(f"{path} has no trials: it is not a store written by propcal")
-                self._create(connection, about)
-                known = json.loads(json.dumps(dict(about)))
+        new = not self.path.exists()
+        try:
+            with self._connected() as connection:
+                known = self._about(connection)
+                if known is None:
+                    if about is None:
+                        raise FileFormatError(f"{path} has no trials: it is not a store written by propcal")
+                    self._create(connection, about)
+                    known = json.loads(json.dumps(dict(about)))
+        except BaseException:
+            if new and self.path.is_file() and not self.path.stat().st_size:
+                self.path.unlink()
+            raise
         self.about: dict[str, Any] = known
         if about is not None:
             self._refuse_others(json.loads(json.dumps(dict(about))))
 
-    def _open(self) -> sqlite3.Connection:
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection to the file; what SQLite says about the file or the disk is told in words."""
         try:
-            return sqlite3.connect(self.path, timeout=60)
-        except sqlite3.Error as error:  # no such folder, no permission
-            raise InputError(f"cannot open {self.path}: {error}") from None
+            with closing(sqlite3.connect(self.path, timeout=60)) as connection:
+                yield connection
+        except sqlite3.IntegrityError:  # not about the file
+            raise
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorname", "").startswith(_NOT_DAMAGED):
+                raise InputError(
+                    f"cannot use {self.path}: {error}",
+                    next_step="The trials stored so far are intact; fix the problem and run the same command "
+                    "again to continue",
+                ) from None
+            raise self._damaged(str(error).split(" with text")[0]) from None  # no garbled text
+
+    def _damaged(self, why: object) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path} is not a store of trials, or it is damaged ({why})",
+            next_step="Name another file",
+        )
 
     def _about(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
-        try:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-            if "about" not in tables:
-                if tables:
-                    raise FileFormatError(
-                        f"{self.path} is a database for something else", next_step="Name another file"
-                    )
-                return None
-            content = dict(connection.execute("SELECT key, value FROM about"))
-        except sqlite3.DatabaseError as error:
-            raise FileFormatError(
-                f"{self.path} is not a store of trials, or it is damaged ({error})",
-                next_step="Name another file",
-            ) from None
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        if "about" not in tables:
+            if tables:
+                raise FileFormatError(
+                    f"{self.path} is a database for something else", next_step="Name another file"
+                )
+            return None
+        content = dict(connection.execute("SELECT key, value FROM about"))
         if content.get("format") != FORMAT:
             raise FileFormatError(
                 f"{self.path} is a database for something else", next_step="Name another file"
@@ -172,7 +198,10 @@ class Store:
                 f"{', without ' + ', '.join(lacking) if lacking else ''}",
                 next_step="Name another file",
             )
-        return dict(json.loads(content["about"]))
+        try:
+            return dict(json.loads(content["about"]))
+        except (KeyError, TypeError, ValueError):
+            raise self._damaged("what its trials have in common cannot be read") from None
 
     def _create(self, connection: sqlite3.Connection, about: Mapping[str, Any]) -> None:
         with connection:
@@ -200,26 +229,16 @@ class Store:
 
     def done(self) -> set[tuple[int, str, str]]:
         """The seed, base model and setting of each stored trial."""
-        with closing(self._open()) as connection:
+        with self._connected() as connection:
             return {*connection.execute("SELECT seed, model, setting FROM trials")}
 
     def add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]] = ()) -> None:
         """Add trials, either all or none; trials that are already stored stay unchanged."""
-        try:
-            self._add(trials, curves)
-        except sqlite3.OperationalError as error:  # locked for a minute, read-only, or disk full
-            raise InputError(
-                f"cannot write {self.path}: {error}",
-                next_step="The trials stored so far are intact; fix the problem and run the same command "
-                "again to continue",
-            ) from None
-
-    def _add(self, trials: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]]) -> None:
-        with closing(self._open()) as connection, connection:
+        with self._connected() as connection, connection:
             for table, rows in (("trials", trials), ("curves", curves)):
                 names = list(_TABLES[table])
-                listed, marks = ", ".join(f'"{name}"' for name in names), ", ".join("?" for _ in names)
-                insert = f"INSERT INTO {table} ({listed}) VALUES ({marks})"
+                marks = ", ".join("?" for _ in names)
+                insert = f"INSERT INTO {table} ({_listed(names)}) VALUES ({marks})"
                 connection.executemany(
                     f"{insert} ON CONFLICT ({_KEYS[table]}) DO NOTHING",
                     [[row[name] for name in names] for row in rows],
@@ -236,7 +255,13 @@ class Store:
     def _frame(self, table: str) -> pd.DataFrame:
         import pandas as pd
 
-        with closing(self._open()) as connection:
-            query = f"SELECT * FROM {table} ORDER BY {_KEYS[table]}"
+        columns = _TABLES[table]
+        with self._connected() as connection:
+            query = f"SELECT {_listed(columns)} FROM {table} ORDER BY {_KEYS[table]}"
             rows = connection.execute(query).fetchall()
-        return pd.DataFrame(rows, columns=list(_TABLES[table]))
+        frame = pd.DataFrame(rows, columns=list(columns))
+        for name, kind in columns.items():
+            found = pd.api.types.infer_dtype(frame[name], skipna=True)
+            if found not in (("string", "empty") if kind.startswith("TEXT") else _NUMBERS):
+                raise self._damaged(f"{name} in the table {table} holds {found} values")
+        return frame

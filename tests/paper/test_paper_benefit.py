@@ -243,6 +243,27 @@ def test_levels_and_columns_may_hold_any_text_and_values_may_be_missing(tmp_path
     assert said in page.markdown("images")
 
 
+def test_names_are_drawn_and_written_letter_by_letter(tmp_path):
+    levels = ("sex=$a^{$ & payer=_x", "sex=m & payer=$5 to $9")
+    rows = [trial(1, "RF", SETTINGS[method]) for method in (BASE, PMC)]
+    curves = [
+        row
+        for method in (BASE, PMC)
+        for name in levels
+        for row in curve(1, "RF", SETTINGS[method], name, [(9000, 900, 900)])
+    ]
+    evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", rows, curves, ABOUT))
+    page = BenefitPage({"a|b *x* $a^{$ <i>": evidence})
+    for name, figure in page.figures().items():
+        figure.savefig(tmp_path / f"{name}.svg", metadata={"Date": None})
+        drawn = (tmp_path / f"{name}.svg").read_text()
+        assert "a|b *x* $a^{$" in drawn
+    assert "m, $5 to $9" in drawn
+    text = page.markdown("images")
+    assert r"| a\|b \*x\* \$a^{\$ &lt;i&gt; |" in text
+    assert "<summary>a|b *x* $a^{$ &lt;i&gt;</summary>" in text
+
+
 def test_every_outcome_has_one_store_and_a_name_of_its_own(tmp_path, capsys):
     a, b = (str(store(tmp_path / f"{name}.sqlite", seeds=(1,))) for name in "ab")
     page = tmp_path / "docs" / "benefit.md"

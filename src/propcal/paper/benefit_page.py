@@ -92,13 +92,14 @@ class BenefitPage:
     def markdown(self, images: str) -> str:
         """The page as Markdown; `images` is the path from the page to its pictures."""
         from jinja2 import Environment, StrictUndefined
-        from markupsafe import Markup
+        from markupsafe import Markup, escape
 
         from propcal.output.report.render import markdown_text
 
         made = Environment(
             trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=markdown_text
         )
+        made.filters["html"] = lambda name: escape(plain(name))  # between tags Markdown is not read
         text = (files("propcal.paper") / "templates" / "benefit.md").read_text(encoding="utf-8")
         page = made.from_string(text).render(
             stores=self.stores,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.output.plots.axes import SMALL, TEXT, tidy
+from propcal.output.plots.axes import SMALL, TEXT, labels, short, tidy
 from propcal.paper.experiment.settings import BASE, MC, MODEL_NAMES, OURS, PMC
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import LOOKS, legend_above, note_below
@@ -43,9 +43,9 @@ def draw_benefit(found: Mapping[str, pd.DataFrame], note: str) -> Any:
             label = "change, %\n← better   worse →" if i == len(found) - 1 else ""
             tidy(ax, xlabel=label)
             ax.set_title(measure, fontsize=TEXT)
-        axes[0].set_ylabel(outcome, fontsize=TEXT, fontweight="bold")
-        labels = [f"{MODEL_NAMES.get(m, m)}\n{_words(g)}" for g, m in places]
-        _labels(axes[0], labels, len(shown), block)
+        axes[0].set_ylabel(short(outcome), fontsize=TEXT, fontweight="bold")
+        names = [f"{short(MODEL_NAMES.get(m, m))}\n{short(_words(g))}" for g, m in places]
+        _row_names(axes[0], names, len(shown), block)
     legend_above(figure, _entries(shown))
     note_below(figure, note)
     return figure
@@ -64,9 +64,10 @@ def draw_observed_to_expected(found: Mapping[str, pd.DataFrame], attributes: Seq
             _point(ax, row["ratio"], (row["low"], row["high"]), y, row["method"])
         _rows(ax, len(groups), block)
         ax.axvline(1, color="0.3", lw=0.9)
-        ax.set_title(outcome, fontsize=TEXT)
+        ax.set_title(short(outcome), fontsize=TEXT)
         tidy(ax, xlabel="O/E ratio\n← predicts too high   too low →")
-    _labels(axes[0], [subgroup(group, attributes) for group in groups], len(methods), block)
+    names = labels([subgroup(group, attributes) for group in groups], 48, 2)
+    _row_names(axes[0], names, len(methods), block)
     legend_above(figure, _entries(methods))
     note_below(figure, note)
     return figure
@@ -88,10 +89,10 @@ def _rows(ax: Any, n: int, block: float) -> None:
     ax.set_axisbelow(True)
 
 
-def _labels(ax: Any, labels: list[str], n_methods: int, block: float) -> None:
-    middles = [block * i + (n_methods - 1) / 2 for i in range(len(labels))]
-    ax.set_yticks(middles, labels, fontsize=SMALL)
-    ax.set_ylim(block * len(labels) - GAP - 0.2, -0.9)
+def _row_names(ax: Any, names: list[str], n_methods: int, block: float) -> None:
+    middles = [block * i + (n_methods - 1) / 2 for i in range(len(names))]
+    ax.set_yticks(middles, names, fontsize=SMALL)
+    ax.set_ylim(block * len(names) - GAP - 0.2, -0.9)
 
 
 def _entries(methods: tuple[str, ...]) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.output.plots.axes import SMALL, TEXT, tidy
+from propcal.output.plots.axes import SMALL, TEXT, short, tidy
 from propcal.paper.experiment.settings import BASE, MC, OURS, PMC
 from propcal.paper.figure_file import PAGE, new_figure
 from propcal.paper.figures.picture import (
@@ -47,7 +47,7 @@ def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
             label = f"{model}: {LABELS[column]}" if first else ""
             tidy(ax, xlabel="α" if last else "", ylabel=label)
             if model == models[0]:
-                ax.set_title(groups.replace(" x ", " × "), fontsize=TEXT)
+                ax.set_title(short(groups.replace(" x ", " × ")), fontsize=TEXT)
     _legend(figure, column, evidence.methods)
     notes = (
         f"{evidence.caption()} {evidence.by_which()} Medians over seeds, gamma and rho. {evidence.how_sure()}"

@@ -96,6 +96,17 @@ def test_long_ids_of_a_parquet_file_differ_although_one_is_missing(stays, tmp_pa
     assert frame["person"].nunique() == 1000
 
 
+@pytest.mark.parametrize(("n", "said"), [(1, "1 person"), (19, "19 people")])
+def test_too_few_people_for_a_split_are_refused_before_a_store_is_made(stays, tmp_path, n, said):
+    file = tmp_path / "stays.csv"
+    stays.assign(person=stays["person"] % n).to_csv(file, index=False)
+    with pytest.raises(
+        InputError, match=f'person": the 2,000 rows are of {said}; .* needs at least 20. Name'
+    ):
+        run(tmp_path / "x.sqlite", cohort=columns_of(file), trials=1, models=["LR"])
+    assert not (tmp_path / "x.sqlite").exists()
+
+
 def test_the_share_kept_apart_is_that_of_the_set_up():
     learn, post, test = split(1000, 0, kept_apart=0.5)
     assert (len(learn), len(post), len(test)) == (375, 375, 250)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FEWEST = 100  # the fewest rows that can be run; the open demo of MIMIC has 215
 LARGEST = float(np.finfo(np.float32).max)  # the base models use single precision
+FEWEST_PEOPLE = 20  # the fewest that a split by person can use: five of them are the test set
 FEW = 1000  # with fewer, test sets have groups without outcomes, and nothing can be judged
 COHORT_KEY = "propcal_cohort"  # metadata key in a Parquet file: the MIMIC version and the rule
 _SEED = 0  # for simulating the cohort, and for sampling --rows visits from a file
@@ -95,10 +96,26 @@ class CohortFile:
         found = self._read()
         n, unit = len(found), self.asked.unit
         _check_rows(n if self.rows is None else self.rows, n, str(self.path), unit)
-        if self.rows is None or self.rows == n:
-            return found
-        some = np.random.default_rng(_SEED).choice(n, self.rows, replace=False)
-        return found.iloc[np.sort(some)].reset_index(drop=True)
+        if self.rows is not None and self.rows < n:
+            some = np.random.default_rng(_SEED).choice(n, self.rows, replace=False)
+            found = found.iloc[np.sort(some)].reset_index(drop=True)
+        self._check_people(found)
+        return found
+
+    def _check_people(self, rows: pd.DataFrame) -> None:
+        """Refuse so few people that a part of a split by person would have hardly any."""
+        person = self.asked.person
+        if person is None:
+            return
+        n = rows[person].nunique() + int(rows[person].isna().sum())
+        if n < FEWEST_PEOPLE:
+            few = "1 person" if n == 1 else f"{n} people"
+            raise InputError(
+                Argument("cluster", person)
+                + f": the {len(rows):,} {self.asked.unit} are of {few}; a split by "
+                f"person needs at least {FEWEST_PEOPLE}",
+                next_step="Name the column of the patient ID, or leave it out",
+            )
 
     def about(self) -> dict[str, Any]:
         """The description of the people in a store, without the file name, because files may be moved."""

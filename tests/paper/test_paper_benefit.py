@@ -138,6 +138,7 @@ def test_the_page_counts_helps_and_harms_and_draws_two_pictures(tmp_path):
     assert result.exit_code == 0, result.output
     text = page.read_text()
     assert "Open data." in text
+    assert "| outcome | observed rate, all test sets together | shuffles |" in text
     assert "| within 30 days | 5.0 % | 20 | RF 0.80 | printed |" in text
     assert "propcal paper experiment FILE --outcome readmitted --groups sex,payer" in text
     assert "| readmitted | 5.0 % | 20 |" in text

@@ -224,7 +224,7 @@ def _auroc(evidence: Evidence) -> str:
 
 
 def _rate(evidence: Evidence) -> str:
-    """The share of the rows with the outcome, over the test sets."""
+    """The share of the rows of all test sets together with the outcome; the store has no rate of the data."""
     counts = evidence.curves[evidence.curves["method"] == BASE]
     people = counts["people"].sum()
     return f"{100 * counts['positives'].sum() / people:.1f} %" if people else "–"

@@ -212,7 +212,7 @@ def test_subgroups_that_are_not_drawn_are_named(tmp_path):
     assert left_out(Evidence.from_store(path), "RF", "sex x payer") == ["sex=f & payer=Medicaid"]
     page = tmp_path / "benefit.md"
     assert CliRunner().invoke(app, ["paper", "benefit", str(path), "-o", str(page)]).exit_code == 0
-    said = 'Subgroups with less than 5 % of the stays are not drawn either: "f, Medicaid".'
+    said = 'Subgroups with less than 5 % of the stays are not drawn: "f, Medicaid".'
     assert said in page.read_text()
 
 

@@ -62,6 +62,8 @@ def test_table_4_is_shown_by_each_of_the_three_rules(tmp_path):
     losses[1].update(own_mc_loss=0.06, base_own_mc_loss=0.08)
     rows = [trial(1, "RF", setting, **loss) for setting, loss in zip(settings, losses)]
     evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", rows))
+    for name in ("table_4", "table_5"):  # the store has one grouping
+        assert "both groupings" not in " ".join(TABLES[name](evidence).notes)
     names = ("table_4", "table_4_by_sizes", "table_4_by_own")
     assert [TABLES[name](evidence).rows[0][5] for name in names] == ["-50.00", "+25.00", "-25.00"]
     assert "by each trial's own rule" in TABLES["table_4_by_own"](evidence).title

@@ -98,13 +98,15 @@ class Answers:
         first = next(iter(self.stores.values()))
         *others, shown = first.grouping_names
         said = f"The picture shows the {MODEL_NAMES.get(self.model, self.model)}, by {_in_words(shown)}."
+        either = ""
         if others:
             said += f" Subgroups by {listed([_in_words(name) for name in others])} are not drawn."
+            either = " either"
         if small := b.left_out(first, self.model, shown):
             names = listed([f'"{subgroup(name, self._attributes)}"' for name in small])
             said += (
-                f" Subgroups with less than {100 * b.SETTING['gamma']:g} % of the {self.unit} are not drawn "
-                f"either: {names}. Nothing can be concluded about them from the picture."
+                f" Subgroups with less than {100 * b.SETTING['gamma']:g} % of the {self.unit} are not "
+                f"drawn{either}: {names}. Nothing can be concluded about them from the picture."
             )
         return said
 

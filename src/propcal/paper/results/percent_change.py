@@ -14,7 +14,7 @@ from propcal.paper.results.seed_intervals import by_seed, median_interval
 
 READING = (
     "Each trial is compared with the base model of the same seed and grouping. The number is the median "
-    "percent change over all of a method's settings (alpha, gamma, rho, both groupings) and seeds. The paper "
+    "percent change over all of a method's settings (alpha, gamma, rho, groupings) and seeds. The paper "
     "does not say over which settings it takes the median. No setting is selected by its test loss."
 )
 

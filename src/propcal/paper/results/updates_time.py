@@ -16,7 +16,7 @@ from propcal.paper.results.trial_cube import TrialCube
 
 READING = (
     "MCBoost is run at alpha * rho, which reaches a PMC of alpha, as PMCBoost does at alpha. Mean updates "
-    "and seconds of a fit over seeds, both groupings, gamma and rho. The paper has no DNN here."
+    "and seconds of a fit over seeds, groupings, gamma and rho. The paper has no DNN here."
 )
 
 

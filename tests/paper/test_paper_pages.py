@@ -1,5 +1,6 @@
 """Tables, figures and the page from stores at any stage: what is there is shown, what is not is said."""
 
+import errno
 import re
 
 import matplotlib as mpl
@@ -10,7 +11,9 @@ from typer.testing import CliRunner
 
 from paper_trials import CURVE_GROUPS, like_the_paper, make_store, noisy, trial, whole_store
 from propcal.cli import app, main
+from propcal.cli.paper.folder import new_folders
 from propcal.errors import InputError
+from propcal.output.files import transaction
 from propcal.paper.experiment.settings import BASE, GROUPINGS, MC, OURS, PMC, Setting
 from propcal.paper.figures import files as files_of
 from propcal.paper.figures import pictures
@@ -336,3 +339,33 @@ def test_an_unknown_store_is_one_line_and_leaves_nothing_behind(tmp_path, capsys
     assert stopped.value.code == 2
     assert "there are no trials at" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_write_leaves_no_folders_behind(tmp_path, tmp_path_factory, monkeypatch):
+    settings = (Setting(BASE, GROUPINGS[0]), Setting(PMC, GROUPINGS[0], 0.1, 0.05, 0.1))
+    store = str(tmp_path_factory.mktemp("store") / "a.sqlite")
+    make_store(store, [trial(1, "RF", setting) for setting in settings])
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(transaction, "_new_part", full)
+    (tmp_path / "there").mkdir()
+    new = tmp_path / "new" / "folder"
+    commands = [
+        ["tables", store, "-o", str(new)],
+        ["reproduction", store, "-o", str(new / "page.md")],
+        ["theory", "-o", str(tmp_path / "there")],
+    ]
+    for command in commands:
+        with pytest.raises(SystemExit) as stopped:
+            main(["paper", *command])
+        assert stopped.value.code == 2
+        assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_folders_that_hold_something_by_then_are_kept(tmp_path):
+    file = tmp_path / "a" / "c" / "of another program"
+    with pytest.raises(FileExistsError), new_folders(tmp_path / "a" / "b", file.parent):
+        file.touch() or file.touch(exist_ok=False)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "c", "of another program"]

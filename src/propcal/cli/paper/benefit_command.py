@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from propcal.cli.paper.folder import ForceFiles, planned, said
+from propcal.cli.paper.folder import ForceFiles, new_folders, planned, said
 from propcal.cli.screen import working
 from propcal.errors import InputError
 
@@ -66,9 +66,7 @@ def benefit(
     with working("Computing and drawing..."):
         page = BenefitPage(dict(zip(names, found)), about)
         figures = page.figures()
-        folder.mkdir(parents=True, exist_ok=True)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with outputs(force=force):
+        with new_folders(folder, output.parent), outputs(force=force):
             for path, picture in zip(files, PICTURES):
                 save_figure(figures[picture], path)
             with whole_file(output) as part:

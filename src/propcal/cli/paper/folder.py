@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +51,21 @@ def planned(
         for path in paths:
             check_target(path, force=force, reads=reads)
     return paths
+
+
+@contextmanager
+def new_folders(*folders: Path) -> Iterator[None]:
+    """Make folders; if the work fails, those that were not there before are removed again."""
+    made = {path for folder in folders for path in (folder, *folder.parents) if not path.exists()}
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in sorted(made, key=lambda path: len(path.parts), reverse=True):
+            with suppress(OSError):  # another program may have put something there
+                path.rmdir()
+        raise
 
 
 def said(sentences: Sequence[str], files: Sequence[Path] = ()) -> None:

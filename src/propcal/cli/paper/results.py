@@ -16,6 +16,7 @@ from propcal.cli.paper.folder import (
     ForceFiles,
     PictureFormats,
     formats,
+    new_folders,
     planned,
     said,
 )
@@ -81,8 +82,7 @@ def tables(
         found, lacking = all_tables(evidence, cohort)
     files: list[Path] = []
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        with outputs(force=force):
+        with new_folders(output), outputs(force=force):
             files = _write_tables(found, output, kinds)
     _say_about(evidence, *lacking)
     console = Console()
@@ -125,8 +125,7 @@ def figures(
     new_figure(1, 1)  # without matplotlib, say so before the work
     with working("Drawing..."):
         drawn, lacking = pictures(evidence)
-        output.mkdir(parents=True, exist_ok=True)
-        with outputs(force=force):
+        with new_folders(output), outputs(force=force):
             files = _write_pictures(drawn, output, kinds)
             for picture in drawn:
                 for name, frame in picture.data.items():
@@ -180,9 +179,7 @@ def reproduction(
     new_figure(1, 1)
     with working("Computing and drawing..."):
         page = Reproduction.of(evidence, cohort, about)
-        folder.mkdir(parents=True, exist_ok=True)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with outputs(force=force):
+        with new_folders(folder, output.parent), outputs(force=force):
             files = _write_pictures(page.drawn, folder, ["png"])
             _write_text(output, page.markdown(images_from(output, folder)))
     _say_about(evidence, *filter(None, [page.no_table_1]))

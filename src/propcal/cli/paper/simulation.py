@@ -13,6 +13,7 @@ from propcal.cli.paper.folder import (
     ForceFiles,
     PictureFormats,
     formats,
+    new_folders,
     planned,
     said,
 )
@@ -58,8 +59,7 @@ def simulation(
     with working("Drawing data sets..."):
         found = simulate(groups, alpha, data_sets, people, seed)
         frames = (found.to_frame(), found.scenarios(), found.claim().reset_index())
-        output.mkdir(parents=True, exist_ok=True)
-        with outputs(force=force):
+        with new_folders(output), outputs(force=force):
             figure = plot_simulation(found)
             for path in files[: len(names)]:
                 save_figure(figure, path)

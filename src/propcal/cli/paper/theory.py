@@ -15,6 +15,7 @@ from propcal.cli.paper.folder import (
     ForceFiles,
     PictureFormats,
     formats,
+    new_folders,
     planned,
     said,
 )
@@ -54,8 +55,7 @@ def theory(
         frames = (numbers.constraints(alpha, rho), numbers.relations(), numbers.discretisation())
         constraints = partial(plot_constraints, alpha=alpha, rho=rho)
         plots: tuple[Callable[[Any], Any], ...] = (constraints, plot_relations, plot_discretisation)
-        output.mkdir(parents=True, exist_ok=True)
-        with outputs(force=force):
+        with new_folders(output), outputs(force=force):
             for first, frame, plot in zip(range(0, len(files), len(endings)), frames, plots):
                 *pictures, table = files[first : first + len(endings)]
                 figure = plot(frame)

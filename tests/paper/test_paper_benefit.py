@@ -1,5 +1,7 @@
 """Whom post-processing helps and harms: each number can be worked out by hand."""
 
+import shlex
+
 import pytest
 from typer.testing import CliRunner
 
@@ -263,6 +265,21 @@ def test_names_are_drawn_and_written_letter_by_letter(tmp_path):
     text = page.markdown("images")
     assert r"| a\|b \*x\* \$a^{\$ &lt;i&gt; |" in text
     assert "<summary>a|b *x* $a^{$ &lt;i&gt;</summary>" in text
+
+
+def test_the_commands_on_the_page_can_be_given_to_a_shell(tmp_path):
+    columns = {**ABOUT["columns"], "outcome": "back again", "features": [["age", "a&b"], [], []]}
+    about = {**ABOUT, "columns": columns, "positive": "<30", "na": ["?", "n/a"]}
+    rows = [trial(1, "RF", SETTINGS[method]) for method in (BASE, PMC)]
+    evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", rows, about=about))
+    first, second = BenefitPage({"within 30 days": evidence})._commands()
+    assert shlex.split(first) == [
+        *("propcal", "paper", "experiment", "FILE", "--outcome", "back again", "--groups", "sex,payer"),
+        *("--features", "age,a&b", "--cluster", "patient", "--positive", "<30", "--na", "?", "--na", "n/a"),
+        *("--models", "RF", "--trials", "1", "--setup", "printed", "-o", "outcome_1.sqlite"),
+    ]
+    assert second == "propcal paper benefit outcome_1.sqlite --name 'within 30 days' -o benefit.md"
+    assert "--name" not in BenefitPage({"back again": evidence})._commands()[1]
 
 
 def test_every_outcome_has_one_store_and_a_name_of_its_own(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,7 +71,10 @@ class BenefitPage:
             for evidence, name in zip(self.stores.values(), names)
             if not evidence.of_admissions
         ]
-        return [*runs, f"propcal paper benefit {' '.join(names)} -o benefit.md"]
+        options = [part for name in self.stores for part in ("--name", name)]
+        if [*self.stores] == [_column(evidence) for evidence in self.stores.values()]:
+            options = []
+        return [*runs, shlex.join(["propcal", "paper", "benefit", *names, *options, "-o", "benefit.md"])]
 
     def figures(self) -> dict[str, Any]:
         """The two pictures by file name."""
@@ -230,6 +234,11 @@ def _rate(evidence: Evidence) -> str:
     return f"{100 * counts['positives'].sum() / people:.1f} %" if people else "–"
 
 
+def _column(evidence: Evidence) -> str:
+    """The column of the outcome."""
+    return str(evidence.about.get("columns", {}).get("outcome", "admitted"))
+
+
 def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]:
     """The names of the outcomes on the page: those given, one for each store, or their columns."""
     if names and len(names) != len(stores):
@@ -238,7 +247,7 @@ def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]
             next_step="Give it once for each store, in the same order, or leave it out",
             argument="--name",
         )
-    found = list(names) or [str(e.about.get("columns", {}).get("outcome", "admitted")) for e in stores]
+    found = list(names) or [_column(evidence) for evidence in stores]
     twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
     if twice is not None:
         raise InputError(

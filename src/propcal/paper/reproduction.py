@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -150,16 +151,22 @@ class Reproduction:
 
 def experiment_command(evidence: Evidence, store: str) -> str:
     """The command that runs the trials of a cohort file."""
-    columns = evidence.about["columns"]
+    about = evidence.about
+    columns = about["columns"]
     features = [name for names in columns["features"] for name in names]
-    options = [f"--outcome {columns['outcome']}"]
-    options += [f"--groups {','.join(names)}" for names in columns["groupings"]]
-    options += [f"--features {','.join(features)}"]
-    options += [f"--text {','.join(columns['features'][2])}"] if columns["features"][2] else []
-    options += [f"--cluster {columns['person']}"] if columns["person"] else []
-    options += [f"--models {','.join(evidence.models)}"] if evidence.models != MODELS else []
-    options += [f"--trials {evidence.n_seeds} --setup {evidence.setup.name}"]
-    return f"propcal paper experiment FILE {' '.join(options)} -o {store}"
+    options = ["--outcome", columns["outcome"]]
+    for names in columns["groupings"]:
+        options += ["--groups", ",".join(names)]
+    options += ["--features", ",".join(features)]
+    options += ["--text", ",".join(columns["features"][2])] if columns["features"][2] else []
+    options += ["--cluster", columns["person"]] if columns["person"] else []
+    options += ["--positive", about["positive"]] if "positive" in about else []
+    for text in about.get("na", []):
+        options += ["--na", text]
+    options += ["--rows", str(about["rows"])] if isinstance(about.get("rows"), int) else []
+    options += ["--models", ",".join(evidence.models)] if evidence.models != MODELS else []
+    options += ["--trials", str(evidence.n_seeds), "--setup", evidence.setup.name, "-o", store]
+    return shlex.join(["propcal", "paper", "experiment", "FILE", *options])
 
 
 def in_hours(seconds: float) -> str:

@@ -47,13 +47,14 @@ def command(*arguments):
 
 
 def test_the_command_says_how_much_there_is_and_that_all_is_done(tmp_path, capsys):
-    path = tmp_path / "x.sqlite"
+    path = tmp_path / "Aus gabe é.sqlite"
     arguments = ["--rows", "1000", "--trials", "1", "--models", "lr", "--jobs", "1", "-o", str(path)]
     assert command(*arguments) == 0
     told = capsys.readouterr()
     assert "84 trials: 1 shuffle x 1 base model (LR) x 84 settings, on 1,000 visits (generated" in told.out
     assert "84 are to be run" in told.out
     assert "84 of 84 trials are done" in told.err
+    assert f"propcal paper tables '{path}'; propcal paper figures '{path}'" in told.out
     assert command(*arguments) == 0
     assert f"All are in {path} already." in capsys.readouterr().out
     assert command("--rows", "1200", *arguments[2:]) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,8 +51,8 @@ def run_experiment(experiment: Experiment, jobs: int | None, scheduler: str | No
         )
     with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
         _run(experiment, None if scheduler else jobs or cpu_count())
-    path = Path(experiment.path)
-    typer.echo(f"Tables and figures of it: propcal paper tables {path}; propcal paper figures {path}")
+    path = quote(str(experiment.path))
+    say(f"Tables and figures of it: propcal paper tables {path}; propcal paper figures {path}")
 
 
 def _run(experiment: Experiment, jobs: int | None) -> None:

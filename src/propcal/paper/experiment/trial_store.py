@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from os import PathLike
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from propcal.errors import FileFormatError, InputError
@@ -129,7 +130,8 @@ class Store:
         if about is None and not self.path.is_file():
             raise InputError(
                 f"there are no trials at {path}",
-                next_step=f"Run propcal paper admissions or propcal paper experiment with -o {path}",
+                next_step="Run propcal paper admissions or propcal paper experiment with -o "
+                f"{quote(str(path))}",
             )
         new = not self.path.exists()
         try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
+from shlex import quote
 from typing import Any
 
 import pandas as pd
@@ -50,7 +51,8 @@ class Evidence:
         if trials.empty:
             raise InputError(
                 f"{path} has no trials yet",
-                next_step=f"Add some with propcal paper admissions or propcal paper experiment, -o {path}",
+                next_step="Add some with propcal paper admissions or propcal paper experiment, -o "
+                f"{quote(str(path))}",
             )
         prefixes = ("", "sizes_", "own_", "base_own_")
         losses = [f"{prefix}{loss}" for prefix in prefixes for loss in LOSSES]

@@ -268,6 +268,10 @@ def test_columns_that_do_not_fit_are_refused(stays, file, tmp_path):
         columns_of(file, groups=[["sex", "back"]])
     with pytest.raises(InputError, match="the grouping site,sex is listed twice"):
         columns_of(file, groups=[["sex", "site"], ["site", "sex"]])
+    named = tmp_path / "named.csv"
+    stays.assign(**{"sex x site": "a"}).to_csv(named, index=False)
+    with pytest.raises(InputError, match="two groupings would be called 'sex x site'"):
+        columns_of(named, groups=[["sex", "site"], ["sex x site"]])
     many = tmp_path / "many.csv"
     stays.assign(ward=[f"w{i}" for i in range(len(stays))]).to_csv(many, index=False)
     with pytest.raises(InputError, match="'ward' holds 2,000 different texts"):

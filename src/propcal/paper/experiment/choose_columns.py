@@ -150,6 +150,12 @@ def _check(
             raise InputError(Argument("groups") + f": {column!r} is the {name}, and cannot define groups")
     if len({frozenset(names) for names in groups}) < len(groups):
         raise InputError(Argument("groups") + f": the grouping {_twice(groups)} is listed twice")
+    named = [" x ".join(names) for names in groups]  # as in the store
+    if len({*named}) < len(named):
+        raise InputError(
+            Argument("groups") + f": two groupings would be called {max(named, key=named.count)!r}",
+            next_step="Rename a column",
+        )
     if not features:
         raise InputError(Argument("features") + ": the file has no column left that could be a feature")
 

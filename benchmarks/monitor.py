@@ -21,13 +21,13 @@ from propcal.core.groups.collection import Group
 from propcal.monitoring.counts_to_course import evidence_over_time
 from propcal.monitoring.course import ALARM
 from propcal.monitoring.e_processes import level_gains
-from propcal.monitoring.group_months import GroupMonths, _fine
+from propcal.monitoring.group_months import GroupMonths, evidence_ranges
 from propcal.monitoring.onset import Onset, onset_of, ratio_since
 from propcal.monitoring.watched import WatchedGroup, stakes_of
 
 RESULTS = Path(__file__).parent / "results" / "monitor.json"
 BINS = uniform(10)
-FINE = _fine(BINS)
+FINE = evidence_ranges(BINS)
 GROUPS = [Group(()), *(Group((("group", str(i)),)) for i in range(10))]  # everybody, and ten of a tenth each
 WATCHED = [WatchedGroup(group) for group in GROUPS]
 WRONG = 4  # the group whose O/E ratio changes

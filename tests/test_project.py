@@ -153,6 +153,16 @@ def test_modules_do_not_import_each_other_in_a_circle():
     TopologicalSorter(at_once).prepare()
 
 
+def test_no_module_imports_a_private_name_of_another():
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                private = [
+                    name.name for name in node.names if name.name.startswith("_") and name.name[1] != "_"
+                ]
+                assert not private, f"{path.name}: {private}"
+
+
 def test_no_two_modules_and_no_two_classes_have_the_same_name():
     modules = [path.stem for path in SOURCES if not path.stem.startswith("__") and "cli" not in path.parts]
     assert sorted(set(modules)) == sorted(modules)

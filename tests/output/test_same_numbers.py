@@ -10,7 +10,8 @@ import pytest
 import propcal
 from first_cases import first
 from propcal.numbers import IN_TEXT, Style
-from propcal.output.terminal import as_text, audit_text, comparison_text
+from propcal.output.terminal import audit_text, comparison_text
+from propcal.output.text_blocks import as_text
 
 SIGNS = str.maketrans({"−": "-", "–": "-"})
 

@@ -9,7 +9,8 @@ from rich.console import Console
 
 import propcal
 from propcal.auditing.conclusions import worst_categories
-from propcal.output.terminal import audit_text, comparison_text, plain
+from propcal.output.terminal import audit_text, comparison_text
+from propcal.plain_text import plain
 
 
 @pytest.fixture

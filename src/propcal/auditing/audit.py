@@ -211,7 +211,8 @@ class Audit:
         return plot_audit(self, kind, groups, ax=ax, width=width)
 
     def __repr__(self) -> str:
-        from propcal.output.terminal import as_text, audit_text
+        from propcal.output.terminal import audit_text
+        from propcal.output.text_blocks import as_text
 
         return as_text(audit_text(self))
 

@@ -186,7 +186,8 @@ class Comparison:
         return plot_comparison(self, kind, groups, ax=ax, width=width)
 
     def __repr__(self) -> str:
-        from propcal.output.terminal import as_text, comparison_text
+        from propcal.output.terminal import comparison_text
+        from propcal.output.text_blocks import as_text
 
         return as_text(comparison_text(self))
 

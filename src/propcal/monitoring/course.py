@@ -166,7 +166,7 @@ class Course:
 
     def __repr__(self) -> str:
         from propcal.output.monitor.monitor_text import course_text
-        from propcal.output.terminal import as_text
+        from propcal.output.text_blocks import as_text
 
         return as_text(course_text(self))
 

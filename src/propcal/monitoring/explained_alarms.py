@@ -22,7 +22,7 @@ from propcal.core.patterns import PERIOD
 from propcal.core.reduction import rescored
 from propcal.monitoring.course import Alarm
 from propcal.monitoring.e_processes import NEAREST
-from propcal.monitoring.group_months import _fine
+from propcal.monitoring.group_months import evidence_ranges
 from propcal.numbers import listed
 
 MOST_CORRECTED = 20  # groups whose errors are taken out
@@ -96,7 +96,7 @@ class _Errors:
         self.start = log_odds(np.clip(from_grid(atoms.score), NEAREST, 1 - NEAREST))
         pattern, place = atoms.pattern_index(), atoms.patterns.attributes.index(PERIOD)
         levels = [str(level) for level in atoms.patterns.levels[place]]
-        ranges = _fine(bins)
+        ranges = evidence_ranges(bins)
         period, risk_range = atoms.patterns.table[pattern, place], ranges.index(atoms.score)
         self.parts: dict[str, tuple[IntArray, list[IntArray]]] = {}
         for name, (members, alarms) in groups.items():

@@ -47,7 +47,7 @@ class GroupMonths:
         cls, atoms: Atoms, groups: Sequence[Group], bins: Bins, inside: BoolArray | None = None
     ) -> GroupMonths:
         """Add up atoms with periods; `inside` has the patterns of each group, if not all of its own."""
-        fine = _fine(bins)
+        fine = evidence_ranges(bins)
         place = atoms.patterns.attributes.index(PERIOD)
         periods = tuple(str(level) for level in atoms.patterns.levels[place])
         of_pattern = atoms.patterns.table[:, place]
@@ -93,7 +93,7 @@ class GroupMonths:
         return np.asarray(np.add.reduceat(values, first, axis=-1))
 
 
-def _fine(bins: Bins) -> Bins:
+def evidence_ranges(bins: Bins) -> Bins:
     """Every bin cut into a few parts, and more of them near 0 and 1."""
     steps = np.diff(bins.edges)[:, None] * np.arange(PARTS) // PARTS
     tails = to_grid(np.array([*TAILS, *(1 - cut for cut in TAILS)]))

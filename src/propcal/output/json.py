@@ -22,7 +22,7 @@ AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-compa
 DISCOVERY_FORMAT, DISCOVERY_VERSION = "propcal-discovery", 1
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A number, text or truth value as JSON has it; NaN, infinity and limits become null."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -35,13 +35,13 @@ def _plain_column(column: pd.Series) -> list[Any]:
     """The same of a column."""
     values = column.tolist()
     if column.dtype.kind != "f":
-        return [_plain(value) for value in values]
+        return [plain_value(value) for value in values]
     for i in np.flatnonzero(~np.isfinite(column.to_numpy())):
         values[i] = None
     return values
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+def table_records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """One object a row."""
     columns = {str(name): _plain_column(table[name]) for name in table.columns}
     return [{name: column[i] for name, column in columns.items()} for i in range(len(table))]
@@ -88,18 +88,18 @@ def audit_content(audit: Audit) -> dict[str, Any]:
     content = {
         "format": AUDIT_FORMAT,
         "version": AUDIT_VERSION,
-        "settings": {name: _plain(value) for name, value in audit.settings.items()},
+        "settings": {name: plain_value(value) for name, value in audit.settings.items()},
         "identity": asdict(audit.identity),
         "verdict": {
             "conclusion": verdict.conclusion,
             "text": verdict.text,
             "sentences": list(verdict.sentences),
-            "tests": _records(verdict.tests),
+            "tests": table_records(verdict.tests),
         },
-        "losses": _records(audit.losses.reset_index()),
-        "debiased": _records(audit.debiased.reset_index()),
-        "groups": _records(audit.groups),
-        "categories": _records(audit.categories),
+        "losses": table_records(audit.losses.reset_index()),
+        "debiased": table_records(audit.debiased.reset_index()),
+        "groups": table_records(audit.groups),
+        "categories": table_records(audit.categories),
         "curves": _by_group(audit.curves),
         "net_benefit": _by_group(audit.net_benefit),
         "distribution": _by_group(audit.distribution),
@@ -107,7 +107,7 @@ def audit_content(audit: Audit) -> dict[str, Any]:
     }
     if audit.bin_free is not None:
         found = audit.bin_free
-        content["bin_free"] = {"sentence": found.sentence, "measures": _records(found.table)}
+        content["bin_free"] = {"sentence": found.sentence, "measures": table_records(found.table)}
     return content
 
 
@@ -123,7 +123,7 @@ def comparison_content(comparison: Comparison) -> dict[str, Any]:
         "version": AUDIT_VERSION,
         "base": comparison.base,
         "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
-        "differences": _records(comparison.differences),
+        "differences": table_records(comparison.differences),
         "notes": [*comparison.worse(), *comparison.notes],
     }
 
@@ -138,14 +138,16 @@ def discovery_to_json(found: Discovery) -> str:
     content: dict[str, Any] = {
         "format": DISCOVERY_FORMAT,
         "version": DISCOVERY_VERSION,
-        "found": [{name: _plain(value) for name, value in asdict(group).items()} for group in found.found],
-        "overall": {name: _plain(value) for name, value in found.overall.items()},
+        "found": [
+            {name: plain_value(value) for name, value in asdict(group).items()} for group in found.found
+        ],
+        "overall": {name: plain_value(value) for name, value in found.overall.items()},
         "left_out": dict(found.left_out),
-        "settings": {name: _plain(value) for name, value in found.settings.items()},
+        "settings": {name: plain_value(value) for name, value in found.settings.items()},
         "sentences": list(found.sentences),
     }
     if found.protection is not None:
-        content["protected"] = _records(found.protection.to_frame())
+        content["protected"] = table_records(found.protection.to_frame())
     return _text(content)
 
 

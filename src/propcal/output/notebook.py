@@ -42,7 +42,7 @@ STYLE = (
 INKS = {TOO_HIGH: "#c2500f", TOO_LOW: "#1f6fb5"}  # as on the page, and readable on light and dark
 
 
-def _card(title: str, *body: str) -> str:
+def card(title: str, *body: str) -> str:
     return f'{STYLE}<div class="propcal-card"><strong>{escape(title)}</strong>{"".join(body)}</div>'
 
 
@@ -50,7 +50,7 @@ class _Drawn(str):
     """Markup that a table takes as it is."""
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def card_table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     lines = []
     for row in rows:
@@ -77,7 +77,7 @@ def correction_html(correction: Correction) -> str:
     )
     title = f"Correction by {about.get('method', 'hand')}"
     if not correction.n_updates:
-        return _card(title, facts, "<div>It changes no score.</div>")
+        return card(title, facts, "<div>It changes no score.</div>")
     first = int(correction.start is not None)
     order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS] + first
     updates = correction.update_list()
@@ -85,9 +85,9 @@ def correction_html(correction: Correction) -> str:
         facts += f"<div>A smooth start of {len(correction.start.groups)} terms comes first.</div>"
     rows = [(int(i) + 1, updates[i].group, updates[i].bin, float(updates[i].shift)) for i in order]
     if not rows:
-        return _card(title, facts)
+        return card(title, facts)
     note = f"<div>The largest {len(rows)} of its updates:</div>" if len(rows) < len(updates) else ""
-    return _card(title, facts, note, _table(("update", "group", "scores in", "shift"), rows))
+    return card(title, facts, note, card_table(("update", "group", "scores in", "shift"), rows))
 
 
 def certificate_html(certificate: FitSummary) -> str:
@@ -96,14 +96,14 @@ def certificate_html(certificate: FitSummary) -> str:
     frame = certificate.to_frame()
     frame = frame[frame["status"] != WITHIN_ALPHA].head(MOST_ROWS)
     if not len(frame):
-        return _card("Certificate", words)
+        return card("Certificate", words)
     columns = ["status", "group", "bin", "people", "outcome_rate", "mean_score", "standard_error"]
     rows = [
         [*row[:3], IN_NOTEBOOK.whole(row[3]), *map(float, row[4:])]
         for row in frame[columns].itertuples(index=False)
     ]
     headings = ("", "group", "scores in", "people", "outcome rate", "mean score", "standard error")
-    return _card("Certificate", words, _table(headings, rows))
+    return card("Certificate", words, card_table(headings, rows))
 
 
 def explanation_html(explanation: Explanation) -> str:
@@ -119,9 +119,9 @@ def explanation_html(explanation: Explanation) -> str:
         for person in range(shown)
     ]
     more = f"<div>... and {len(explanation) - shown:,} more people</div>" if len(explanation) > shown else ""
-    return _card(
+    return card(
         f"Explanation for {len(explanation):,} people",
-        _table(("person", "score", "corrected", "why"), rows),
+        card_table(("person", "score", "corrected", "why"), rows),
         more,
     )
 
@@ -172,17 +172,17 @@ def audit_html(audit: Audit) -> str:
     more = f"<div>... and {plural(left, 'more group')}</div>" if left else ""
     notes = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
     headline = HEADLINES[audit.verdict.conclusion]
-    return _card(
+    return card(
         audit.identity.title or "Audit",
         f'<div class="propcal-verdict propcal-{headline.tone}"><strong>{escape(headline.words)}</strong><br>'
         f"{escape(audit.verdict.text)}</div>",
         _figures(audit),
-        _table(
+        card_table(
             ("group", "", unit, "observed", "predicted", "O/E", "95 % CI", "adjusted p", "finding"), groups
         ),
         more,
-        _table(("clearest cells", "predicted risk", unit, "observed", "predicted", "finding"), worst),
-        _table(("loss", "value", "95 % CI", "a perfect score stays below (95 %)", "where"), losses),
+        card_table(("clearest cells", "predicted risk", unit, "observed", "predicted", "finding"), worst),
+        card_table(("loss", "value", "95 % CI", "a perfect score stays below (95 %)", "where"), losses),
         "" if audit.bin_free is None else f"<div>{escape(audit.bin_free.sentence)}</div>",
         f"<ul>{notes}</ul>",
     )
@@ -220,10 +220,10 @@ def comparison_html(comparison: Comparison) -> str:
     chosen = table[table["group"].isin(["all categories", "everybody"])]
     rows = [_difference_row(row) for _, row in chosen.iterrows()]
     notes = "".join(f"<li>{escape(note)}</li>" for note in (*comparison.worse(), *comparison.notes))
-    return _card(
+    return card(
         f"Comparison of {len(comparison.audits)} scores",
-        _table(("score", "verdict", ""), verdicts),
-        _table(("score", "measure", comparison.base, "value", "95 % CI of the change"), rows),
+        card_table(("score", "verdict", ""), verdicts),
+        card_table(("score", "measure", comparison.base, "value", "95 % CI of the change"), rows),
         f"<ul>{notes}</ul>",
     )
 
@@ -268,4 +268,4 @@ def discovery_html(found: Discovery) -> str:
         )
         for group in found.found
     ]
-    return _card("Groups found", words, _table(headings, rows) if rows else "")
+    return card("Groups found", words, card_table(headings, rows) if rows else "")

@@ -115,7 +115,7 @@ class Sites:
 
     def __repr__(self) -> str:
         from propcal.output.sites.sites_text import sites_text
-        from propcal.output.terminal import as_text
+        from propcal.output.text_blocks import as_text
 
         return as_text(sites_text(self))
 

@@ -7,9 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from propcal.disclosure.protected_course import protected_course
-from propcal.output.json import _plain as plain_value
-from propcal.output.json import _records as table_records
-from propcal.output.json import rounded
+from propcal.output.json import plain_value, rounded, table_records
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course

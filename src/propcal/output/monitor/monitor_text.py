@@ -10,13 +10,8 @@ from rich.text import Text
 
 from propcal.monitoring.course import ALARM, ALARM_RAISED
 from propcal.numbers import IN_TEXT, known
-from propcal.output.notebook import _card as card
-from propcal.output.notebook import _table as card_table
-from propcal.output.terminal import STYLES
-from propcal.output.terminal import _notes as text_notes
-from propcal.output.terminal import _row as text_row
-from propcal.output.terminal import _said as left_text
-from propcal.output.terminal import _table as text_table
+from propcal.output.notebook import card, card_table
+from propcal.output.text_blocks import STYLES, left_text, note_text, text_row, text_table
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -82,7 +77,7 @@ def course_text(course: Course) -> RenderableType:
             left_text(plain(course.recalibration.sentence)),
             Text(),
         ]
-    return Group(*parts, *text_notes(course.notes))
+    return Group(*parts, *note_text(course.notes))
 
 
 def _groups(course: Course) -> list[RenderableType]:

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from propcal.disclosure.protected_sites import protected_sites
-from propcal.output.json import _records as table_records
-from propcal.output.json import rounded
+from propcal.output.json import rounded, table_records
 
 if TYPE_CHECKING:
     from propcal.sites.site_measures import Sites

@@ -9,11 +9,7 @@ from rich.text import Text
 
 from propcal.auditing.finding_names import CHANCE, HEADLINES, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH
 from propcal.numbers import IN_TEXT
-from propcal.output.terminal import STYLES
-from propcal.output.terminal import _notes as note_text
-from propcal.output.terminal import _row as text_row
-from propcal.output.terminal import _said as left_text
-from propcal.output.terminal import _table as text_table
+from propcal.output.text_blocks import STYLES, left_text, note_text, text_row, text_table
 from propcal.plain_text import plain
 from propcal.sites.site_measures import SCALES
 from propcal.sites.travel import finding_text

@@ -173,7 +173,8 @@ def max_steps(alpha: float, n_bins: int, gamma: float, rho: float, n_groups: int
 def mc_alpha_for_pmc(alpha: float, rho: float) -> float:
     """The alpha that MCBoost needs in order to give alpha-PMC as well: alpha * rho (section 3.1).
 
-    Conditions: every category's outcome rate is at least `rho`. It takes 1/rho**3 times as many steps.
+    Conditions: every category's outcome rate is at least `rho`. The bound on updates is
+    1/rho**3 times that of MCBoost at `alpha`, and 1/rho times that of PMCBoost at `alpha`.
 
     >>> round(mc_alpha_for_pmc(0.1, rho=0.1), 4)
     0.01
@@ -186,7 +187,7 @@ def mc_alpha_for_pmc(alpha: float, rho: float) -> float:
 def pmc_alpha_for_mc(alpha: float) -> float:
     """The alpha that PMCBoost needs in order to give alpha-MC as well: alpha / (1 + alpha) (section 3.1).
 
-    The inverse of `mc_from_pmc`. It takes (1 + alpha)**3 times as many steps.
+    The inverse of `mc_from_pmc`. The bound on updates is (1 + alpha)**3 times that at `alpha`.
 
     >>> round(mc_from_pmc(pmc_alpha_for_mc(0.1)), 4)
     0.1

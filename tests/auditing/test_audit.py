@@ -187,6 +187,7 @@ def test_rows_of_one_person_count_as_dependent(cohort):
     assert any("Repeat visits" in note for note in known.notes)
 
 
+@pytest.mark.slow
 def test_buckets_of_people_add_up_and_fits_ignore_them(cohort, tmp_path):
     ids = cohort.assign(id=np.arange(len(cohort)) // 3)
     whole = Atoms.from_frame(ids, score="score", outcome="y", groups=["race", "gender"], cluster="id")

@@ -55,7 +55,9 @@ def test_no_count_from_1_to_10_can_be_solved_for(seed):
     assert min(found) >= 3
 
 
-@pytest.mark.parametrize(("n", "levels", "power"), [(300, ONE, 2.0), (1500, ONE, 6.0), (700, TWO, 2.0)])
+@pytest.mark.parametrize(
+    ("n", "levels", "power"), first(2, [(300, ONE, 2.0), (1500, ONE, 6.0), (700, TWO, 2.0)])
+)
 def test_nor_with_the_cells_behind_curves_and_measures(n, levels, power):
     """The attacker may even know where the cells end, and that they were not full a step before."""
     frame, score, y = people(n, 3, levels, power)
@@ -102,6 +104,7 @@ def with_minors(minors, events, adult_events=(60, 80, 120, 93), adults=(500, 400
     )
 
 
+@pytest.mark.slow
 def test_the_complement_of_a_named_condition_stays_unknown():
     """1,500 people, 1,494 adults: six minors, four with the outcome.
 

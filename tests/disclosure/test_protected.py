@@ -212,6 +212,7 @@ def test_with_protection_off_nothing_changes(exact):
     assert "are protected" not in exact.to_html(suppress=0)
 
 
+@pytest.mark.slow
 def test_equal_data_give_equal_pages(visits, exact):
     again = audit(visits.admitted, visits.score, sensitive_features=visits[["race", "gender"]], n_draws=200)
     assert again.to_html() == exact.to_html()
@@ -279,6 +280,7 @@ def test_suppress_must_be_a_number_of_people(exact, wrong):
         exact.to_html(suppress=wrong)
 
 
+@pytest.mark.slow
 def test_sixty_groups_are_protected_in_a_moment():
     """In seconds of the processor: less than the audit itself takes."""
     import time

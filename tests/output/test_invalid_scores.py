@@ -21,7 +21,7 @@ duckdb = pytest.importorskip("duckdb")
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 LOCAL = ["pandas", "polars", "lazy", "pyarrow", "batch", "reader", "duckdb"]
 REMOTE = [
-    pytest.param("dask", marks=pytest.mark.xdist_group("dask")),
+    pytest.param("dask", marks=[pytest.mark.xdist_group("dask"), pytest.mark.slow]),
     pytest.param("spark", marks=pytest.mark.xdist_group("spark")),
 ]
 BAD = [None, np.nan, -0.01, 1.0000001, 98.0, np.inf, -np.inf]

@@ -106,6 +106,7 @@ def test_shared_atoms_are_not_protected_twice(shared):
     assert "slopes" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_small_sites_are_not_judged_and_not_in_the_summary():
     false = 0
     for seed in range(20):

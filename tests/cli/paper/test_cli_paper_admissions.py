@@ -61,6 +61,7 @@ def test_the_command_says_how_much_there_is_and_that_all_is_done(tmp_path, capsy
     assert "a different setting of rows: 1000 there, 1200 now" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_hundred_visits_run_with_a_word_that_nothing_can_be_judged(tmp_path, capsys):
     arguments = ["--rows", "100", "--trials", "1", "--jobs", "1", "-o", str(tmp_path / "x.sqlite")]
     assert command(*arguments) == 0

@@ -228,6 +228,7 @@ def test_a_stopped_process_leaves_files_and_folders_as_they_were(months, number,
     assert Path("out/m1.parquet").read_text() == "old"
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_in_a_later_file_leaves_nothing(months):
     rng = np.random.default_rng(0)
     other(2, lambda f: pd.concat([f] * 30).assign(id=[str(x) for x in rng.random(30 * len(f))]))

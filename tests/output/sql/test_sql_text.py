@@ -74,6 +74,7 @@ def test_ten_levels_of_case_are_enough_for_ten_thousand_patterns():
     assert nesting(export.expression) <= 10
 
 
+@pytest.mark.slow
 def test_duckdb_numbers_the_patterns_once(plain):
     export = plain.to_sql(score="risk", form="case")
     assert export.expression.count('"race"') > 3 * export.query.count('"race"')

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from propcal import Monitor
 from propcal.disclosure.protected_course import BANDS, protected_course
 from propcal.numbers import Limit
-from propcal.output.report.render import unpacked
+from propcal.output.page_file import unpacked
 
 HOSTILE = '</script><b>"x"\\ & \n\x1b[31m'
 ROLES = {"score": "risk", "outcome": "died", "time": "day", "groups": ["ward"]}

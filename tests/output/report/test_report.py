@@ -17,7 +17,8 @@ from propcal import PMCBoost, audit, compare
 from propcal.cli import main
 from propcal.errors import InputError
 from propcal.numbers import ON_PAGE
-from propcal.output.report.render import html, markdown, unpacked
+from propcal.output.page_file import unpacked
+from propcal.output.report.render import html, markdown
 from propcal.output.report.summary import summarise
 
 SCHEMA = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())

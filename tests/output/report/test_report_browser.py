@@ -7,7 +7,7 @@ import pytest
 
 from accessibility import AXE, serious_violations
 from propcal import PMCBoost, audit, compare, discover
-from propcal.output.report.render import unpacked
+from propcal.output.page_file import unpacked
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from propcal import audit, compare
+from propcal.output.page_file import css_text
 from propcal.output.report.changes import effect_sentences
 from propcal.output.report.forest_bars import ForestAxis
 from propcal.output.report.key_figures import key_figures
 from propcal.output.report.main_picture import MOST_ROWS, main_picture
-from propcal.output.report.render import css_text
 
 
 def expit(x):

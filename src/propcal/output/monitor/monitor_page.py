@@ -15,8 +15,7 @@ from propcal.output.json import rounded
 from propcal.output.monitor.monitor_json import course_content
 from propcal.output.monitor.monitor_text import TEST_NAMES, clearest_test, evidence_text, promise
 from propcal.output.monitor.time_pictures import evidence_picture, has_rates, rate_picture
-from propcal.output.page_file import whole_page, write_page
-from propcal.output.report.render import packed
+from propcal.output.page_file import packed, whole_page, write_page
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course

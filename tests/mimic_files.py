@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from propcal.paper.cohort.ethnoracial import GROUP_OF, OTHER, UNKNOWN
+from propcal.paper.mimic_cohort import GROUP_OF
 
 VITALS = ("temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain", "acuity")
 RANGES = {
@@ -194,7 +194,7 @@ def by_the_papers_rule(tables):
         word = told["race"]
         row = {
             "subject_id": subject,
-            "race": UNKNOWN if not word else GROUP_OF.get(word, OTHER),
+            "race": GROUP_OF.get(word, "Other") if word else "Unknown/Unable to Obtain",
             "gender": person["gender"],
             "age": person["anchor_age"] + datetime.fromisoformat(s["intime"]).year - person["anchor_year"],
             "insurance": told["insurance"] or None,

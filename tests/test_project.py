@@ -20,6 +20,7 @@ LAYERS = [
     "extras",
     "errors",
     "numbers",
+    "options",
     "identity",
     "interrupts",
     "regular_file",
@@ -32,8 +33,12 @@ LAYERS = [
     "classifier",
     "monitoring",
     "sites",
-    "disclosure",
-    "output",
+    "protect",
+    "files",
+    "scoring",
+    "sql",
+    "documents",
+    "render",
     "displays",
     "paper",
     "cli",
@@ -42,28 +47,36 @@ LAYERS = [
 # called. By module and layer, with the reason.
 DOORS = {
     ("core.atoms", "data"): "Atoms.from_frame and from_files read people",
-    ("core.atoms", "output"): "Atoms.save and load",
+    ("core.atoms", "files"): "Atoms.save and load",
+    ("core.atoms", "protect"): "Atoms.share",
+    ("core.fit.boost", "protect"): "a fit counts the people behind each number that may be shared",
     ("core.groups.groups", "data"): "Groups.preview and from_masks read people",
     (
         "core.correction.correction",
         "data",
     ): "Correction.apply and explain read people; apply_to_atoms warns alike",
-    ("core.correction.correction", "output"): "Correction.save, load, to_json, to_sql, plot; in a notebook",
-    ("core.correction.explain", "output"): "Explanation.plot; in a notebook",
-    ("core.correction.fit_summary", "output"): "FitSummary in a notebook",
-    ("sites.site_measures", "output"): "Sites.to_json, to_html; in a terminal",
-    ("monitoring.monitor", "output"): "Monitor.save and load",
-    ("monitoring.course", "output"): "Course.to_json, to_html, to_metrics; in a terminal and a notebook",
-    ("auditing.audit", "disclosure"): "Audit.to_json protects small counts",
-    ("auditing.audit", "output"): "Audit.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
-    ("discovery.discovery", "disclosure"): "Discovery.to_json protects small counts",
-    ("discovery.discovery", "output"): "Discovery.to_json, plot; in a notebook",
-    ("auditing.compare", "disclosure"): "Comparison.to_json protects small counts",
-    (
-        "auditing.compare",
-        "output",
-    ): "Comparison.to_json, to_html, to_markdown, plot; in a terminal and a notebook",
+    ("core.correction.correction", "files"): "Correction.save, load, to_json, from_json",
+    ("core.correction.correction", "scoring"): "Correction.apply and score_one",
+    ("core.correction.correction", "sql"): "Correction.to_sql",
+    ("monitoring.monitor", "files"): "Monitor.save and load",
+    ("protect.audits", "documents"): "a protected audit is put into words anew",
 }
+# Results print themselves: to_html, to_json, plot, sentences, in a terminal and a notebook.
+RESULTS = {
+    "core.correction.correction",
+    "core.correction.explain",
+    "core.correction.fit_summary",
+    "auditing.audit",
+    "auditing.compare",
+    "auditing.pages",
+    "discovery.discovery",
+    "discovery.protected_groups",
+    "monitoring.course",
+    "monitoring.recalibration",
+    "sites.site_measures",
+    "sites.travel",
+}
+SHOWN = {"protect", "documents", "render"}
 
 
 def module_of(path):
@@ -122,6 +135,8 @@ def test_imports_point_upwards_except_through_the_doors():
                 continue
             door = (module.removeprefix("propcal."), other)
             assert when != "at once", f"{module} imports {target}, which comes after it"
+            if door[0] in RESULTS and other in SHOWN:
+                continue
             assert door in DOORS, f"{module} imports {target} {when}, and is no door in the table"
             used.add(door)
     assert used == set(DOORS), "a door of the table is not used any more: take it out"
@@ -161,14 +176,6 @@ def test_no_module_imports_a_private_name_of_another():
                     name.name for name in node.names if name.name.startswith("_") and name.name[1] != "_"
                 ]
                 assert not private, f"{path.name}: {private}"
-
-
-def test_no_two_modules_and_no_two_classes_have_the_same_name():
-    modules = [path.stem for path in SOURCES if not path.stem.startswith("__") and "cli" not in path.parts]
-    assert sorted(set(modules)) == sorted(modules)
-    trees = [ast.walk(ast.parse(path.read_text())) for path in SOURCES]
-    classes = [node.name for tree in trees for node in tree if isinstance(node, ast.ClassDef)]
-    assert sorted(set(classes)) == sorted(classes)
 
 
 def test_every_module_says_in_one_line_what_it_is():
@@ -215,18 +222,6 @@ def _find(name):
             module = importlib.import_module(f"{module.__name__}.{part}")
 
 
-def test_a_public_name_stands_for_one_thing():
-    """Commands aside, which are called as what they do is called."""
-    seen = {}
-    for path in SOURCES:
-        if "cli" in path.relative_to(ROOT / "src" / "propcal").parts:
-            continue
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-                assert node.name not in seen, f"{node.name}: {seen.get(node.name)} and {path}"
-                seen[node.name] = path
-
-
 def test_few_modules_know_data_frames():
     """One door for frames in memory, one for engines, and what engines compute."""
     users = [
@@ -263,3 +258,25 @@ def test_links_in_the_documentation_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
             if not target.startswith(("http", "mailto")):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def lines_of_code(path):
+    """Lines that are neither blank nor comments nor docstrings."""
+    text = path.read_text()
+    code = {i for i, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"}
+    for node in ast.walk(ast.parse(text)):
+        kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            code -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(code)
+
+
+def test_no_folder_outgrows_its_budget():
+    """Growth is a decision: whoever needs more lines changes the budget in pyproject.toml and says why."""
+    budget = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["propcal"]["lines"]
+    lines = defaultdict(int)
+    for path in SOURCES:
+        parts = path.relative_to(SOURCE).parts
+        lines[parts[0] if len(parts) > 1 else "root"] += lines_of_code(path)
+    assert set(lines) == set(budget)
+    assert {folder: n for folder, n in lines.items() if n > budget[folder]} == {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.3.0.dev0"
 
 _HOME = {
     "PMCBoost": "propcal.estimators",
@@ -19,7 +19,7 @@ _HOME = {
     "bin_free_measures": "propcal.auditing.bin_free",
     "compare_sites": "propcal.sites.site_measures",
     "Discovery": "propcal.discovery.discovery",
-    "discover": "propcal.discovery.discover",
+    "discover": "propcal.discovery.discovery",
     "loss_scorer": "propcal.metrics",
     "mc_loss": "propcal.metrics",
     "pmc_loss": "propcal.metrics",
@@ -60,14 +60,15 @@ __all__ = [
 if TYPE_CHECKING:
     from propcal import displays as displays
     from propcal.auditing.audit import audit as audit
+    from propcal.auditing.bin_free import bin_free_measures as bin_free_measures
     from propcal.auditing.compare import compare as compare
     from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms
     from propcal.core.correction.correction import Correction as Correction
     from propcal.core.groups.groups import Groups as Groups
-    from propcal.discovery.discover import discover as discover
     from propcal.discovery.discovery import Discovery as Discovery
+    from propcal.discovery.discovery import discover as discover
     from propcal.estimators import MCBoost as MCBoost
     from propcal.estimators import PMCBoost as PMCBoost
     from propcal.metrics import dc_loss as dc_loss

@@ -11,7 +11,7 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit, audit
 from propcal.auditing.compare import Comparison, compare
-from propcal.auditing.dc_by_bin import dc_by_bin
+from propcal.auditing.loss_intervals import dc_by_bin
 from propcal.errors import InputError
 
 __all__ = [
@@ -36,7 +36,7 @@ class _Display:
     def __init__(self, result: Any) -> None:
         if not isinstance(result, self._takes):
             name = self._takes.__name__
-            raise InputError(f"{type(self).__name__} draws an {name}; got {type(result).__name__}")
+            raise InputError(f"{type(self).__name__} draws {name} objects; got {type(result).__name__}")
         self._result: Any = result
 
     def plot(self, *, groups: Any = None, ax: Any = None, width: float = 6.4) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,21 +13,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from propcal.auditing.data_notes import reversed_ranking
 from propcal.auditing.decision import errors_found_in
+from propcal.auditing.ranking import reversed_ranking, surely_not_reversed
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
-from propcal.core.boosting.boost import Settings, boost
+from propcal.core.choices import Intersections, Invalid, Missing, Order, Resample, Start, Unseen
 from propcal.core.correction.correction import Correction, Update
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.criterion import Criterion, multicalibration, proportional
+from propcal.core.fit.boost import FittingData, Settings, boost
 from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups
-from propcal.core.keys import without_keys
+from propcal.core.periods_and_sites import without_keys
+from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.rows_to_atoms import rows_to_atoms, wanted_columns, warn_of_unused_ids
 from propcal.discovery.out_of_fold import Confirmed, confirmed_groups, with_found
 from propcal.errors import Argument, InputError, Message
 from propcal.numbers import plural
@@ -53,15 +55,15 @@ class Boost(BaseEstimator):
         n_bins: int = 10,
         binning: Binning = "uniform",
         eta: float = 1.0,
-        intersections: Any = "all",
+        intersections: Intersections = "all",
         max_updates: int = 100_000,
-        order: str = "cyclic",
-        sample: str | None = None,
-        missing: str = "level",
-        unseen: str = "replay",
+        order: Order = "cyclic",
+        sample: Resample | None = None,
+        missing: Missing = "level",
+        unseen: Unseen = "replay",
         groups: Groups | None = None,
-        start: str = "smooth",
-        guard: str | float | None = "noise",
+        start: Start = "smooth",
+        guard: Literal["noise"] | float | None = "noise",
         monotone: bool = True,
         allow_reversed: bool = False,
         random_state: Any = None,
@@ -114,6 +116,44 @@ class Boost(BaseEstimator):
         }
         return cls(**{**letter, **settings})
 
+    def _fitting_columns(self) -> list[str]:
+        """The columns of a frame that the definitions of groups and the search read."""
+        groups = Groups(columns=[]) if self.groups is None else self.groups
+        named = groups if groups.columns is not None else replace(groups, columns=[])
+        return [*(wanted_columns(named) or ()), *([] if self.discover is None else self._searched())]
+
+    def _scoring_columns(self) -> tuple[str, ...]:
+        """The columns of a frame that the correction reads."""
+        check_is_fitted(self, "correction_")
+        return self.correction_.reads
+
+    @overload
+    def fit(
+        self,
+        score: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = ...,
+        sample_weight: Any = ...,
+        cluster: Any = ...,
+        positive: Any = ...,
+        drop_missing: bool = ...,
+    ) -> Self: ...
+    @overload
+    def fit(
+        self,
+        frame: Any = ...,
+        /,
+        *,
+        score: Any = ...,
+        outcome: Any,
+        groups: Any = ...,
+        weight: Any = ...,
+        cluster: Any = ...,
+        positive: Any = ...,
+        drop_missing: bool = ...,
+    ) -> Self: ...
+    @method_takes_frame(_fitting_columns)
     def fit(
         self,
         score: Any,
@@ -126,6 +166,9 @@ class Boost(BaseEstimator):
         drop_missing: bool = False,
     ) -> Self:
         """Learn a correction.
+
+        With a data frame of any kind, name its columns:
+        ``fit(frame, score="risk", outcome="died", groups=["sex"], weight="w", cluster="patient")``.
 
         Parameters
         ----------
@@ -173,7 +216,9 @@ class Boost(BaseEstimator):
             positive=positive,
             drop_missing=drop_missing,
         )
-        return self._fit(atoms, settings)
+        if cluster is None:
+            warn_of_unused_ids(sensitive_features, settings.definition())
+        return self._fit(atoms, settings, stacklevel=4)
 
     def fit_atoms(self, atoms: Atoms) -> Self:
         """Learn a correction from atoms; the result is the same as with `fit` on the rows."""
@@ -226,13 +271,13 @@ class Boost(BaseEstimator):
             del arguments[name]
         return Settings(criterion=self._criterion(), **arguments)
 
-    def _fit(self, atoms: Atoms, settings: Settings) -> Self:
+    def _fit(self, atoms: Atoms, settings: Settings, stacklevel: int = 3) -> Self:
         atoms = without_keys(atoms)
-        everybody = Sample.of(atoms)
         if not self.allow_reversed:
-            _refuse_reversed(everybody)
-        evidence = errors_found_in(atoms, settings, everybody) if settings.needs_evidence else None
-        result = boost(atoms, settings, self._random(settings), evidence)
+            _refuse_reversed(atoms)
+        data = FittingData.of(atoms, settings)
+        evidence = errors_found_in(data, settings) if settings.needs_evidence else None
+        result = boost(data, settings, self._random(settings), evidence)
         self.correction_ = result.correction
         self.groups_ = result.collection
         self.fit_summary_ = result.fit_summary
@@ -240,7 +285,7 @@ class Boost(BaseEstimator):
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
         if not result.converged:
-            warnings.warn(self._not_converged(), ConvergenceWarning, stacklevel=3)
+            warnings.warn(self._not_converged(), ConvergenceWarning, stacklevel=stacklevel)
         return self
 
     def _not_converged(self) -> Message:
@@ -273,15 +318,31 @@ class Boost(BaseEstimator):
         check_is_fitted(self, "correction_")
         return self.correction_.update_list()
 
+    @overload
+    def predict(
+        self,
+        score: Any,
+        *,
+        sensitive_features: Any = ...,
+        n_updates: int | None = ...,
+        invalid: Invalid = ...,
+    ) -> FloatArray: ...
+    @overload
+    def predict(
+        self, frame: Any, /, *, score: str, invalid: Invalid = ..., **settings: Any
+    ) -> FloatArray: ...
+    @method_takes_frame(_scoring_columns)
     def predict(
         self,
         score: Any,
         *,
         sensitive_features: Any = None,
         n_updates: int | None = None,
-        invalid: str = "error",
+        invalid: Invalid = "error",
     ) -> FloatArray:
         """Correct scores.
+
+        ``predict(frame, score="risk")`` takes the attributes from the columns of a data frame.
 
         Parameters
         ----------
@@ -314,9 +375,11 @@ class Boost(BaseEstimator):
         return tags
 
 
-def _refuse_reversed(everybody: Sample) -> None:
+def _refuse_reversed(atoms: Atoms) -> None:
     """Refuse a score that ranks people the wrong way round: correcting it would hide the mistake."""
-    area = reversed_ranking(everybody.cells)  # near enough, and much faster than by single scores
+    if surely_not_reversed(atoms):
+        return
+    area = reversed_ranking(Sample.of(atoms).cells)  # near enough, and much faster than by single scores
     if area is not None:
         raise InputError(
             f"score: it ranks people the wrong way round (AUROC {area.value:.2f})",
@@ -433,11 +496,12 @@ class PMCBoost(Boost):
     >>> cal.fit_summary_
     Recalibrated with a smooth curve, fitted to 2,000 people.
     Tests found the raw score miscalibrated (differences between groups; a; b; and 1 more).
-    Both cells are within tolerance.
+    In the fitting data, both cells (subgroup and risk range) are within tolerance.
+    Corrected scores depend on sensitive_feature_0.
     All scores are equal, so each group is recalibrated by a constant shift only.
     >>> PMCBoost().fit(cal.predict(score, sensitive_features=group), y, sensitive_features=group).fit_summary_
     No change: no miscalibration found in the 2,000 people used to fit.
-    Both cells are within tolerance.
+    In the fitting data, both cells (subgroup and risk range) are within tolerance.
     """
 
     def _criterion(self) -> Criterion:

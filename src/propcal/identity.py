@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from propcal.errors import Argument, InputError
 from propcal.numbers import IN_SENTENCE
+from propcal.options import Panel
 from propcal.plain_text import plain
 
+NAMES = Panel("Names in the report")
 LONGEST = 200  # letters of a name, a title, a source
 TEXTS = ("title", "score", "outcome", "unit", "source", "period", "institution", "population")
 
@@ -34,15 +36,27 @@ class Identity:
         The hospital or other site, and who the people are: "adults admitted as emergencies".
     """
 
-    title: str = ""
-    score: str = ""
-    outcome: str = ""
-    unit: str = ""
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    source: str = ""
-    period: str = ""
-    institution: str = ""
-    population: str = ""
+    title: str = NAMES.text("Title of the report.")
+    score: str = NAMES.text(
+        'What the score is called: "Sepsis risk".', "--score-name TEXT", argument="score_name"
+    )
+    outcome: str = NAMES.text(
+        'What the outcome is: "death in hospital".',
+        "--outcome-name TEXT",
+        argument="outcome_name",
+    )
+    unit: str = NAMES.text(
+        "Plural noun for those who are scored, such as patients. Default: people, or visits if a patient ID "
+        "is given",
+        "NOUN",
+    )
+    labels: Mapping[str, Mapping[str, str]] = NAMES.option(
+        "--label COLUMN.LEVEL=TEXT", "What a level is called: sex.F=women."
+    )
+    source: str = NAMES.text("Where the data are from.")
+    period: str = NAMES.text("The time that the data cover.")
+    institution: str = NAMES.text("The hospital or other site.")
+    population: str = NAMES.text('Who was scored: "adults admitted as emergencies".')
 
     def __post_init__(self) -> None:
         for name in TEXTS:
@@ -53,7 +67,7 @@ class Identity:
                     Argument(given) + f" must be a text of at most {LONGEST} letters", argument=given
                 )
             object.__setattr__(self, name, plain(text).strip())
-        object.__setattr__(self, "labels", _checked_labels(self.labels))
+        object.__setattr__(self, "labels", _checked_labels({} if self.labels is None else self.labels))
 
     @property
     def subject(self) -> str:

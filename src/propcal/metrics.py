@@ -10,12 +10,22 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning, Bins, make_bins
-from propcal.core.categories import Buckets, Categories, categories, category_min_share
+from propcal.core.categories import (
+    Buckets,
+    Categories,
+    categories,
+    category_min_share,
+    dc_of,
+    mc_of,
+    pmc_of,
+    smallest_alpha_of,
+)
+from propcal.core.choices import Intersections, Missing
 from propcal.core.criterion import multicalibration, proportional
 from propcal.core.grid import IntArray, check_choice, check_number
 from propcal.core.groups.groups import Groups, definition
-from propcal.core.losses import dc_of, mc_of, pmc_of, smallest_alpha_of
 from propcal.core.outcome_as_group import check_outcome_patterns
+from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows
 
@@ -31,8 +41,8 @@ class CategoryRule:
     rho: float = 0.1
     n_bins: int = 10
     binning: Binning = "uniform"
-    intersections: Any = "all"
-    missing: str = "level"
+    intersections: Intersections = "all"
+    missing: Missing = "level"
     groups: Groups | None = None
     min_share: float | None = None
     min_people: int = 1
@@ -79,6 +89,7 @@ def _table(rule: CategoryRule, y: Any, score: Any, features: Any, weight: Any) -
     return rule.table(rows)
 
 
+@takes_frame
 def mc_loss(
     y: Any,
     score: Any,
@@ -89,14 +100,17 @@ def mc_loss(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: Any = "all",
-    missing: str = "level",
+    intersections: Intersections = "all",
+    missing: Missing = "level",
     groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
     sample_weight: Any = None,
 ) -> float:
     """Largest calibration error |outcome rate - mean score| of any (group, bin) category.
+
+    With a data frame of any kind, name its columns:
+    ``mc_loss(frame, score="risk", outcome="died", groups=["sex"], weight="w")``.
 
     Parameters
     ----------
@@ -138,6 +152,7 @@ def mc_loss(
     return mc_of(_table(rule, y, score, sensitive_features, sample_weight))
 
 
+@takes_frame
 def pmc_loss(
     y: Any,
     score: Any,
@@ -148,8 +163,8 @@ def pmc_loss(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: Any = "all",
-    missing: str = "level",
+    intersections: Intersections = "all",
+    missing: Missing = "level",
     groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
@@ -170,6 +185,7 @@ def pmc_loss(
     return pmc_of(_table(rule, y, score, sensitive_features, sample_weight), rho)
 
 
+@takes_frame
 def dc_loss(
     y: Any,
     score: Any,
@@ -180,8 +196,8 @@ def dc_loss(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: Any = "all",
-    missing: str = "level",
+    intersections: Intersections = "all",
+    missing: Missing = "level",
     groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 1,
@@ -206,6 +222,7 @@ def dc_loss(
     return dc_of(_table(rule, y, score, sensitive_features, sample_weight), rho)
 
 
+@takes_frame
 def smallest_alpha(
     y: Any,
     score: Any,
@@ -217,8 +234,8 @@ def smallest_alpha(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: Any = "all",
-    missing: str = "level",
+    intersections: Intersections = "all",
+    missing: Missing = "level",
     groups: Groups | None = None,
     sample_weight: Any = None,
 ) -> float:

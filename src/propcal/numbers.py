@@ -111,16 +111,19 @@ class Style:
     def interval(self, low: Any, high: Any, digits: int = 2, sign: str = "") -> str:
         """From one number to another.
 
-        An interval of a ratio that excludes 1 has so many digits that one sees it.
+        An interval of a ratio that excludes 1 and one of a difference that excludes 0 do so in print, too.
 
         >>> IN_TEXT.interval(0.25, 0.5), IN_TEXT.interval(0.25, None), IN_TEXT.interval(0.97, 0.997)
-        ('0.25 to 0.50', '-', '0.970 to 0.997')
+        ('0.25 to 0.50', '-', '0.97 to 0.99')
+        >>> IN_TEXT.interval(-11.8, -0.01, 1, "+")
+        '-11.8 to -0.1'
         """
         if not known(low) or not known(high):
             return self.unknown
-        if digits == RATIO_DIGITS and not sign and excludes_one(low, high):
-            while not excludes_one(low, high, digits):
-                digits += 1
+        if sign:
+            low, high = _beside(0.0, low, high, digits) if low > 0 or high < 0 else (low, high)
+        else:
+            low, high = beside_one(low, high, digits)
         return f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
 
     def change(self, low: Any, high: Any, digits: int) -> str:
@@ -128,13 +131,15 @@ class Style:
 
         >>> IN_TEXT.change(-0.002, 0.0012, 3), IN_TEXT.change(-0.00021, 0.00004, 3)
         ('-0.002 to +0.001', '-0.0002 to 0.0000')
+        >>> IN_TEXT.change(0.0, 0.0, 3)
+        '0.000 to 0.000'
         """
         if known(low) and known(high):
             largest = max(abs(float(low)), abs(float(high)))
             while digits < MOST_DIGITS and 0 < largest < 0.95 * 10.0**-digits:
                 digits += 1
-            if digits < MOST_DIGITS and self.decimal(low, digits) == self.decimal(high, digits):
-                digits += 1
+            alike = self.decimal(low, digits) == self.decimal(high, digits)
+            digits += alike and largest > 0 and digits < MOST_DIGITS
         return self.interval(low, high, digits, "+")
 
     def percent(self, value: Any) -> str:
@@ -146,8 +151,7 @@ class Style:
         if not known(value):
             return self.unknown
         percent = 100 * float(value)
-        digits = 1 if percent == 0 or abs(percent) >= 0.995 else 2 if abs(percent) >= 0.0995 else 3
-        return self._limited(value, f"{self.decimal(percent, digits)} %")
+        return self._limited(value, f"{self.decimal(percent, _percent_digits(percent))} %")
 
     def points(self, value: Any, digits: int = 1) -> str:
         """A difference of two rates, in percentage points.
@@ -183,6 +187,19 @@ ON_PAGE = Style(unknown="–", minus="−")
 IN_PAPER = Style(unknown="–")
 
 
+def _percent_digits(percent: float) -> int:
+    return 1 if percent == 0 or abs(percent) >= 0.995 else 2 if abs(percent) >= 0.0995 else 3
+
+
+def printed_rate(rate: float) -> float:
+    """A rate with the digits that `Style.percent` prints.
+
+    >>> printed_rate(0.36493), printed_rate(0.0043721), printed_rate(math.nan)
+    (0.365, 0.0044, nan)
+    """
+    return round(float(rate), 2 + _percent_digits(100 * float(rate)))
+
+
 def known(value: Any) -> bool:
     """Whether there is a number at all.
 
@@ -201,6 +218,24 @@ def excludes_one(low: Any, high: Any, digits: int = 4) -> bool:
     if not known(low) or not known(high):
         return False
     return float(f"{float(low):.{digits}f}") > 1 or float(f"{float(high):.{digits}f}") < 1
+
+
+def beside_one(low: Any, high: Any, digits: int = RATIO_DIGITS) -> tuple[Any, Any]:
+    """The ends of an interval; if it is of a ratio and excludes 1, it does so in print.
+
+    >>> beside_one(0.97, 0.997), beside_one(0.996, 0.998), beside_one(0.9, 1.2)
+    ((0.97, 0.99), (0.996, 0.996), (0.9, 1.2))
+    """
+    ratio = digits == RATIO_DIGITS
+    return _beside(1.0, low, high, digits) if ratio and excludes_one(low, high) else (low, high)
+
+
+def _beside(middle: float, low: Any, high: Any, digits: int) -> tuple[Any, Any]:
+    """Ends on one side of a number, at least one unit of the last digit away from it if there is room."""
+    step = 10.0**-digits
+    if low > middle:
+        return max(low, min(middle + step, high)), high
+    return low, min(high, max(middle - step, low))
 
 
 def trimmed(value: Any) -> str:
@@ -264,6 +299,16 @@ def listed(parts: list[str], last: str = "and") -> str:
     if any("," in part for part in parts):
         return f"{'; '.join(parts[:-1])}; {last} {parts[-1]}"
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
+
+
+def listed_some(names: list[str], most: int = 6, other: str = "other group") -> str:
+    """A few names within a sentence, and how many others there are.
+
+    >>> listed_some(["a", "b", "c", "d"], 2)
+    'a, b and 2 other groups'
+    """
+    more = len(names) - most
+    return listed([*names[:most], plural(more, other)] if more > 0 else names)
 
 
 def adding_up(values: Sequence[float], total: int) -> list[int]:

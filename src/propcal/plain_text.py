@@ -1,7 +1,8 @@
-"""Make names from data and files safe to print, without control characters that could affect a terminal."""
+"""Make names from data and files safe: to print, without control characters; in SQL, in quotation marks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -30,3 +31,17 @@ def shown(value: Any, most: int = 80) -> str:
         return plain(repr(value), most)
     except ValueError:  # Python refuses to write more than 4,300 digits
         return "a number with thousands of digits"
+
+
+def doubled(mark: str) -> Callable[[str], str]:
+    """A function that quotes texts with this mark; an opening bracket is closed by its counterpart.
+
+    >>> doubled("[")("a]b")
+    '[a]]b]'
+    """
+    close = {"[": "]"}.get(mark, mark)
+    return lambda text: mark + text.replace(close, close * 2) + close
+
+
+quoted = doubled("'")  # a text in SQL
+named = doubled('"')  # the name of a column or table in SQL

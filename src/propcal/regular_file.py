@@ -1,7 +1,9 @@
-"""Refuse pipes and devices where a file is expected: reading them may never end."""
+"""Refuse pipes, devices and circular links where a file is expected: reading them may never end."""
 
 from __future__ import annotations
 
+import os
+from errno import ELOOP
 from os import PathLike
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from propcal.errors import InputError
 
 def refuse_special(path: str | PathLike[str]) -> None:
     """Refuse anything but a regular file; a path that does not exist is left to whoever opens it."""
+    refuse_circular(path)
     found = Path(path)
     if found.is_dir():
         raise InputError(f"{path} is a folder", next_step="Name a file in it")
@@ -17,3 +20,15 @@ def refuse_special(path: str | PathLike[str]) -> None:
         raise InputError(
             f"{path} is a pipe or a device, not a file", next_step="Save its content to a file first"
         )
+
+
+def refuse_circular(path: str | PathLike[str]) -> None:
+    """Refuse a symbolic link that leads back to itself."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno == ELOOP:
+            raise InputError(
+                f"{path} leads to a symbolic link that points back to itself",
+                next_step="Name the file itself, or create the link again",
+            ) from None

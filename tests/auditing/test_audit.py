@@ -68,7 +68,7 @@ def test_nothing_is_found_in_a_perfect_score(cohort):
     y = (rng.random(len(cohort)) < cohort.score).astype(int)
     a = audit(y, cohort.score, sensitive_features=cohort[["race", "gender"]])
     assert a.verdict.conclusion == "no miscalibration found"
-    assert "not proof" in a.verdict.text
+    assert "With 95 % confidence, the score is right to within " in a.verdict.text
     assert a.losses.loc["pmc", "floor_median"] > 0  # even so, the loss of a perfect score is not zero
     assert (a.losses.low == 0).all() or a.losses.low.max() < a.losses.value.max()
 
@@ -322,7 +322,7 @@ def test_json_follows_its_schema(cohort, found):
 
 def test_results_show_themselves(found):
     shown = repr(found)
-    assert shown.startswith("Verdict: miscalibrated")
+    assert shown.startswith("Verdict: Miscalibrated")
     assert max(len(line) for line in shown.splitlines()) <= 100
     html = found._repr_html_()
     assert "miscalibrated" in html
@@ -383,6 +383,9 @@ def test_a_canary_in_an_unrelated_column_an_id_or_an_index_never_shows(cohort):
         ({"random_state": -1}, "random_state"),
         ({"intersections": "some"}, "intersections"),
         ({"sensitive_features": {"cluster bucket": ["a", "b", "c"]}}, "propcal uses that name"),
+        ({"sensitive_features": {"everybody": [True, True, False]}}, "propcal uses that name"),
+        ({"sensitive_features": {"key: ward": ["a", "b", "c"]}}, "names that begin with 'key: ' itself"),
+        ({"sensitive_features": {"correction: x": ["a", "b", "c"]}}, "'correction: x'.*Rename the column"),
     ],
 )
 def test_wrong_input_is_told(change, message):
@@ -437,6 +440,53 @@ def test_thresholds_and_bars_are_reached_by_equal_scores():
         assert row.people == inside.sum()
 
 
+@pytest.mark.parametrize(("weight", "share"), [(1e9, "100 %"), (20_000.0, "77 %")])
+def test_one_person_with_most_of_the_weight_gives_no_verdict(cohort, weight, share):
+    weights = np.random.default_rng(3).uniform(0.5, 3.5, len(cohort))
+    weights[7] = weight
+    a = audit(cohort.y, cohort.score, sample_weight=weights)
+    assert a.verdict.conclusion == "not enough data"
+    assert "weights worth fewer than 30" in a.verdict.text
+    assert np.isnan(a.groups.observed_expected_low[0])
+    assert f"The largest weight is {share} of all weight, so results rest on few people" in " ".join(a.notes)
+    by_gender = audit(cohort.y, cohort.score, sensitive_features=cohort[["gender"]], sample_weight=weights)
+    heavy = f"gender={cohort.gender[7]}"
+    assert {claim.who for claim in by_gender.verdict.claims}.isdisjoint({"everybody", heavy})
+
+
+def test_a_weight_that_is_hardly_larger_than_others_has_no_note(cohort):
+    weights = np.random.default_rng(3).uniform(0.5, 3.5, len(cohort))
+    a = audit(cohort.y, cohort.score, sample_weight=weights)
+    assert not any("largest weight" in note for note in a.notes)
+
+
+@pytest.mark.parametrize(("value", "direction"), [(0, "too high"), (1, "too low")])
+def test_nobody_and_everybody_had_the_outcome(cohort, value, direction):
+    y = np.full(len(cohort), value)
+    a = audit(y, cohort.score, sensitive_features=cohort[["race", "gender"]])
+    (claim,) = a.verdict.claims
+    assert (claim.kind, claim.direction) == ("overall", direction)
+    assert any("if a join of two tables failed" in note for note in a.notes)
+    few = audit(y[:40], cohort.score[:40])
+    assert few.verdict.conclusion == "not enough data"
+
+
+@pytest.mark.parametrize("within", [None, 0.2])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_verdict_has_at_most_four_sentences(within, turned):
+    """A score with a wrong level, a bent curve, and groups that are wrong in both directions."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    score, race = rng.beta(1.5, 4, n), rng.choice(list("ABCDE"), n)
+    site, x = rng.choice(list("xyz"), n), np.log(score / (1 - score))
+    lift = 0.3 + 0.25 * np.sin(2 * x) + np.select([race == "A", race == "B"], [0.6, -0.8], 0)
+    y = (rng.random(n) < 1 / (1 + np.exp(-x - lift))).astype(int)
+    groups = {"race": race, "site": site}
+    a = audit(1 - y if turned else y, score, sensitive_features=groups, within=within, n_draws=100)
+    assert len(a.verdict.claims) >= 3
+    assert 2 <= len(a.verdict.sentences) <= 4
+
+
 def test_whole_weights_are_said_to_be_counts_and_can_be_survey_weights(cohort):
     weight = np.random.default_rng(0).integers(2, 9, len(cohort))
     counts = audit(cohort.y, cohort.score, sample_weight=weight)
@@ -472,4 +522,18 @@ def test_outcomes_that_nobody_expected_are_told():
     assert "30 events, none expected" in a.verdict.text
     assert "nan" not in a.verdict.text
     right = audit(y, y, sensitive_features=np.repeat(["a", "b"], 1500))
-    assert "up to 1 %" in right.verdict.text
+    assert "right to within 1 % of the expected events overall" in right.verdict.text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_alert_of_0_and_1_with_the_right_rate_is_neither_too_high_nor_too_low(seed):
+    rng = np.random.default_rng(seed)
+    alert = (rng.random(3000) < 0.2).astype(float)
+    y = rng.random(3000) < np.where(alert == 1, 0.5, 0.125)  # 20 % of people in all
+    a = audit(y, alert, sensitive_features=pd.Series(rng.choice(["A", "B"], 3000), name="g"))
+    assert a.verdict.conclusion == "miscalibrated"  # certainty is wrong
+    assert not [claim for claim in a.verdict.claims if claim.kind in ("overall", "group")]
+    row = a.groups.iloc[0]
+    assert row.observed_expected_low < 1 < row.observed_expected_high
+    assert row.observed_expected_low > 0.85
+    assert row.observed_expected_high < 1.2

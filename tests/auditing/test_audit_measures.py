@@ -6,19 +6,30 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.optimize import brentq
+from scipy.stats import binom, binomtest, t
 from sklearn import metrics as sk
 
 from propcal.auditing import profile
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.decision_curve import ThresholdCells, decision_curve, distribution
-from propcal.auditing.hypothesis_tests import CELLS, OVERALL, SHARES, TOGETHER, adjust, group_p_value, holm
+from propcal.auditing.hypothesis_tests import (
+    CELLS,
+    OVERALL,
+    SHARES,
+    TOGETHER,
+    adjust,
+    events_p_value,
+    group_p_value,
+    holm,
+)
 from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration, weighted_distances
 from propcal.auditing.measures import auroc, brier, log_loss, observed_expected
+from propcal.auditing.ratio_interval import ratio_interval
 from propcal.auditing.sample import Sample
 from propcal.core.groups.collection import GroupSize
-from propcal.core.logistic import fit_logistic, log_odds, spline_basis
+from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
 from propcal.data.rows_to_atoms import rows_to_atoms
 
 with warnings.catch_warnings():
@@ -53,7 +64,7 @@ def test_intercept_slope_and_curve_are_those_of_statsmodels(n):
     line = glm(sm.add_constant(x), y)
     assert found.slope.value == pytest.approx(line.params[1], abs=1e-6)
     spread = sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial()).fit(cov_type="HC0").bse[1]
-    reach = 1.959964 * spread * np.sqrt(n / (n - 2))
+    reach = t.ppf(0.975, min(y.sum(), n - y.sum())) * spread * np.sqrt(n / (n - 2))
     assert (found.slope.high - found.slope.low) / 2 == pytest.approx(reach, rel=1e-4)
 
 
@@ -128,9 +139,52 @@ def test_observed_expected_by_hand():
     found = observed_expected(sample_of([0.5] * 4 + [0.25] * 4, [1, 1, 1, 1, 1, 1, 0, 0]))
     assert found.value == 2.0  # six where three were expected
     assert found.low < 2 < found.high
-    nobody = observed_expected(sample_of([0.1] * 40, [0] * 39 + [0]))
-    assert nobody.value == 0
-    assert nobody.high == pytest.approx(3.6889 / 4, abs=1e-4)
+    nobody, everyone = (observed_expected(sample_of([0.1] * 40, [y] * 40)) for y in (0, 1))
+    assert (nobody.value, nobody.low) == (0, 0)
+    assert nobody.high == pytest.approx(2.9957 / 4, abs=1e-4)  # under 3.0 events, none has a chance of 5 %
+    assert (everyone.low, everyone.high) == pytest.approx(((40 - 2.9957) / 4, 10), abs=1e-4)
+
+
+def mid_p(rate, beyond, k, n, confidence):
+    return beyond(rate) + binom.pmf(k, n, rate) / 2 - (1 - confidence) / 2
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize(("k", "n"), [(3, 1000), (20, 1000), (50, 100), (90, 100), (700, 10_000)])
+def test_the_interval_of_a_ratio_is_that_of_a_binomial_rate_if_scores_are_equal(k, n, confidence):
+    beyond = (lambda rate: binom.sf(k, n, rate), lambda rate: binom.cdf(k - 1, n, rate))
+    exact = np.array([brentq(mid_p, 1e-9, 1 - 1e-9, args=(one, k, n, confidence)) for one in beyond]) / 0.1
+    found = ratio_interval(sample_of(np.full(n, 0.1), [1] * k + [0] * (n - k)), confidence)
+    assert found == pytest.approx(exact, abs=0.03 * np.ptp(exact))
+
+
+def test_test_and_interval_agree():
+    """At the level of the p-value, one limit of the ratio is about 1."""
+    rng = np.random.default_rng(0)
+    compared = 0
+    for n in (80, 300, 2000):
+        for factor in (0.7, 0.8, 0.9, 1.1, 1.2, 1.3):
+            score = rng.beta(1.3, 4, n)
+            sample = sample_of(score, rng.random(n) < factor * score)
+            p = events_p_value(sample)[1]
+            if 1e-6 < p < 0.3:
+                compared += 1
+                low, high = np.log(ratio_interval(sample, 1 - p))
+                assert min(abs(low), abs(high)) < 0.05 * (high - low)
+    assert compared >= 8
+
+
+def test_intervals_of_ratios_with_clusters_and_weights():
+    score, y = people(2000)
+    once = ratio_interval(sample_of(score, y), 0.95)
+    four = Sample.of(
+        rows_to_atoms(np.repeat(score, 4), np.repeat(y, 4), cluster=np.repeat(np.arange(2000), 4))
+    )
+    assert ratio_interval(four, 0.95) == pytest.approx(once, rel=0.02)  # four rows of each are no more people
+    few = Sample.of(rows_to_atoms(score, y, cluster=np.arange(2000) % 5))
+    assert np.isnan(ratio_interval(few, 0.95)).all()
+    uneven = ratio_interval(sample_of(score, y, np.exp(np.random.default_rng(1).normal(0, 1, 2000))), 0.95)
+    assert np.log(uneven[1] / uneven[0]) > 1.2 * np.log(once[1] / once[0])
 
 
 def test_weight_two_is_the_row_twice_in_every_measure():
@@ -295,3 +349,16 @@ def test_scores_of_exactly_0_and_1_are_points_and_no_hook():
     assert found[-1, :2].tolist() == [1.0, 0.8]
     assert found[0, 2] < 0.05 < found[0, 3]
     np.testing.assert_allclose(found[1:-1], plain)  # the line is that of all others
+
+
+def test_slopes_under_survey_weights_cover():
+    """Few people carry much of the weight: 500 are worth about 270."""
+    covered, n = [], 500
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        score = expit(rng.normal(-1, 1, n))
+        y, weight = (rng.random(n) < score).astype(float), np.exp(rng.normal(0, 0.8, n))
+        sample = Sample.of(rows_to_atoms(score, y, sample_weight=weight))
+        slope = calibration(sample, np.random.default_rng(0)).slope
+        covered.append(slope.low <= 1 <= slope.high)
+    assert 0.925 <= np.mean(covered) <= 0.975

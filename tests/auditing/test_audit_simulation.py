@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 
 from propcal import audit
-from propcal.auditing.debiased import _mean_square
 from propcal.auditing.logistic_calibration import DISTANCES, weighted_distances
+from propcal.auditing.loss_intervals import _mean_square
 from propcal.auditing.measures import auroc_influence, brier, log_loss
 from propcal.auditing.profile import MEASURES
 from propcal.auditing.sample import Sample
+from propcal.core.categories import dc_of, mc_of, pmc_of
 from propcal.core.criterion import multicalibration, proportional
 from propcal.core.logistic import expit, fit_logistic, log_odds
-from propcal.core.losses import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.metrics import CategoryRule
 

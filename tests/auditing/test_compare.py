@@ -1,14 +1,15 @@
 """Scores side by side: paired intervals, and what is said of the fitting people."""
 
 import json
+from html import unescape
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from propcal import Atoms, MCBoost, PMCBoost, audit, compare
-from propcal.disclosure.protected import protected_comparison
 from propcal.errors import InputError
+from propcal.protect.comparisons import protected_comparison
 
 
 def test_side_by_side_with_paired_intervals(cohort):
@@ -21,7 +22,7 @@ def test_side_by_side_with_paired_intervals(cohort):
     c = compare(scores, new.y, sensitive_features=frame[half:])
     assert list(c.audits) == ["base", "PMCBoost", "MCBoost"]
     alone = audit(new.y, new.score, sensitive_features=frame[half:])
-    assert c.audits["base"].to_json() == alone.to_json()
+    assert c.audits["base"].to_json().replace("“base”", "The score") == alone.to_json()
     table = c.differences.set_index(["score", "measure", "group"])
     corrected = cal.predict(new.score, sensitive_features=frame[half:])
     loss = (corrected - new.y) ** 2 - (new.score - new.y) ** 2
@@ -59,7 +60,12 @@ def test_a_comparison_says_when_it_looks_at_the_fitting_data(cohort):
     frame = cohort[["race", "gender"]]
     cal = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=frame)
     rows = compare({"base": cohort.score, "PMCBoost": cal}, cohort.y, sensitive_features=frame)
-    assert rows.notes[0].startswith("PMCBoost was fitted to these very people")
+    assert rows.sentences("PMCBoost")[0].startswith("“PMCBoost” was fitted to these very people")
+    assert len(rows.sentences("PMCBoost")) <= 4
+    for shown in (repr(rows), rows._repr_html_(), rows.to_markdown(), rows.to_html()):
+        assert "ot evidence, because fitted to these very people" in " ".join(shown.split())
+    assert "✓" not in rows.to_html()
+    assert '"verdict few"' in rows.to_html()
     atoms = Atoms.from_frame(cohort, score="score", outcome="y", groups=["race", "gender"])
     of_atoms = compare({"base": None, "PMCBoost": cal.correction_}, atoms)
     assert of_atoms.notes == rows.notes
@@ -94,29 +100,163 @@ def harmed():
 
 
 def test_groups_that_a_score_is_further_off_for_are_named_everywhere(harmed):
-    found = harmed.further_off("after")
-    assert found["label"].tolist() == ["women"]
-    assert found["value"].iloc[0] > 1.4
-    (sentence,) = harmed.worse()
-    told = "With after, 1 group is further off than with before, with a 95 % CI that excludes 1: women (O/E "
-    assert sentence.startswith(told)
-    assert told in " ".join(repr(harmed).split())
-    assert json.loads(harmed.to_json())["notes"][0] == sentence
-    assert told in harmed._repr_html_()
-    assert "Further off than before, with a 95 % CI of the O/E ratio that excludes 1: women (O/E" in (
-        harmed.to_markdown()
+    assert [(one.who, one.direction) for one in harmed.claims] == [
+        ("everybody", "further off"),
+        ("sex=F", "further off"),
+    ]
+    women = harmed.claims[1]
+    assert women.ratio_after > 1.4
+    assert women.p_value < 0.001
+    told = harmed.sentences("after")
+    assert told[0].startswith("“after” is further off than “before” overall (observed ")
+    assert told[0].endswith(
+        f" 2 subgroups tested: women (O/E {women.ratio_before:.2f} before, {women.ratio_after:.2f} after)."
     )
+    assert harmed.worse_groups("after")[1].startswith("women (O/E ")
+    for shown in (repr(harmed), harmed._repr_html_()):
+        assert told[0] in " ".join(unescape(shown).split())
+    assert "“after” is further off than “before” overall" in harmed.to_markdown()
+    content = json.loads(harmed.to_json())
+    assert content["sentences"] == {"after": told}
+    assert [one["who"] for one in content["claims"]] == ["everybody", "sex=F"]
+
+
+def test_changes_of_the_brier_score_are_told_with_certainty(harmed):
+    found = harmed.changes.set_index("group")
+    assert found.brier_change.to_dict() == {
+        "everybody": "higher",
+        "sex=F": "higher",
+        "sex=M": "could be chance",
+    }
+    assert found.brier_p_value["sex=F"] < 0.001
+    assert found.brier_p_value["sex=M"] == 1  # the scores of men are the same
+    assert "The Brier score is higher overall and for women." in harmed.sentences("after")
+    assert "brier_p_value" in protected_comparison(harmed, 11).changes
+    rows = harmed.differences.query("measure == 'brier'").set_index("group")
+    assert (rows.low > 0).to_dict() == {"everybody": True, "sex=F": True, "sex=M": False}
 
 
 def test_a_group_is_not_called_worse_because_of_protected_counts(harmed):
-    exact = {"after": harmed.further_off("after")["group"].tolist()}
     for suppress in (5, 11, 25):
         shown = protected_comparison(harmed, suppress)
-        assert {"after": shown.further_off("after")["group"].tolist()} == exact
+        assert [(one.who, one.direction) for one in shown.claims] == [
+            (one.who, one.direction) for one in harmed.claims
+        ]
     same = compare(
         {"a": np.full(500, 0.2), "b": np.full(500, 0.21)}, np.arange(500) % 5 == 0, sensitive_features=None
     )
-    assert same.worse() == []
+    assert same.claims == ()
+    assert same.sentences("b")[0].startswith("“b” is not shown to be closer")
+
+
+def test_a_score_that_is_put_right_is_nearer_for_those_concerned():
+    rng = np.random.default_rng(6)
+    group, risk = rng.choice(["A", "B"], 8000), rng.beta(2, 5, 8000)
+    y = (rng.random(8000) < risk).astype(int)
+    wrong = np.where(group == "A", 0.6 * risk, risk)
+    found = compare({"old": wrong, "new": risk}, y, sensitive_features={"g": group})
+    assert {(one.who, one.direction) for one in found.claims} == {("everybody", "nearer"), ("g=A", "nearer")}
+    unchanged = found.changes.set_index("group")["change"]
+    assert unchanged["g=B"] == "hardly changed"
+
+
+@pytest.mark.slow
+def test_few_changes_are_claimed_where_both_scores_are_as_far_off():
+    """The observed rate is at the midpoint of two scores: neither is nearer, but for chance."""
+    rng = np.random.default_rng(7)
+    n, claimed = 3000, 0
+    group, risk = rng.choice(list("ABCD"), n), rng.beta(2, 5, n)
+    for _ in range(200):
+        y = (rng.random(n) < risk).astype(int)
+        found = compare(
+            {"low": risk * 0.9, "high": risk * 1.1}, y, sensitive_features={"g": group}, n_draws=100
+        )
+        claimed += bool(found.claims)
+    assert claimed <= 16  # 5 % are 10
+
+
+@pytest.mark.slow
+def test_few_changes_of_the_brier_score_are_claimed_where_both_scores_are_as_good():
+    """Both scores add noise of one size to the true risk."""
+    rng = np.random.default_rng(17)
+    n, claimed = 3000, 0
+    group, risk = rng.choice(list("ABCD"), n), rng.beta(2, 5, n)
+    for _ in range(200):
+        y = (rng.random(n) < risk).astype(int)
+        noise = rng.choice([-0.5, 0.5], n) * risk * (1 - risk)
+        found = compare(
+            {"one": risk + noise, "two": risk - noise}, y, sensitive_features={"g": group}, n_draws=100
+        )
+        claimed += bool(found.changes.brier_change.isin(["lower", "higher"]).any())
+    assert claimed <= 16  # 5 % are 10
+
+
+def test_a_correction_that_changes_nobody_says_so_first_and_shows_no_zeros():
+    rng = np.random.default_rng(8)
+    risk = rng.beta(2, 5, 4000)
+    y = (rng.random(4000) < risk).astype(int)
+    sex = {"sex": rng.choice(["F", "M"], 4000)}
+    cal = PMCBoost().fit(risk, y, sensitive_features=sex)
+    assert cal.n_updates_ == 0
+    wrong = (rng.random(4000) < 0.6 * risk).astype(int)
+    found = compare({"risk": risk, "fixed": cal}, wrong, sensitive_features=sex, thresholds=[0.3])
+    assert found.unchanged == ("fixed",)
+    assert found.sentences("fixed") == ["“fixed” changes nobody: all scores are those of “risk”."]
+    page, text = found.to_html(correction=cal), repr(found)
+    assert "Fixed changes nobody: miscalibrated" in page
+    assert "The correction reads sex, and changes nobody&#39;s score." in page
+    assert "Some error remains" not in page
+    assert "What the correction does" not in page  # an identity plot
+    for shown in (page, text, found._repr_html_(), found.to_markdown()):
+        assert "“fixed” changes nobody" in unescape(shown)
+        assert "0.0000 to 0.0000" not in shown
+        assert "newly flagged" not in shown
+
+
+def test_who_crosses_a_threshold_is_counted_by_group(harmed):
+    rng = np.random.default_rng(9)
+    n = 5000
+    sex, before, after = rng.choice(["F", "M"], n), rng.uniform(0, 1, n), rng.uniform(0, 1, n)
+    after = np.where(sex == "F", np.maximum(before, after), before)
+    y = (rng.random(n) < before).astype(int)
+    scores = {"before": before, "after": after}
+    found = compare(scores, y, sensitive_features={"sex": sex}, thresholds=[0.3, 0.5], n_draws=100)
+    counts = found.flags.set_index(["threshold", "group"])
+    for t in (0.3, 0.5):
+        newly = (after >= t) & (before < t)
+        assert counts.loc[(t, "everybody"), "newly_flagged"] == newly.sum()
+        assert counts.loc[(t, "sex=F"), "newly_flagged"] == newly.sum()
+        assert (counts.loc[t][["no_longer_flagged"]] == 0).all(axis=None)
+    told = found.sentences("after")[-1]
+    n = counts.loc[(0.3, "everybody"), "newly_flagged"]
+    assert told.startswith(
+        f"At a threshold of 30 %, {n:,} people are newly flagged; at a threshold of 50 %, "
+    )
+    assert "no longer" not in told
+    shown = protected_comparison(found, 11).flags.set_index(["threshold", "group"])
+    moved = shown["newly_flagged"].astype(float) - counts["newly_flagged"]
+    assert moved.abs().max() <= 2
+    assert "newly flagged" in found.to_html()
+    assert harmed.flags.empty
+
+
+def test_small_numbers_of_those_who_cross_a_threshold_are_withheld():
+    rng = np.random.default_rng(10)
+    n = 3000
+    ward, before = rng.choice(["A", "B", "C"], n), rng.uniform(0, 0.29, n)
+    after = before.copy()
+    after[np.flatnonzero(ward == "A")[:6]] = 0.35
+    after[np.flatnonzero(ward == "B")[:200]] = 0.35
+    after[np.flatnonzero(ward == "C")[:150]] = 0.35
+    y = (rng.random(n) < np.maximum(before, after)).astype(int)
+    scores = {"before": before, "after": after}
+    found = compare(scores, y, sensitive_features={"ward": ward}, thresholds=[0.3], n_draws=100)
+    shown = protected_comparison(found, 11).flags.set_index("group")
+    assert np.isnan(shown.loc["ward=A", ["newly_flagged", "no_longer_flagged"]].astype(float)).all()
+    # nor does subtraction from all people give it away: each count may be off by 2
+    total, *others = shown.loc[["everybody", "ward=B", "ward=C"], "newly_flagged"].astype(float)
+    rest = total - sum(others) + np.arange(-6, 7)
+    assert np.sum((rest >= 0) & (rest <= 10)) >= 5
 
 
 def test_an_estimate_of_a_mean_square_is_not_printed_below_0(cohort):

@@ -6,11 +6,10 @@ import pytest
 
 from propcal import Groups, PMCBoost, audit
 from propcal.auditing.chance import score_cells
-from propcal.auditing.decision import errors_found_in
-from propcal.auditing.gap_test import gap_test
+from propcal.auditing.decision import errors_found_in, gap_test
 from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES, shape_tests
-from propcal.core.boosting.boost import Settings
 from propcal.core.criterion import proportional
+from propcal.core.fit.boost import FittingData, Settings
 from propcal.core.logistic import expit
 from propcal.data.cohorts import make_ed_visits
 from propcal.data.rows_to_atoms import rows_to_atoms
@@ -98,7 +97,7 @@ def settings(**kw):
 def test_too_few_people_are_not_tested():
     frame = people(40, 0, lambda x, f: x + 3)
     atoms = rows_to_atoms(frame.score, frame.y, frame[["race", "sex"]])
-    assert not errors_found_in(atoms, settings()).found
+    assert not errors_found_in(FittingData.of(atoms, settings()), settings()).found
     assert "no miscalibration found" not in PMCBoost().fit_atoms(atoms).fit_summary_.sentences()[0]
 
 
@@ -132,8 +131,8 @@ def test_more_cells_need_a_larger_gap():
     visits = make_ed_visits(5000, seed=0)
     atoms = rows_to_atoms(visits.true_risk, visits.admitted, visits[["race", "gender"]])
     limits = [
-        errors_found_in(atoms, settings(gamma=gamma, n_bins=n_bins)).limit
-        for gamma, n_bins in ((0.3, 2), (0.01, 20))
+        errors_found_in(FittingData.of(atoms, chosen), chosen).limit
+        for chosen in (settings(gamma=0.3, n_bins=2), settings(gamma=0.01, n_bins=20))
     ]
     assert 2.3 < limits[0] < limits[1] < 4.5
 

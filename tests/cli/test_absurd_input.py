@@ -124,6 +124,35 @@ def test_pipes_and_devices_are_no_files(folder, capfd):
             assert "a pipe or a device" in refused(capfd, *command)
 
 
+READERS = (["audit"], ["fit", "-o", "m.json"], ["atoms", "-o", "a.atoms"], ["sites", "--site", "g"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+def test_a_pipe_is_refused_before_anything_is_read_from_it(folder, capfd, command):
+    """Reading would wait for ever if nobody writes to the pipe."""
+    os.mkfifo(folder / "pipe")
+    pipe = os.open(folder / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    os.write(pipe, b"s,y,g\n")
+    told = refused(capfd, command[0], folder / "pipe", "--score", "s", "--outcome", "y", *command[1:])
+    assert "is a pipe or a device, not a file. Save its content to a file first" in told
+    assert os.read(pipe, 100) == b"s,y,g\n"
+    os.close(pipe)
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+def test_a_link_that_leads_back_to_itself_is_refused(folder, capfd, command):
+    (folder / "a").symlink_to(folder / "b")
+    (folder / "b").symlink_to(folder / "a")
+    for path in (folder / "a", folder / "a" / "people.csv"):
+        told = refused(capfd, command[0], path, "--score", "s", "--outcome", "y", *command[1:])
+        assert "a symbolic link that points back to itself. Name the file itself" in told
+    written = refused(
+        capfd, "audit", folder / "people.csv", "--score", "s", "--outcome", "y", "-o", folder / "a"
+    )
+    assert "a symbolic link that points back to itself" in written
+
+
 def test_a_configuration_that_is_no_utf8_is_refused(folder, capfd):
     (folder / "x.toml").write_bytes(b"score = '\xff'")
     assert "is not valid TOML" in refused(
@@ -145,9 +174,9 @@ def test_a_table_of_very_many_columns(tmp_path, n):
         with pytest.raises(FileFormatError, match=r"has 100,002 columns; at most 32,768 are read"):
             Atoms.from_files(path, **NAMED)
     else:
-        from propcal.data.files.text_file import TextFile
+        from propcal.data.files.text_file import CsvFile
 
-        assert TextFile(path).names == names
+        assert CsvFile(path).names == names
 
 
 def test_a_first_line_without_end(tmp_path):

@@ -64,7 +64,7 @@ def test_rounded_scores_say_what_that_can_change(parts, run):
     out, _ = run("atoms", "visits/*.parquet", *COLUMNS, "--resolution", "2^-10", "-o", "a.atoms")
     assert "rounded to 2**-10" in out
     assert_same(Atoms.load("a.atoms"), Atoms.from_frame(parts, **ROLES, resolution=2**-10))
-    out, _ = run("audit", "visits/*.parquet", *COLUMNS, "--resolution", "1/1024", "--draws", "100")
+    out, _ = run("audit", "visits/*.parquet", *COLUMNS, "--resolution", "1/1024", "--draws", "100", "--full")
     assert "Scores were rounded to 2**-10" in " ".join(out.split())
 
 

@@ -12,7 +12,7 @@ import pytest
 import propcal
 from propcal import Atoms, Correction, Groups, PMCBoost
 from propcal.cli import main
-from propcal.cli.fail_on import NAMES, thresholds
+from propcal.cli.audit import NAMES, thresholds
 from propcal.errors import InputError
 
 CANARY = "canary-7f3a"
@@ -64,10 +64,17 @@ def run(capfd):
 
 
 def test_the_verdict_comes_first_and_the_next_command_last(files, calls, run):
-    out, err = run("audit", "visits.csv", *COLUMNS)
-    assert out.startswith("Verdict: miscalibrated\n")
+    out, err = run("audit", "visits.csv", *COLUMNS, "--full")
+    assert out.startswith("Verdict: Miscalibrated\n")
     order = [out.index(word) for word in ("Groups: ", "Cells with", "Losses: ", "Notes", "To correct it")]
     assert order == sorted(order)
+    short, _ = run("audit", "visits.csv", *COLUMNS)
+    assert short.startswith("Verdict: Miscalibrated\n")
+    assert len(short.splitlines()) < 30
+    assert short.splitlines()[-1] == out.splitlines()[-1]
+    assert short.split("\n\n")[0] == out.split("\n\n")[0]  # the verdict
+    rows = {" ".join(line.split()) for line in out.splitlines()}
+    assert all(" ".join(line.split()) in rows for line in short.splitlines() if not line.startswith("  "))
     *text, command = out.splitlines()
     assert command == "  propcal fit visits.csv --score risk --outcome y --groups race,gender -o model.json"
     assert max(map(len, text)) <= 80
@@ -84,7 +91,7 @@ def test_the_same_atoms_are_audited_from_every_file(files, run, source):
 
 
 def test_measures_without_bins_are_printed_if_asked_for(files, calls, run):
-    out, _ = run("audit", "visits.csv", *COLUMNS, "--bin-free", "--draws", "100")
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--bin-free", "--draws", "100", "--full")
     assert calls[0][1]["bin_free"] is True
     assert out.index("Losses: ") < out.index("Without bins") < out.index("Notes")
     assert "These measures do not enter the verdict." in " ".join(out.split())
@@ -92,8 +99,7 @@ def test_measures_without_bins_are_printed_if_asked_for(files, calls, run):
     told, _ = run("audit", "visits.csv", *COLUMNS, "--bin-free", "--draws", "100", "--format", "json")
     assert len(json.loads(told)["bin_free"]["measures"]) > 10
     hidden, _ = run("audit", "visits.csv", *COLUMNS, "--bin-free", "--draws", "100", "--suppress", "11")
-    assert "Without bins" not in hidden
-    assert "Measures without bins are not shown here" in " ".join(hidden.split())
+    assert "Without bins" in hidden
 
 
 def test_every_option_reaches_the_audit(files, calls, run):
@@ -175,16 +181,16 @@ def test_a_correction_is_audited_beside_the_score(files, calls, run):
     model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     model.correction_.save("model.json")
     arguments = ("audit", "visits.csv", *COLUMNS[:4], "--groups", "gender", "--correction", "model.json")
-    out, _ = run(*arguments)
+    out, _ = run(*arguments, "--full")
     (scores, atoms), _ = calls[0]
     assert list(scores) == ["score", "corrected"]
     assert isinstance(scores["corrected"], Correction)
     assert atoms.patterns.attributes == ("gender", "correction: race")
     for word in (
-        "score\nVerdict",
-        "corrected\nVerdict",
+        "score: Miscalibrated",
+        "corrected: Not evidence, because fitted to these very people",
         "corrected compared with score",
-        "corrected, in full",
+        "corrected: observed and predicted rates",
         "Differences are relative to score",
     ):
         assert word in out
@@ -402,17 +408,17 @@ def test_the_real_audit_is_the_library_s(files, run):
 
 def test_the_real_comparison_is_shown(files, run):
     run("fit", "visits.csv", *COLUMNS, "-o", "model.json")
-    shown, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--correction", "model.json")
+    shown, _ = run("audit", "visits.csv", *COLUMNS, "--draws", "200", "--correction", "model.json", "--full")
     assert "corrected compared with score" in shown
     assert max(map(len, shown.splitlines())) <= 80
     Atoms.from_frame(files, score="risk", outcome="y", groups=["race", "gender"]).save("visits.atoms")
     shown, _ = run("audit", "visits.atoms", "--draws", "200", "--correction", "model.json")
-    assert "corrected\nVerdict: " in shown
+    assert "\ncorrected: " in shown
 
 
 def test_help_tells_the_defaults_of_the_audit(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
-    shown = " ".join(run("audit", "--help")[0].split())
+    shown = " ".join(run("audit", "--help-all")[0].split())
     defaults = {name: p.default for name, p in inspect.signature(propcal.audit).parameters.items()}
     names = (
         "alpha",
@@ -445,11 +451,11 @@ def test_the_real_audit_knows_every_threshold(files, run):
 @pytest.mark.parametrize("more", [(), ("--correction", "model.json")])
 @pytest.mark.parametrize("suppress", [(), ("--suppress", "11")])
 def test_counts_are_protected_once_for_all_that_is_written(files, run, monkeypatch, more, suppress):
-    from propcal.disclosure import protected
+    from propcal.protect import audits
 
     seen = []
-    once = protected.protected_findings
-    monkeypatch.setattr(protected, "protected_findings", lambda *given: seen.append(given) or once(*given))
+    once = audits._ProtectedAudit
+    monkeypatch.setattr(audits, "_ProtectedAudit", lambda *given: seen.append(given) or once(*given))
     model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     model.correction_.save("model.json")
     written = ("--html", "a.html", "--md", "a.md", "-o", "a.json", "--format", "json")

@@ -131,3 +131,21 @@ def test_atoms_files_bring_their_own_columns(files, run):
     error = run("fit", "past.atoms", *COLUMNS, "-o", "m.json", code=2)
     assert "is an atoms file" in error
     assert "leave out --score, --outcome, --groups" in error
+
+
+def test_nothing_is_written_for_a_handful_of_people_unless_forced(files, run, capfd):
+    files.head(30).to_csv("few.csv", index=False)
+    with pytest.raises(SystemExit, match="2"):
+        main(["fit", "few.csv", *COLUMNS, "-o", "few.json"])
+    assert "not enough data to judge the score: this takes at least 50 people" in capfd.readouterr().err
+    assert not Path("few.json").exists()
+    run("fit", "few.csv", *COLUMNS, "--guard", "none", "-o", "few.json")
+    assert len(Correction.load("few.json").updates) > 0
+
+
+def test_a_correction_that_changes_nobody_says_so_and_suggests_no_use(files, run):
+    corrected = files.assign(y=(np.random.default_rng(0).random(len(files)) < files.risk).astype(int))
+    corrected.to_csv("right.csv", index=False)
+    said = run("fit", "right.csv", *COLUMNS, "-o", "model.json")
+    assert "The correction in model.json changes nobody" in said
+    assert "propcal apply" not in said

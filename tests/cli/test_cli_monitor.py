@@ -100,7 +100,7 @@ def test_periods_are_held_back_and_replaced(months, run):
         (["--score", "age"], "score"),
         (["--baseline", "2024-01"], "--baseline"),
         (["--fail-on", "verdict"], "write alarm or new-alarm"),
-        (["--format", "xml"], "write text or json"),
+        (["--format", "xml"], "'xml' is not one of 'text', 'json'"),
         (["--html", "a.pdf"], "must end in .html"),
         (["--html", "a.monitor"], "must end in .html"),
         (["--metrics", "a.monitor"], "must be different files"),
@@ -199,3 +199,15 @@ def test_a_run_that_is_killed_leaves_the_old_state_whole(months, run):
     assert Monitor.load("a.monitor").periods == ("2024-01",)
     run("monitor", "m2.csv", "--state", "a.monitor")
     assert Monitor.load("a.monitor").periods == ("2024-01", "2024-02")
+
+
+def test_repeat_visits_of_a_monitor_are_noted(tmp_path):
+    rng = np.random.default_rng(0)
+    risk = rng.uniform(0.05, 0.6, 4000)
+    frame = pd.DataFrame({"risk": risk, "died": rng.random(4000) < risk})
+    frame["patient_id"] = rng.integers(0, 900, 4000)
+    frame["day"] = pd.date_range("2024-01-01", periods=4000, freq="h").date
+    frame.to_csv(tmp_path / "visits.csv", index=False)
+    monitor = Monitor(score="risk", outcome="died", time="day")
+    with pytest.warns(UserWarning, match="keep one visit of each patient"):
+        monitor.add(tmp_path / "visits.csv")

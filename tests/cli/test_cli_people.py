@@ -150,7 +150,11 @@ def test_a_reversed_score_is_not_fitted_unless_asked_for(people, run):
 def test_an_outcome_that_all_share_is_said_to_be_so(people, run, value, who):
     people.assign(y=value).to_csv("alike.csv", index=False)
     shown = " ".join(run("audit", "alike.csv", *COLUMNS).split())
-    assert f"{who} had the outcome; check that the right column" in shown
+    assert shown.startswith("Verdict: Miscalibrated")  # as in the monitor
+    assert f"predicts too {'high' if value == 0 else 'low'}" in shown
+    assert f"{who.capitalize()} had the outcome. Check that the right column" in shown
+    assert "if a join of two tables failed" in shown
+    assert "propcal fit" not in shown
     error = run("fit", "alike.csv", *COLUMNS, "-o", "model.json", code=2)
     assert error.startswith(f"propcal: a correction needs both classes of the outcome: {who} had the outcome")
 

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
+from paths import ROOT
 from propcal import Atoms
-from propcal.core.keys import by_key
 from propcal.core.patterns import SITE
+from propcal.core.periods_and_sites import by_key
 
 ROLES = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
 
@@ -30,13 +32,24 @@ def test_a_column_of_sites_and_a_file_for_each_are_the_same(hospitals, run):
     run("merge", "North.atoms", "South.atoms", "East.atoms", "-o", "merged.atoms")
     assert Atoms.load("merged.atoms").fingerprint() == Atoms.load("all.atoms").fingerprint()
     said = run("audit", "merged.atoms", "--html", "a.html", "--draws", "100")
-    assert "At a new site, we expect an O/E ratio" in " ".join(said.split())
+    assert "at a new site, we expect one between" in " ".join(said.split())
     page = Path("a.html").read_text()
     assert page.count('id="sites"') == 1
     assert page.count('href="#sites"') == 2
     assert page.index('href="#sites"') < page.index("</section>")  # in the verdict
     assert "New site (95 % prediction)" in page
-    assert "At a new site" in run("audit", "all.csv", *ROLES, "--site", "hospital", "--draws", "100")
+    assert "a new site" in run("audit", "all.csv", *ROLES, "--site", "hospital", "--draws", "100")
+
+
+def test_json_of_an_audit_has_the_sites_that_the_terminal_shows(hospitals, run):
+    common = ("audit", "all.csv", *ROLES, "--site", "hospital", "--draws", "100", "--format", "json")
+    content = json.loads(run(*common))
+    assert content["sites"]["format"] == "propcal-sites"
+    assert [row["site"] for row in content["sites"]["sites"]] == ["East", "North", "South"]
+    schema = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+    jsonschema.validate(content, schema)
+    whole = json.loads(run("audit", "all.csv", *ROLES, "--draws", "100", "--format", "json"))
+    assert {**content, "sites": None} == {**whole, "sites": None, "settings": content["settings"]}
 
 
 def test_a_site_in_two_files_under_two_spellings_is_refused(hospitals, run):
@@ -56,6 +69,13 @@ def test_shared_atoms_say_what_was_merged(hospitals, run):
     assert shared.positives.min() >= 11
     assert list(by_key(shared, SITE)) == ["North"]
     assert "These are shared atoms" in run("audit", "a.atoms", "--draws", "100")
+    assert "few different scores" not in said
+
+
+def test_shared_atoms_of_few_different_scores_say_so(hospitals, run):
+    hospitals.round({"risk": 1}).to_csv("tenths.csv", index=False)
+    said = run("atoms", "tenths.csv", *ROLES, "--share", "-o", "a.atoms")
+    assert "cells with few different scores: mean scores are coarse, so that nobody can work out" in said
 
 
 def test_sites_cannot_travel_alone(hospitals, run):
@@ -104,7 +124,7 @@ def test_exact_and_shared_atoms_are_not_added(hospitals, run):
 
 def test_an_audit_of_shared_atoms_names_no_cells(hospitals, run):
     run("atoms", "all.csv", *ROLES, "--share", "-o", "a.atoms")
-    said = run("audit", "a.atoms", "--draws", "100", "--html", "a.html")
+    said = run("audit", "a.atoms", "--draws", "100", "--html", "a.html", "--full")
     assert "clearest gap" not in said
     assert "Losses: the largest gap" not in said
     assert "cells and losses could differ much from the exact ones; rely on the groups" in " ".join(

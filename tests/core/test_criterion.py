@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import oracle
+from propcal.core.categories import loss_of
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.losses import loss_of
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.estimators import Boost
 from propcal.metrics import CategoryRule

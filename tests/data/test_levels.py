@@ -253,8 +253,8 @@ def _by_file(correction, table, path):
     import pyarrow.csv
     import pyarrow.parquet
 
-    from propcal.data.files.formats import open_file
-    from propcal.output.files.scored_files import score_file
+    from propcal.data.files.file_sets import open_file
+    from propcal.scoring.files import score_file
 
     if path.suffix == ".csv":
         pyarrow.csv.write_csv(table, path)
@@ -318,8 +318,8 @@ LONG = [
 
 @pytest.mark.parametrize("text", LONG)
 def test_a_cell_of_a_csv_means_its_text_alone_and_beside_others(text, tmp_path):
-    from propcal.data.files.formats import open_file
-    from propcal.output.files.scored_files import score_file
+    from propcal.data.files.file_sets import open_file
+    from propcal.scoring.files import score_file
 
     known = knowing(["x", "1", level_key(text)])
     for others in ([], ["x"], ["1.25"], ["2024-05-31"]):

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 
 import propcal
 from propcal import MulticalibratedClassifier, PMCBoost, audit, compare, discover
+from propcal.data.source import Table
 from propcal.discovery.binned_features import bin_features
 from propcal.discovery.box_kernels import LEVEL
-from propcal.discovery.box_search import Data, Space, pair_table, scan_table
-from propcal.discovery.feature_rows import MemoryRows
+from propcal.discovery.box_search import Data, Space, scan
 from propcal.discovery.people import People
+from propcal.documents.discovery_sentences import finding
 from propcal.errors import InputError
 
 FAST = {"n_draws": 24}
@@ -79,6 +81,38 @@ def test_a_sentence_has_the_numbers_of_the_table(found):
     assert repr(found) == "\n".join(found.sentences)
     assert json.loads(found.to_json())["found"][0]["condition"] == row["condition"]
     assert "age 70 or over, ward B" in found._repr_html_()
+
+
+def test_a_claim_has_the_numbers_of_its_finding(found):
+    group, claim = found.found[0], found.claims[0]
+    assert (claim.kind, claim.who, claim.direction) == ("group", group.name, "too low")
+    assert (claim.estimate, claim.low, claim.high) == (group.value, group.low, group.high)
+    assert (claim.p_value, claim.people, claim.events) == (group.p_value, group.people, group.events)
+    assert json.loads(found.to_json())["claims"][0]["who"] == group.name
+
+
+def test_the_test_decides_and_the_others_are_said_to_agree_or_not(found):
+    group, identity = found.found[0], found.identity
+    agreed = finding(replace(group, p_value=0.014, low=1.1, high=1.5, again=0.9), identity)
+    assert "the score is too low (adjusted p = 0.014)." in agreed
+    assert "95 % CI after selection 1.10 to 1.50, found again in 90 % of resamples" in agreed
+    assert "uncertain" not in agreed
+    vague = finding(replace(group, p_value=0.014, low=0.93, high=1.25, again=0.9), identity)
+    assert vague.endswith("How large the error is remains uncertain: its interval includes 1.")
+    unstable = finding(replace(group, p_value=1e-5, again=0.09), identity)
+    assert "found again" not in unstable
+    assert unstable.endswith(
+        "Who exactly is concerned is uncertain: only 9 % of resamples find mostly these people."
+    )
+
+
+def test_top_coded_ages_are_not_searched_as_words(people):
+    frame, score, y, _ = people
+    age = frame["age"].astype(int)
+    coded = frame.assign(age=np.where(age > 80, "> 80", age.astype(str)))
+    told = discover(y, score, features=coded, **FAST)
+    assert told.left_out["age"].startswith('it holds numbers, and limits such as "> 89"')
+    assert not any("> 80" in group.name for group in told.found)
 
 
 def test_a_perfect_score_has_no_findings():
@@ -176,32 +210,35 @@ def test_direction_ratio_interval_and_p_value_are_of_one_score(less_wrong):
     assert group.value == pytest.approx(group.observed / group.predicted_after)
     assert 1 < group.low < group.value < group.high
     assert group.raw_value == pytest.approx(group.observed / group.predicted)
-    sentence = group.sentence(found.identity)
+    sentence = finding(group, found.identity)
     assert "the score is too low" not in sentence
-    assert "the score would be too low; the raw score is too high. Observed" in sentence
+    assert "the score would be too low (adjusted p" in sentence
+    assert "; the raw score is too high. Observed" in sentence
     assert f"predicted {100 * group.predicted:.1f} % (O/E ratio {group.raw_value:.2f}); after" in sentence
     assert f"predicted {100 * group.predicted_after:.1f} % (O/E ratio {group.value:.2f}, 95 % CI" in sentence
     assert sentence in json.loads(found.to_json())["sentences"]
 
 
 def test_pages_notebooks_and_pictures_show_both_predicted_rates(less_wrong):
-    from propcal.output.report.discovery_section import discovery_section
+    from propcal.documents.discovery import discovery_section
+    from propcal.numbers import ON_PAGE
+    from propcal.render.cells import cell
 
     frame, y, found = less_wrong
     group = found.found[0]
     both = f"{100 * group.predicted:.1f} %", f"{100 * group.predicted_after:.1f} %"
     for suppress in (0, 11):
-        section = discovery_section(found, suppress)
-        row = dict(zip(section.headings, section.rows[0], strict=True))
-        assert row["The score is"] == "too low after correction (raw score: too high)"
-        assert float(row["O/E ratio or slope"]) == pytest.approx(group.value, rel=0.02)
-        assert float(row["Predicted"].split()[0]) == pytest.approx(100 * group.predicted, abs=0.2)
-        after = float(row["After correction"].split()[0])
+        table = discovery_section(found, suppress).blocks[-1]
+        row = {column.heading: cell(column, table.rows[0], ON_PAGE) for column in table.columns}
+        assert row["the score is"] == "too low after correction (raw score: too high)"
+        assert float(row["O/E ratio"]) == pytest.approx(group.value, rel=0.02)
+        assert float(row["predicted"].split()[0]) == pytest.approx(100 * group.predicted, abs=0.2)
+        after = float(row["predicted after correction"].split()[0])
         assert after == pytest.approx(100 * group.predicted_after, rel=0.02)
     page = audit(y, np.full(len(y), y.mean()), sensitive_features=frame, n_draws=100).to_html(discovery=found)
     assert "too low after correction (raw score: too high)" in page
     assert all(rate in found._repr_html_() for rate in both)
-    labels = found.plot().get_legend_handles_labels()[1]
+    labels = [text.get_text() for text in found.plot().get_legend().get_texts()]
     assert "predicted after correction" in labels
 
 
@@ -213,8 +250,8 @@ def test_an_error_in_the_same_direction_is_called_one_of_the_score():
     group = found.found[0]
     assert (group.error, group.raw_error) == ("too low", "too low")
     assert group.predicted_after < group.predicted
-    sentence = group.sentence(found.identity)
-    assert "the score is too low. Observed" in sentence
+    sentence = finding(group, found.identity)
+    assert "the score is too low (adjusted p < 0.001). Observed" in sentence
     assert (
         f"; after recalibration of the whole score, predicted {100 * group.predicted_after:.1f} %" in sentence
     )
@@ -255,8 +292,16 @@ def test_names_of_columns_of_a_frame_a_relation_and_a_file_give_the_same(found, 
         assert again.found[0].people == found.found[0].people
 
 
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_files_without_rows_are_told_by_name(tmp_path, name):
+    empty, path = pd.DataFrame({"died": [1], "risk": [0.5], "ward": ["A"]})[:0], tmp_path / name
+    empty.to_csv(path, index=False) if name.endswith(".csv") else empty.to_parquet(path)
+    with pytest.raises(InputError, match=rf"{name}: there are no rows"):
+        discover("died", "risk", features=["ward"], data=path)
+
+
 def test_large_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, monkeypatch):
-    from propcal.data.files import file_columns
+    from propcal.data.files import file_source
     from propcal.discovery import binned_features, input_rows
 
     frame, score, y, wrong = cohort(n=9000, seed=20)
@@ -268,7 +313,7 @@ def test_large_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, m
     data[5000:].to_parquet(tmp_path / "b.parquet")
     monkeypatch.setattr(input_rows, "MOST_VALUES", 1000)
     monkeypatch.setattr(binned_features, "SAMPLE", 2000)
-    monkeypatch.setattr(file_columns, "BATCH_ROWS", 2048)
+    monkeypatch.setattr(file_source, "COLUMN_ROWS", 2048)
     named = {"features": ["age", "ward", "lab"], "protect": ["icu"], "drop_missing": True, **FAST}
     expected = discover("died", "risk", data=data, **named)
     assert expected.groups.where == {"age 70 or over, ward B": "age >= 70 and ward = 'B'"}
@@ -287,7 +332,7 @@ def test_a_level_that_the_sample_lacks_is_not_missing(monkeypatch):
     columns = propcal.data.frames.attribute_columns(pd.DataFrame({"sex": sex, "other": sex}))
     sex[left[0]] = "X"
     columns["other"] = propcal.data.frames.attribute_columns(pd.DataFrame({"other": sex}))["other"]
-    table = bin_features(MemoryRows(columns))
+    table = bin_features(Table.of(columns))
     plain, other = table.features
     assert not plain.pooled
     assert other.pooled
@@ -308,16 +353,15 @@ def test_found_groups_are_ordinary_groups(found, people):
 
 def test_the_best_box_of_a_pair_is_the_best_of_all_boxes():
     frame, score, y, _ = cohort(n=2000, seed=8)
-    table = bin_features(MemoryRows(propcal.data.frames.attribute_columns(frame)))
+    table = bin_features(Table.of(propcal.data.frames.attribute_columns(frame)))
     own = People(score, y, np.ones(len(y)), False)
-    missing = tuple(bool((codes == f.recorded).any()) for codes, f in zip(table.codes, table.features))
-    space = Space(table.features, missing)
-    data = Data(space, table.codes, space.coarse(table.codes), own.sums(), 8.0)
-    pairs = space.pairs()
-    scanned = scan_table(data, pairs, pair_table(data, pairs))
-    for k, (a, b) in enumerate(zip(pairs.first, pairs.second)):
-        boxes = product(space.conditions[a], space.conditions[b])
-        best = max(data.evidence(space.fine(box), LEVEL) for box in boxes)
+    space = Space(table)
+    data = Data(space, table.codes, own.sums(), 8.0)
+    scanned = scan(data)
+    for k, (a, b) in enumerate(zip(scanned.pairs.first, scanned.pairs.second)):
+        second = [[]] if b == len(space.features) else [[c] for c in space.conditions[b]]
+        boxes = [space.fine([first, *more]) for first, more in product(space.conditions[a], second)]
+        best = max(data.candidate(box, LEVEL).evidence for box in boxes)
         assert scanned.best[k, LEVEL, 0] == pytest.approx(best, rel=1e-4)
 
 
@@ -547,12 +591,22 @@ def test_a_picture_shows_each_group(found):
     assert "age 70 or over" in ax.get_yticklabels()[0].get_text()
 
 
+def test_a_page_of_its_own_has_the_groups_and_protects_counts(found, tmp_path):
+    page = found.to_html(tmp_path / "found.html", title="Wards")
+    assert (tmp_path / "found.html").read_text() == page
+    assert "<title>Wards</title>" in page
+    assert 'id="verdict"' in page
+    assert "age 70 or over, ward B" in page
+    assert "Counts are moved by at most 2" in page
+    assert "Counts are moved" not in found.to_html(suppress=0)
+
+
 def test_the_report_has_a_section_on_the_groups_found(found, people):
     frame, score, y, _ = people
     page = audit(y, score, sensitive_features=frame[["ward"]], n_draws=200).to_html(discovery=found)
     assert 'id="discovery"' in page
     assert "age 70 or over, ward B" in page
-    assert "not the cause" in page
+    assert "need not be the cause" in page
 
 
 def test_markdown_and_comparisons_have_the_section_too(found, people):

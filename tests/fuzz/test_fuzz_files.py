@@ -196,7 +196,7 @@ def read_people(path, material, rng):
 
 def score_file(path, model):
     from propcal.data.files.file_sets import open_people
-    from propcal.output.files.scored_files import score_files
+    from propcal.scoring.files import score_files
 
     sources = open_people([path], advice="")
     score_files(model, [(sources, path.with_name("scored.csv"))], score="risk", column="new")

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal import Atoms, Correction, Groups, PMCBoost
-from propcal.core.losses import mc_of
+from propcal.core.categories import mc_of
+from propcal.files.atoms_file import atoms_of_table
 from propcal.metrics import CategoryRule
-from propcal.output.files.atoms_of_table import atoms_of_table
 
 GROUPS = Groups(
     columns=["race", "sex"],

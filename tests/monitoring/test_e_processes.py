@@ -9,11 +9,11 @@ from scipy.special import expit, logit
 from propcal import Atoms
 from propcal.core.bins import uniform
 from propcal.core.groups.collection import Group
-from propcal.core.keys import keyed
 from propcal.core.patterns import PERIOD
+from propcal.core.periods_and_sites import keyed
 from propcal.monitoring import e_processes as ep
-from propcal.monitoring.group_months import GroupMonths
-from propcal.monitoring.onset import onset_of, ratio_since, ratios
+from propcal.monitoring.alarms import Onset, onset_of, ratio_of, ratio_since
+from propcal.monitoring.watched_groups import PeriodCounts
 
 EVERYBODY = Group(())
 
@@ -23,7 +23,7 @@ def months(frames, groups=(EVERYBODY,), columns=()):
         f"2025-{i + 1:02d}": Atoms.from_frame(f, score="s", outcome="y", groups=list(columns))
         for i, f in enumerate(frames)
     }
-    return GroupMonths.of(keyed(parts, PERIOD), list(groups), uniform(10))
+    return PeriodCounts.of(keyed(parts, PERIOD), list(groups), uniform(10))
 
 
 def people(scores, outcomes):
@@ -52,10 +52,10 @@ def test_evidence_is_1_on_average_whatever_the_time():
         pairs = list(zip(np.ravel(scores), outcomes))
         chance = np.prod([s if y else 1 - s for s, y in pairs])
         sums = months([people(s, list(outcomes[2 * t : 2 * t + 2])) for t, s in enumerate(scores)])
-        gain = ep.level_gains(sums)
+        gain = ep.shift_gains(sums, ep.BETS)
         total["level"] += chance * np.exp(ep.mixture(gain.sum(axis=2)))[:, 0]
         total["cells"] += chance * np.exp(ep.mixture(gain))[:, 0].mean(axis=1)
-        total["slope"] += chance * np.exp(ep.mixture(ep.slope_gains(sums)))[:, 0]
+        total["slope"] += chance * np.exp(ep.mixture(ep.slope_gains(sums, ep.TILTS)))[:, 0]
     for name, mean in total.items():
         assert mean == pytest.approx(np.ones(3), abs=1e-7), name
 
@@ -100,14 +100,14 @@ def test_a_change_from_the_reference_is_noticed_and_a_lasting_error_is_not():
     changed = months([month(1.2 if t < 5 else 0.95) for t in range(10)])
     assert ep.changed_evidence(lasting, reference)[0].max() < np.log(20)
     assert ep.changed_evidence(changed, reference)[0][-1, 0] > np.log(1000)
-    assert ep.mixture(ep.level_gains(lasting).sum(axis=2))[-1, 0] > np.log(1e6)
+    assert ep.mixture(ep.shift_gains(lasting, ep.BETS).sum(axis=2))[-1, 0] > np.log(1e6)
 
 
 def test_adjusting_is_closed_testing_over_every_set_of_tests():
     rng = np.random.default_rng(4)
     for _ in range(20):
         log_e, stakes = rng.normal(0, 3, 6), rng.dirichlet(np.ones(6))
-        found = ep.adjusted(log_e[None, :], stakes)[0]
+        found = ep.adjusted_evidence(log_e[None, :], stakes)[0]
         for k in range(6):
             least = np.inf
             others = [i for i in range(6) if i != k]
@@ -122,14 +122,49 @@ def test_large_evidence_does_not_overflow():
     gain = np.full((5, 1, 4), 4000.0)
     found = ep.mixture(gain)
     assert np.isfinite(found).all()
-    assert np.isfinite(ep.adjusted(np.hstack([found, -found]), np.array([0.5, 0.5]))).all()
+    assert np.isfinite(ep.adjusted_evidence(np.hstack([found, -found]), np.array([0.5, 0.5]))).all()
 
 
 def test_the_onset_is_where_the_gains_begin():
     gain = np.full((20, 3), -0.5)
     gain[12:, 1] = 4.0
-    assert onset_of(gain).place == 12
-    assert onset_of(gain).low <= 12 <= onset_of(gain).high
+    shown, hidden = (onset_of(gain, always, 20) for always in (4.0, 31.0))
+    assert (shown.place, shown.shown, hidden.place, hidden.shown) == (12, True, 12, False)
+    assert 0 < shown.low <= 12 <= shown.high
+    assert hidden.low == 0
+
+
+def test_an_error_of_one_size_from_the_start_has_no_onset_but_in_1_of_20():
+    """All outcomes of four periods with the same error: the mean of the ratio is at most 1, so that it rarely
+    reaches 20."""
+    scores, shift = [0.3, 0.5], 0.7
+    mean = 0.0
+    for outcomes in product([0, 1], repeat=8):
+        pairs = zip(expit(logit(np.tile(scores, 4)) + shift), outcomes)
+        chance = np.prod([p if y else 1 - p for p, y in pairs])
+        sums = months([people(scores, list(outcomes[2 * t : 2 * t + 2])) for t in range(4)])
+        gain = ep.shift_gains(sums, ep.BETS).sum(axis=2)[:, 0]
+        always = ep.best_always(sums, "level", np.zeros(1))
+        later = np.exp(np.cumsum(gain[::-1], axis=0)[::-1]).mean(axis=1) * ep.onset_stakes(4)
+        ratio = later[1:].sum() / np.exp(always)
+        mean += chance * ratio
+        grid = ep.shift_gains(sums, np.linspace(-2, 2, 81)).sum(axis=(0, 2))[0]
+        assert grid.max() - 1e-4 <= always <= grid.max() + 0.01
+        for line in (0.9 * ratio, 1.1 * ratio):
+            assert onset_of(gain, always, line).shown == (line < ratio)
+    assert mean <= 1
+
+
+def test_limits_of_the_true_events_hold_at_every_look():
+    """Risks that change over time; the limits may miss their sum, at any time, in 1 of 20 cases."""
+    rng = np.random.default_rng(6)
+    risk = np.where(np.arange(400) < 200, 0.1, 0.6)
+    sums, missed = np.cumsum(risk), 0
+    for _ in range(200):
+        seen = np.cumsum(rng.random(400) < risk)
+        limits = np.array([ep.true_events(float(n), 20.0) for n in seen[9::10]])
+        missed += bool(((sums[9::10] < limits[:, 0]) | (sums[9::10] > limits[:, 1])).any())
+    assert missed <= 10
 
 
 def test_ratios_are_those_of_an_audit():
@@ -139,17 +174,15 @@ def test_ratios_are_those_of_an_audit():
     frame = people(s := rng.beta(2, 5, 800), (rng.random(800) < s).astype(int))
     row = propcal.audit(frame.y, frame.s).groups.iloc[0]
     sums = months([frame, frame])
-    parts = [part[:1].sum(axis=2) for part in (sums.positives, sums.score)]
-    found = ratios(*parts, sums.score_positives[:1], sums.score_square[:1])
+    found = ratio_of(*(part[0, 0] for part in (sums.people, sums.positives, sums.score)))
     names = ("observed_expected", "observed_expected_low", "observed_expected_high")
-    assert [float(x[0, 0]) for x in found] == pytest.approx([row[name] for name in names])
-    onset = onset_of(np.zeros((2, 1)))
-    assert ratio_since(sums, 0, onset)[0] == pytest.approx(row["observed_expected"])
+    # scores of a narrow range are taken at their mean
+    assert list(found) == pytest.approx([row[name] for name in names], rel=0.0005)
+    assert ratio_since(sums, 0, Onset(0, 0, 1))[0] == pytest.approx(row["observed_expected"])
 
 
 def test_nobody_had_the_outcome():
     sums = months([people([0.1] * 30, [0] * 30)])
-    parts = [part.sum(axis=2) for part in (sums.positives, sums.score)]
-    ratio, low, high = ratios(*parts, sums.score_positives, sums.score_square)
-    assert (ratio[0, 0], low[0, 0]) == (0, 0)
-    assert high[0, 0] == pytest.approx(-np.log(0.025) / 3)
+    ratio, low, high = ratio_of(*(part[0, 0] for part in (sums.people, sums.positives, sums.score)))
+    assert (ratio, low) == (0, 0)
+    assert high == pytest.approx(-np.log(0.05) / 3)

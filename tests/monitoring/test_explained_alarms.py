@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from propcal import Monitor
-from propcal.identity import Identity
-from propcal.monitoring.course_sentences import course_sentences
 
 
 def course(error, n=24_000, months=8, seed=1, **settings):
@@ -90,23 +89,90 @@ def test_with_a_baseline_a_common_change_is_one_finding():
     assert {*explained(found).values()} == {"All people"}
 
 
-def test_one_alarm_is_not_told_as_several():
-    own = course(lambda people, x: x + 0.8 * (people.ward == "B"), n=6000, months=2).alarms[0]
-    one, two = (replace(own, label=label, explained_by="B") for label in ("All people", "F"))
-    for others, said in (
-        ([one], "An alarm was also raised for All people"),
-        ([one, two], "Alarms were also raised for All people and F"),
-    ):
-        told = course_sentences([own, *others], ["2025-01", "2025-02"], 6000, 15, Identity(), ())
-        assert f"{said}. If the score were corrected for B, there would be none." in told
+def test_other_alarms_are_told_with_the_ratio_that_is_left_of_them():
+    found = course(lambda people, x: x + 0.8 * (people.ward == "B"), n=6000, months=4)
+    table = found.groups.set_index("label")
+    assert named(found) == {*table.index[table.named]} == {"B"}
+    others = table[table.alarm & ~table.named]
+    assert len(others) > 1
+    assert {*others.explained_by} == {"B"}
+    assert (others.left_low < 1).all()
+    assert (others.left_high > 1).all()
+    assert found.sentences[-1] == (
+        f"Alarms were also raised for {len(others)} other groups; the table shows the O/E ratio that "
+        "remains in them."
+    )
+    row = others.loc["All people"]
+    told = f"O/E {row.left:.2f} (95 % CI {row.left_low:.2f} to {row.left_high:.2f}) without the error of B"
+    assert f"<bdi>{told}</bdi>" in found.to_html()
+    only = found.groups[found.groups.label.isin(["All people", "B"])]
+    assert replace(found, groups=only).sentences[-1] == f"An alarm was also raised for All people: {told}."
 
 
-def test_sentences_and_tables_have_the_same_date():
+def test_what_is_left_is_that_of_people_outside_of_the_named_groups():
+    found = course(lambda people, x: x + 0.8 * (people.ward == "B"), n=6000, months=4)
+    row = found.groups.set_index("label").loc["All people"]
+    alarm = next(alarm for alarm in found.alarms if alarm.label == "All people")
+    periods = found.periods.assign(expected=lambda table: table.people * table.mean_score)
+    if alarm.since:
+        periods = periods[periods.period >= alarm.since]
+    sums = periods.groupby("group")[["people", "positives", "expected"]].sum()
+    rest = sums.loc["everybody"] - sums.loc["ward=B"]
+    assert row.left == pytest.approx(rest.positives / rest.expected)
+    assert (alarm.left_people, alarm.left_events) == (rest.people, rest.positives)
+
+
+def test_the_first_alarm_comes_first():
+    """A small error of everybody from the start, and a large one of a group later on."""
+    found = course(
+        lambda people, x: x - 0.2 - 2.0 * ((people.ward == "D") & (people.month >= 6)), months=12, n=36_000
+    )
+    assert [claim.label for claim in found.claims] == ["All people", "D"]
+    assert found.claims[0].raised < found.claims[1].raised
+    assert found.alarms[0].label == "All people"
+    assert found.alarms[0].evidence < max(alarm.evidence for alarm in found.alarms if alarm.label == "D")
+    assert found.sentences[0] == "Alarm: the score is miscalibrated for All people and D."
+    assert found.ranked.label.tolist()[:2] == ["All people", "D"]
+    assert len(found.sentences) <= 4
+
+
+def test_an_error_from_the_start_has_no_onset():
+    for seed in range(3):
+        found = course(lambda people, x: x - 0.3, seed=seed)
+        (claim,) = found.claims
+        whole = found.periods[found.periods.group == "everybody"]
+        ratio = whole.positives.sum() / (whole.people * whole.mean_score).sum()
+        assert (claim.kind, claim.direction, claim.since) == ("overall", "too high", "")
+        assert claim.estimate == pytest.approx(ratio)
+        assert found.alarms[0].onset_low == found.settings["periods"][0]
+        assert "too high, possibly from the start: O/E" in found.sentences[1]
+        assert "what changed" not in found.to_html()
+
+
+def test_a_group_that_was_wrong_before_has_no_onset_when_its_error_grows():
+    found = course(lambda people, x: x + 0.5 + 0.7 * ((people.ward == "B") & (people.month >= 4)))
+    assert {claim.label: claim.since for claim in found.claims} == {"All people": "", "B": ""}
+
+
+def test_a_claim_is_the_first_alarm_of_its_group():
     found = course(lambda people, x: np.where(people.ward == "A", 0.3 * x - 0.75, x))
     tests = {alarm.test: alarm.raised for alarm in found.alarms if alarm.label == "A"}
     assert tests["slope"] < tests["level"]
-    said = found.sentences[1]
-    assert "A: since" in said
-    assert "O/E" in said
+    (claim,) = found.claims
+    assert (claim.kind, claim.test, claim.direction) == ("shape", "slope", "too extreme")
     (row,) = found.groups[found.groups.label == "A"].raised
-    assert said.endswith(f"The alarm was raised with the data of {row}.")
+    assert claim.raised == row
+    assert found.sentences[1].startswith(f"A (alarm in {row}): predicted risks are too extreme")
+
+
+def test_an_alarm_that_the_numbers_no_longer_show_has_no_direction():
+    """An error of two months among many right ones."""
+    found = course(
+        lambda people, x: x + 0.8 * (people.month < 1) - 0.05 * (people.month >= 1), months=16, n=32_000
+    )
+    claim = found.claims[0]
+    assert (claim.label, claim.raised) == ("All people", "2025-01")
+    assert claim.low < 1 < claim.high
+    assert claim.direction == ""
+    assert found.sentences[0] == "Alarm: the score was for a time miscalibrated for All people."
+    assert "the O/E ratio shows no error: O/E" in found.sentences[1]

@@ -254,7 +254,8 @@ def test_a_baseline_is_the_reference():
     said = changed.course().sentences
     assert said[0].startswith("Alarm: compared with 2024-01 to 2024-03, the score has changed for B")
     assert re.search(
-        r"the O/E ratio has risen: O/E 1\.\d\d \(.*\), against \d\.\d\d in 2024-01 to 2024-03", said[1]
+        r"the O/E ratio has risen since .*: O/E 1\.\d\d \(.*\), against \d\.\d\d in 2024-01 to 2024-03",
+        said[1],
     )
     shown = json.loads(changed.course().to_json(suppress=11))
     assert shown["alarms"][0]["reference_value"] == pytest.approx(first.reference_value, abs=0.1)
@@ -392,14 +393,33 @@ def test_groups_too_small_to_be_watched_are_named(watched):
     assert not any(note.startswith("Not watched") for note in watched.course().notes)
 
 
-def test_what_could_have_gone_unnoticed_shrinks_with_more_people():
+def test_the_error_that_is_excluded_shrinks_with_more_people():
     sizes = []
     for n in (400, 6400):
         monitor = Monitor(**ROLES)
         monitor.add(visits(6, per_month=n))
-        said = monitor.course().sentences[1]
-        sizes.append(int(re.search(r"an error smaller than about (\d+) % over the last 6 periods", said)[1]))
-    assert sizes[0] >= 3 * sizes[1] >= 15
+        course = monitor.course()
+        found = re.search(r"to within (\d+) % for All people and to within (\d+) % for", course.sentences[1])
+        sizes.append([int(size) for size in found.groups()])
+        row = course.groups.iloc[0]
+        whole = course.periods[course.periods.group == "everybody"]
+        ratio = whole.positives.sum() / (whole.people * whole.mean_score).sum()
+        assert row.ratio_low < ratio < row.ratio_high
+        assert sizes[-1][0] == np.ceil(100 * max(row.ratio_high - 1, 1 - row.ratio_low))
+    assert all(few > 2.5 * many for few, many in zip(*sizes))
+    assert all(everybody < smallest for everybody, smallest in sizes)
+
+
+def test_single_attributes_are_watched_corrected_and_named_alone(wrong):
+    marginal = Groups(columns=["ward", "sex"], intersections="marginal")
+    monitor = Monitor(**ROLES | {"groups": marginal})
+    monitor.add(wrong)
+    course = monitor.course(recalibrate=True)
+    found = course.recalibration
+    names = {*course.groups.group, *found.comparison.differences.group}
+    names |= {group.name for group in found.correction.groups}
+    assert names
+    assert not [name for name in names if "&" in name]
 
 
 def test_a_loaded_state_may_be_saved_twice(watched, wrong):

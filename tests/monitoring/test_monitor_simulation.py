@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from propcal.core.bins import uniform
+from propcal.core.grid import significant
 from propcal.core.groups.collection import Group
-from propcal.core.keys import keyed
 from propcal.core.patterns import PERIOD
+from propcal.core.periods_and_sites import keyed
 from propcal.core.reduction import rescored
-from propcal.core.significant import significant
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.identity import Identity
-from propcal.monitoring.counts_to_course import course_of
-from propcal.monitoring.watched import WatchedGroup
+from propcal.monitoring.course import course_of
+from propcal.monitoring.watched_groups import WatchedGroup
 
 WATCHED = [WatchedGroup(Group(())), *(WatchedGroup(Group((("ward", str(i)),))) for i in range(10))]
 

@@ -12,8 +12,8 @@ import propcal
 from propcal import Atoms, Correction, Groups, PMCBoost
 from propcal.cli import main
 from propcal.errors import InputError, Message
-from propcal.output.report.render import markdown_text
 from propcal.plain_text import plain, shown
+from propcal.render.markdown import escaped
 
 ESCAPE = "\x1b[2J\x1b]0;owned\x07"
 LEVEL = f"A|`x`[y](http://z)<b>{ESCAPE}\r\n# *h*\u202e -- ;'\""
@@ -133,14 +133,14 @@ def test_markdown_escapes_every_name(audit, comparison):
 
 
 def test_markdown_of_a_name_is_one_line_of_letters():
-    assert markdown_text("a|b`c`[d](e)<f>\n&g *h* _i_ #j ~k~ $l$ \\m !n") == (
+    assert escaped("a|b`c`[d](e)<f>\n&g *h* _i_ #j ~k~ $l$ \\m !n") == (
         "a\\|b\\`c\\`\\[d\\](e)&lt;f&gt;?&amp;g \\*h\\* \\_i\\_ \\#j \\~k\\~ \\$l\\$ \\\\m \\!n"
     )
-    assert markdown_text("see www.x.org or ftp://y") == "see www&#46;x.org or ftp&#58;//y"
+    assert escaped("see www.x.org or ftp://y") == "see www&#46;x.org or ftp&#58;//y"
 
 
 def test_tables_of_the_paper_escape_names():
-    from propcal.paper.results.paper_tables import Table
+    from propcal.paper.tables import Table
 
     table = Table("t", f"Title {LEVEL}", (LEVEL,), pd.DataFrame(), ("a|b", "c"), ((LEVEL, "1"),))
     text = table.markdown()

@@ -9,9 +9,10 @@ import pytest
 
 import propcal
 from first_cases import first
+from propcal.documents.audit import audit_document
+from propcal.documents.comparison import comparison_document
 from propcal.numbers import IN_TEXT, Style
-from propcal.output.terminal import audit_text, comparison_text
-from propcal.output.text_blocks import as_text
+from propcal.render.text import as_text, text
 
 SIGNS = str.maketrans({"−": "-", "–": "-"})
 
@@ -105,7 +106,7 @@ def test_a_group_has_the_same_numbers_everywhere(seed):
     a = draws(seed)
     columns = ["patients", "observed", "predicted", "O/E", "95 % CI"]
     places = {
-        "terminal": table_of(plain_cells(cells(as_text(audit_text(a), 250))), columns),
+        "terminal": table_of(plain_cells(cells(as_text(text(audit_document(a)), 250))), columns),
         "notebook": table_of(plain_cells(Tables(a._repr_html_()).rows), columns),
         "page": table_of(plain_cells(Tables(a.to_html(suppress=0)).rows), columns),
         "markdown": table_of(plain_cells(markdown_cells(a.to_markdown(suppress=0))), columns),
@@ -124,7 +125,7 @@ def test_the_verdict_is_the_same_sentences_everywhere(seed):
     a = draws(seed)
     page = re.sub(r"<[^>]+>", "", a.to_html(suppress=0)).replace("&lt;", "<").replace("&gt;", ">")
     page = page.replace("\u00a0", " ")
-    terminal = " ".join(as_text(audit_text(a)).split())
+    terminal = " ".join(as_text(text(audit_document(a))).split())
     for sentence in a.verdict.sentences:
         assert sentence in page
         assert sentence in terminal
@@ -137,16 +138,14 @@ def test_the_verdict_is_the_same_sentences_everywhere(seed):
 def test_losses_are_the_same_everywhere(seed):
     a = draws(seed)
     names = {"MC": "mc", "PMC": "pmc", "DC": "dc"}
-    terminal = table_of(plain_cells(cells(as_text(audit_text(a), 250))), ["value", "95 % CI"])
-    page = [row for row in plain_cells(Tables(a.to_html(suppress=0)).rows) if row and " loss: " in row[0]]
+    terminal = table_of(plain_cells(cells(as_text(text(audit_document(a)), 250))), ["value", "95 % CI"])
+    page = table_of(plain_cells(Tables(a.to_html(suppress=0)).rows), ["loss", "value", "95 % CI"])
     assert len(page) == 3
     for symbol, name in names.items():
         loss = a.losses.loc[name]
         value, limits = IN_TEXT.decimal(loss["value"], 3), IN_TEXT.interval(loss["low"], loss["high"], 3)
-        assert terminal[symbol] == [value, limits]
-        (row,) = [row for row in page if row[0].startswith(f"{symbol} loss")]
-        assert row[1] == value
-        assert row[3] == limits
+        assert terminal[f"{symbol} loss"] == [value, limits]
+        assert page[f"{symbol} loss"][1:] == [value, limits]
 
 
 def test_before_and_after_have_the_same_numbers_everywhere(cohort):
@@ -154,7 +153,7 @@ def test_before_and_after_have_the_same_numbers_everywhere(cohort):
         {"before": cohort.score, "after": cohort.score**1.1}, cohort.y, sensitive_features=cohort[["race"]]
     )
     columns = ["before", "after", "95 % CI of the change"]
-    terminal = table_of(plain_cells(cells(as_text(comparison_text(a), 250))), columns)
+    terminal = table_of(plain_cells(cells(as_text(text(comparison_document(a)), 250))), columns)
     page = table_of(plain_cells(Tables(a.to_html(suppress=0)).rows), columns)
     assert len(page) == 9
     assert {name: page[name] for name in terminal if name in page} == page

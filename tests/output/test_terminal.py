@@ -8,9 +8,11 @@ import pytest
 from rich.console import Console
 
 import propcal
-from propcal.auditing.conclusions import worst_categories
-from propcal.output.terminal import audit_text, comparison_text
+from propcal.auditing.audit_claims import clearest_cells
+from propcal.documents.audit import audit_document
+from propcal.documents.comparison import comparison_document
 from propcal.plain_text import plain
+from propcal.render.text import text as in_text
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def shown(renderable, width=80, **kw):
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_lines_fit_the_terminal_and_numbers_are_whole(audit, width):
-    text = shown(audit_text(audit), width)
+    text = shown(in_text(audit_document(audit)), width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert f"{audit.losses.loc['pmc', 'value']:.3f}" in text
@@ -38,7 +40,7 @@ def test_long_names_of_groups_fold(audit):
     name = "race=American Indian/Alaska Native & insurance=Medicaid & marital status=never married"
     audit.categories["group"] = audit.groups["group"] = audit.groups["label"] = name
     audit.losses["where"] = f"{name}, scores in [0.5, 0.6)"
-    text = shown(audit_text(audit))
+    text = shown(in_text(audit_document(audit)))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     assert "marital" in text
@@ -47,7 +49,7 @@ def test_long_names_of_groups_fold(audit):
 def test_names_of_groups_are_no_markup_and_cannot_steer_the_terminal(audit):
     name = "race=[red]A[/red] [link=x]\x1b[2J\r\n:smile:"
     audit.groups["group"] = audit.groups["label"] = audit.categories["group"] = audit.losses["where"] = name
-    text = shown(audit_text(replace(audit, notes=(name,))), 300)
+    text = shown(in_text(audit_document(replace(audit, notes=(name,)))), 300)
     assert text.count("race=[red]A[/red] [link=x]?[2J??:smile:") > 5
     assert "\x1b" not in text
     assert plain("größe=ü 中") == "größe=ü 中"
@@ -65,8 +67,8 @@ def test_the_worst_categories_are_the_surest(audit):
             "finding": ["could be chance", "too low", "too high", "could be chance", "not enough data"],
         }
     )
-    assert worst_categories(frame).group.tolist() == ["c", "b", "a", "d"]
-    assert worst_categories(frame, 2).group.tolist() == ["c", "b"]
+    assert clearest_cells(frame).group.tolist() == ["c", "b", "a", "d"]
+    assert clearest_cells(frame, 2).group.tolist() == ["c", "b"]
 
 
 def test_what_is_not_known_is_a_dash(audit):
@@ -74,7 +76,7 @@ def test_what_is_not_known_is_a_dash(audit):
     audit.groups[["observed_expected_low", "observed_expected_high"]] = np.nan
     audit.categories[["low", "high", "detectable_gap"]] = np.nan
     audit.categories["finding"] = "not tested"
-    text = shown(audit_text(audit))
+    text = shown(in_text(audit_document(audit)))
     assert "nan" not in text
     assert "whether chance explains them is not known" in " ".join(text.split())
 
@@ -83,12 +85,12 @@ def test_a_hidden_difference_is_a_dash(cohort):
     scores = {"a": cohort.score, "b": cohort.score / 2}
     found = propcal.compare(scores, cohort.y, sensitive_features=cohort[["race", "gender"]], n_draws=100)
     found.differences.loc[found.differences.group != "everybody", ["difference", "low", "high"]] = np.nan
-    assert "nan" not in shown(comparison_text(found))
+    assert "nan" not in shown(in_text(comparison_document(found)))
 
 
 def test_groups_left_out_are_marked_with_their_reason(audit):
     audit.groups.loc[1, ["kept", "reason"]] = [False, "fewer than 50 people"]
-    text = shown(audit_text(audit))
+    text = shown(in_text(audit_document(audit)))
     left_out = text[text.index("Shown but not tested: ") :]
     assert audit.groups.label[1] in left_out
     assert "fewer than 50 people" in left_out
@@ -96,14 +98,14 @@ def test_groups_left_out_are_marked_with_their_reason(audit):
 
 def test_nothing_to_look_at_is_said(audit):
     audit.categories["eligible"] = False
-    text = shown(audit_text(replace(audit, notes=())))
+    text = shown(in_text(audit_document(replace(audit, notes=()))))
     assert "No cell has enough data to judge" in text
     assert "Notes" not in text
 
 
 def test_many_groups_are_cut_with_a_count(audit):
     audit = replace(audit, groups=pd.concat([audit.groups] * 9, ignore_index=True))
-    text = shown(audit_text(audit))
+    text = shown(in_text(audit_document(audit)))
     assert f"... and {int(audit.groups.kept.sum()) - 25:,} more groups" in text
 
 
@@ -112,10 +114,10 @@ def test_the_mark_beside_a_group_follows_the_interval_as_it_is_printed(audit):
     assert len(rows) == 2
     ends = ["observed_expected", "observed_expected_low", "observed_expected_high"]
     audit.groups.loc[rows[0], ends] = [1.2, 0.996, 1.4]  # printed as 1.00 to 1.40
-    audit.groups.loc[rows[1], ends] = [1.2, 1.004, 1.4]  # to two decimals it would be the same
-    lines = shown(audit_text(audit), 200).splitlines()
+    audit.groups.loc[rows[1], ends] = [1.2, 1.004, 1.4]  # to two decimals it would be the same; it is 1.01
+    lines = shown(in_text(audit_document(audit)), 200).splitlines()
     (one,) = [line for line in lines if "1.00 to 1.40" in line]
-    (other,) = [line for line in lines if "1.004 to 1.400" in line]
+    (other,) = [line for line in lines if "1.01 to 1.40" in line]
     assert not one.rstrip().endswith("+")
     assert other.rstrip().endswith("+")
 
@@ -132,7 +134,7 @@ def test_the_users_noun_is_used_for_everybody(cohort):
         n_draws=100,
         min_group=400,
     )
-    text = " ".join(shown(audit_text(found), 200).split())
+    text = " ".join(shown(in_text(audit_document(found)), 200).split())
     assert "75 of 3,000 stays (2.5 %) have no score or outcome and were left out" in text
     assert "fewer than 400 stays" in text
     assert "people" not in text.replace("PEOPLE", "")

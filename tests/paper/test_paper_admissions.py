@@ -17,11 +17,10 @@ from propcal import MCBoost, PMCBoost, dc_loss, mc_loss, pmc_loss
 from propcal.data.cohorts import make_ed_visits
 from propcal.errors import FileFormatError, InputError
 from propcal.extras import how_to_install
-from propcal.paper.experiment.base_models import train
-from propcal.paper.experiment.cohort_columns import ADMISSIONS, CATEGORIES, NUMBERS
-from propcal.paper.experiment.experiment import Experiment, run
-from propcal.paper.experiment.features import Features
-from propcal.paper.experiment.settings import (
+from propcal.paper.base_models import Features, train
+from propcal.paper.experiment import Experiment, run
+from propcal.paper.settings import (
+    ADMISSIONS,
     BASE,
     GROUPINGS,
     MC,
@@ -31,12 +30,13 @@ from propcal.paper.experiment.settings import (
     RULE,
     Setting,
     grid,
+    setup_of,
 )
-from propcal.paper.experiment.setups import PRINTED
-from propcal.paper.experiment.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
-from propcal.paper.experiment.trials import Plan, Unit, curve_settings, post_processor, run_unit, split
+from propcal.paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
+from propcal.paper.trials import Plan, Unit, curve_settings, post_processor, run_unit, split
 
 TWO, THREE = GROUPINGS
+NUMBERS, CATEGORIES, PRINTED = ADMISSIONS.numbers, ADMISSIONS.categories, setup_of("printed")
 FEW = [Setting(BASE, TWO), Setting(PMC, TWO, 0.1, 0.05, 0.1)]
 SOME = [
     *FEW,
@@ -208,8 +208,8 @@ def test_a_backend_that_hands_back_all_results_at_once_is_used_in_rounds(tmp_pat
 
 RUN = """
 import sys
-from propcal.paper.experiment.experiment import run
-from propcal.paper.experiment.settings import GROUPINGS, Setting
+from propcal.paper.experiment import run
+from propcal.paper.settings import GROUPINGS, Setting
 few = [Setting("base model", GROUPINGS[0]), Setting("PMCBoost", GROUPINGS[0], 0.1, 0.05, 0.1)]
 run(sys.argv[1], trials=16, rows=1000, models=["LR"], settings=few, jobs=2)
 """
@@ -303,7 +303,7 @@ def test_a_file_that_does_not_fit_is_told_before_a_store_is_made(tmp_path):
 
 
 def test_unknown_models_and_too_many_visits_are_told(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"no 'RFC'; did you mean RF\?"):
+    with pytest.raises(InputError, match=r"no 'RFC'\. The models are LR, RF, DNN"):
         Experiment(tmp_path / "x.sqlite", models=["LR", "RFC"])
     with pytest.raises(InputError, match="200,000, but the simulated cohort has only 173,561"):
         Experiment(tmp_path / "x.sqlite", rows=200_000)

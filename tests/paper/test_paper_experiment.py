@@ -10,18 +10,26 @@ import pytest
 
 from propcal import PMCBoost, pmc_loss
 from propcal.cli import main
-from propcal.cli.paper.running import _run
+from propcal.cli.paper.run_commands import _run
 from propcal.core.correction import maps
 from propcal.errors import InputError
-from propcal.paper.experiment.base_models import train
-from propcal.paper.experiment.choose_columns import cohort_file
-from propcal.paper.experiment.cohort_columns import CohortColumns
-from propcal.paper.experiment.experiment import Experiment, run
-from propcal.paper.experiment.features import Features
-from propcal.paper.experiment.settings import BASE, MC, MC_FOR_PMC, OURS, PMC, Setting, grid
-from propcal.paper.experiment.setups import PRINTED, PUBLIC, Setup, setup_of
-from propcal.paper.experiment.trial_store import Store
-from propcal.paper.experiment.trials import split
+from propcal.paper.base_models import Features, train
+from propcal.paper.cohort_files import cohort_file
+from propcal.paper.experiment import Experiment, run
+from propcal.paper.settings import (
+    BASE,
+    MC,
+    MC_FOR_PMC,
+    OURS,
+    PMC,
+    CohortColumns,
+    Setting,
+    Setup,
+    grid,
+    setup_of,
+)
+from propcal.paper.trial_store import Store
+from propcal.paper.trials import split
 
 GROUPS = ("sex", "site")
 
@@ -111,9 +119,9 @@ def test_the_share_kept_apart_is_that_of_the_set_up():
     learn, post, test = split(1000, 0, kept_apart=0.5)
     assert (len(learn), len(post), len(test)) == (375, 375, 250)
     assert len({*learn, *post, *test}) == 1000
-    assert setup_of("public") is PUBLIC
-    assert setup_of(PUBLIC.about()) == PUBLIC
-    assert setup_of(None) is PRINTED
+    assert setup_of("public").kept_apart == 0.5
+    assert setup_of(setup_of("public").about()) == setup_of("public")
+    assert setup_of(None) == setup_of("printed")
     with pytest.raises(InputError, match=r"there is no 'best'\. The set-ups are printed, public"):
         setup_of("best")
     with pytest.raises(InputError, match="eta must be"):

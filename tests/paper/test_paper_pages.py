@@ -13,18 +13,21 @@ from paper_trials import CURVE_GROUPS, like_the_paper, make_store, noisy, trial,
 from propcal.cli import app, main
 from propcal.cli.paper.folder import new_folders
 from propcal.errors import InputError
-from propcal.output.files import transaction
-from propcal.paper.experiment.settings import BASE, GROUPINGS, MC, OURS, PMC, Setting
-from propcal.paper.figures import files as files_of
-from propcal.paper.figures import pictures
-from propcal.paper.figures.calibration_figure import draw_curves
-from propcal.paper.figures.comparison_figure import draw_comparison
-from propcal.paper.figures.convergence_figure import draw_convergence
-from propcal.paper.figures.over_alpha_figure import UPDATES, draw_over_alpha
+from propcal.files import transaction
+from propcal.paper.figures import (
+    PICTURES,
+    UPDATES,
+    draw_comparison,
+    draw_convergence,
+    draw_curves,
+    draw_over_alpha,
+    pictures,
+)
+from propcal.paper.figures import TABLES as NUMBERS
 from propcal.paper.reproduction import Reproduction
-from propcal.paper.results.evidence import Evidence
-from propcal.paper.results.paper_tables import TABLES
-from propcal.paper.results.table_1 import table_1
+from propcal.paper.settings import BASE, GROUPINGS, MC, OURS, PMC, Setting
+from propcal.paper.tables import TABLES, table, table_1
+from propcal.paper.trial_store import Evidence
 
 mpl.use("Agg")
 
@@ -44,7 +47,7 @@ def evidence(partial):
 
 @pytest.fixture(scope="module")
 def made(evidence):
-    return {name: make(evidence) for name, make in TABLES.items()}
+    return {name: table(evidence, name) for name in TABLES}
 
 
 def words(picture):
@@ -53,7 +56,7 @@ def words(picture):
 
 def test_table_4_shows_the_published_numbers_beside_and_marks_ours(tmp_path):
     path = whole_store(tmp_path / "a.sqlite", like_the_paper, seeds=(1, 2, 3), models=("RF",))
-    rows = TABLES["table_4"](Evidence.from_store(path)).rows
+    rows = table(Evidence.from_store(path), "table_4").rows
     assert (rows[1][:3], rows[1][4:7]) == (("PMCBoost", "RF", "3"), ("-0.27", "-17.00", "-17.53"))
     assert rows[2][:6] == ("ours", "RF", "3", "0.00", "–", "-50.00")
     assert [row[0] for row in rows] == ["MCBoost", "PMCBoost", "ours"]
@@ -66,22 +69,22 @@ def test_table_4_is_shown_by_each_of_the_three_rules(tmp_path):
     rows = [trial(1, "RF", setting, **loss) for setting, loss in zip(settings, losses)]
     evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", rows))
     for name in ("table_4", "table_5"):  # the store has one grouping
-        assert "both groupings" not in " ".join(TABLES[name](evidence).notes)
+        assert "both groupings" not in " ".join(table(evidence, name).notes)
     names = ("table_4", "table_4_by_sizes", "table_4_by_own")
-    assert [TABLES[name](evidence).rows[0][5] for name in names] == ["-50.00", "+25.00", "-25.00"]
-    assert "by each trial's own rule" in TABLES["table_4_by_own"](evidence).title
+    assert [table(evidence, name).rows[0][5] for name in names] == ["-50.00", "+25.00", "-25.00"]
+    assert "by each trial's own rule" in table(evidence, "table_4_by_own").title
     page = Reproduction.of(evidence).markdown()
-    assert "(13 visits, alpha 0.1" in page  # 0.1 x 0.05 / 10 of 25,000
-    assert "with at least alpha * lambda * N (250 visits)" in page
+    assert "of at least 13 of the 25,000 visits of a test set" in page  # 0.1 x 0.05 / 10 of 25,000
+    assert "the size in the paper's definitions, is 250." in page
     assert "are judged by three rules; 0 verdicts depend on the rule" in page
 
 
 def test_a_table_for_latex_has_as_many_cells_as_columns_and_no_bare_signs(made):
-    for table in made.values():
-        text = table.latex()
+    for one in made.values():
+        text = one.latex()
         body = [line for line in text.splitlines() if line.endswith(r"\\")]
-        assert len(body) == len(table.rows) + 1
-        assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {len(table.headings) - 1}
+        assert len(body) == len(one.rows) + 1
+        assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {len(one.headings) - 1}
         assert not re.search(r"(?<!\\)[%_#]", "".join(body))
         assert text.count(r"\begin") == text.count(r"\end") == 2
 
@@ -113,10 +116,11 @@ def test_figures_are_written_as_vectors_with_letters_that_stay_letters(partial, 
 
 
 def test_each_method_has_one_colour_in_every_figure(evidence):
-    from propcal.paper.figures.picture import LOOKS
-    from propcal.paper.theory import theory, theory_figures
+    from propcal.paper.figure_parts import LOOKS
+    from propcal.paper.theory import constraints as numbers
+    from propcal.paper.theory import plot_constraints
 
-    constraints = theory_figures.plot_constraints(theory.constraints(), alpha=0.2, rho=0.1)
+    constraints = plot_constraints(numbers(), alpha=0.2, rho=0.1)
     lines = {line.get_label(): line.get_color() for line in constraints.axes[0].lines}
     assert (lines["0.2-MC"], lines["0.2-PMC"]) == (LOOKS[MC]["color"], LOOKS[PMC]["color"])
     assert len({LOOKS[method]["color"] for method in (BASE, MC, PMC, OURS)}) == 4
@@ -155,18 +159,18 @@ def test_table_5_and_6_show_ours_beside_the_published(made):
 def test_a_store_with_base_models_only_gives_tables_without_rows(tmp_path):
     path = make_store(tmp_path / "a.sqlite", [trial(1, "LR", Setting(BASE, GROUPINGS[0]))])
     evidence = Evidence.from_store(path)
-    for name, make in TABLES.items():
-        table = make(evidence)
-        assert table.markdown().startswith(f"### {table.title}"), name
-    assert "Nothing yet." in TABLES["table_4"](evidence).markdown()
+    for name in TABLES:
+        made = table(evidence, name)
+        assert made.markdown().startswith(f"### {made.title}"), name
+    assert "Nothing yet." in table(evidence, "table_4").markdown()
     page = Reproduction.of(evidence)
     assert len(page.lacking) == 6
     assert {j.verdict for j in page.judged} == {"cannot be judged yet"}
 
 
 def test_markdown_tables_have_as_many_cells_as_headings(made):
-    for table in made.values():
-        lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+    for one in made.values():
+        lines = [line for line in one.markdown().splitlines() if line.startswith("|")]
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
 
 
@@ -216,10 +220,9 @@ def test_pictures_of_one_seed_speak_of_no_intervals(tmp_path):
     evidence = Evidence.from_store(whole_store(tmp_path / "a.sqlite", noisy, seeds=(1,), models=("RF",)))
     drawn, _ = pictures(evidence)
     for picture in drawn:
-        for text in (words(picture), picture.caption):
-            text = " ".join(text.split())
-            assert "99 %" not in text
-            assert "1 seeds" not in text
+        text = " ".join(words(picture).split())
+        assert "99 %" not in text
+        assert "1 seeds" not in text
     curves = next(picture for picture in drawn if picture.name == "calibration_curves")
     assert "RF, 1 seed; " in " ".join(words(curves).split())
     assert "fewer than 30 people per seed are not drawn" in " ".join(words(curves).split())
@@ -238,15 +241,16 @@ def test_a_fit_without_updates_can_be_drawn(tmp_path):
 
 @pytest.mark.slow
 def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
-    from propcal.paper.experiment.visits import GeneratedVisits, visits_of
+    from propcal.paper.cohort_files import GeneratedVisits, visits_of
 
     about = GeneratedVisits(rows=2000).about()
     one = [trial(1, "LR", Setting(BASE, GROUPINGS[0]))]
     evidence = Evidence.from_store(make_store(tmp_path / "a.sqlite", one, about=about))
     table = table_1(evidence)
-    assert table.rows[-1][0] == "Overall"
-    assert table.rows[-1][5].split("/")[1].startswith("2000 (")
-    assert table.rows[-1][6] == "53589/173561 (31%)"
+    here, paper = table.rows[-2:]
+    assert here[:2] == ("Overall", "here")
+    assert here[-1].split("/")[1].startswith("2000 (")
+    assert paper == ("", "paper", "26200/99093 (26%)", "27389/74468 (37%)", "53589/173561 (31%)")
     other = Evidence(evidence.stored, evidence.curves, about | {"fingerprint": "another"})
     assert "simulated by another version of propcal" in table_1(other)
     file = Evidence(evidence.stored, evidence.curves, {"cohort": "a file of visits"})
@@ -254,7 +258,7 @@ def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
     pages = [Reproduction.of(some).markdown() for some in (evidence, other, file)]
     assert ["Table 1: admitted" in page for page in pages] == [True, False, False]
     assert ["Table 1 is not shown" in page for page in pages] == [False, True, True]
-    assert "are in proportion to Table 1" in pages[0]  # 2,000 visits
+    assert "are in proportion to the paper's Table 1" in pages[0]  # 2,000 visits
     assert not any("are those of the paper's Table 1" in page for page in pages)
     result = CliRunner().invoke(app, ["paper", "tables", str(tmp_path / "a.sqlite")])
     assert "Table 1 is not shown" not in result.output
@@ -298,9 +302,16 @@ def test_the_page_and_figures_come_from_the_store_alone(tmp_path):
     assert result.exit_code == 0, result.output
     text = page.read_text()
     assert "no number comes from a patient" in text
-    assert "propcal paper admissions --trials 20 --rows 1000 --models LR -o admissions.sqlite" in text
+    command = (
+        "propcal paper admissions --trials 20 --setup printed --rows 1000 --models LR -o admissions.sqlite"
+    )
+    assert command in text
     assert "| PMCBoost | LR | 20 | +0.01 | +0.01 | +14.00 | +14.18 |" in text
-    assert "✓ agrees: MC loss of LR is not improved" in text
+    assert "| MC loss of LR is not improved | ✓ | ✓ | " in text
+    verdicts = pd.read_csv(page.parent / "tables" / "reproduction" / "claims.csv").set_index("claim")[
+        "verdict"
+    ]
+    assert verdicts["MC loss of LR is not improved"] == "agrees"
     assert "Not drawn: calibration\\_curves: the store has no curves for RF yet." in text
     assert ">>>" not in text
     assert "nan" not in text.lower().split()
@@ -327,7 +338,7 @@ def test_figures_write_a_picture_and_its_numbers(tmp_path):
     assert result.exit_code == 0, result.output
     written = {path.name for path in folder.iterdir()}
     assert {"comparison.png", "comparison.csv", "comparison_tests.csv", "mc_loss_over_alpha.csv"} <= written
-    assert written <= {*files_of()}
+    assert written <= {f"{name}.png" for name in PICTURES} | {f"{name}.csv" for name in NUMBERS}
     assert "Not drawn: convergence" in result.output
     drawn = pd.read_csv(folder / "mc_loss_over_alpha.csv")
     assert drawn.loc[drawn["method"] == PMC, "mc_loss"].tolist() == [pytest.approx(0.15)]

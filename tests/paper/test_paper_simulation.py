@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from propcal.cli import app, main
 from propcal.errors import InputError
 from propcal.extras import how_to_install
-from propcal.paper.simulation.simulation import SCENARIOS, simulate
-from propcal.paper.simulation.simulation_figure import plot_simulation
+from propcal.paper.simulation import SCENARIOS, plot_simulation, simulate
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from propcal.errors import FileFormatError, InputError, PropcalError
-from propcal.paper.experiment.settings import (
+from propcal.paper.settings import (
     ALPHAS,
     BASE,
     GAMMAS,
@@ -18,8 +18,7 @@ from propcal.paper.experiment.settings import (
     Setting,
     grid,
 )
-from propcal.paper.experiment.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
-from propcal.paper.results.evidence import Evidence
+from propcal.paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Evidence, Store
 
 ABOUT = {"cohort": "generated", "rows": 100}
 

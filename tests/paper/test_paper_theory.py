@@ -8,8 +8,15 @@ from typer.testing import CliRunner
 from propcal import bounds
 from propcal.cli import app
 from propcal.errors import InputError
-from propcal.paper.theory.theory import constraints, crossing, discretisation, relations
-from propcal.paper.theory.theory_figures import plot_constraints, plot_discretisation, plot_relations
+from propcal.paper.theory import (
+    constraints,
+    crossing,
+    discretisation,
+    plot_constraints,
+    plot_discretisation,
+    plot_relations,
+    relations,
+)
 
 
 def test_pmc_allows_less_than_mc_and_the_same_everywhere_below_rho():

@@ -6,7 +6,7 @@ from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
 from propcal.errors import InputError
-from propcal.sites.between_sites import paule_mandel, prediction_interval, random_effects
+from propcal.sites.between_sites import prediction_interval, random_effects, ratio_effects
 
 
 @pytest.mark.parametrize("n", [3, 5, 12, 40])
@@ -39,14 +39,14 @@ def test_the_prediction_interval_of_precise_sites_is_that_of_a_new_one():
     """Without errors of their own, sites are a sample: mean +- t s sqrt(1 + 1/n) is exact."""
     rng = np.random.default_rng(1)
     estimate = rng.normal(0.2, 0.1, 400)
-    low, high = prediction_interval(estimate, np.full(400, 1e-9))
+    low, high = prediction_interval(estimate, np.full(400, 1e-9), np.ones(400))
     reach = stats.t.ppf(0.975, 399) * estimate.std(ddof=1) * np.sqrt(1 + 1 / 400)
     assert [low, high] == pytest.approx([estimate.mean() - reach, estimate.mean() + reach], abs=0.002)
 
 
 def test_sites_that_do_not_differ_have_no_variance_between_them():
-    assert paule_mandel(np.array([0.1, 0.1, 0.1]), np.full(3, 0.01)) == 0
-    assert random_effects(np.array([0.1, 0.12, 0.09]), np.full(3, 0.01)).i2 == 0
+    found = random_effects(np.array([0.1, 0.12, 0.09]), np.full(3, 0.01))
+    assert (found.i2, found.tau2) == (0, 0)
 
 
 def test_few_sites_have_no_intervals_and_unknown_ones_are_left_out():
@@ -66,6 +66,53 @@ def test_prediction_intervals_hold_95_percent_of_new_sites(n, tau):
     for _ in range(400):
         variance = 0.7 / (0.3 * rng.integers(300, 5000, n))
         estimate = rng.normal(0, tau, n) + rng.normal(0, np.sqrt(variance))
-        low, high = prediction_interval(estimate, variance)
+        low, high = prediction_interval(estimate, variance, np.ones(n))
         covered.append(stats.norm.cdf(high / tau) - stats.norm.cdf(low / tau))
     assert 0.93 <= np.mean(covered) <= 0.975
+
+
+def of_counts(observed, expected):
+    """Rare events: counts vary as Poisson's do."""
+    zero = np.zeros(len(expected))
+    return ratio_effects(np.asarray(observed, dtype=float), expected, zero, zero + 1)
+
+
+def test_sites_that_are_alike_have_the_ratio_of_all_their_events():
+    expected = np.array([12.0, 30.0, 8.0, 50.0])
+    found = of_counts(0.8 * expected, expected)
+    assert found.mean == pytest.approx(0.8, abs=1e-8)
+    assert found.tau2 == 0
+    assert found.n_sites == 4
+
+
+def test_a_site_without_events_is_part_of_the_mean():
+    found = of_counts([10, 12, 9, 0], np.array([10.0, 10.0, 10.0, 1.0]))
+    assert found.mean == pytest.approx(1.0, abs=1e-8)
+    assert 0 < found.low < 1 < found.high
+
+
+def test_large_sites_are_summarised_as_by_random_effects_of_log_ratios():
+    rng = np.random.default_rng(5)
+    expected = rng.uniform(2000, 9000, 12)
+    observed = rng.poisson(expected * rng.normal(1.1, 0.05, 12))
+    mine = of_counts(observed, expected)
+    usual = random_effects(np.log(observed / expected), 1 / (1.1 * expected))
+    assert [mine.low, mine.high] == pytest.approx(np.exp([usual.low, usual.high]), abs=0.003)
+    assert mine.tau2 == pytest.approx(usual.tau2, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [10, 174])
+@pytest.mark.parametrize("tau", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("events", [1.0, 12.0, 100.0])
+def test_intervals_of_the_mean_ratio_hold(n, tau, events):
+    rng = np.random.default_rng([n, int(10 * tau), int(events)])
+    expected, held = rng.uniform(0.5, 1.5, n) * events, []
+    for _ in range(300):
+        truth = 0.9 * np.exp(rng.normal(-(tau**2) / 2, tau, n))
+        observed = rng.poisson(truth * expected)
+        if not observed.any():  # there is no summary without events
+            continue
+        found = of_counts(observed, expected)
+        held.append(found.low <= 0.9 <= found.high)
+    assert np.mean(held) >= 0.912  # 95 % less three standard errors of 300 data sets

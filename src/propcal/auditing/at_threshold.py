@@ -10,8 +10,7 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.decision_curve import checked_thresholds, odds_of
-from propcal.auditing.distributions import normal_quantile
-from propcal.auditing.intervals import CONFIDENCE, wilson_interval
+from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
 from propcal.errors import InputError
 
 SHARES = ("flagged", "sensitivity", "specificity", "ppv")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,25 +12,29 @@ import pandas as pd
 from propcal import __version__
 from propcal.auditing import audit_tables as frames
 from propcal.auditing.at_threshold import threshold_table
-from propcal.auditing.bin_free_summary import BinFree, bin_free_summary
-from propcal.auditing.debiased import debiased
-from propcal.auditing.findings import AuditSettings, AuditSource, Findings, find
-from propcal.auditing.loss_intervals import losses
-from propcal.auditing.notes import notes_of
-from propcal.auditing.shared_notes import ranges_unsure
-from propcal.auditing.verdict import Verdict, verdict_of
+from propcal.auditing.audit_claims import cell_claims
+from propcal.auditing.bin_free import BinFree
+from propcal.auditing.claims import labelled_claims
+from propcal.auditing.findings import AuditSettings, Findings, find
+from propcal.auditing.loss_intervals import debiased, losses
+from propcal.auditing.pages import Pages
+from propcal.auditing.profile import FEWEST_EFFECTIVE
+from propcal.auditing.shared_bounds import ranges_unsure
+from propcal.auditing.verdict import Verdict
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
+from propcal.core.choices import Intersections, Missing, WeightKind
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.groups.groups import Groups
 from propcal.core.reduction import rescored
-from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.data.by_name import takes_frame
+from propcal.data.rows_to_atoms import rows_to_atoms, warn_of_unused_ids
 from propcal.errors import InputError
 from propcal.identity import Identity
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Pages):
     """What an audit found. Everything is plain numbers and text; no row of the data is kept.
 
     Attributes
@@ -76,7 +79,7 @@ class Audit:
     smallest_alpha: pd.DataFrame | None = field(default=None, repr=False)
     bin_free: BinFree | None = field(default=None, repr=False)
     cells_unsure: bool = False
-    _source: AuditSource | None = field(default=None, repr=False)
+    _source: Findings | None = field(default=None, repr=False)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -123,69 +126,13 @@ class Audit:
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON (docs/reference/audit.schema.json).
 
-        `suppress=11` computes all numbers from counts that are protected, as for a page; None and 0 do not.
+        `suppress=11` protects counts, as on a page; None and 0 do not.
         """
-        from propcal.disclosure.protected import protected_audit
-        from propcal.output.json import audit_to_json
+        from propcal.documents.data import audit_content
+        from propcal.protect.audits import protected_audit
+        from propcal.render.json import json_text
 
-        return audit_to_json(protected_audit(self, suppress))
-
-    def to_html(
-        self,
-        path: str | PathLike[str] | None = None,
-        *,
-        suppress: int = 11,
-        title: str | None = None,
-        correction: Any = None,
-        certificate: Any = None,
-        discovery: Any = None,
-    ) -> str:
-        """One page for everyone who must decide: the verdict in plain words, pictures, tables, methods.
-
-        Parameters
-        ----------
-        path : path, optional
-            Where to write it, whole or not at all; it is one file that needs nothing else.
-        suppress : int, default=11
-            Protect small counts. Counts of 0 to 10 people with or without the outcome are shown as "fewer
-            than 11", larger ones as the middle of a block of ten, and all numbers are computed from these.
-            0 shows everything.
-        title : str, optional
-        correction : Correction or fitted PMCBoost or MCBoost, optional
-            Show what it does to the score, and its certificate if it has one.
-        certificate : FitSummary, optional
-        discovery : Discovery, optional
-            Add a section on the groups that `propcal.discover` found.
-
-        Returns
-        -------
-        str
-            The page.
-        """
-        from propcal.output.report.render import write_html
-
-        return write_html(
-            self,
-            path,
-            suppress=suppress,
-            title=title,
-            correction=correction,
-            certificate=certificate,
-            discovery=discovery,
-        )
-
-    def to_markdown(
-        self,
-        path: str | PathLike[str] | None = None,
-        *,
-        suppress: int = 11,
-        title: str | None = None,
-        discovery: Any = None,
-    ) -> str:
-        """The same in short, as Markdown text; arguments as for `to_html`."""
-        from propcal.output.report.render import write_markdown
-
-        return write_markdown(self, path, suppress=suppress, title=title, discovery=discovery)
+        return json_text(audit_content(protected_audit(self, suppress)))
 
     def plot(self, kind: str = "forest", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
         """Draw the audit with matplotlib (extra `plots`), in colours that everybody can tell apart.
@@ -206,22 +153,24 @@ class Audit:
         -------
         The axes.
         """
-        from propcal.output.plots.by_name import plot_audit
+        from propcal.render.audit_plots import plot_audit
 
         return plot_audit(self, kind, groups, ax=ax, width=width)
 
     def __repr__(self) -> str:
-        from propcal.output.terminal import audit_text
-        from propcal.output.text_blocks import as_text
+        from propcal.documents.audit import audit_document
+        from propcal.render.text import as_text, text
 
-        return as_text(audit_text(self))
+        return as_text(text(audit_document(self)))
 
     def _repr_html_(self) -> str:
-        from propcal.output.notebook import audit_html
+        from propcal.documents.audit import audit_document
+        from propcal.render.card import card
 
-        return audit_html(self)
+        return card(audit_document(self))
 
 
+@takes_frame
 def audit(
     y: Any,
     score: Any = None,
@@ -232,21 +181,22 @@ def audit(
     rho: float = 0.1,
     n_bins: int = 10,
     binning: Binning = "uniform",
-    intersections: Any = "all",
-    missing: str = "level",
+    intersections: Intersections = "all",
+    missing: Missing = "level",
     groups: Groups | None = None,
     min_share: float | None = None,
     min_people: int = 30,
     min_group: int = 50,
     min_events: int = 10,
     sample_weight: Any = None,
-    weight_kind: str = "auto",
+    weight_kind: WeightKind = "auto",
     cluster: Any = None,
     correction: Any = None,
     positive: Any = None,
     drop_missing: bool = False,
     thresholds: Any = (),
     bin_free: bool = False,
+    within: float | None = None,
     n_draws: int = 1000,
     random_state: Any = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -261,6 +211,10 @@ def audit(
     population: str = "",
 ) -> Audit:
     """Is this score wrong, for whom, and by more than chance explains?
+
+    With a data frame of any kind, name its columns:
+    ``audit(frame, score="risk", outcome="died", groups=["sex"], weight="w", cluster="patient")``. Groups are
+    names of columns or a `Groups`.
 
     Parameters
     ----------
@@ -298,6 +252,9 @@ def audit(
         report begins with these.
     bin_free : bool, default=False
         Also compute measures that need no bins (`Audit.bin_free`). They do not enter the verdict.
+    within : float, optional
+        Ask the other way round: is the score shown to be right to within this share, such as 0.2, overall
+        and in every group tested? O/E ratios must then lie between 0.8 and 1.2 with 95 % confidence.
     n_draws : int, default=1000
         Data sets drawn from the score itself, to see what chance alone would show.
     random_state : int or Generator, default=0
@@ -345,6 +302,7 @@ def audit(
         drop_missing=drop_missing,
         thresholds=thresholds,
         bin_free=bin_free,
+        within=within,
     )
     identity = Identity(
         title, score_name, outcome_name, unit, labels or {}, source, period, institution, population
@@ -356,6 +314,9 @@ def audit(
 
 def assemble(found: Findings, identity: Identity) -> Audit:
     """Put what was measured into tables and words."""
+    from propcal.documents.audit_notes import bin_free_summary, notes_of
+    from propcal.documents.verdict_sentences import verdict_of
+
     rule = found.rule
     if not identity.unit:
         repeated = found.people.clusters > 0
@@ -372,19 +333,20 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         unit=identity.unit,
     )
     unsure = ranges_unsure(found.shared_losses)
-    gaps = frames.debiased_frame(debiased(found.table, found.noise, rule.rho))
+    claims = found.claims if unsure else (*found.claims, *cell_claims(found.tests, found.claims, categories))
+    gaps = debiased(found.table, found.noise, rule.rho)
     return Audit(
         verdict=verdict_of(
+            labelled_claims(claims, groups, categories),
             frames.tests_frame(found.tests),
             groups,
-            categories,
-            identity,
+            found.subject(identity),
             untested=found.untested,
-            too_small=too_small(rule, identity),
-            typical_gap=typical_gap(gaps),
-            cells=not unsure,
+            too_small=too_small(found, identity),
+            within=rule.within,
+            fitted=bool(found.fitted_on_these),
         ),
-        losses=frames.losses_frame(losses(found.table, found.noise, rule.rho, labels=labels)),
+        losses=losses(found.table, found.noise, rule.rho, labels=labels),
         debiased=gaps,
         categories=categories,
         groups=groups,
@@ -395,11 +357,9 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         settings=settings_of(found),
         identity=identity,
         smallest_alpha=frames.smallest_alpha_frame(found.table, gamma=rule.gamma, rho=rule.rho),
-        bin_free=bin_free_summary(found.bin_free, labels, found.untested)
-        if rule.bin_free and not found.protected
-        else None,
+        bin_free=bin_free_summary(found.bin_free, labels, found.untested) if rule.bin_free else None,
         cells_unsure=unsure,
-        _source=AuditSource.of(found),
+        _source=found.without_samples(),
     )
 
 
@@ -408,11 +368,13 @@ def typical_gap(gaps: pd.DataFrame) -> tuple[float, float]:
     return float(gaps["rms"].get("mc", np.nan)), float(gaps["high"].get("mc", np.nan))
 
 
-def too_small(rule: AuditSettings, identity: Identity) -> str:
+def too_small(found: Findings, identity: Identity) -> str:
     """Which groups are too small to be tested."""
+    rule = found.rule
+    weights = "" if found.people.frequencies else f", weights worth fewer than {FEWEST_EFFECTIVE}"
     return (
-        f"fewer than {rule.min_group} {identity.unit}, or fewer than {rule.min_events} expected events or "
-        "non-events"
+        f"fewer than {rule.min_group} {identity.unit}{weights}, or fewer than {rule.min_events} expected "
+        "events or non-events"
     )
 
 
@@ -444,7 +406,7 @@ def audited_atoms(
             next_step="audit(y, score, ...), or audit(atoms)",
             between=": ",
         )
-    return rows_to_atoms(
+    atoms = rows_to_atoms(
         score,
         y,
         sensitive_features,
@@ -455,6 +417,9 @@ def audited_atoms(
         positive=rule.positive,
         drop_missing=rule.drop_missing,
     )
+    if cluster is None:
+        warn_of_unused_ids(sensitive_features, rule.words())
+    return atoms
 
 
 def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
@@ -468,7 +433,8 @@ def _corrected(atoms: Atoms, correction: Any) -> tuple[Atoms, bool | None]:
             f"got {type(correction).__name__}",
             argument="correction",
         )
-    return rescored(atoms, to_grid(correction.apply_to_atoms(atoms))), correction.fitted_to(atoms)
+    same = replace(atoms, keys=atoms.record_keys())
+    return rescored(same, to_grid(correction.apply_to_atoms(atoms))), correction.fitted_to(atoms)
 
 
 def settings_of(found: Findings) -> dict[str, Any]:
@@ -492,6 +458,7 @@ def settings_of(found: Findings) -> dict[str, Any]:
         "min_group": int(rule.min_group),
         "min_events": int(rule.min_events),
         "thresholds": list(rule.thresholds),
+        "within": rule.within,
         "n_draws": int(rule.n_draws),
         "random_state": int(seed) if isinstance(seed, (int, np.integer)) else None,
         "weights": "frequency" if who.frequencies else "survey",

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from propcal.auditing.chance import Chance
-from propcal.auditing.debiased import Debiased
-from propcal.auditing.distributions import normal_quantile
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
-from propcal.auditing.intervals import CONFIDENCE, wilson_interval
-from propcal.auditing.loss_intervals import Limits, Loss
+from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
+from propcal.auditing.loss_intervals import Limits
 from propcal.auditing.profile import MEASURES, Profile
-from propcal.core.categories import Categories
+from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import multicalibration, proportional
-from propcal.core.groups.labels import group_labels
-from propcal.core.losses import smallest_alpha_of
+from propcal.core.grid import BoolArray
+from propcal.core.groups.collection import group_labels, membership
 from propcal.identity import Identity
 
 POWER = 0.8
@@ -33,21 +30,9 @@ def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
-def losses_frame(losses: Sequence[Loss]) -> pd.DataFrame:
-    """One row a loss, by name."""
-    return pd.DataFrame([asdict(loss) for loss in losses]).set_index("name")
-
-
 def tests_frame(tests: Sequence[CalibrationTest]) -> pd.DataFrame:
     """One row a test."""
     return pd.DataFrame(tests, columns=list(CalibrationTest.__dataclass_fields__))
-
-
-def debiased_frame(measures: Sequence[Debiased]) -> pd.DataFrame:
-    """One row a measure, by name."""
-    columns = ["mean_square", "mean_square_low", "mean_square_high", "rms", "low", "high"]
-    rows = [[getattr(measure, column) for column in columns] for measure in measures]
-    return pd.DataFrame(rows, columns=columns, index=pd.Index([m.name for m in measures], name="name"))
 
 
 def smallest_alpha_frame(table: Categories, *, gamma: float, rho: float) -> pd.DataFrame:
@@ -131,23 +116,43 @@ def groups_frame(found: Findings, identity: Identity) -> pd.DataFrame:
         everyone=identity.everyone,
     )
     rows = [
-        _group_row(profile, label, found.distinct, by_name, len(found.tests), identity)
-        for profile, label in zip(found.profiles, labels)
+        _group_row(profile, label, found, by_name, identity) for profile, label in zip(found.profiles, labels)
     ]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    named = dict(zip(table["group"], table["label"]))
+    inside = membership(found.counts.groups, found.people.patterns) if found.left else ()
+    patterns = dict(zip((group.name for group in found.counts.groups), inside))
+    table["explained_by"] = [
+        "; ".join(named[who] for who in explained_by(found, group, finding, patterns))
+        for group, finding in zip(table["group"], table["finding"])
+    ]
+    return table
+
+
+def explained_by(found: Findings, group: str, direction: str, inside: Mapping[str, BoolArray]) -> list[str]:
+    """The named errors of the same direction that leave no error to show in a group.
+
+    `inside` has the patterns of each group.
+    """
+    _, left = found.left.get(group, (np.nan, np.inf))
+    if abs(left) >= normal_quantile((1 + CONFIDENCE) / 2):
+        return []
+    named = [claim.who for claim in found.claims if claim.who and claim.direction in (direction, "")]
+    return [who for who in dict.fromkeys(named) if np.any(inside[who] & inside[group])]
 
 
 def _group_row(
     profile: Profile,
     label: str,
-    rank: dict[str, int],
+    found: Findings,
     tests: dict[str, CalibrationTest],
-    n_tests: int,
     identity: Identity,
 ) -> dict[str, Any]:
     size, sample = profile.size, profile.sample
     test = tests.get(size.group.name) if not size.left_out else None
-    spread = profile.count_error if profile.measured else np.nan
+    levels = [(i, c) for i, c in enumerate(found.claims, start=1) if c.kind in ("overall", "group", "beyond")]
+    rank = {claim.who: i for i, claim in reversed(levels)}
+    certain = found.certain.get(size.group.name, (np.nan, np.nan))
     empty = sample.total <= 0
     row: dict[str, Any] = {
         "group": size.group.name,
@@ -164,7 +169,9 @@ def _group_row(
         "outcome_rate": np.nan if empty else sample.observed / sample.total,
         "mean_score": np.nan if empty else sample.expected / sample.total,
         "design_effect": profile.variance_ratio if profile.measured else np.nan,
-        "detectable_error": detectable(n_tests) * spread / sample.expected if sample.expected > 0 else np.nan,
+        "certain_within": certain[0],
+        "shown_within": certain[1],
+        "left_over": found.left.get(size.group.name, (np.nan,))[0],
     }
     for name in MEASURES:
         row[name], row[f"{name}_low"], row[f"{name}_high"] = profile.measures[name]
@@ -184,17 +191,22 @@ def group_finding(profile: Profile, test: CalibrationTest | None, *, tested: boo
 
 def stacked(profiles: Sequence[Profile], part: str) -> pd.DataFrame:
     """The curve, thresholds or bars of all groups under one another."""
-    owners, found = [], []
+    found = {}
     for profile in profiles:
         columns = getattr(profile, part)
         if part == "curve":
             names = ("score", "outcome_rate", "low", "high")
             columns = {} if columns is None else dict(zip(names, columns.T))
         if columns:
-            owners.append(profile.size.group.name)
-            found.append(columns)
+            found[profile.size.group.name] = columns
+    return stacked_columns(found)
+
+
+def stacked_columns(found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Columns of several groups under one another."""
     if not found:
         return pd.DataFrame({"group": []})
-    lengths = [len(next(iter(columns.values()))) for columns in found]
-    together = {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
-    return pd.DataFrame({"group": np.repeat(np.array(owners, dtype=object), lengths), **together})
+    lengths = [len(next(iter(columns.values()))) for columns in found.values()]
+    names = next(iter(found.values()))
+    together = {name: np.concatenate([columns[name] for columns in found.values()]) for name in names}
+    return pd.DataFrame({"group": np.repeat(np.array([*found], dtype=object), lengths), **together})

@@ -21,15 +21,17 @@ import pandas as pd
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
-from propcal.core.boosting.null import draw_outcomes
-from propcal.core.boosting.repeat_effect import repeat_effect, with_effect
+from propcal.core.choices import Intersections, Missing
+from propcal.core.fit.evidence import draw_outcomes, repeat_effect, with_effect
 from propcal.core.grid import FloatArray, IntArray, check_number
 from propcal.core.groups.collection import GroupSize, membership
 from propcal.core.groups.groups import Groups, definition
-from propcal.core.keys import without_keys
+from propcal.core.periods_and_sites import without_keys
 from propcal.core.reduction import without_clusters
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
+
+SHOWN = ("label", "measure", "value", "chance_95", "adjusted_p", "low", "high", "direction")
 
 N_CELLS = 128  # of equally many people each, in which chance is simulated
 WIDTHS = np.geomspace(0.002, 0.3, 14)  # of the kernel, for the smooth ECE of simulated data
@@ -120,8 +122,8 @@ def bin_free_measures(
     sample_weight: Any = None,
     cluster: Any = None,
     groups: Groups | None = None,
-    intersections: Any = "all",
-    missing: str = "level",
+    intersections: Intersections = "all",
+    missing: Missing = "level",
     n_draws: int = 1000,
     random_state: Any = 0,
 ) -> pd.DataFrame:
@@ -338,3 +340,33 @@ def _where_equal(by_width: FloatArray) -> FloatArray:
     first, second = above[last, draw], above[last + 1, draw]
     part = np.clip(first / np.where(first > second, first - second, 1.0), 0.0, 1.0)
     return np.asarray(WIDTHS[last] + part * (WIDTHS[last + 1] - WIDTHS[last]))
+
+
+@dataclass(frozen=True, eq=False)
+class BinFree:
+    """Measures of calibration that need no bins, of everybody and of each group tested.
+
+    Attributes
+    ----------
+    sentence : str
+        Whether any of them is more than chance explains, and where.
+    table : DataFrame
+        As `bin_free_measures` returns it, with the `label` of each group; empty if nothing was tested.
+    """
+
+    sentence: str
+    table: pd.DataFrame
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table."""
+        return self.table.copy()
+
+    def of(self, measure: str) -> pd.DataFrame:
+        """The rows of one measure ("ecce", "smooth_ece" or "mce"), by group."""
+        return self.table[self.table["measure"] == measure].set_index("group")
+
+    def __repr__(self) -> str:
+        if self.table.empty:
+            return self.sentence
+        shown = self.table[[*SHOWN]].round(3).to_string(index=False, na_rep="-")
+        return f"{self.sentence}\n\n{shown}"

@@ -15,8 +15,8 @@ import numpy as np
 from propcal.auditing.sample import FEWEST_CLUSTERS, atom_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
-from propcal.core.boosting.null import draw_outcomes
 from propcal.core.categories import Categories, bucket_sums
+from propcal.core.fit.evidence import draw_outcomes
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.reduction import without_clusters
@@ -92,10 +92,11 @@ def _draws(
     occupied, first = np.unique(place, return_index=True)
     inside = membership(table.collection.groups, atoms.patterns).astype(np.float64)
     block = MOST_NUMBERS // max(len(place), n_patterns * n_bins, inside.shape[0] * n_bins)
+    in_bin = [np.flatnonzero(occupied % n_bins == b) for b in range(n_bins)]
+    members = [inside[:, occupied[chosen] // n_bins].T for chosen in in_bin]
     for drawn in _drawn_positives(cells, n_draws, rng, block=block):
-        buckets = np.zeros((len(drawn), n_patterns * n_bins))
-        buckets[:, occupied] = np.add.reduceat(drawn, first, axis=1)
-        sums = inside @ buckets.reshape(len(drawn), n_patterns, n_bins)
+        positives = np.add.reduceat(drawn, first, axis=1)
+        sums = np.stack([positives[:, chosen] @ who for chosen, who in zip(in_bin, members)], axis=2)
         with np.errstate(invalid="ignore", divide="ignore"):
             yield np.asarray(sums / table.weight)
 

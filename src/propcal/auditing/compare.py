@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit, assemble, audited_atoms
+from propcal.auditing.claims import FITTING
 from propcal.auditing.findings import AuditSettings, Findings, find
-from propcal.auditing.measure_names import LOSSES
-from propcal.auditing.notes import fitting_note
-from propcal.auditing.paired import loss_difference, mean_square_difference, person_differences
+from propcal.auditing.pages import Pages
 from propcal.auditing.sample import Sample
+from propcal.auditing.score_changes import (
+    WORSE,
+    FlagChanges,
+    GroupChange,
+    brier_test,
+    claims_of,
+    flag_table,
+    loss_differences,
+    mean_square_difference,
+    person_differences,
+    tested_changes,
+)
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.groups.collection import membership
 from propcal.core.reduction import numbered, rescored
+from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_of_scores
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, excludes_one, known, listed, plural
 
 IDENTITY = (
     "title",
@@ -36,13 +46,11 @@ IDENTITY = (
     "institution",
     "population",
 )
-FURTHER = 0.01  # in the logarithm of an O/E ratio: smaller changes do not matter
-MOST_NAMED = 5
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Pages):
     """Several scores of the same people.
 
     Attributes
@@ -52,68 +60,60 @@ class Comparison:
     differences : DataFrame
         For each other score, measure and group: its value, the base's, their difference and its
         interval, which uses that both scores are of the same people.
+    changes : DataFrame
+        For each other score and each group tested: whether its predictions are nearer to the observed rate
+        than those of the base or further off, and whether its Brier score is lower or higher, with p-values
+        adjusted for the number of groups.
+    flags : DataFrame
+        For each other score, threshold and group: how many people are newly flagged, and no longer.
+    unchanged : tuple of str
+        The scores that are the base's for everybody.
     notes : tuple of str
-    exactly_worse : dict, optional
-        Of protected counts: the groups that each score is further off for by the exact ones.
     """
 
     audits: dict[str, Audit]
     differences: pd.DataFrame
+    changes: pd.DataFrame
+    flags: pd.DataFrame
+    unchanged: tuple[str, ...]
     notes: tuple[str, ...]
-    exactly_worse: dict[str, list[str]] | None = None
+    _flag_source: tuple[FlagChanges, ...] = ()
 
     @property
     def base(self) -> str:
         """Name of the score that the others are compared with."""
         return next(iter(self.audits))
 
-    def further_off(self, name: str) -> pd.DataFrame:
-        """The groups whose O/E ratio is further from 1 than with the base, and whose interval excludes 1.
+    @property
+    def claims(self) -> tuple[GroupChange, ...]:
+        """For whom the other scores are nearer to the observed rate than the base, or further off."""
+        return tuple(claim for name in [*self.audits][1:] for claim in self.claims_of(name))
 
-        One row a group, the worst first: `group`, `label`, and the ratios `base` and `value`. Only groups
-        whose ratio surely changed are listed.
-        """
-        table = self.differences
-        chosen = table[(table["score"] == name) & (table["measure"] == "observed_expected")]
-        chosen = chosen[chosen["group"] != "everybody"]
-        base, value, low, high = (
-            chosen[column].to_numpy(dtype=np.float64) for column in ("base", "value", "low", "high")
-        )
-        before, after = (np.abs(np.log(np.maximum(ratio, 1e-9))) for ratio in (base, value))
-        names, labels = chosen["group"].tolist(), self.audits[name].labels
-        own = self.audits[name].groups.set_index("group").loc[names]
-        limits = zip(own["observed_expected_low"], own["observed_expected_high"])
-        off = np.array([excludes_one(*ends) for ends in limits], dtype=np.bool_)
-        worse = np.flatnonzero(off & ((low > 0) | (high < 0)) & (after > before + FURTHER))
-        if self.exactly_worse is not None:
-            worse = np.flatnonzero(np.isin(names, self.exactly_worse.get(name, [])))
-        order = worse[np.argsort(-after[worse], kind="stable")]
-        rows = [(names[i], labels.get(names[i], names[i]), base[i], value[i]) for i in order]
-        return pd.DataFrame(rows, columns=["group", "label", "base", "value"])
+    def claims_of(self, name: str) -> list[GroupChange]:
+        """The claims about one score."""
+        changes = self.changes[self.changes["score"] == name]
+        return claims_of(changes, name, self.base, (self.audits[self.base].groups, self.audits[name].groups))
 
     def worse_groups(self, name: str) -> list[str]:
-        """The groups of `further_off`, with their O/E ratios before and after as far as these are known."""
-        return [
-            f"{label} (O/E {IN_SENTENCE.decimal(base)} before, {IN_SENTENCE.decimal(value)} after)"
-            if known(base) and known(value)
-            else str(label)
-            for _, label, base, value in self.further_off(name).itertuples(index=False)
-        ]
+        """The groups that a score is further off for than the base, with their O/E ratios as far as known."""
+        return [claim.words for claim in self.claims_of(name) if claim.direction == WORSE]
 
-    def worse(self) -> list[str]:
-        """For each other score, the groups that it is further off for than the base, in a sentence."""
-        return [sentence for name in [*self.audits][1:] if (sentence := self._worse(name))]
+    def fitted_on_these(self, name: str) -> bool:
+        """Whether a score was corrected by something that was fitted to these very people."""
+        return bool(self.audits[name].settings["fitted_on_these"])
 
-    def _worse(self, name: str) -> str:
-        told = self.worse_groups(name)
-        n = len(told)
-        if not n:
-            return ""
-        told = [*told[:MOST_NAMED], *([f"{n - MOST_NAMED} more"] if n > MOST_NAMED else [])]
-        return (
-            f"With {name}, {plural(n, 'group')} {'is' if n == 1 else 'are'} further off than with "
-            f"{self.base}, with a 95 % CI that excludes 1: {listed(told)}."
-        )
+    def sentences(self, name: str) -> list[str]:
+        """What a score changes for whom: at most four sentences."""
+        from propcal.documents.change_sentences import change_sentences
+
+        return change_sentences(self, name)
+
+    @property
+    def all_notes(self) -> list[str]:
+        """The notes, and those of the last audit; the comparison itself says to whom a score was fitted."""
+        last = [*self.audits.values()][-1]
+        others = [note for note in last.notes if getattr(note, "about", "") != FITTING]
+        return list(dict.fromkeys([*self.notes, *others]))
 
     def to_frame(self) -> pd.DataFrame:
         """The differences."""
@@ -121,46 +121,11 @@ class Comparison:
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON (docs/reference/audit.schema.json); `suppress` as for an audit."""
-        from propcal.disclosure.protected import protected_comparison
-        from propcal.output.json import comparison_to_json
+        from propcal.documents.data import comparison_content
+        from propcal.protect.comparisons import protected_comparison
+        from propcal.render.json import json_text
 
-        return comparison_to_json(protected_comparison(self, suppress))
-
-    def to_html(
-        self,
-        path: str | PathLike[str] | None = None,
-        *,
-        suppress: int = 11,
-        title: str | None = None,
-        correction: Any = None,
-        certificate: Any = None,
-        discovery: Any = None,
-    ) -> str:
-        """The page of the last score, with what changed from the base; arguments as for `Audit.to_html`."""
-        from propcal.output.report.render import write_html
-
-        return write_html(
-            self,
-            path,
-            suppress=suppress,
-            title=title,
-            correction=correction,
-            certificate=certificate,
-            discovery=discovery,
-        )
-
-    def to_markdown(
-        self,
-        path: str | PathLike[str] | None = None,
-        *,
-        suppress: int = 11,
-        title: str | None = None,
-        discovery: Any = None,
-    ) -> str:
-        """The same in short, as Markdown text."""
-        from propcal.output.report.render import write_markdown
-
-        return write_markdown(self, path, suppress=suppress, title=title, discovery=discovery)
+        return json_text(comparison_content(protected_comparison(self, suppress)))
 
     def plot(
         self, kind: str = "before_after", groups: Any = None, *, ax: Any = None, width: float = 6.4
@@ -181,22 +146,25 @@ class Comparison:
         -------
         The axes.
         """
-        from propcal.output.plots.by_name import plot_comparison
+        from propcal.documents.audit_charts import comparison_chart
+        from propcal.render.matplotlib import draw
 
-        return plot_comparison(self, kind, groups, ax=ax, width=width)
+        return draw(comparison_chart(self, kind, groups), ax, width)
 
     def __repr__(self) -> str:
-        from propcal.output.terminal import comparison_text
-        from propcal.output.text_blocks import as_text
+        from propcal.documents.comparison import comparison_document
+        from propcal.render.text import as_text, text
 
-        return as_text(comparison_text(self))
+        return as_text(text(comparison_document(self)))
 
     def _repr_html_(self) -> str:
-        from propcal.output.notebook import comparison_html
+        from propcal.documents.comparison import comparison_document
+        from propcal.render.card import card
 
-        return comparison_html(self)
+        return card(comparison_document(self))
 
 
+@takes_frame
 def compare(
     scores: Mapping[str, Any],
     y: Any,
@@ -208,6 +176,9 @@ def compare(
     **settings: Any,
 ) -> Comparison:
     """Audit several scores of the same people, and say by how much they differ.
+
+    With a data frame of any kind, name its columns, as for `audit`:
+    ``compare(frame, scores={"old": "risk", "new": "risk2"}, outcome="died", groups=["sex"])``.
 
     Parameters
     ----------
@@ -248,6 +219,8 @@ def compare(
     else:
         joint, values, fitted = _of_rows(scores, y, sensitive_features, sample_weight, cluster, rule)
     names, found = list(scores), {}
+    base = replace(joint, score=to_grid(values[names[0]]))
+    joint = replace(joint, keys=base.record_keys())  # all scores are of the same people
     for i, name in enumerate(names):
         found[name] = find(
             rescored(joint, to_grid(values[name])),
@@ -255,14 +228,31 @@ def compare(
             fitted_on_these=fitted[name],
             progress=_part(progress, i, len(names)),
         )
-    rows = [
-        row
+    audits = {name: assemble(replace(findings, called=name), identity) for name, findings in found.items()}
+    first, changes = values[names[0]], []
+    rows: list[tuple[Any, ...]] = []
+    for name in names[1:]:
+        pairs = list(_pairs(joint, first, values[name], found[names[0]]))
+        rows += _differences(name, joint, (first, values[name]), (found[names[0]], found[name]), pairs)
+        brier = {group: brier_test(*samples) for group, samples in pairs}
+        tested = tested_changes(joint, first, values[name], found[names[0]], brier)
+        changes.append(tested.assign(score=name))
+    groups = [profile.size.group for profile in found[names[0]].profiles if not profile.size.left_out]
+    flags = tuple(
+        FlagChanges.of(name, threshold, joint, (first, values[name]), groups)
         for name in names[1:]
-        for row in _differences(name, joint, values[names[0]], values[name], found[names[0]], found[name])
-    ]
-    audits = {name: assemble(findings, identity) for name, findings in found.items()}
-    unit = audits[names[0]].identity.unit
-    return Comparison(audits, pd.DataFrame(rows, columns=list(COLUMNS)), _notes(names, fitted, unit))
+        for threshold in rule.thresholds
+    )
+    base_audit = audits[names[0]]
+    return Comparison(
+        audits,
+        pd.DataFrame(rows, columns=list(COLUMNS)),
+        pd.concat(changes, ignore_index=True),
+        flag_table(flags, base_audit.labels),
+        tuple(name for name in names[1:] if np.array_equal(to_grid(first), to_grid(values[name]))),
+        _notes(names, fitted, base_audit.identity.unit),
+        flags,
+    )
 
 
 def _part(progress: Callable[[int, int], None] | None, i: int, n: int) -> Callable[[int, int], None] | None:
@@ -329,26 +319,38 @@ def _of_rows(
     return joint, values, fitted
 
 
-def _differences(
-    name: str, joint: Atoms, base: FloatArray, other: FloatArray, a: Findings, b: Findings
-) -> Iterator[tuple[Any, ...]]:
-    """Rows of the table for one score."""
-    for i, measure in enumerate(LOSSES):
-        yield (name, measure, "all categories", *loss_difference(i, a, b))
-    for place, measure in enumerate(("mc_mean_square", "pmc_mean_square")):
-        yield (name, measure, "all categories", *mean_square_difference(place, joint, (base, other), (a, b)))
-    groups = [profile.size.group for profile in a.profiles if profile.measured and not profile.size.left_out]
-    inside = membership(groups, joint.patterns)
-    for group, members in zip(groups, inside):
+def _pairs(
+    joint: Atoms, base: FloatArray, other: FloatArray, found: Findings
+) -> Iterator[tuple[str, tuple[Sample, Sample]]]:
+    """The people of each group that is measured, with both scores."""
+    groups = [one.size.group for one in found.profiles if one.measured and not one.size.left_out]
+    for group, members in zip(groups, membership(groups, joint.patterns)):
         rows = members[joint.pattern_index()]
         sample = Sample.of(joint, np.flatnonzero(members))
-        before, after = (replace(sample, score=score[rows]) for score in (base, other))
-        for measure, numbers in person_differences(before, after).items():
-            yield (name, measure, group.name, *numbers)
+        yield group.name, (replace(sample, score=base[rows]), replace(sample, score=other[rows]))
+
+
+def _differences(
+    name: str,
+    joint: Atoms,
+    scores: tuple[FloatArray, FloatArray],
+    found: tuple[Findings, Findings],
+    pairs: Iterable[tuple[str, tuple[Sample, Sample]]],
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of the table for one score."""
+    for measure, numbers in loss_differences(*found).items():
+        yield (name, measure, "all categories", *numbers)
+    for place, measure in enumerate(("mc_mean_square", "pmc_mean_square")):
+        yield (name, measure, "all categories", *mean_square_difference(place, joint, scores, found))
+    for group, samples in pairs:
+        for measure, numbers in person_differences(*samples).items():
+            yield (name, measure, group, *numbers)
 
 
 def _notes(names: list[str], fitted: dict[str, bool | None], unit: str) -> tuple[str, ...]:
-    notes = [fitting_note(known, name, unit=unit) for name, known in fitted.items() if known is not None]
+    from propcal.documents.audit_notes import fitting_note
+
+    notes = [fitting_note(False, name, unit=unit) for name, known in fitted.items() if known is False]
     notes.append(
         f"Differences are relative to {names[0]}. If an interval includes 0, chance may explain the "
         "difference. Intervals for the differences in MC, PMC and DC loss are wide, because a maximum over "

@@ -1,15 +1,27 @@
-"""Is the score miscalibrated? One set of tests, one null model, one level: for the audit and for the fit."""
+"""Is the score miscalibrated? One set of tests, one null model, one level: for the audit and for the fit.
+
+One of the tests is that of the largest gap of all cells (a group within a score bin). The gap of each cell
+has an exact p-value, which is turned into standard errors of a normal number. The largest of them is compared
+with the largest of normal numbers that are correlated as the cells are: cells of overlapping groups share
+people, cells of different bins do not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from propcal.auditing.chance import ScoreCells, design_effect, different_people, enough_people, score_cells
-from propcal.auditing.gap_test import NOT_TESTED, GapTest, gap_test
+from propcal.auditing.chance import (
+    HALF,
+    ScoreCells,
+    design_effect,
+    different_people,
+    enough_people,
+    score_cells,
+)
 from propcal.auditing.hypothesis_tests import (
     CATEGORIES,
     CELLS,
@@ -24,20 +36,95 @@ from propcal.auditing.hypothesis_tests import (
     group_p_value,
     slope_test,
 )
-from propcal.auditing.profile import EVERYBODY, JudgedGroups, audited_groups
+from propcal.auditing.intervals import normal_quantile
+from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.auditing.shape_tests import shape_tests
 from propcal.core.atoms import Atoms
-from propcal.core.boosting.found_errors import FoundErrors
-from propcal.core.boosting.repeat_effect import repeat_effect, with_effect
-from propcal.core.categories import Categories
-from propcal.core.grid import FloatArray
-from propcal.core.groups.collection import GroupSize, membership
+from propcal.core.categories import Buckets, Categories, categories, category_min_share
+from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
+from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.groups.collection import EVERYBODY, GroupSize, membership
+from propcal.core.patterns import Patterns
 from propcal.core.reduction import CLUSTER, without_clusters
-from propcal.metrics import CategoryRule
 
 if TYPE_CHECKING:
-    from propcal.core.boosting.boost import Settings  # which imports numba; an audit does not need it
+    from propcal.core.fit.boost import FittingData, Settings  # which imports numba; an audit does not need it
+
+DRAWS, SEED = 2000, 0
+# the largest gaps get an exact p-value, unless they are far from or beyond what chance gives
+MOST_EXACT, EXACT = 12, (1.5, 6.0)
+LIMIT = 0.02  # how often a perfect score has a gap beyond `limit`
+UNTESTED = 100.0  # the limit if no cell can be tested: a fit then leaves cells to the smooth curve
+
+
+class GapTest(NamedTuple):
+    """The largest gap in standard errors, its p-value, and what few perfect scores exceed."""
+
+    statistic: float
+    p_value: float
+    limit: float
+
+
+NOT_TESTED = GapTest(float("nan"), float("nan"), UNTESTED)
+
+
+def gap_test(cells: ScoreCells, table: Categories, patterns: Patterns, effect: FloatArray) -> GapTest:
+    """Test the categories of a table that are large enough; `effect` is each bin's design effect."""
+    groups, bins = np.nonzero(table.eligible)
+    if not len(groups) or not np.all(np.isfinite(effect)):
+        return NOT_TESTED
+    inside = membership(table.collection.groups, patterns)
+    variance = _sums(
+        cells.n * cells.score * (1 - cells.score) * cells.typical**2, cells, table, len(patterns)
+    )
+    weight = table.weight[groups, bins].astype(np.float64)
+    # half a person more or less: outcomes are whole, and rare ones jump
+    typical = (_sums(cells.weight * cells.typical, cells, table, len(patterns)) @ inside.T)[
+        bins, groups
+    ] / weight
+    spread = (variance @ inside.T)[bins, groups] + HALF * typical**2
+    z = table.gap[groups, bins] * weight / np.sqrt(spread * effect[bins])
+    for i in np.argsort(-np.abs(z), kind="stable")[:MOST_EXACT]:
+        if not EXACT[0] <= abs(z[i]) <= EXACT[1]:
+            continue
+        members = inside[groups[i]][cells.pattern] & (cells.bin_index == bins[i])
+        positives = float(table.positives[groups[i], bins[i]])
+        _, p = group_p_value(cells, members, positives, effect=float(effect[bins[i]]))
+        z[i] = np.sign(z[i]) * normal_quantile(1 - max(p, 1e-300) / 2) if p > 1e-15 else z[i]
+    found = float(np.abs(z).max())
+    drawn = _largest_by_chance(variance, inside, table.eligible)
+    p_value = float((1 + np.sum(drawn >= found)) / (1 + len(drawn)))
+    return GapTest(found, p_value, float(np.quantile(drawn, 1 - LIMIT, method="higher")))
+
+
+def _sums(column: FloatArray, cells: ScoreCells, table: Categories, n_patterns: int) -> FloatArray:
+    """Sums of a column of the cells within each bin and pattern."""
+    found = np.zeros((len(table.bins), n_patterns))
+    np.add.at(found, (cells.bin_index, cells.pattern), column)
+    return found
+
+
+def _largest_by_chance(variance: FloatArray, inside: BoolArray, eligible: BoolArray) -> FloatArray:
+    """The largest of all cells, in standard errors, in each of many simulated data sets."""
+    rng = np.random.default_rng(SEED)
+    largest = np.zeros(DRAWS)
+    for own, chosen in zip(variance, eligible.T):
+        part, members = own[own > 0], inside[chosen][:, own > 0]
+        members = members[members.any(axis=1)]  # scores of exactly 0 or 1 leave nothing to chance
+        if not len(members):
+            continue
+        covariance = (members * part) @ members.T
+        error = np.sqrt(np.diag(covariance))
+        if len(part) > len(error):
+            values, vectors = np.linalg.eigh(covariance / error[:, None] / error)
+            root = vectors * np.sqrt(np.maximum(values, 0))
+        else:
+            root = members * np.sqrt(part) / error[:, None]
+        found = rng.standard_normal((DRAWS, root.shape[1])) @ root.T
+        np.maximum(largest, np.abs(found).max(axis=1), out=largest)
+    return largest
+
 
 MANY = 200  # groups; of more, those that are as expected get no exact p-value
 MIN_PEOPLE, MIN_GROUP, MIN_EVENTS = 30, 50, 10  # what a cell and a group need to be tested, by default
@@ -64,84 +151,85 @@ def decide(
     sizes: Sequence[GroupSize],
     judged: JudgedGroups,
     min_people: int,
+    effect: float | None = None,
 ) -> Decision:
-    """Test everything, from atoms that may have clusters of repeated people, and the sample of them all."""
+    """Test everything, from atoms that may have clusters of repeated people, and the sample of them all.
+
+    `effect` is the design effect of repeat visits, if it is known.
+    """
     bare = without_clusters(atoms)
     cells = score_cells(bare, table.bins)
     repeated = CLUSTER in atoms.patterns.attributes
     families: dict[str, list[NamedTest]] = {OVERALL: [], GROUPS: []}
-    for size, test in _group_tests(atoms, bare, cells, sizes, judged):
+    for size, test in group_tests(atoms, bare, everybody, cells, sizes, judged):
         families[OVERALL if size.group == EVERYBODY else GROUPS].append((size.group.name, test))
-    if not judged.too_few_of(bare.n_people, *_expected(bare)):
+    if not judged.too_few(everybody):
         families[OVERALL].append((SLOPE, slope_test(everybody)))
         if not repeated or everybody.n_clusters >= FEWEST_CLUSTERS:
-            families[SHAPE] = shape_tests(with_effect(bare, repeat_effect(atoms)), table.collection)
+            effect = repeat_effect(atoms) if effect is None else effect
+            families[SHAPE] = shape_tests(with_effect(bare, effect), table.collection)
     largest = _gap_test(atoms, bare, cells, table, min_people)
     families[CELLS] = [(CATEGORIES, largest[:2])]
     known = {family: [t for t in tests if not np.isnan(t[1][1])] for family, tests in families.items()}
     return Decision(tuple(adjust(known)), largest.limit)
 
 
-def errors_found_in(atoms: Atoms, settings: Settings, everybody: Sample | None = None) -> FoundErrors:
+def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     """What an audit with the settings of a fit would find in the data of the fit."""
-    everybody = Sample.of(atoms) if everybody is None else everybody
-    bare = without_clusters(atoms)
-    rule = CategoryRule(
-        alpha=settings.alpha,
-        gamma=settings.gamma,
-        rho=settings.rho,
-        n_bins=settings.n_bins,
-        binning=settings.binning,
-        groups=settings.definition(),
+    atoms, bins = data.atoms, data.bins
+    table = categories(
+        Buckets.of_atoms(atoms, bins),
+        atoms.patterns,
+        data.collection,
+        bins,
+        min_share=category_min_share(settings.alpha, settings.gamma, bins),
     )
-    judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, float(bare.positives.sum() / bare.weight.sum()))
-    decision = decide(
-        atoms,
-        everybody,
-        rule.table(bare, or_everybody=True),
-        audited_groups(bare, rule.words()),
-        judged,
-        MIN_PEOPLE,
-    )
+    sizes = audited_groups(atoms, settings.definition())
+    judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, float(atoms.positives.sum() / atoms.weight.sum()))
+    everybody = Sample.of(data.rows)
+    decision = decide(data.rows, everybody, table, sizes, judged, MIN_PEOPLE, data.effect)
     found = decision.rejected
     overall = EVERYBODY.name in found or SLOPE in found
     return FoundErrors(bool(decision.tests), found, overall, decision.limit)
 
 
-def _expected(atoms: Atoms) -> tuple[float, float]:
-    """The number of events that the score expects, and the sum of the weights."""
-    expected = np.sum(atoms.weight * (atoms.score / 2.0**32))
-    return float(expected), float(atoms.weight.sum())
-
-
-def _group_tests(
-    atoms: Atoms, bare: Atoms, cells: ScoreCells, sizes: Sequence[GroupSize], judged: JudgedGroups
+def group_tests(
+    atoms: Atoms,
+    bare: Atoms,
+    everybody: Sample,
+    cells: ScoreCells,
+    sizes: Sequence[GroupSize],
+    judged: JudgedGroups,
 ) -> list[tuple[GroupSize, tuple[float, float]]]:
     """Each group that is large enough, with the standardised excess of its events and the p-value."""
     inside = membership([size.group for size in sizes], bare.patterns)
     group, pattern = np.nonzero(inside)
+    columns = (bare.people, bare.positives, bare.weight, bare.weight_sq)
     by_pattern = (
-        *(bare.pattern_sums(column) for column in (bare.people, bare.positives, bare.weight)),
+        *(bare.pattern_sums(column) for column in columns),
         np.bincount(cells.pattern, cells.weight * cells.score, len(bare.patterns)),
     )
-    people, positives, weight, expected = (
+    people, positives, weight, squares, expected = (
         np.bincount(group, np.asarray(column, dtype=np.float64)[pattern], len(sizes)) for column in by_pattern
     )
+    effective = np.divide(weight**2, squares, out=np.zeros(len(sizes)), where=squares > 0)
+    numbers = zip(people.astype(int).tolist(), effective.tolist(), expected.tolist(), weight.tolist())
     chosen = [
         i
-        for i, size in enumerate(sizes)
-        if not size.left_out and not judged.too_few_of(int(people[i]), float(expected[i]), float(weight[i]))
+        for i, (size, own) in enumerate(zip(sizes, numbers))
+        if not size.left_out and not judged.too_few_of(*own)
     ]
-    if any(sizes[i].people == bare.n_people for i in chosen[1:]):
-        chosen = chosen[1:]  # a group of everybody is tested once
+    # a group of everybody is tested once, as everybody
+    chosen = [i for i in chosen if not sizes[i].group.conditions or sizes[i].people < bare.n_people]
     found = []
     clustered = membership([sizes[i].group for i in chosen], atoms.patterns) if bare is not atoms else None
     for place, i in enumerate(chosen):
+        members = inside[i][cells.pattern]
         if clustered is None:
-            exact = len(chosen) <= MANY
-            test = group_p_value(cells, inside[i][cells.pattern], float(positives[i]), exact=exact)
+            test = group_p_value(cells, members, float(positives[i]), exact=len(chosen) <= MANY)
         else:
-            test = clustered_p_value(Sample.of(atoms, np.flatnonzero(clustered[place])))
+            sample = Sample.of(atoms, np.flatnonzero(clustered[place]))
+            test = clustered_p_value(cells, members, sample, everybody)
         found.append((sizes[i], test))
     return found
 

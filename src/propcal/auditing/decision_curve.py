@@ -122,6 +122,21 @@ def _at_least(sums: FloatArray) -> FloatArray:
     return np.asarray(np.cumsum(sums[::-1])[::-1][1:])
 
 
+def net_benefit_variance(
+    threshold: FloatArray, right: FloatArray, wrong: FloatArray, total: float
+) -> FloatArray:
+    """Variance of `total` times the net benefit, if people are independent."""
+    benefit = net_benefit(right, wrong, total, threshold)
+    return _independent_variance(odds_of(threshold), right, wrong, benefit, total)
+
+
+def _independent_variance(
+    odds: FloatArray, right: FloatArray, wrong: FloatArray, benefit: FloatArray, total: float
+) -> FloatArray:
+    square = right + odds**2 * wrong - 2 * benefit * (right - odds * wrong)
+    return np.asarray(np.maximum(square + benefit**2 * total, 0.0))  # rounding
+
+
 def _variance(sample: Sample, cells: ThresholdCells, benefit: FloatArray) -> FloatArray:
     """Variance of the sum over people of what each contributes beyond the mean."""
     odds = odds_of(cells.thresholds)
@@ -131,8 +146,7 @@ def _variance(sample: Sample, cells: ThresholdCells, benefit: FloatArray) -> Flo
             columns = (sample.positives_sq, sample.negatives_sq)
             squares = [_sums(cells.part, column, cells.thresholds) for column in columns]
         right, wrong = (_at_least(column) for column in squares)
-        square = right + odds**2 * wrong - 2 * benefit * (right - odds * wrong)
-        return np.asarray(np.maximum(square + benefit**2 * sample.weight_sq.sum(), 0.0))  # rounding
+        return _independent_variance(odds, right, wrong, benefit, float(sample.weight_sq.sum()))
     if sample.n_clusters < FEWEST_CLUSTERS:
         return np.full(len(odds), np.nan)
     _, index = np.unique(sample.cluster, return_inverse=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from propcal.numbers import IN_SENTENCE, known
 
 # Conclusions on the score as a whole.
 MISCALIBRATED, NONE_FOUND = "miscalibrated", "no miscalibration found"
+SHOWN, NOT_SHOWN = "shown to be within", "not shown to be within"  # so many percent
 # Both of the score and of a group or a cell.
 NOT_ENOUGH, UNTESTED = "not enough data", "not tested"
 # Findings on a group or a cell; the last one on groups that are listed without a test.
@@ -25,3 +28,29 @@ HEADLINES = {
     NOT_ENOUGH: Headline("few", "Not enough data to judge"),
     UNTESTED: Headline("few", "Not tested"),
 }
+
+
+def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str) -> Headline:
+    """The headline of an audit; a correction judged by the people it was fitted to gets no tick.
+
+    >>> headline_of(NONE_FOUND, True, "patients")
+    Headline(tone='few', words='Not evidence, because fitted to these very patients')
+    >>> headline_of(NONE_FOUND, False, "patients").words
+    'No miscalibration found'
+    >>> headline_of("shown to be within 20 %", None, "patients")
+    Headline(tone='noise', words='Shown to be within 20 %')
+    """
+    if fitted_on_these and conclusion == MISCALIBRATED:
+        return Headline("wrong", f"Miscalibrated, although fitted to these very {unit}")
+    if fitted_on_these:
+        return Headline(HEADLINES[NOT_ENOUGH].tone, f"Not evidence, because fitted to these very {unit}")
+    if conclusion in HEADLINES:
+        return HEADLINES[conclusion]
+    tone = "noise" if conclusion.startswith(SHOWN) else "few"
+    return Headline(tone, f"{conclusion[0].upper()}{conclusion[1:]}")
+
+
+def explanation(row: Any) -> str:
+    """The named errors that account for a group that is off as well, and the O/E ratio that they leave."""
+    left = f" (leaves O/E {IN_SENTENCE.decimal(row['left_over'])})" if known(row["left_over"]) else ""
+    return f"{row['explained_by']}{left}" if row["explained_by"] else ""

@@ -1,34 +1,125 @@
-"""Findings: everything that is measured of one score, before it is put into tables and words."""
+"""Findings: everything that is measured of one score, and of whom, before it is put into tables and words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audited_people import AuditedPeople
+from propcal.auditing.audit_claims import certain_regions, curve_regions, group_claims
 from propcal.auditing.bin_free import bin_free_table
-from propcal.auditing.broadest_first import distinct_groups
-from propcal.auditing.cell_counts import Counts
-from propcal.auditing.chance import Chance, score_cells
+from propcal.auditing.chance import Chance
+from propcal.auditing.claims import Claim
 from propcal.auditing.decision import decide
 from propcal.auditing.decision_curve import checked_thresholds
+from propcal.auditing.headcount import Counts
 from propcal.auditing.hypothesis_tests import CalibrationTest
+from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
+from propcal.auditing.ratio_interval import events_needed, furthest, one_by_one, simultaneous
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
-from propcal.core.grid import UNIT, FloatArray, check_choice, check_number
-from propcal.core.groups.collection import GroupSize
-from propcal.core.keys import without_keys
-from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
+from propcal.core.fit.evidence import repeat_effect, with_effect
+from propcal.core.grid import UNIT, check_choice, check_number
+from propcal.core.left_out import LeftOutReport
+from propcal.core.loss_bounds import LossBounds, loss_bounds
+from propcal.core.outcome_as_group import check_outcome_groups
+from propcal.core.patterns import Patterns
+from propcal.core.periods_and_sites import without_keys
 from propcal.core.reduction import without_clusters
-from propcal.core.rounding import LossBounds, loss_bounds
+from propcal.errors import InputError
+from propcal.identity import Identity
 from propcal.metrics import CategoryRule
 from propcal.numbers import plural
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedPeople:
+    """Totals and properties of the data.
+
+    Attributes
+    ----------
+    patterns : Patterns
+    people : int
+    positives, weight : float
+        Weighted number of people with the outcome, and of all.
+    missing : dict
+        For each attribute that is missing for some people, for how many.
+    at_ends : int
+        People with a score of exactly 0 or 1.
+    resolution_bits : int
+    rounding : LossBounds or None
+        What rounded scores can have changed; None if that is not known, or if scores are exact.
+    frequencies, soft_labels : bool
+    clusters : int
+        Clusters of repeat visits; 0 if every row is a person.
+    rows : int
+        How many rows whole weights were counted up from; 0 if nobody was weighted.
+    heaviest : float
+        Share of the weight that one person carries, at the most.
+    effective : float
+        People of equal weight that the weights are worth.
+    fingerprint : str or None
+    left_out : LeftOutReport
+        People without a score or an outcome, who were left out.
+    """
+
+    patterns: Patterns
+    people: int
+    positives: float
+    weight: float
+    missing: dict[str, int]
+    at_ends: int
+    resolution_bits: int
+    rounding: LossBounds | None
+    frequencies: bool
+    soft_labels: bool
+    clusters: int
+    rows: int
+    heaviest: float
+    effective: float
+    fingerprint: str | None
+    left_out: LeftOutReport
+
+    @classmethod
+    def of(cls, atoms: Atoms, *, clusters: int, rounding: LossBounds | None) -> AuditedPeople:
+        """From atoms without clusters."""
+        weight = atoms.weight.astype(np.float64)
+        heaviest = np.divide(atoms.weight_sq, weight, out=np.zeros(len(weight)), where=weight > 0).max()
+        return cls(
+            patterns=atoms.patterns,
+            people=atoms.n_people,
+            positives=float(atoms.positives.sum()),
+            weight=float(weight.sum()),
+            missing=missing_counts(atoms),
+            at_ends=int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum()),
+            resolution_bits=atoms.resolution_bits,
+            rounding=rounding,
+            frequencies=atoms.frequencies,
+            soft_labels=atoms.soft_labels,
+            clusters=clusters,
+            rows=atoms.weighted_rows,
+            heaviest=float(heaviest / weight.sum()),
+            effective=float(weight.sum() ** 2 / atoms.weight_sq.sum()),
+            fingerprint=atoms.fingerprint(),
+            left_out=LeftOutReport.of(atoms),
+        )
+
+
+def missing_counts(atoms: Atoms) -> dict[str, int]:
+    """For each attribute that is missing for some people, for how many."""
+    people: Any = atoms.pattern_sums(atoms.people)
+    patterns = atoms.patterns
+    return {
+        name: int(people[patterns.table[:, a] == levels.index(None)].sum())
+        for a, (name, levels) in enumerate(zip(patterns.attributes, patterns.levels))
+        if None in levels
+    }
 
 
 @dataclass(frozen=True)
@@ -45,6 +136,7 @@ class AuditSettings(CategoryRule):
     drop_missing: bool = False
     thresholds: Any = ()
     bin_free: bool = False
+    within: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("weight_kind", self.weight_kind, ("auto", "frequency", "survey"))
@@ -53,6 +145,14 @@ class AuditSettings(CategoryRule):
         check_number("min_group", self.min_group, at_least=1, whole=True)
         check_number("min_events", self.min_events, at_least=0, whole=True)
         check_number("n_draws", self.n_draws, at_least=100, at_most=1_000_000, whole=True)
+        if self.within is not None:
+            check_number("within", self.within, at_least=0.001)
+            if self.within >= 1:
+                raise InputError(
+                    f"within must be below 1; got {self.within:g}",
+                    argument="within",
+                    next_step="0.2 asks whether the score is right to within 20 %",
+                )
         object.__setattr__(self, "thresholds", checked_thresholds(self.thresholds))
         self.words()  # checks its own arguments
 
@@ -61,11 +161,13 @@ class AuditSettings(CategoryRule):
 class Findings:
     """What was measured, of whom, and by which rule.
 
-    `distinct` numbers the groups to name, the broadest first. `untested` says why there are no tests (empty
+    `claims` are what is stated of everybody and of groups, `left` the O/E ratios that they leave of other
+    errors. `certain` has for each group tested how far off it can be, with 95 % confidence for all together
+    and for each alone. `untested` says why there are no tests (empty
     if there are), `min_share` from which share a cell counts, `fitted_on_these` whether the score was
     corrected by something fitted to these people (None: it was not corrected), `shared` the atoms if they are
-    shared ones, `shared_losses` what their exact losses can be, `protected` whether all numbers come from
-    protected counts; `bin_free` has the measures without bins, if they were asked for.
+    shared ones, `shared_losses` what their exact losses can be; `bin_free` has the measures without bins, if
+    they were asked for; `called` is the name of the score in a comparison.
     """
 
     rule: AuditSettings
@@ -74,75 +176,28 @@ class Findings:
     noise: Chance
     profiles: list[Profile]
     tests: list[CalibrationTest]
-    distinct: dict[str, int]
+    claims: tuple[Claim, ...]
+    left: dict[str, tuple[float, float]]
+    certain: dict[str, tuple[float, float]]
     untested: str
     min_share: float
     fitted_on_these: bool | None
     counts: Counts
     shared: Atoms | None = None
     shared_losses: LossBounds | None = None
-    protected: bool = False
     bin_free: pd.DataFrame | None = None
+    called: str = ""
 
+    def subject(self, identity: Identity) -> Identity:
+        """The identity under which a verdict speaks of the score; in a comparison each has its name."""
+        if not self.called:
+            return identity
+        own = f"“{self.called}”"
+        return replace(identity, score=f"{identity.score} ({own})" if identity.score else own)
 
-@dataclass(frozen=True, eq=False)
-class AuditSource:
-    """What an audit keeps of its findings, so that a page can be made from protected counts.
-
-    Attributes
-    ----------
-    rule, people, table, tests, distinct, untested, min_share, fitted_on_these, counts, shared, shared_losses
-        As in `Findings`.
-    sizes : tuple of GroupSize
-        Every group, in the order of the table of groups.
-    too_few : tuple of str
-        For each of them why it is not tested, if it is too small.
-    measured : tuple of bool
-        Whether it has enough people for measures.
-    effects, cell_effects : array of float64, shapes (n_groups,) and that of `table`
-        How many times larger variances are than those of as many independent people of equal weight.
-    """
-
-    rule: AuditSettings
-    people: AuditedPeople
-    table: Categories
-    tests: list[CalibrationTest]
-    distinct: dict[str, int]
-    untested: str
-    min_share: float
-    fitted_on_these: bool | None
-    counts: Counts
-    sizes: tuple[GroupSize, ...]
-    too_few: tuple[str, ...]
-    measured: tuple[bool, ...]
-    effects: FloatArray
-    cell_effects: FloatArray
-    shared: Atoms | None = None
-    shared_losses: LossBounds | None = None
-
-    @classmethod
-    def of(cls, found: Findings) -> AuditSource:
-        """Keep counts and findings, and leave out samples, curves and draws."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            cell_effects = found.table.people / found.noise.effective
-        return cls(
-            rule=found.rule,
-            people=found.people,
-            table=found.table,
-            tests=found.tests,
-            distinct=found.distinct,
-            untested=found.untested,
-            min_share=found.min_share,
-            fitted_on_these=found.fitted_on_these,
-            counts=found.counts,
-            sizes=tuple(profile.size for profile in found.profiles),
-            too_few=tuple(profile.too_few for profile in found.profiles),
-            measured=tuple(profile.measured for profile in found.profiles),
-            effects=np.array([profile.variance_ratio for profile in found.profiles]),
-            cell_effects=cell_effects,
-            shared=found.shared,
-            shared_losses=found.shared_losses,
-        )
+    def without_samples(self) -> Findings:
+        """Without people and draws: what an audit keeps, so that its counts can be protected later."""
+        return replace(self, profiles=[], noise=replace(self.noise, rates=self.noise.rates[:0]))
 
 
 def find(
@@ -157,10 +212,10 @@ def find(
     keyed, atoms = atoms, without_keys(atoms)
     bare = without_clusters(atoms)
     check_outcome_groups(bare)
+    sizes = audited_groups(bare, rule.words(), n_memberships=len(atoms.patterns))
     table = rule.table(bare, or_everybody=True)
     noise = Chance.of(atoms, table, rule.n_draws, rng)
     table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
-    sizes = audited_groups(bare, rule.words())
     judged = JudgedGroups(rule.min_group, rule.min_events, float(bare.positives.sum() / bare.weight.sum()))
     measured = profiles(
         atoms,
@@ -172,12 +227,14 @@ def find(
         progress=progress,
     )
     untested = _untested(bare, measured[0])
-    cells = score_cells(bare, table.bins)
     tests = (
         []
         if untested
         else list(decide(atoms, measured[0].sample, table, sizes, judged, rule.min_people).tests)
     )
+    if rule.within is not None and not untested:
+        _check_enough(measured[0], rule.within)
+    claims, left = _claims(atoms, measured, tests)
     min_share = rule.share_of(table.bins)
     rounded = bare.resolution_bits < 32 and fitted_on_these is None
     return Findings(
@@ -193,17 +250,62 @@ def find(
         noise=noise,
         profiles=measured,
         tests=tests,
-        distinct=distinct_groups(cells, bare.patterns, measured, tests),
+        claims=claims,
+        left=left,
+        certain={} if untested else _certain(measured, tests),
         untested=untested,
         min_share=min_share,
         fitted_on_these=fitted_on_these,
-        counts=Counts.of(atoms, [profile.size.group for profile in measured], table.bins),
+        counts=Counts.of(atoms, [one.size.group for one in measured], table.bins, rule.thresholds),
         shared=keyed if keyed.shared is not None else None,
         shared_losses=loss_bounds(keyed, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people)
         if keyed.shared is not None
         else None,
         bin_free=None if untested or not rule.bin_free else _bin_free(atoms, measured, rule),
     )
+
+
+def _check_enough(everybody: Profile, within: float) -> None:
+    """Refuse a question that these people could not answer even if the score were right."""
+    expected, total = everybody.sample.expected, everybody.sample.total
+    needed = ceil(events_needed(within) * (1 - expected / total))  # common outcomes vary less
+    if expected < needed:
+        raise InputError(
+            f"within={within:g}: a score is shown to be right to within {100 * within:g} % by about {needed} "
+            f"events or more; {expected:.0f} are expected here",
+            argument="within",
+            next_step="audit more people, or ask for less",
+        )
+
+
+def _tested(measured: list[Profile], tests: list[CalibrationTest]) -> list[Profile]:
+    """Everybody, and the groups that were tested."""
+    names = {test.test for test in tests}
+    return [
+        measured[0],
+        *(one for one in measured[1:] if one.size.group.name in names and not one.size.left_out),
+    ]
+
+
+def _claims(
+    atoms: Atoms, measured: list[Profile], tests: list[CalibrationTest]
+) -> tuple[tuple[Claim, ...], dict[str, tuple[float, float]]]:
+    """What is stated of everybody and of groups, and what that leaves of other errors."""
+    if not any(test.rejected for test in tests):
+        return (), {}
+    own = with_effect(without_clusters(atoms), repeat_effect(atoms))
+    parts = [one.size for one in _tested(measured, tests)[1:] if one.size.people < measured[0].size.people]
+    errors = name_errors(own, [size.group for size in parts], tests)
+    ends = certain_regions(own)
+    regions = curve_regions(own) if errors.curve else (*ends[0], *ends[1])
+    return group_claims(atoms, measured, tests, errors, regions), errors.left
+
+
+def _certain(measured: list[Profile], tests: list[CalibrationTest]) -> dict[str, tuple[float, float]]:
+    tested = _tested(measured, tests)
+    samples = [one.sample for one in tested]
+    together, alone = furthest(simultaneous(samples)), furthest(one_by_one(samples))
+    return {one.size.group.name: pair for one, pair in zip(tested, zip(together.tolist(), alone.tolist()))}
 
 
 def _bin_free(atoms: Atoms, measured: list[Profile], rule: AuditSettings) -> pd.DataFrame | None:
@@ -216,8 +318,6 @@ def _bin_free(atoms: Atoms, measured: list[Profile], rule: AuditSettings) -> pd.
 
 def _untested(atoms: Atoms, everybody: Profile) -> str:
     """Why nothing can be tested, or an empty text."""
-    if alike := outcome_alike(atoms):
-        return alike
     if atoms.soft_labels:
         swapped = bool(np.all((atoms.score == 0) | (atoms.score == UNIT)))
         hint = "; scores are all 0 or 1: are score and outcome swapped?" if swapped else ""

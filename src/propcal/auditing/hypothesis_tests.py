@@ -8,12 +8,12 @@ family has a share of the 5 %; the level of a family that rejects passes to the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from propcal.auditing.chance import ScoreCells
-from propcal.auditing.distributions import normal_density, normal_tail, t_tail
+from propcal.auditing.chance import ENOUGH_OUTCOMES, ScoreCells
+from propcal.auditing.intervals import normal_density, normal_quantile, normal_tail, t_tail
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES
 from propcal.core.grid import BoolArray, FloatArray, IntArray
@@ -21,6 +21,7 @@ from propcal.core.logistic import expit, fit_logistic
 
 SIGNIFICANCE = 0.05
 SMALL_VARIANCE = 25.0  # of the number of outcomes, below which its distribution is computed exactly
+ENOUGH_CLUSTERS = 50  # of repeated people, for the design effect of a group
 MOST_SCORES = 50_000  # of more different scores, narrow cells are enough
 CATEGORIES = "largest gap of all categories"
 SLOPE = "calibration slope of everybody"
@@ -44,7 +45,7 @@ class CalibrationTest:
 
 
 def group_p_value(
-    cells: ScoreCells, inside: BoolArray, observed: float, *, exact: bool = True
+    cells: ScoreCells, inside: BoolArray, observed: float, *, exact: bool = True, effect: float = 1.0
 ) -> tuple[float, float]:
     """Standardised excess of outcomes over the score's expectation, and its two-sided p-value.
 
@@ -52,7 +53,16 @@ def group_p_value(
     counted: mid-p) are exact where it varies little, and otherwise a saddlepoint approximation
     (Lugannani and Rice): a normal one raises false alarms in small groups, for rare outcomes and
     under uneven weights. Unless `exact`, an excess of less than a standard error has a normal one.
+    A design effect of repeat visits makes the tosses fewer and heavier, and never the p-value smaller.
     """
+    if effect > 1:
+        alone = group_p_value(cells, inside, observed, exact=exact)[1]
+        heavier = replace(cells, typical=cells.typical * effect)
+        z, p = group_p_value(heavier, inside, observed, exact=exact)
+        return z, max(p, alone)
+    some = cells.score[inside]
+    if len(some) and some.min() <= 0 and some.max() >= 1 and np.all((some <= 0) | (some >= 1)):
+        return _certain_p_value(cells, inside, observed)
     sure = inside & (cells.score >= 1)  # a score of 0 or 1 leaves nothing to chance
     observed = observed - float(np.sum(cells.weight[sure]))
     inside = inside & (cells.score > 0) & (cells.score < 1)
@@ -78,6 +88,22 @@ def group_p_value(
     else:
         tail = _saddlepoint_tail(n, score, typical, observed, abs(z))
     return float(z), float(np.clip(2 * min(tail, 1 - tail), 0.0, 1.0))
+
+
+def _certain_p_value(cells: ScoreCells, inside: BoolArray, observed: float) -> tuple[float, float]:
+    """The level of a score that is 0 for some people and 1 for all others, such as an alert.
+
+    Any outcome on the wrong side shows that such a score is wrong, but not in which direction. The events of
+    people who are scored alike vary by at most as much as if all had the same risk.
+    """
+    weight, typical = cells.weight[inside], cells.typical[inside]
+    total, expected = float(weight.sum()), float(weight @ cells.score[inside])
+    excess = observed - expected
+    if excess == 0:
+        return 0.0, 1.0
+    variance = observed * (1 - observed / total) * float(weight @ typical) / total
+    z = excess / np.sqrt(variance) if variance > 0 else float(np.inf * np.sign(excess))
+    return float(z), 2 * normal_tail(abs(float(z)))
 
 
 def _exact_tail(n: FloatArray, score: FloatArray, observed: float, mean: float, deviation: float) -> float:
@@ -126,23 +152,34 @@ def _saddlepoint_tail(
 
 
 def events_p_value(sample: Sample) -> tuple[float, float]:
-    """The same of all people of a sample; where people occur several times, from the spread of clusters."""
-    if sample.cluster is not None:
-        return clustered_p_value(sample)
+    """The same of all people of a sample, who may occur several times."""
     some = sample.cells if len(sample.score) > MOST_SCORES else sample
     nowhere: IntArray = np.zeros(len(some.score), dtype=np.int64)
     typical: FloatArray = np.nan_to_num(some.weight_sq / some.weight, nan=1.0)
     cells = ScoreCells(nowhere, nowhere, some.weight, typical, some.score)
-    return group_p_value(cells, np.ones(len(some.score), dtype=np.bool_), some.observed)
+    everyone = np.ones(len(some.score), dtype=np.bool_)
+    if sample.cluster is None:
+        return group_p_value(cells, everyone, some.observed)
+    return clustered_p_value(cells, everyone, sample, sample)
 
 
-def clustered_p_value(sample: Sample) -> tuple[float, float]:
-    """The same where people occur several times: from the spread of the clusters."""
+def clustered_p_value(
+    cells: ScoreCells, inside: BoolArray, sample: Sample, everybody: Sample
+) -> tuple[float, float]:
+    """`group_p_value` of a sample whose people occur several times.
+
+    The variance is that of a right score times a design effect of at least 1: one from the events observed
+    would be small where they happen to be few. In a group of few clusters or expected events, the design
+    effect is not taken to be below that of everybody. It is an estimate: hence Student's t.
+    """
     if sample.n_clusters < FEWEST_CLUSTERS:
         return float("nan"), float("nan")
-    error = sample.error(1 - sample.score, -sample.score)
-    z = (sample.observed - sample.expected) / error if error > 0 else 0.0
-    return float(z), 2 * t_tail(abs(z), sample.n_clusters - 1)
+    fewer = min(sample.expected, sample.total - sample.expected) / sample.total * sample.n_people
+    effect = sample.repeat_effect
+    if fewer < ENOUGH_OUTCOMES or sample.n_clusters < ENOUGH_CLUSTERS:
+        effect = max(effect, everybody.repeat_effect)
+    z, p = group_p_value(cells, inside, sample.observed, effect=effect)
+    return z, 2 * t_tail(-normal_quantile(p / 2), sample.n_clusters - 1)
 
 
 def slope_test(people: Sample) -> tuple[float, float]:
@@ -166,14 +203,14 @@ def slope_test(people: Sample) -> tuple[float, float]:
     distance = np.where(inside, sample.x - centre, 0.0)
     one, zero = distance * (1 - expected), -distance * expected
     total = float(np.sum(sample.positives * one + sample.negatives * zero))
+    variance = float(np.sum(sample.weight_sq * spread * distance**2))
     if sample.cluster is None:
-        error = float(np.sqrt(np.sum(sample.weight_sq * spread * distance**2)))
-        z = total / error if error > 0 else 0.0
+        z = total / np.sqrt(variance) if variance > 0 else 0.0
         return z, 2 * normal_tail(abs(z))
     if sample.n_clusters < FEWEST_CLUSTERS:
         return float("nan"), float("nan")
-    error = sample.error(one, zero)
-    z = total / error if error > 0 else 0.0
+    variance *= sample.repeat_effect_of(one, zero)
+    z = total / np.sqrt(variance) if variance > 0 else 0.0
     return z, 2 * t_tail(abs(z), sample.n_clusters - 1)
 
 

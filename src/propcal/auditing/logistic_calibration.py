@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.auditing.intervals import TAIL, accepted_range, possible_truths, wilson_interval
+from propcal.auditing.intervals import TAIL, accepted_range, possible_truths, t_quantile, wilson_interval
 from propcal.auditing.measures import UNKNOWN, Estimate
 from propcal.auditing.sample import NEAREST, Sample
 from propcal.core.grid import BoolArray, FloatArray, IntArray
@@ -118,8 +118,10 @@ def _value(x: FloatArray, knots: FloatArray | None, coefficients: FloatArray) ->
 
 
 def _coefficient(sample: Sample, fit: _Fit, place: int) -> Estimate:
+    """A coefficient and its interval; few events (or non-events) make it wider, by Student's t."""
     value = float(fit.coefficients[place])
-    reach = float(sample.quantile * np.sqrt(fit.covariance[place, place]))
+    quantile = np.maximum(sample.quantile, t_quantile(1 - TAIL, max(_events(sample), 1.0)))
+    reach = float(quantile * np.sqrt(fit.covariance[place, place]))
     return Estimate(value, value - reach, value + reach)
 
 
@@ -132,16 +134,20 @@ def _covariance(sample: Sample, design: FloatArray, fit: LogisticFit) -> FloatAr
     """Covariance of the coefficients that holds whether or not the regression is the truth (sandwich)."""
     influence = np.linalg.solve(fit.information, design.T).T
     residual = fit.fitted[:, None]
-    n, k = sample.n_people, design.shape[1]
+    n, k = sample.effective, design.shape[1]
     small = n / (n - k) if n > k else np.nan
     return sample.covariance(influence * (1 - residual), -influence * residual) * small
 
 
+def _events(sample: Sample) -> float:
+    """How many people of equal weight had the outcome, or did not, whichever are fewer."""
+    share = sample.observed / sample.total
+    return sample.effective * min(share, 1 - share)
+
+
 def _knots(sample: Sample, order: IntArray) -> FloatArray:
     """Knots at quantiles of the score; fewer where there are few events or few different scores."""
-    share = sample.observed / sample.total
-    events = sample.n_people * min(share, 1 - share)
-    wanted = next(quantiles for least, quantiles in KNOTS.items() if events >= least)
+    wanted = next(quantiles for least, quantiles in KNOTS.items() if _events(sample) >= least)
     return np.unique(_quantiles(sample.cells, order, np.array(wanted)))
 
 

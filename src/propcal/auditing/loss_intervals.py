@@ -1,39 +1,39 @@
-"""The losses with what noise alone would give, an interval, and the category or pair that sets each.
+"""The MC, PMC and DC losses with what chance alone would give and an interval; and the typical gap of a cell.
 
 A loss is a maximum over many categories. It is large even for a perfect score, and the percentiles of a
 bootstrap never hold its true value. So the interval comes from the categories: each has limits that hold
 for all of them at once, and the maximum lies between the largest lower and the largest upper limit.
+
+The typical gap is the root of the mean squared gap over categories, less what noise adds to it. Unlike a
+maximum it uses every category, so that it finds small errors, and for a perfect score the mean square is
+zero on average (it may come out negative).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from propcal.auditing.chance import Chance
-from propcal.auditing.intervals import CONFIDENCE, exact_interval
+from propcal.auditing.intervals import CONFIDENCE, accepted, exact_interval, possible_truths
 from propcal.auditing.measure_names import LOSSES
-from propcal.core.categories import Categories
+from propcal.core.bins import bin_label
+from propcal.core.categories import Categories, largest_log_ratio
 from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.grid import BoolArray, FloatArray, IntArray
-from propcal.core.losses import largest_log_ratio
-from propcal.numbers import risk_range
+from propcal.numbers import Limit, risk_range
+
+if TYPE_CHECKING:
+    from propcal.auditing.audit import Audit
 
 
-@dataclass(frozen=True)
-class Loss:
-    """One loss: its value, where it is attained, its noise floor, a p-value and an interval."""
-
-    name: str
-    value: float
-    where: str
-    floor_median: float
-    floor_95: float
-    p_value: float
-    low: float
-    high: float
+LOSS_COLUMNS = ("value", "where", "floor_median", "floor_95", "p_value", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +81,17 @@ def losses(
     *,
     confidence: float = CONFIDENCE,
     labels: Mapping[str, str] | None = None,
-) -> list[Loss]:
-    """MC, PMC and DC loss over the eligible categories; `labels` are what people call the groups."""
+) -> pd.DataFrame:
+    """MC, PMC and DC loss over the eligible categories, by name; `labels` are what people call the groups.
+
+    Columns are the value, where it is attained, what chance alone would show, a p-value and an interval.
+    """
+    names = pd.Index(LOSSES, name="name")
     chosen = table.eligible
     if not chosen.any():
         nothing = float("nan")
-        return [Loss(name, nothing, "no cell has enough data", *[nothing] * 5) for name in LOSSES]
+        rows = [(nothing, "no cell has enough data", *[nothing] * 5)] * len(LOSSES)
+        return pd.DataFrame(rows, names, LOSS_COLUMNS)
     values = loss_values(table.outcome_rate, table.mean_score, chosen, rho)
     floors = loss_values(noise.rates, table.mean_score, chosen, rho)
     limits = Limits.of(table, noise, confidence)
@@ -95,10 +100,11 @@ def losses(
     ends = [_gap_limits(limits, score, criterion) for criterion in criteria]
     ends.append(_ratio_limits(limits, chosen, rho))
     places = _where(table, rho, labels or {})
-    return [
-        Loss(name, float(values[i]), places[i], *_floor(floors[..., i], float(values[i])), *ends[i])
-        for i, name in enumerate(LOSSES)
+    rows = [
+        (float(values[i]), places[i], *_floor(floors[..., i], float(values[i])), *ends[i])
+        for i in range(len(LOSSES))
     ]
+    return pd.DataFrame(rows, names, LOSS_COLUMNS)
 
 
 def loss_values(rate: FloatArray, score: FloatArray, eligible: BoolArray, rho: float) -> FloatArray:
@@ -177,3 +183,141 @@ def _place_name(table: Categories, cells: Sequence[tuple[int, int]], labels: Map
     names = [table.collection.kept[g].group.name for g, _ in cells]
     groups = " against ".join(labels.get(name, name) for name in names)
     return f"{groups}, predicted risk {risk_range(table.bins.label(cells[0][1]))}"
+
+
+DEBIASED_COLUMNS = ("mean_square", "mean_square_low", "mean_square_high", "rms", "low", "high")
+
+
+def debiased(table: Categories, noise: Chance, rho: float) -> pd.DataFrame:
+    """Mean squared gap ("mc"), and gap as a share of the rate ("pmc"), without noise, with intervals.
+
+    Possible truths have a share of the gaps found. The one under which the mean square would on
+    average be as large as the one found is taken for the truth, which also takes off what dividing by
+    a noisy rate adds; the interval comes from test inversion.
+    """
+    chosen = table.eligible
+    if not chosen.any() or not len(noise.rates):
+        return _debiased_table([(float("nan"),) * 3] * 2)
+    score, gap = table.mean_score[chosen], table.gap[chosen]
+    chance = noise.rates[:, chosen] - score
+    criteria = (multicalibration(), proportional(rho))
+    return _debiased_table([_estimate(score, gap, chance, criterion) for criterion in criteria])
+
+
+def _debiased_table(squares: Sequence[tuple[float, float, float]]) -> pd.DataFrame:
+    """Both measures and their roots, the typical gaps: 0 where noise explains all of it."""
+    found = np.array(squares)
+    roots = np.sqrt(np.maximum(found, 0.0))
+    return pd.DataFrame(np.hstack([found, roots]), pd.Index(["mc", "pmc"], name="name"), DEBIASED_COLUMNS)
+
+
+def _mean_square(rate: FloatArray, score: FloatArray, criterion: Criterion) -> FloatArray:
+    return np.asarray(np.mean(((rate - score) / criterion.allowance(rate)) ** 2, axis=-1))
+
+
+def _estimate(
+    score: FloatArray, gap: FloatArray, chance: FloatArray, criterion: Criterion
+) -> tuple[float, float, float]:
+    """The mean squared gap without noise, and its interval."""
+    found = float(_mean_square(score + gap, score, criterion))
+    path = np.append(0.0, possible_truths(gap, chance))
+    truths = np.clip(score + path[:, None] * gap, 0, 1)
+    values = _mean_square(truths, score, criterion)
+    drawn = np.array([_mean_square(_noisy(truth, score, chance), score, criterion) for truth in truths])
+    means = np.maximum.accumulate(drawn.mean(axis=1))
+    value = float(np.interp(found, means, values)) if found >= means[0] else found - float(means[0])
+    low, high = accepted(path, values, drawn, found)
+    return value, min(low, value), max(high, value)
+
+
+def _noisy(truth: FloatArray, score: FloatArray, chance: FloatArray) -> FloatArray:
+    """Outcome rates around a truth. Chance was drawn at the score, and differs at another rate."""
+    scale = np.sqrt(truth * (1 - truth) / np.maximum(score * (1 - score), 1e-12))
+    return np.clip(truth + chance * np.minimum(scale, 10.0), 0, 1)
+
+
+DC_COLUMNS = ("bin", "groups", "dc", "low", "high", "highest", "highest_rate", "lowest", "lowest_rate")
+
+
+def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
+    """One row a bin: the two groups furthest apart, their rates, and the log of their ratio.
+
+    `dc` is the largest |log rate_a - log rate_b| over all pairs of eligible groups, rates floored at rho;
+    `low` and `high` are its limits, which hold for all bins at once. The largest row is the DC loss.
+    Of groups that the floor makes alike the first is named, or, by their `own_rates`, the one whose rate is
+    lowest; that may be the highest too. Cells of which only limits are known are left aside.
+
+    Examples
+    --------
+    >>> from propcal import audit
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> visits = make_ed_visits(20_000, seed=1)
+    >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]])
+    >>> bool(np.isclose(dc_by_bin(a).dc.max(), a.losses.loc["dc", "value"]))
+    True
+    """
+    rho = float(a.settings["rho"])
+    rate = a.categories["outcome_rate"]
+    shown = (
+        a.categories["eligible"]
+        & rate.notna()
+        & ~rate.map(lambda value: isinstance(value, Limit)).astype(bool)
+    )
+    found = [_row(label, rows[shown[rows.index]], rho, own_rates) for label, rows in in_bins(a)]
+    return pd.DataFrame(found, columns=list(DC_COLUMNS))
+
+
+def in_bins(a: Audit) -> list[tuple[str, pd.DataFrame]]:
+    """Every bin's label and its categories, in the order of the bins."""
+    place = bin_places(a)
+    return [(label, a.categories[place == j]) for j, label in enumerate(bin_labels(a))]
+
+
+def bin_labels(a: Audit) -> list[str]:
+    """Every bin as an interval, also those without people."""
+    edges = a.settings["edges"]
+    return [
+        bin_label(low, high, last=j == len(edges) - 1)
+        for j, (low, high) in enumerate(pairwise(edges), start=1)
+    ]
+
+
+def bin_places(a: Audit) -> Any:
+    """Number of the bin of each category."""
+    names = bin_labels(a)
+    times = Counter(names)
+    alone = {name: j for j, name in enumerate(names) if times[name] == 1}
+    # bins so narrow that their labels are alike: a mean lies between the edges of its bin
+    inner = np.array(a.settings["edges"][1:-1]) - 1e-9
+    by_mean = np.searchsorted(inner, a.categories["mean_score"].to_numpy(dtype=np.float64), side="right")
+    told = [alone.get(label, int(j)) for label, j in zip(a.categories["bin"].tolist(), by_mean)]
+    return np.array(told, dtype=np.int64)
+
+
+def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple[Any, ...]:
+    if len(chosen) < 2:
+        return (label, len(chosen), *[np.nan] * 3, "", np.nan, "", np.nan)
+    rate = chosen["outcome_rate"].to_numpy(dtype=np.float64)
+    score = chosen["mean_score"].to_numpy(dtype=np.float64)
+    size = np.log(np.maximum(rate, rho))
+    ranked = rate if own_rates else size
+    top, bottom = int(ranked.argmax()), int(ranked.argmin())
+    if top == bottom and not own_rates:  # all alike
+        bottom = 1
+    least, most = (chosen[end].to_numpy(dtype=np.float64) + score for end in ("low", "high"))
+    below, above = (np.log(np.maximum(end, rho)) for end in (least, most))
+    apart = above[:, None] - below[None, :]
+    np.fill_diagonal(apart, 0.0)  # a group does not differ from itself
+    names = chosen["group"].tolist()
+    low = max(0.0, float(below.max() - above.min())) if np.isfinite(below).all() else np.nan
+    return (
+        label,
+        len(chosen),
+        float(size[top] - size[bottom]),
+        low,
+        float(apart.max()),
+        names[top],
+        float(rate[top]),
+        names[bottom],
+        float(rate[bottom]),
+    )

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.auditing.distributions import most_of_none
 from propcal.auditing.intervals import CONFIDENCE
+from propcal.auditing.ratio_interval import ratio_interval
 from propcal.auditing.sample import Sample
 from propcal.core.grid import FloatArray
 
@@ -29,15 +29,7 @@ def observed_expected(sample: Sample) -> Estimate:
     """People with the outcome for each one that the score expects: above 1 the score is too low."""
     if sample.expected <= 0:
         return UNKNOWN
-    ratio = sample.observed / sample.expected
-    if ratio <= 0:  # nobody: the exact limit of a count of 0, in people of typical weight
-        typical = float(sample.weight_sq.sum()) / sample.total
-        most = most_of_none((1 + CONFIDENCE) / 2) * typical / sample.expected
-        return Estimate(0.0, 0.0, float(most))
-    scaled = ratio * sample.score / sample.expected
-    error = sample.error(1 / sample.expected - scaled, -scaled)
-    reach = np.exp(sample.quantile * error / ratio)  # symmetric on the log scale: half and double weigh alike
-    return Estimate(ratio, float(ratio / reach), float(ratio * reach))
+    return Estimate(sample.observed / sample.expected, *ratio_interval(sample, CONFIDENCE))
 
 
 def _mean_loss(sample: Sample, if_positive: FloatArray, if_negative: FloatArray) -> Estimate:

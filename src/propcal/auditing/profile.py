@@ -14,13 +14,13 @@ from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
-from propcal.core.caches import WithoutCaches
-from propcal.core.groups.collection import Group, GroupSize, membership
+from propcal.core.grid import WithoutCaches
+from propcal.core.groups.collection import EVERYBODY, Group, GroupSize, membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Where
 
-EVERYBODY = Group(())
 MOST_SCORES = 200_000
+FEWEST_EFFECTIVE = 30  # people of equal weight, below which no estimate is shown (NCHS standards, 2017)
 MEASURES = (
     "observed_expected",
     "intercept",
@@ -49,18 +49,25 @@ class JudgedGroups:
 
     def too_few(self, sample: Sample) -> str:
         """Why a group is too small to be tested; empty if it is not."""
-        return self.too_few_of(sample.n_people, sample.expected, sample.total)
+        return self.too_few_of(sample.n_people, sample.effective, sample.expected, sample.total)
 
-    def too_few_of(self, people: int, expected: float, weight: float) -> str:
-        """The same of a number of people, the events that their scores expect, and their weight."""
+    def too_few_of(self, people: int, effective: float, expected: float, weight: float) -> str:
+        """The same of a number of people, their worth, the events that scores expect, and the weight."""
         if people < self.people:
             return f"fewer than {self.people:,} people"
+        if dominated(people, effective):
+            return f"weights worth fewer than {FEWEST_EFFECTIVE} people"
         share = expected / weight if weight > 0 else 0.0
         if people * max(share, self.rate) < self.events:
             return f"fewer than {self.events} expected events"
         if people * max(1 - share, 1 - self.rate) < self.events:
             return f"fewer than {self.events} expected non-events"
         return ""
+
+
+def dominated(people: int, effective: float) -> bool:
+    """Whether a few people carry so much of the weight that the others hardly count."""
+    return effective < min(FEWEST_EFFECTIVE, people) * (1 - 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +110,9 @@ def event_effect(sample: Sample) -> float:
     return (sample.count_error / sample.total) ** 2 / independent if independent > 0 else 1.0
 
 
-def audited_groups(atoms: Atoms, words: Groups) -> list[GroupSize]:
+def audited_groups(atoms: Atoms, words: Groups, *, n_memberships: int | None = None) -> list[GroupSize]:
     """Everybody, and every group there is; groups that a missing value rules out say so."""
+    words.refuse_too_many(atoms.patterns, n_memberships)
     everybody = GroupSize(EVERYBODY, atoms.n_people, 1.0)
     people: Any = atoms.pattern_sums(atoms.people)
     found = words.sizes(atoms.patterns, people, atoms.pattern_sums(atoms.weight), gamma=0.0)
@@ -151,8 +159,8 @@ def profile_of(
     thresholds: Sequence[float],
     rng: np.random.Generator,
 ) -> Profile:
-    """Measure one group, if it has so many people."""
-    if sample.n_people < min_people:
+    """Measure one group, if it has so many people, none of whom carry most of the weight."""
+    if sample.n_people < min_people or dominated(sample.n_people, sample.effective):
         return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
     # of very many scores, narrow cells are enough: they change measures by less than 0.00003
     narrow = sample.cells if len(sample.score) > MOST_SCORES else sample

@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.distributions import normal_quantile, t_quantile
-from propcal.auditing.intervals import CONFIDENCE
+from propcal.auditing.intervals import CONFIDENCE, normal_quantile, t_quantile
 from propcal.core.atoms import Atoms
-from propcal.core.caches import WithoutCaches
-from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
+from propcal.core.grid import BoolArray, FloatArray, IntArray, WithoutCaches, from_grid
 from propcal.core.logistic import expit, log_odds
 from propcal.core.reduction import CLUSTER
 
@@ -74,6 +72,12 @@ class Sample(WithoutCaches):
     def total(self) -> float:
         """Sum of the weights."""
         return float(self.weight.sum())
+
+    @cached_property
+    def effective(self) -> float:
+        """People of equal weight that tell as much (Kish); all of them if weights are equal."""
+        squares = float(self.weight_sq.sum())
+        return min(self.total**2 / squares, float(self.n_people)) if squares > 0 else 0.0
 
     @cached_property
     def observed(self) -> float:
@@ -164,6 +168,24 @@ class Sample(WithoutCaches):
     def count_error(self) -> float:
         """Standard error of the number of events."""
         return self.error(1 - self.score, -self.score)
+
+    def repeat_effect_of(self, if_positive: FloatArray, if_negative: FloatArray) -> float:
+        """How many times larger the variance of a sum is because people occur several times; at least 1.
+
+        Both variances come from the same events, so that few events do not make the ratio small.
+        """
+        if self.cluster is None:
+            return 1.0
+        together, apart = (
+            one.covariance(if_positive, if_negative)[0, 0] for one in (self, replace(self, cluster=None))
+        )
+        return max(float(together / apart), 1.0) if apart > 0 else 1.0
+
+    @cached_property
+    def repeat_effect(self) -> float:
+        """The same of the number of events, from residuals about the score scaled to the events observed."""
+        scaled = self.score * (self.observed / self.expected) if self.expected > 0 else self.score
+        return self.repeat_effect_of(1 - scaled, -scaled)
 
     @cached_property
     def quantile(self) -> float:

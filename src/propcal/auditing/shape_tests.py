@@ -1,10 +1,11 @@
 """Tests of how errors vary: between groups, in their slopes and curves, and along the curve of everybody.
 
-Level and slope of everybody have tests of their own, and are taken out first, so that an overall error does
-not look like differences. What is left is compared with chance by score tests of variance components: the
-gain in log-likelihood that effects of a typical size would bring. Under the null hypothesis it is a sum of
-squares of normal numbers with different weights, whose tail is approximated from three moments (Hall,
-Buckley, Eagleson).
+Level and slope of everybody have tests of their own, and are taken out first. So is the whole curve of
+everybody before groups are compared, so that an error that all share does not look like differences, and the
+level of each group before slopes are. What is left is compared with chance by score tests of variance
+components: the gain in log-likelihood that effects of a typical size would bring. Under the null hypothesis
+it is a sum of squares of normal numbers with different weights, whose tail is approximated from three moments
+(Hall, Buckley, Eagleson).
 """
 
 from __future__ import annotations
@@ -13,8 +14,17 @@ import numpy as np
 from scipy.special import chdtrc
 
 from propcal.core.atoms import Atoms
-from propcal.core.boosting.log_odds_cells import COARSE, CONSTANT, CURVE, Basis, LogOddsCells, count_cells
-from propcal.core.boosting.smooth_terms import FEWEST_PEOPLE, TYPICAL, smooth_terms
+from propcal.core.fit.log_odds_cells import (
+    COARSE,
+    CONSTANT,
+    CURVE,
+    FEWEST_PEOPLE,
+    TYPICAL,
+    Basis,
+    LogOddsCells,
+    count_cells,
+    smooth_terms,
+)
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import Collection
 from propcal.core.logistic import fit_logistic
@@ -32,24 +42,25 @@ def shape_tests(atoms: Atoms, collection: Collection) -> list[tuple[str, tuple[f
         return []
     basis = Basis(cells)
     columns = basis(cells.log_odds)
-    level = fit_logistic(columns[:, basis.kinds != CURVE], cells.log_odds, cells.n, cells.positives)
-    if level is None:  # the data are separated
-        return []
     everybody, kind = (
         np.repeat(np.arange(len(terms)) == 0, len(basis.kinds)),
         np.tile(basis.kinds, len(terms)),
     )
-    overall = everybody & (kind != CURVE)
-    gradient, information = _derivatives(cells, columns, level.fitted)
-    chosen = {
-        DIFFERENCES: ~everybody & (kind == CONSTANT),
-        GROUP_SLOPES: ~everybody & (kind != CONSTANT),
-        BENDS: everybody & (kind == CURVE),
-    }
+    overall, constants = everybody & (kind != CURVE), kind == CONSTANT
+    tests = [
+        (BENDS, everybody & (kind == CURVE), overall),
+        (DIFFERENCES, ~everybody & constants, everybody),
+        (GROUP_SLOPES, ~everybody & ~constants, everybody | constants),
+    ]
+    fits = [
+        fit_logistic(own, cells.log_odds, cells.n, cells.positives)
+        for own in (columns[:, basis.kinds != CURVE], columns)
+    ]
+    straight, curved = (fit and _derivatives(cells, columns, fit.fitted) for fit in fits)
     return [
-        (name, _quadratic(gradient, information, some, overall))
-        for name, some in chosen.items()
-        if some.any()
+        (name, _quadratic(*derivatives, some, taken_out))
+        for name, some, taken_out in tests
+        if some.any() and (derivatives := straight if name == BENDS else curved)  # else data are separated
     ]
 
 

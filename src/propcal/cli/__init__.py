@@ -15,21 +15,19 @@ import typer
 
 from propcal import __version__
 from propcal import interrupts as stopping
-from propcal.cli.add_command import add_command
-from propcal.cli.apply import apply
+from propcal.cli.apply import apply, export
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit
 from propcal.cli.demo import demo
 from propcal.cli.discover import discover
-from propcal.cli.export import export
 from propcal.cli.fit import fit
-from propcal.cli.flags import as_flag
 from propcal.cli.monitor import monitor
+from propcal.cli.options import add_command, as_flag
 from propcal.cli.paper import app as paper
 from propcal.cli.screen import say
 from propcal.cli.sites import sites
 from propcal.errors import PropcalError
-from propcal.output.files.transaction import forget_written, written
+from propcal.files.transaction import forget_written, written
 from propcal.plain_text import plain
 
 NO_MORE = (ENOSPC, EDQUOT, EFBIG, EIO)  # errors of a device that is full or gone

@@ -1,4 +1,4 @@
-"""``propcal apply``: write files with corrected scores."""
+"""``propcal apply`` and ``propcal export``: corrected scores of files, and SQL that corrects scores."""
 
 from __future__ import annotations
 
@@ -9,46 +9,36 @@ from typing import Annotated
 
 import typer
 
-from propcal.cli import options as o
-from propcal.cli.input import some_names
-from propcal.cli.screen import progress, say, warnings_as_lines
+from propcal.cli.atoms import some_names
+from propcal.cli.options import CONFIG, FORCE, ROWS, Only, told
+from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError
+from propcal.options import DATA, METHOD, OUTPUT, UNSEEN, Export, Roles
 
 
 def apply(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")],
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILES",
-            help="CSV (also .gz, .zst), Parquet or Excel files with one row per person, or a quoted pattern "
-            'such as "visits/*.parquet".',
-        ),
+        typer.Argument(metavar="FILES", help=f'{ROWS}, or a quoted pattern such as "visits/*.parquet".'),
     ],
-    *,
-    score: Annotated[
-        str,
-        typer.Option(metavar="COLUMN", rich_help_panel="Your data", help="Score column to correct."),
-    ],
-    na: o.Na = None,
-    unseen: o.Unseen = None,
-    invalid: o.Invalid = "error",
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE|FOLDER/",
-            rich_help_panel="Output",
-            help="Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each file to this "
-            "folder under its own name.",
-        ),
-    ],
-    column: Annotated[
-        str, typer.Option(metavar="NAME", rich_help_panel="Output", help="Name of the new column.")
-    ] = "corrected",
-    force: o.Force = False,
-    config: o.Config = None,
+    score: str = DATA.required("COLUMN", "Score column to correct."),
+    roles: Annotated[Roles, Only("na")] = Roles(),
+    unseen: str | None = UNSEEN,
+    invalid: str = METHOD.option(
+        "error|null|keep",
+        "For scores that are missing or not from 0 to 1: stop, leave the corrected score empty, or keep "
+        "the score.",
+        default="error",
+    ),
+    output: str = OUTPUT.required(
+        "--output -o FILE|FOLDER/",
+        "Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each file to this "
+        "folder under its own name.",
+    ),
+    column: str = OUTPUT.option("NAME", "Name of the new column.", default="corrected"),
+    force: bool = FORCE,
+    config: Path | None = CONFIG,
 ) -> None:
     """Copy files and add a column with the corrected score.
 
@@ -64,10 +54,9 @@ def apply(
     from propcal.core.grid import check_choice
     from propcal.data.checks import INVALID
     from propcal.data.files.file_sets import check_same_columns, find_files, open_people
-    from propcal.output.files.scored_files import score_files
-    from propcal.output.files.table_files import writes_text
-    from propcal.output.files.transaction import outputs
-    from propcal.output.files.whole_file import check_target
+    from propcal.files.table_files import writes_text
+    from propcal.files.transaction import outputs
+    from propcal.scoring.files import score_files
 
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
     check_choice("--invalid", invalid, INVALID)
@@ -76,11 +65,11 @@ def apply(
     reads = [*paths, model, config]
     if folder is None:
         writes_text(output)  # refuses an ending that it does not know
-        check_target(output, force=force, reads=reads)
+        check_file(output, *reads, force=force)
     with _made(folder), outputs(force=force):
         targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
         correction = Correction.load(model)
-        sources = open_people(paths, missing=na or [], advice="apply needs a row for each person")
+        sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
         lacking = [name for name in correction.reads if name not in sources[0].names]
         if lacking:
             raise InputError(
@@ -96,7 +85,7 @@ def apply(
         )
         jobs = [(sources, targets[0])] if folder is None else [([s], t) for s, t in zip(sources, targets)]
         total = sum(people.count() for people in sources)
-        with warnings_as_lines(), progress("Correcting", total) as advance:
+        with warnings_as_lines(), progress("Correcting", total, by_parts=True) as advance:
             rows = score_files(
                 correction,
                 jobs,
@@ -111,8 +100,7 @@ def apply(
 
 def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> list[Path]:
     """The output file for each input, under the same name; refused if one may not be written."""
-    from propcal.output.files.table_files import writes_text
-    from propcal.output.files.whole_file import check_target
+    from propcal.files.table_files import writes_text
 
     names = [path.name for path in paths]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -120,7 +108,7 @@ def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], 
         raise InputError(f"several files are named {twice[0]} and cannot be written to one folder")
     for path in paths:
         writes_text(path)
-        check_target(folder / path.name, force=force, reads=reads)
+        check_file(folder / path.name, *reads, force=force)
     return [folder / name for name in names]
 
 
@@ -145,3 +133,38 @@ def _made(folder: Path | None) -> Iterator[None]:
         with suppress(OSError):  # after a late interruption it holds the files
             folder.rmdir()
         raise
+
+
+def export(
+    model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
+    sql: Export,
+    output: Path | None = OUTPUT.option("--output -o FILE", "Write the SQL to this file. Default: print it"),
+    force: bool = FORCE,
+) -> None:
+    """Write SQL that corrects the scores of a database table, bit for bit as propcal apply does.
+
+    A score that is NULL, NaN or not from 0 to 1 gives NULL, unless --invalid keep is given. With
+    --unseen error, so does a combination of groups that did not occur in the fitting data.
+
+    For example:
+
+      propcal export model.json --dialect postgres --score risk --table visits -o score.sql
+
+      propcal export model.json --dialect snowflake --score RISK --table VISITS --rename race=RACE
+
+      propcal export model.json --dialect sqlite --score risk --table visits --form case
+    """
+    from propcal import Correction
+    from propcal.files.transaction import outputs
+
+    if output is not None:
+        check_file(output, model, force=force)
+    made = Correction.load(model).to_sql(**vars(sql))
+    if made.caution:
+        typer.echo(told(made.caution), err=True)
+    if output is None:
+        typer.echo(made.script, nl=False)
+        return
+    with outputs(force=force) as out:
+        out.file(output).write_text(made.script, encoding="utf-8", newline="")
+    say(f"{made!r}: {output}")

@@ -1,60 +1,37 @@
-"""``propcal atoms`` and ``propcal merge``: reduce people to a small file of counts, and add such files up."""
+"""``propcal atoms`` and ``merge``; and how every command reads people, or atoms files, as atoms."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.cli import options as o
-from propcal.cli.input import Columns, merged
-from propcal.cli.screen import percentage, say, warnings_as_lines
+from propcal.cli.options import CONFIG, FORCE, OFFERED, Files, words
+from propcal.cli.screen import check_file, progress, say, warnings_as_lines
 from propcal.errors import InputError
+from propcal.options import DATA, OUTPUT, Reading, Roles
 
 if TYPE_CHECKING:
-    from propcal import Atoms
+    from propcal import Atoms, Groups
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Write the atoms to this file."
-    ),
-]
+OUT = OUTPUT.required("--output -o FILE", "Write the atoms to this file.")
 
 
 def atoms(
-    files: o.People,
-    *,
-    score: o.Score = None,
-    outcome: o.Outcome = None,
-    positive: o.Positive = None,
-    groups: o.Groups = None,
-    weight: o.Weight = None,
-    weight_kind: o.WeightKind = None,
-    cluster: o.Cluster = None,
-    na: o.Na = None,
-    drop_missing: o.DropMissing = False,
-    resolution: o.Resolution = None,
-    memory: o.Memory = None,
-    cut: o.Cut = None,
-    where: o.Where = None,
-    as_levels: o.AsLevels = None,
-    site: o.Site = None,
-    share: Annotated[
-        bool,
-        typer.Option(
-            "--share",
-            rich_help_panel="Output",
-            help="Write atoms that may be shared: scores are merged and rare levels folded, so that every "
-            "cell "
-            "has at least 11 people with the outcome and 11 without it.",
-        ),
-    ] = False,
-    output: Output,
-    force: o.Force = False,
-    config: o.Config = None,
+    files: Files,
+    roles: Roles,
+    reading: Reading,
+    share: bool = OUTPUT.flag(
+        "Write atoms that may be shared: scores are merged and rare levels folded, so that every cell "
+        "has at least 11 people with the outcome and 11 without it."
+    ),
+    output: Path = OUT,
+    force: bool = FORCE,
+    config: Path | None = CONFIG,
 ) -> None:
     """Reduce files of any size to atoms: counts of people and events by group and score.
 
@@ -70,53 +47,27 @@ def atoms(
       propcal atoms north.csv --score risk --outcome died --groups race --site North
       --share -o north.atoms
     """
-    from propcal.data.files.file_sets import find_files
-    from propcal.output.files.transaction import outputs
-    from propcal.output.files.whole_file import check_target
+    from propcal.files.transaction import outputs
+    from propcal.protect.shared_atoms import share_atoms
 
-    columns = Columns(
-        score,
-        outcome,
-        o.names(groups),
-        weight,
-        cluster,
-        o.cuts(cut),
-        o.conditions(where),
-        na or [],
-        positive,
-        drop_missing,
-        o.names(as_levels, "--as-levels"),
-        site,
-    )
-    grid = o.resolution(resolution)
-    check_target(output, force=force, reads=[*find_files(files), config])
-    with warnings_as_lines(), percentage("Reading") as progress:
-        made = columns.atoms(
-            files, weight_kind=weight_kind, resolution=grid, memory=memory, progress=progress
-        )
-    folded: dict[str, list[str]] = {}
-    if share:
-        made, folded = _shared(made)
+    check_file(output, files, config, force=force)
+    with warnings_as_lines():
+        reduced = read_people(files, roles, reading)
+    reduced, folded = share_atoms(reduced) if share else (reduced, {})
     with outputs(force=force):
-        made.save(output)
-    _tell(made, output, folded, counted="people" if cluster else "rows")
+        reduced.save(output)
+    _report(reduced, output, folded, counted="people" if roles.cluster else "rows")
 
 
 def merge(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILES", help="Two or more files from propcal atoms.")
     ],
-    *,
-    allow_repeated: Annotated[
-        bool,
-        typer.Option(
-            "--allow-repeated",
-            rich_help_panel="Your data",
-            help="Add files up even if two of them have the same scores, outcomes and weights.",
-        ),
-    ] = False,
-    output: Output,
-    force: o.Force = False,
+    allow_repeated: bool = DATA.flag(
+        "Add files up even if two of them have the same scores, outcomes and weights."
+    ),
+    output: Path = OUT,
+    force: bool = FORCE,
 ) -> None:
     """Add up atoms files, for example of months or sites.
 
@@ -127,63 +78,161 @@ def merge(
       propcal merge january.atoms february.atoms -o winter.atoms
     """
     from propcal.data.files.file_sets import find_files
-    from propcal.output.files.transaction import outputs
-    from propcal.output.files.whole_file import check_target
+    from propcal.files.transaction import outputs
 
     paths = find_files(files)
     if len(paths) < 2:
         raise InputError("merge needs at least two atoms files; one was named", argument="files")
-    check_target(output, force=force, reads=[*paths])
-    total = merged(paths, allow_repeated=allow_repeated)
+    check_file(output, paths, force=force)
+    total = _merged(paths, allow_repeated=allow_repeated)
     with outputs(force=force):
         total.save(output)
-    _tell(total, output)
+    _report(total, output, {}, counted="people or rows")
 
 
-def _shared(made: Atoms) -> tuple[Atoms, dict[str, list[str]]]:
-    """Atoms that may be shared, and the levels that were folded."""
-    from propcal.core.shared_atoms import share_atoms
+def groups_of(roles: Roles, **settings: Any) -> Groups:
+    """The groups as the library defines them; checks cuts and conditions."""
+    from propcal import Groups
 
-    return share_atoms(made)
-
-
-def _about(made: Atoms) -> str:
-    """How many atoms and people there are, of which combinations, at how many sites."""
-    from propcal.core.keys import by_key, without_keys
-    from propcal.core.patterns import SITE
-    from propcal.numbers import listed, plural
-
-    bare = without_keys(made).patterns
-    of = f" of {listed(list(bare.attributes))}" if bare.attributes else ""
-    told = f"{plural(len(made), 'atom')} of {made.n_people:,} people; {plural(len(bare), 'combination')}{of}"
-    n = len(by_key(made, SITE))
-    return f"{told}, at {plural(n, 'site')}" if n else told
+    return Groups(
+        columns=roles.groups or [],
+        cuts=roles.cuts,
+        where=roles.where,
+        as_levels=roles.as_levels or [],
+        **settings,
+    )
 
 
-def _tell(
-    made: Atoms, output: Path, folded: dict[str, list[str]] | None = None, *, counted: str = "people or rows"
-) -> None:
-    """What was written, and whether it is personal data."""
-    from propcal.core.boosting.boost import FEWEST_SHOWN
-    from propcal.core.left_out import LeftOutReport
+def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction: Any = None) -> Atoms:
+    """Reduce files of any size to atoms, with the columns that a correction reads.
 
-    bits = made.resolution_bits
-    grid = "Scores are exact" if bits == 32 else f"Scores are rounded to 2**-{bits}"
-    say(_about(made))
-    if told := LeftOutReport.of(made).sentence(FEWEST_SHOWN):
-        say(told)
-    say(f"Written: {output} ({output.stat().st_size:,} bytes).")
-    if made.shared is None:
-        say(f"{grid}: treat the file as personal data.")
-    else:
-        fewest = made.shared.fewest
-        for name, levels in (folded or {}).items():
-            say(f'{name}: folded into "other levels": {", ".join(levels)}')
-        say(
-            f"Every cell has at least {fewest} {counted} with the outcome and {fewest} without it. This file "
-            "may be shared. Share the same people only once, and make pages that you hand on from this file."
+    All files take the same path; a small file takes a tenth of a second longer than in memory.
+    """
+    from propcal.data.files.file_sets import find_files, open_file
+    from propcal.data.files.file_source import FileSource
+    from propcal.data.files.formats import is_atoms_file
+    from propcal.data.named_columns import NamedColumns
+
+    groups, paths = groups_of(roles), find_files(files)
+    for path in paths:
+        if path.suffix == ".json" and _begins(path, 64).lstrip().startswith(b"{"):
+            raise InputError(
+                f"{path} is a JSON file, perhaps a correction, and not a file of people",
+                next_step="Name a file of people. To compare a score with its correction, add "
+                f"--correction {path}",
+            )
+    kept = [path for path in paths if _begins(path, 4) == b"PAR1" and is_atoms_file(path)]
+    if kept:
+        flags = [
+            word
+            for word in words("atoms", replace(roles, na=None, weight_kind=None))
+            if word in OFFERED["atoms"]
+        ]
+        if flags:
+            raise InputError(
+                f"{kept[0]} is an atoms file, which already has a score, an outcome and groups",
+                next_step=f"leave out {', '.join(dict.fromkeys(flags))}",
+            )
+        if len(kept) < len(paths):
+            raise InputError(
+                f"{kept[0]} is an atoms file, and other files are not",
+                next_step="reduce all of them with propcal atoms first",
+            )
+        return _merged(paths)
+    if roles.score is None or roles.outcome is None:
+        people: Any = open_file(paths[0])
+        lacking = "--score" if roles.score is None else "--outcome"
+        raise InputError(
+            f"{paths[0]} has the columns {some_names(people.names)}",
+            argument=lacking,
+            next_step=f"name one of them with {lacking}",
         )
-        if counted == "rows":
-            say("If people have several rows, name their ID with --cluster, so that people are counted.")
+    columns = NamedColumns(
+        roles.score,
+        roles.outcome,
+        groups,
+        roles.weight,
+        roles.cluster,
+        reading.resolution,
+        roles.weight_kind or "auto",
+        positive=roles.positive,
+        drop_missing=roles.drop_missing,
+    )
+    with progress("Reading") as done:
+        source = FileSource(paths, na=roles.na or [], memory_limit=reading.memory_limit, progress=done)
+        return source.atoms(columns, site=roles.site, correction=correction)
+
+
+def note_unused_labels(labels: Mapping[str, Mapping[str, str]], atoms: Atoms) -> None:
+    """Say which labels name no level of the groups."""
+    known = dict(zip(atoms.patterns.attributes, atoms.patterns.levels))
+    for column, level in ((column, level) for column, levels in labels.items() for level in levels):
+        if column not in known:
+            why = f"{column!r} is not among the groups"
+        elif level not in ["" if name is None else name for name in known[column]]:
+            why = f"{column!r} has no value {level!r}"
+        else:
+            continue
+        say(f"propcal: note: --label {column}.{level}: {why}, so it is not used", err=True)
+
+
+def _begins(path: Path, size: int) -> bytes:
+    """The first bytes of a file; none if it cannot be opened, which is reported when it is read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def some_names(names: list[str], most: int = 30) -> str:
+    """Names of columns, unless they look like a person's values."""
+    from propcal.data.files.formats import looks_like_values
+
+    if looks_like_values(names):
+        return "of its first line"
+    return f"{names[:most]}" + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def _merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
+    """Add up atoms files; refuses two files with the same people, or a site under two spellings."""
+    from propcal import Atoms
+    from propcal.data.named_columns import refuse_other_spellings
+    from propcal.documents.written_files import grid_words
+
+    parts = {path: Atoms.load(path) for path in paths}
+    seen: dict[str, Path] = {}
+    total: Any = 0
+    for path, part in parts.items():
+        other = seen.setdefault(part.people_fingerprint(), path)
+        if other != path and not allow_repeated:
+            raise InputError(
+                f"{other} and {path} have the same scores, outcomes and weights, so these people would count "
+                "twice",
+                next_step="propcal merge --allow-repeated adds them up anyway",
+            )
+        try:
+            total = total + part
+        except InputError as error:
+            raise InputError(f"{paths[0]} and {path}: " + error.message) from None
+    bits = {path: part.resolution_bits for path, part in parts.items()}
+    coarsest, finest = min(bits, key=bits.__getitem__), max(bits, key=bits.__getitem__)
+    if len({*bits.values()}) > 2:  # coarsest first, so that no score is rounded twice
+        total = sum(parts[path] for path in sorted(paths, key=bits.__getitem__))
+    if bits[coarsest] < bits[finest]:
+        grid, fine = grid_words(bits[coarsest]), grid_words(bits[finest])
+        say(f"Scores in {finest} are {fine}, and in {coarsest} {grid}; all are now {grid}.", err=True)
+    refuse_other_spellings([(str(path), part) for path, part in parts.items()])
+    result: Atoms = total
+    return result
+
+
+def _report(atoms: Atoms, output: Path, folded: Mapping[str, list[str]], *, counted: str) -> None:
+    """What was written, and the next commands."""
+    from propcal.documents.written_files import atoms_lines
+
+    written = f"{output} ({output.stat().st_size:,} bytes)"
+    for line in atoms_lines(atoms, written, folded, counted=counted):
+        say(line)
     say(f"  propcal audit {quote(str(output))}")
     say(f"  propcal fit {quote(str(output))} -o model.json")

@@ -2,145 +2,58 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+import json
+import math
+import operator
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.auditing.finding_names import MISCALIBRATED
-from propcal.cli import options as o
-from propcal.cli.fail_on import Threshold, thresholds
-from propcal.cli.input import Columns, unused_labels
-from propcal.cli.screen import percentage, say, warnings_as_lines, working
-from propcal.cli.sites import compared, show_sites
+from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_SHOWN, SHOWN
+from propcal.auditing.measure_names import LOSSES
+from propcal.cli.atoms import note_unused_labels, read_people
+from propcal.cli.options import Files, Without, words
+from propcal.cli.screen import Output, say, show, warnings_as_lines, working, write_text
+from propcal.cli.sites import TRAVEL, compared, show_sites
+from propcal.cli.texts import floats, unlike
 from propcal.errors import InputError
+from propcal.identity import Identity
+from propcal.numbers import Limit
+from propcal.options import METHOD, OUTPUT, Analysis, BinRule, GroupRule, Reading, Roles, given
 
 if TYPE_CHECKING:
-    from propcal import Correction
+    from propcal import Atoms, Correction
+    from propcal.sites.site_measures import Sites
 
-
-PAGE_SUPPRESS = 11  # pages are meant to be handed on
-KINDS = {"--html": "an HTML page", "--md": "Markdown", "--output": "JSON"}
-SHARED = ("alpha", "gamma", "rho", "n_bins", "binning", "intersections", "missing", "weight_kind")
-
-
-class Format(StrEnum):
-    """How a result is printed."""
-
-    TEXT = "text"
-    JSON = "json"
+COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+NAMES = (*LOSSES, *(f"{loss}.low" for loss in LOSSES), "mc_rms", "pmc_rms")
+_FORM = re.compile(r"\s*([a-zA-Z_.]+)\s*(>=|<=|>|<)\s*([-+0-9.eE]+)\s*")
 
 
 def audit(
-    files: o.People,
-    score: o.Score = None,
-    outcome: o.Outcome = None,
-    positive: o.Positive = None,
-    groups: o.Groups = None,
-    weight: o.Weight = None,
-    weight_kind: o.WeightKind = None,
-    cluster: o.Cluster = None,
-    site: o.Site = None,
-    na: o.Na = None,
-    drop_missing: o.DropMissing = False,
-    resolution: o.Resolution = None,
-    memory: o.Memory = None,
-    cut: o.Cut = None,
-    where: o.Where = None,
-    as_levels: o.AsLevels = None,
-    intersections: o.Intersections = None,
-    missing: o.Missing = None,
-    gamma: o.Gamma = None,
-    min_people: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel="Groups",
-            help="Fewest people in a cell that is tested. [dim]Default: 30[/dim]",
-        ),
-    ] = None,
-    min_group: o.MinGroup = None,
-    min_events: o.MinEvents = None,
-    alpha: o.Alpha = None,
-    rho: o.Rho = None,
-    n_bins: o.NBins = None,
-    binning: o.Binning = None,
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel="Method",
-            help="Simulated data sets for what chance alone would show. [dim]Default: 1000[/dim]",
-        ),
-    ] = None,
-    bin_free: Annotated[
-        bool,
-        typer.Option(
-            "--bin-free",
-            rich_help_panel="Method",
-            help="Also compute measures that need no bins: ECCE with its worst range of scores, smooth ECE.",
-        ),
-    ] = False,
-    seed: o.Seed = None,
-    threshold: o.Thresholds = None,
-    correction: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel="Method",
-            help="Compare the score with its correction by this file, from propcal fit.",
-        ),
-    ] = None,
-    travel: o.Travel = False,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="THRESHOLD",
-            rich_help_panel="Output",
-            help='Exit with code 1 if this holds: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", or the word '
-            "verdict (the score is miscalibrated). May be repeated.",
-        ),
-    ] = None,
-    format_: Annotated[
-        Format,
-        typer.Option("--format", rich_help_panel="Output", help="Print text or JSON."),
-    ] = Format.TEXT,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Also write JSON to this file."
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html",
-            metavar="FILE",
-            rich_help_panel="Output",
-            help="Write a report page for any reader to this file.",
-        ),
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(
-            "--md",
-            metavar="FILE",
-            rich_help_panel="Output",
-            help="Write a short Markdown report to this file.",
-        ),
-    ] = None,
-    title: o.Title = "",
-    score_name: o.ScoreName = "",
-    outcome_name: o.OutcomeName = "",
-    unit: o.Unit = "",
-    label: o.Label = None,
-    source: o.Source = "",
-    period: o.Period = "",
-    institution: o.Institution = "",
-    population: o.Population = "",
-    suppress: o.PageSuppress = None,
-    force: o.Force = False,
-    config: o.Config = None,
+    files: Files,
+    roles: Roles,
+    reading: Reading,
+    rule: GroupRule,
+    bins: BinRule,
+    tests: Analysis,
+    out: Annotated[Output, Without("metrics")],
+    names: Identity,
+    correction: Path | None = METHOD.option(
+        "FILE", "Compare the score with its correction by this file, from propcal fit."
+    ),
+    travel: bool = TRAVEL,
+    full: bool = OUTPUT.flag("Print all groups, thresholds, losses and notes."),
+    fail_on: list[str] | None = OUTPUT.option(
+        "THRESHOLD",
+        'Exit with code 1 if this holds: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", or the word '
+        "verdict (the score is miscalibrated).",
+    ),
 ) -> None:
     """Find out for whom a score is miscalibrated, by how much, and whether it could be chance.
 
@@ -156,219 +69,194 @@ def audit(
       propcal audit new.csv --score risk --outcome status --positive EXPIRED
       --groups race --drop-missing --correction model.json --fail-on verdict
     """
-    from propcal.data.files.file_sets import find_files
-    from propcal.output.files.transaction import outputs
+    from propcal.files.transaction import outputs
+    from propcal.protect.comparisons import protected
 
     limits = thresholds(fail_on)
-    columns = Columns(
-        score,
-        outcome,
-        o.names(groups),
-        weight,
-        cluster,
-        o.cuts(cut),
-        o.conditions(where),
-        na or [],
-        positive,
-        drop_missing,
-        o.names(as_levels, "--as-levels"),
-        site,
-    )
-    settings = o.given(
-        intersections=o.depth(intersections),
-        missing=missing,
-        gamma=gamma,
-        min_people=min_people,
-        min_group=min_group,
-        min_events=min_events,
-        alpha=alpha,
-        rho=rho,
-        n_bins=n_bins,
-        binning=o.bins(binning),
-        n_draws=draws,
-        random_state=seed,
-        weight_kind=weight_kind,
-        thresholds=threshold,
-        bin_free=bin_free or None,
-    )
-    said = {name: settings[name] for name in SHARED if name in settings}
-    settings |= {"title": title, "score_name": score_name, "outcome_name": outcome_name, "unit": unit}
-    settings |= {"labels": o.labels(label), "source": source, "period": period}
-    settings |= {"institution": institution, "population": population}
-    _check_targets([output, html, markdown], force, [*find_files(files), correction, config])
-    _check_endings(output, html, markdown)
-    model = _load(correction)
-    grid = o.resolution(resolution)
+    out.check(files, correction)
+    model = None
+    if correction is not None:
+        from propcal import Correction  # which imports numba; an audit alone does not need it
+
+        model = Correction.load(correction)
+    settings = given(rule, bins, tests, names, Roles(weight_kind=roles.weight_kind))
     with warnings_as_lines():
-        with percentage("Reading") as progress:
-            atoms = columns.atoms(
-                files,
-                weight_kind=weight_kind,
-                resolution=grid,
-                memory=memory,
-                correction=model,
-                progress=progress,
-            )
+        people = read_people(files, roles, reading, correction=model)
         with working("Auditing...") as update:
             settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")
-            result = _audit(atoms, model, settings)
-            sites = _sites(atoms, travel, settings, update, corrected=model is not None)
-    for note in unused_labels(o.labels(label), atoms):
-        say(f"propcal: note: {note}", err=True)
-    shown = _protected(result, suppress)  # for the terminal and JSON: only if --suppress is given
-    text = shown.to_json() if output is not None or format_ is Format.JSON else ""
-    with outputs(force=force):
-        if output is not None:
-            write_text(text, output)
-        _write_pages(html, markdown, result, shown, suppress=suppress, correction=model, sites=sites)
-    if format_ is Format.JSON:
+            result = _audit(people, model, settings)
+            sites = _sites(people, travel, names, update, corrected=model is not None)
+    note_unused_labels(names.labels, people)
+    shown = protected(result, out.suppress)  # for the terminal and JSON: only if --suppress is given
+    text = _json(shown, sites, out.suppress or 0) if out.output is not None or out.as_json else ""
+    with outputs(force=out.force):
+        write_text(text, out.output)
+        if out.html is not None or out.markdown is not None:
+            page = protected(result, out.on_pages) if out.suppress is None else shown  # once, for both
+            _write_pages(page, out, model, sites)
+    if out.as_json:
         typer.echo(text)
     else:
-        _show(shown)
+        _show(shown, full=full)
         if sites is not None:
-            show_sites(sites, suppress or 0)
-        if written := [str(path) for path in (html, markdown, output) if path is not None]:
-            say(f"Written: {', '.join(written)}")
+            show_sites(sites, out.suppress or 0)
+        out.say_written()
+        if out.files:
             typer.echo()
         if model is None and result.verdict.conclusion == MISCALIBRATED:
-            if result.verdict.ranks_backwards:
-                typer.echo("Before correcting it, find out why it ranks the wrong way round.")
-            else:
-                who = result.identity.unit
-                say(f"To correct it (keep some {who} out of the fit, to audit the correction on):")
-                say(f"  {_then(files, columns, said, o.naming(unit, label))}")
+            _say_next(result, ["propcal", "fit", *map(str, files), *words("fit", roles, rule, bins, names)])
     _end(limits, result, shown)
 
 
-def _check_endings(output: Path | None, html: Path | None, markdown: Path | None) -> None:
-    """Whether each file is named for what it will hold."""
-    for option, path, endings in (
-        ("--html", html, (".html", ".htm")),
-        ("--md", markdown, (".md", ".markdown")),
-        ("--output", output, (".json",)),
-    ):
-        if path is not None and path.suffix and path.suffix.lower() not in endings:
-            raise InputError(
-                f"{option} {path}: {option} writes {KINDS[option]}, so the name must end in {endings[0]}",
-                argument=option,
-                next_step="Print the page from a browser to get a PDF" if path.suffix == ".pdf" else None,
-            )
+def _json(shown: Any, sites: Sites | None, suppress: int) -> str:
+    """The JSON of the result, with the sites that were compared."""
+    from propcal.render.json import json_text
+
+    if sites is None:
+        return str(shown.to_json())
+    return json_text(json.loads(shown.to_json()) | {"sites": json.loads(sites.to_json(suppress))})
 
 
-def _check_targets(paths: list[Path | None], force: bool, reads: list[Path | None]) -> None:
-    """Refuse output files that may not be written, or that are one file."""
-    from propcal.output.files.whole_file import check_target
+def _write_pages(page: Any, out: Output, correction: Correction | None, sites: Any) -> None:
+    from propcal.documents.report import report
+    from propcal.render import html, markdown
 
-    given = [path for path in paths if path is not None]
-    for path in given:
-        check_target(path, force=force, reads=reads)
-    if len({path.resolve() for path in given}) < len(given):
-        raise InputError("--output, --html and --md must be different files")
-
-
-def _protected(result: Any, suppress: int | None) -> Any:
-    from propcal.disclosure.protected import protected
-
-    return protected(result, suppress)
+    document = report(page, suppress=out.on_pages, correction=correction, sites=sites)
+    if out.html is not None:
+        html.write_page(html.html(document), out.html)
+    if out.markdown is not None:
+        html.write_page(markdown.markdown(document), out.markdown)
 
 
-def _write_pages(
-    html: Path | None,
-    markdown: Path | None,
-    result: Any,
-    shown: Any,
-    *,
-    suppress: int | None,
-    correction: Any,
-    sites: Any = None,
-) -> None:
-    if html is None and markdown is None:
-        return
-    from propcal.output.report.render import write_html, write_markdown
-
-    if suppress is None:
-        suppress = PAGE_SUPPRESS
-        shown = _protected(result, suppress)  # once, for both
-    if html is not None:
-        whole = html if sites is None else None  # the section of the sites is added first
-        page = write_html(result, whole, shown=shown, suppress=suppress, correction=correction)
-        if sites is not None:
-            from propcal.output.page_file import write_page
-            from propcal.output.sites.sites_page import with_sites
-
-            write_page(with_sites(page, sites, suppress=suppress), html)
-    if markdown is not None:
-        write_markdown(result, markdown, shown=shown, suppress=suppress)
-
-
-def _load(path: Path | None) -> Correction | None:
-    if path is None:
-        return None
-    from propcal import Correction  # which imports numba; an audit alone does not need it
-
-    return Correction.load(path)
-
-
-def _audit(atoms: Any, model: Correction | None, settings: dict[str, Any]) -> Any:
+def _audit(people: Atoms, model: Correction | None, settings: dict[str, Any]) -> Any:
     """An audit, or a comparison of the score with what a correction makes of it."""
     import propcal
 
     if model is None:
-        return propcal.audit(atoms, **settings)
-    return propcal.compare({"score": None, "corrected": model}, atoms, **settings)
+        return propcal.audit(people, **settings)
+    return propcal.compare({"score": None, "corrected": model}, people, **settings)
 
 
-def _sites(atoms: Any, travel: bool, settings: dict[str, Any], update: Any, *, corrected: bool) -> Any:
+def _sites(people: Atoms, travel: bool, names: Identity, update: Any, *, corrected: bool) -> Any:
     """Sites compared, if there are several; None without sites."""
-    from propcal.core.keys import by_key
     from propcal.core.patterns import SITE
-    from propcal.identity import Identity
+    from propcal.core.periods_and_sites import by_key
 
-    parts = by_key(atoms, SITE)
+    parts = by_key(people, SITE)
     if len(parts) < 2:
         if travel:
-            found = f"there is one ({next(iter(parts))})" if parts else "there are none"
+            there = f"there is one ({next(iter(parts))})" if parts else "there are none"
             raise InputError(
-                f"--travel needs at least two sites, and {found}", argument="--travel", next_step="See --site"
+                f"--travel needs at least two sites, and {there}", argument="--travel", next_step="See --site"
             )
         return None
-    names = {"title": settings["title"], "score": settings["score_name"]}
-    named = Identity(**names, unit=settings["unit"] or "people")
-    return compared(atoms, travel=travel, identity=named, update=update, corrected=corrected)
+    called = Identity(title=names.title, score=names.score, unit=names.unit)
+    result = compared(people, travel=travel, names=called, update=update)
+    note = "The sites are compared by the score before its correction."
+    return replace(result, notes=(note, *result.notes)) if corrected else result
 
 
-def write_text(text: str, path: Path) -> None:
-    """Write a text to a file, whole or not at all."""
-    from propcal.output.files.whole_file import write_whole
+def _show(result: Any, *, full: bool) -> None:
+    from propcal.documents.audit import audit_document
+    from propcal.documents.comparison import comparison_document
+    from propcal.render.text import text
 
-    def write(part: Path) -> None:
-        part.write_text(text + "\n", encoding="utf-8")
-
-    write_whole(path, write)
-
-
-def _show(result: Any) -> None:
-    from rich.console import Console
-
-    from propcal.output.terminal import audit_text, comparison_text
-
-    shown = comparison_text if hasattr(result, "audits") else audit_text
-    Console(highlight=False).print(shown(result))
+    document = comparison_document if hasattr(result, "audits") else audit_document
+    show(text(document(result), full=full))
 
 
-def _then(files: list[Path], columns: Columns, settings: dict[str, Any], names: list[str]) -> str:
+def _say_next(result: Any, command: list[str]) -> None:
     """The command that fits a correction, for the same groups and risk ranges."""
-    flags = []
-    for name, value in settings.items():
-        text = ",".join(f"{edge:g}" for edge in value) if isinstance(value, list) else str(value)
-        flags += [f"--{name.replace('_', '-')}", text]
-    return join(["propcal", "fit", *map(str, files), *columns.flags(), *flags, *names, "-o", "model.json"])
+    if result.groups["outcome_rate"].iloc[0] in (0, 1):  # no fit is possible
+        return
+    if result.verdict.ranks_backwards:
+        typer.echo("Before correcting it, find out why it ranks the wrong way round.")
+        return
+    say(f"To correct it (keep some {result.identity.unit} out of the fit, to audit the correction on):")
+    say(f"  {join([*command, '-o', 'model.json'])}")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A limit for a number of the audit, or its verdict."""
+
+    name: str
+    compare: str = ""
+    limit: float = math.nan
+
+    def undecided(self, audit: Any) -> str:
+        """A note if there was no verdict that could fail."""
+        conclusion = audit.verdict.conclusion
+        if self.name != "verdict" or conclusion.startswith((MISCALIBRATED, NOT_SHOWN)):
+            return ""
+        if audit.settings["fitted_on_these"]:
+            return f"{self} passes, although the correction was fitted to these very {audit.identity.unit}"
+        decided = conclusion.startswith((NONE_FOUND, SHOWN))
+        return "" if decided else f"{self} passes, although the verdict is: {conclusion}"
+
+    def failure(self, audit: Any, shown: Any = None) -> str:
+        """Why the audit fails; empty if it does not. An unknown value fails.
+
+        `shown` is the audit as it may be shown, from protected counts.
+        """
+        if self.name == "verdict":
+            conclusion = audit.verdict.conclusion
+            failed = conclusion.startswith((MISCALIBRATED, NOT_SHOWN))
+            return f"the verdict is: {conclusion}" if failed else ""
+        value = _value(audit, self.name)
+        if math.isnan(value):
+            return f"{self}: {self.name} is not known for these data"
+        if not COMPARE[self.compare](value, self.limit):
+            return ""
+        told = value if shown is None or shown is audit else _value(shown, self.name)
+        if math.isnan(told):
+            return f"{self}: this holds; its value is not shown, because it rests on few people"
+        least = f"{told.side} " if isinstance(told, Limit) else "about " if told is not value else ""
+        return f"{self}: {self.name} is {least}{told:.4g}"
+
+    def __str__(self) -> str:
+        return self.name if self.name == "verdict" else f"{self.name} {self.compare} {self.limit:g}"
+
+
+def _value(audit: Any, name: str) -> float:
+    loss = name.removesuffix("_rms").removesuffix(".low")
+    if name.endswith("_rms"):
+        return float(audit.debiased.loc[loss, "rms"])
+    value = audit.losses.loc[loss, "low" if name.endswith(".low") else "value"]
+    return value if isinstance(value, Limit) else float(value)
+
+
+def thresholds(texts: Sequence[str] | None) -> list[Threshold]:
+    """Read ``pmc > 0.2``, ``mc.low >= 0.05`` or ``verdict``.
+
+    >>> [str(t) for t in thresholds(["pmc>.2", "verdict"])]
+    ['pmc > 0.2', 'verdict']
+    """
+    return [_threshold(text) for text in texts or []]
+
+
+def _threshold(text: str) -> Threshold:
+    text = text.lower()  # the screen says PMC
+    if text.strip() == "verdict":
+        return Threshold("verdict")
+    found = _FORM.fullmatch(text)
+    limits = floats(found[3]) if found else []
+    if found is None or not limits or math.isnan(limits[0]):
+        raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
+    if found[1] == "verdict":
+        raise InputError(f"--fail-on {text!r}: use the word verdict alone", argument="--fail-on")
+    if found[1] not in NAMES:
+        raise InputError(
+            f"--fail-on {text!r}: {found[1]!r} is unknown; use one of {', '.join(NAMES)}, verdict",
+            argument="--fail-on",
+        )
+    return Threshold(found[1], found[2], limits[0])
 
 
 def _end(limits: list[Threshold], result: Any, shown: Any) -> None:
     """Exit with code 1 if a --fail-on condition holds; in a comparison, for the last score."""
-    judged, told = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
-    failures = [failure for limit in limits if (failure := limit.failure(judged, told))]
+    judged, printed = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
+    failures = [failure for limit in limits if (failure := limit.failure(judged, printed))]
     for limit in limits:
         if note := limit.undecided(judged):
             say(f"propcal: note: {note}", err=True)

@@ -5,37 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
+from propcal.cli.screen import say
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, risk_range
+from propcal.options import DATA, METHOD, OUTPUT
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.auditing.compare import Comparison
     from propcal.core.grid import FloatArray
-    from propcal.estimators import PMCBoost
 
 ATTRIBUTES = ["race", "gender"]
-FEATURES = [
-    "age",
-    "acuity",
-    "temperature",
-    "heartrate",
-    "resprate",
-    "o2sat",
-    "sbp",
-    "dbp",
-    "pain",
-    "n_previous_visits",
-    "n_previous_admissions",
-]
+VITAL_SIGNS = ["temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain"]
+FEATURES = ["age", "acuity", *VITAL_SIGNS, "n_previous_visits", "n_previous_admissions"]
 EXPLANATION = """
 A cell is a group within a range of predicted risk. MC: largest gap between
 observed and predicted rate of any cell. PMC: the same, as a share of the
@@ -45,12 +33,14 @@ risk range. Of these and of the Brier score, lower is better; of AUROC, higher.
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the report, the correction and the data.")
-    ] = Path("propcal-demo"),
-    people: Annotated[int, typer.Option(min=5000, help="Number of visits to generate.")] = 173_561,
-    alpha: Annotated[float, typer.Option(help="Tolerance of MCBoost and PMCBoost.")] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed for random numbers.")] = 0,
+    output: Path = OUTPUT.option(
+        "--output -o FOLDER",
+        "Folder for the report, the correction and the data.",
+        default=Path("propcal-demo"),
+    ),
+    people: int = DATA.option("N", "Number of visits to generate.", default=173561, least=5000),
+    alpha: float = METHOD.option("SHARE", "Tolerance of MCBoost and PMCBoost.", default=0.1),
+    seed: int = METHOD.option("N", "Seed for random numbers.", default=0, least=0),
 ) -> None:
     """Audit and correct a risk score on generated emergency-department visits.
 
@@ -66,8 +56,10 @@ def demo(
     """
     from propcal import MCBoost, PMCBoost, compare
     from propcal.data.cohorts import make_ed_visits
-    from propcal.output.report.changes import effect_sentences
-    from propcal.output.terminal import audit_text
+    from propcal.documents.audit import audit_document
+    from propcal.documents.comparison import effect_sentences
+    from propcal.files.transaction import outputs
+    from propcal.render.text import text
 
     console = Console()
     began = perf_counter()
@@ -76,7 +68,8 @@ def demo(
     output.mkdir(parents=True, exist_ok=True)  # before the work begins
     with console.status("Generating visits...") as status:
         visits = make_ed_visits(people, seed=seed)
-        learn, adjust, held_out = (visits.iloc[part] for part in _parts(people))
+        half, three_quarters = people // 2, people // 2 + people // 4
+        learn, adjust, held_out = visits[:half], visits[half:three_quarters], visits[three_quarters:]
         status.update("Fitting the base model...")
         score = base_model(learn)
         methods = {
@@ -103,7 +96,13 @@ def demo(
             held_out["admitted"],
             sensitive_features=held_out[ATTRIBUTES],
         )
-        files = _write(output, methods["PMCBoost"], held_out, scores["base model"], found)
+        files = [output / "report.html", output / "correction.json", output / "held_out.csv"]
+        to_try = held_out[[*ATTRIBUTES, "age", "insurance", "admitted"]].assign(risk=scores["base model"])
+        with outputs() as out:
+            title = "Admission risk of generated emergency-department visits"
+            found.to_html(files[0], title=title, correction=methods["PMCBoost"])
+            methods["PMCBoost"].correction_.save(files[1])
+            to_try.to_csv(out.file(files[2]), index=False)
     labels = found.audits["base model"].labels
     console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"], labels))
     console.print(f"{' '.join(methods['PMCBoost'].certificate_.sentences())}\n", markup=False)
@@ -112,41 +111,14 @@ def demo(
         console.print(f"[bold]{name}[/bold]: {audit.verdict.conclusion}", highlight=False)
     console.print(f"{' '.join(effect_sentences(found, 'PMCBoost'))}\n", markup=False)
     console.rule("The audit of PMCBoost's scores")
-    console.print(audit_text(audit))
-    _say("Written:", *files)
+    console.print(text(audit_document(audit)))
+    for line in ("Written:", *(f"  {file}" for file in files)):
+        say(line)
     columns = f"--score risk --outcome admitted --groups {','.join(ATTRIBUTES)}"
     again = f"propcal audit {files[2]} {columns} --correction {files[1]} --html report.html"
-    _say(
-        f"Open {files[0]} in a browser: the audit for a committee. Next, with these files or your own:", again
-    )
+    say(f"Open {files[0]} in a browser: the audit for a committee. Next, with these files or your own:")
+    say(f"  {again}")
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
-
-
-def _say(first: str, *lines: object) -> None:
-    """Lines as they are: names of files are neither markup nor wrapped."""
-    for line in (first, *(f"  {line}" for line in lines)):
-        typer.echo(line)
-
-
-def _write(
-    folder: Path, method: PMCBoost, held_out: pd.DataFrame, score: FloatArray, found: Comparison
-) -> list[Path]:
-    """The report, the correction, and the held-out people with their score, to try the commands on."""
-    from propcal.output.files.transaction import outputs
-
-    files = [folder / "report.html", folder / "correction.json", folder / "held_out.csv"]
-    title = "Admission risk of generated emergency-department visits"
-    people = held_out[[*ATTRIBUTES, "age", "insurance", "admitted"]].assign(risk=score)
-    with outputs() as out:
-        found.to_html(files[0], title=title, correction=method)
-        method.correction_.save(files[1])
-        people.to_csv(out.file(files[2]), index=False)
-    return files
-
-
-def _parts(n: int) -> tuple[slice, slice, slice]:
-    """One half, and two quarters."""
-    return slice(0, n // 2), slice(n // 2, n // 2 + n // 4), slice(n // 2 + n // 4, n)
 
 
 def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], FloatArray]:
@@ -159,18 +131,14 @@ def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], FloatArray]:
     model = make_pipeline(SimpleImputer(strategy="median"), StandardScaler(), LogisticRegression())
     model.fit(learn[FEATURES], learn["admitted"])
 
-    def score(visits: pd.DataFrame) -> FloatArray:
-        probability: FloatArray = model.predict_proba(visits[FEATURES])[:, 1]
-        return probability
-
-    return score
+    return lambda visits: model.predict_proba(visits[FEATURES])[:, 1]
 
 
 def losses_table(held_out: pd.DataFrame, scores: dict[str, FloatArray], alpha: float) -> Table:
     """The losses of each score on held-out people."""
     from sklearn.metrics import brier_score_loss, roc_auc_score
 
-    from propcal.core.losses import dc_of, mc_of, pmc_of
+    from propcal.core.categories import dc_of, mc_of, pmc_of
     from propcal.data.rows_to_atoms import rows_to_atoms
     from propcal.metrics import CategoryRule
 
@@ -205,13 +173,8 @@ def most_improved(
     gained = before["gap"].abs() - (before["outcome_rate"] - after["outcome_rate"]).abs()
     table = Table(title=f"The {n} cells that improved most", title_justify="left")
     for heading in ("group", "predicted risk", "people", "observed", "predicted", "corrected"):
-        left = heading in ("group", "predicted risk")
-        table.add_column(
-            heading,
-            justify="left" if left else "right",
-            overflow="fold",
-            no_wrap=heading == "predicted risk",
-        )
+        side: Any = "left" if heading in ("group", "predicted risk") else "right"
+        table.add_column(heading, justify=side, overflow="fold", no_wrap=heading == "predicted risk")
     for i in gained[before["eligible"]].nlargest(n).index:
         row = before.loc[i]
         percents = [row["outcome_rate"], row["mean_score"], after.loc[i, "outcome_rate"]]

@@ -2,104 +2,32 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from propcal.cli import options as o
-from propcal.cli.audit import Format, write_text
-from propcal.cli.input import Columns
-from propcal.cli.screen import percentage, warnings_as_lines
+from propcal.cli.options import Only, Rows, Without, words
+from propcal.cli.screen import Output, progress, show, warnings_as_lines, write_text
 from propcal.errors import InputError
+from propcal.identity import Identity
 from propcal.numbers import known
+from propcal.options import Analysis, GroupRule, Reading, Roles, Search, given
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery
 
-PANEL = "Search"
-
 
 def discover(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILES",
-            help="CSV (also .gz, .zst), Parquet or Excel files with one row per person. Several files, or a "
-            'quoted pattern such as "visits/*.parquet", are read as one.',
-        ),
-    ],
-    score: o.Score = None,
-    outcome: o.Outcome = None,
-    positive: o.Positive = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--features",
-            metavar="COLUMN[,COLUMN...]",
-            rich_help_panel="Columns",
-            help="Columns by which groups may be described (required). May be repeated.",
-        ),
-    ] = None,
-    weight: o.Weight = None,
-    weight_kind: o.WeightKind = None,
-    cluster: o.Cluster = None,
-    na: o.Na = None,
-    drop_missing: o.DropMissing = False,
-    memory: o.Memory = None,
-    protect: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN[,COLUMN...]",
-            rich_help_panel=PANEL,
-            help="Columns that a correction must not read, such as race: find groups, described by the other "
-            "features, whose correction reduces the errors for the groups of these columns. May be repeated.",
-        ),
-    ] = None,
-    depth: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=PANEL, help="Most conditions in a description. [dim]Default: 3[/dim]"),
-    ] = None,
-    min_share: Annotated[
-        float | None,
-        typer.Option(rich_help_panel=PANEL, help="Smallest share of a group. [dim]Default: 0.02[/dim]"),
-    ] = None,
-    max_groups: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=PANEL, help="Most groups to find. [dim]Default: 10[/dim]"),
-    ] = None,
-    level: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=PANEL,
-            help="Largest probability of finding any group if the score is right. [dim]Default: 0.05[/dim]",
-        ),
-    ] = None,
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=PANEL,
-            help="Simulated data sets for what chance alone would show. [dim]Default: 64[/dim]",
-        ),
-    ] = None,
-    seed: o.Seed = None,
-    format_: Annotated[
-        Format,
-        typer.Option("--format", rich_help_panel="Output", help="Print text or JSON."),
-    ] = Format.TEXT,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", rich_help_panel="Output", help="Also write JSON to this file."
-        ),
-    ] = None,
-    suppress: o.Suppress = 0,
-    unit: o.Unit = "",
-    label: o.Label = None,
-    force: o.Force = False,
-    config: o.Config = None,
+    files: Rows,
+    roles: Annotated[Roles, Without("groups", "site", "cuts", "where", "as_levels")],
+    search: Search,
+    reading: Annotated[Reading, Only("memory_limit")],
+    chance: Annotated[Analysis, Only("random_state")],
+    out: Annotated[Output, Without("markdown", "metrics")],
+    names: Annotated[Identity, Only("unit", "labels")],
 ) -> None:
     """Find groups that nobody named, for whom a score is wrong by more than chance explains.
 
@@ -114,77 +42,41 @@ def discover(
       --features age,acuity,insurance --protect race,sex -o found.json
     """
     import propcal
-    from propcal.data.files.file_sets import find_files
-    from propcal.disclosure.protected_discovery import protected_discovery
-    from propcal.output.files.transaction import outputs
-    from propcal.output.files.whole_file import check_target
+    from propcal.documents.discovery import discovery_document
+    from propcal.files.transaction import outputs
+    from propcal.protect.discoveries import protected_discovery
+    from propcal.render.text import text
 
-    names = o.names(features, "--features")
-    for flag, value in (("--score", score), ("--outcome", outcome), ("--features", names)):
+    needed = {"--score": roles.score, "--outcome": roles.outcome, "--features": search.features}
+    for flag, value in needed.items():
         if not value:
             raise InputError(f"{flag} is needed", argument=flag, next_step="Name a column of the file")
-    paths = find_files(files)
-    if output is not None:
-        check_target(output, force=force, reads=[*paths, config])
-    hidden = o.names(protect, "--protect")
-    settings = o.given(
-        depth=depth,
-        min_share=min_share,
-        max_groups=max_groups,
-        level=level,
-        n_draws=draws,
-        random_state=seed,
-        weight_kind=weight_kind,
-        memory_limit=memory,
-    )
-    with warnings_as_lines(), percentage("Searching") as shown:
-        found = propcal.discover(
-            outcome,
-            score,
-            features=names,
-            data=paths,
-            protect=hidden or None,
-            sample_weight=weight,
-            cluster=cluster,
-            positive=positive,
-            drop_missing=drop_missing,
-            na=na or [],
-            progress=None if shown is None else lambda done: shown(100 * done),
-            labels=o.labels(label),
-            unit=unit,
-            **settings,
-        )
-    found = protected_discovery(found, suppress)
-    text = found.to_json()
-    with outputs(force=force):
-        if output is not None:
-            write_text(text, output)
-    if format_ is Format.JSON:
-        typer.echo(text)
+    out.check(files)
+    settings = given(roles, search, reading, chance, names) | {"sample_weight": roles.weight}
+    y, score, _ = (settings.pop(name, None) for name in ("outcome", "score", "weight"))
+    with warnings_as_lines(), progress("Searching") as bar:
+        settings["progress"] = None if bar is None else lambda done: bar(100 * done)
+        found = propcal.discover(y, score, data=files, **settings)
+    content = found.to_json(out.suppress or 0)
+    with outputs(force=out.force):
+        write_text(content, out.output)
+        if out.html is not None:
+            found.to_html(out.html, suppress=out.on_pages)
+    if out.as_json:
+        typer.echo(content)
         return
-    for sentence in found.sentences:
-        typer.echo(plain(sentence))
+    found = protected_discovery(found, out.suppress or 0)
+    show(text(discovery_document(found)))
+    out.say_written()
     if len(found):
-        columns = Columns(
-            score,
-            outcome,
-            weight=weight,
-            cluster=cluster,
-            where=_conditions(found),
-            na=na or [],
-            positive=positive,
-            drop_missing=drop_missing,
-        )
         smallest = min((group.share for group in found.found if known(group.share)), default=0.01)
-        kind = ["--weight-kind", weight_kind] if weight_kind else []
-        limit = ["--intersections", "marginal", "--gamma", f"{0.9 * smallest:.2g}"]
-        said = [*columns.flags(), *kind, *limit, *o.naming(unit, label)]
+        rule = GroupRule(intersections="marginal", gamma=float(f"{0.9 * smallest:.2g}"))
         read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
-        words = ["propcal", "fit", *read, *said, "-o", "model.json"]
-        who = found.identity.unit
+        typed = words("fit", replace(roles, where=_conditions(found)), rule, names)
+        command = _command(["propcal", "fit", *read, *typed, "-o", "model.json"])
         typer.echo(
-            f"\nTo correct for these groups (keep some {who} out of the search and the fit, to audit the "
-            f"correction on):\n  {_command(words)}"
+            f"To correct for these groups (keep some {found.identity.unit} out of the search and the fit, "
+            f"to audit the correction on):\n  {command}"
         )
 
 

@@ -1,450 +1,214 @@
-"""Options that several commands share; each has the name of the library's keyword argument."""
+"""Commands from records: the fields of the records that a command takes are its options and its help."""
 
 from __future__ import annotations
 
-import csv
-import re
-from collections.abc import Sequence
-from math import log2
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from shlex import quote
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
-from propcal.cli.config import read_config
-from propcal.errors import InputError
+from propcal.cli.texts import READ, READ_ALL, read_config, written
+from propcal.errors import Argument, Text
+from propcal.options import OUTPUT, Option, given_fields
 
-_DATA, _GROUPS, _METHOD, _OUT = "Your data", "Groups", "Method", "Output"
-_NAMES = "Names in the report"
+ROWS = "CSV (also .gz, .zst), Parquet or Excel files with one row per person"
+AS_ONE = 'Several files, or a quoted pattern such as "visits/*.parquet", are read as one.'
+Files = Annotated[list[Path], typer.Argument(metavar="FILES", help=f"{ROWS}, or atoms files. {AS_ONE}")]
+Rows = Annotated[list[Path], typer.Argument(metavar="FILES", help=f"{ROWS}. {AS_ONE}")]
+FORCE = OUTPUT.flag("Replace the output file if it exists.")
+CONFIG = OUTPUT.option("FILE", "TOML file with options; options on the command line override it.")
+# how the command line writes arguments that messages mention: those of records are added with each command
+FLAGS = {
+    "Atoms.save": "propcal atoms writes one",
+    "Monitor.save": "propcal monitor writes one",
+    "n_groups": "--groups",
+    "n_data_sets": "--data-sets",
+    "n_people": "--people",
+    **{name: f"--{name}" for name in ("rows", "models", "trials", "setup", "text")},
+}
+# one-word arguments that messages mention by their flag: "--groups must ...", but "alpha must ..."
+DASHED = "baseline binning delay every features groups monotone positive protect timezone"
+OFFERED: dict[str, set[str]] = {}  # the flags of each command
+# what --help shows of a command with more than a few options; --help-all shows the others as well
+FEW = 12
+COMMON = (
+    "score outcome positive cluster site drop-missing groups cut where within threshold correction travel "
+    "method paper alpha share time every delay replace recalibrate features protect depth min-share "
+    "max-groups format output html md metrics suppress fail-on unit label"
+)
 
-People = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FILES",
-        help="CSV (also .gz, .zst), Parquet or Excel files with one row per person, or atoms files. Several "
-        'files, or a quoted pattern such as "visits/*.parquet", are read as one.',
-    ),
-]
-Resolution = Annotated[
-    str | None,
-    typer.Option(
-        metavar="2^-N",
-        rich_help_panel=_DATA,
-        help="Round scores to this grid, such as 2^-16, to save memory. [dim]Default: exact[/dim]",
-    ),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        rich_help_panel=_DATA,
-        help="Memory to use while reading, such as 2GB; the rest is kept on disk temporarily.",
-    ),
-]
-Score = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Risk score column, from 0 to 1."),
-]
-Outcome = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Outcome column: 0 or 1, yes or no."),
-]
-Weight = Annotated[str | None, typer.Option(metavar="COLUMN", rich_help_panel=_DATA, help="Weight column.")]
-WeightKind = Annotated[
-    str | None,
-    typer.Option(
-        metavar="auto|frequency|survey",
-        rich_help_panel=_DATA,
-        help="Whether weights are counts of people or survey weights. "
-        "[dim]Default: counts if all are whole numbers[/dim]",
-    ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        rich_help_panel=_DATA,
-        help="Patient ID column, if there are repeat visits.",
-    ),
-]
-Site = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN|NAME",
-        rich_help_panel=_DATA,
-        help="Column with the site (hospital) of each person; or the name of the one site that all files are "
-        "from, if there is no such column.",
-    ),
-]
-Travel = Annotated[
-    bool,
-    typer.Option(
-        "--travel",
-        rich_help_panel=_METHOD,
-        help="With sites: fit a correction on all other sites and test it at each site (leave-one-site-out).",
-    ),
-]
-Na = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--na",
-        metavar="TEXT",
-        rich_help_panel=_DATA,
-        help="Text in a CSV file that means missing, such as NA; empty cells always do. May be repeated.",
-    ),
-]
-Positive = Annotated[
-    str | None,
-    typer.Option(
-        metavar="VALUE",
-        rich_help_panel=_DATA,
-        help="Value of the outcome that means the event, such as EXPIRED. Not needed for 0/1, yes/no or "
-        "true/false.",
-    ),
-]
-DropMissing = Annotated[
-    bool,
-    typer.Option(
-        "--drop-missing",
-        rich_help_panel=_DATA,
-        help="Leave out people without a score or an outcome, and report how many.",
-    ),
-]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--groups",
-        metavar="COLUMNS",
-        rich_help_panel=_GROUPS,
-        help="Columns that define the groups: race,gender. May be repeated.",
-    ),
-]
-AsLevels = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--as-levels",
-        metavar="COLUMNS",
-        rich_help_panel=_GROUPS,
-        help="Columns of number codes, such as hospital, whose values are groups even if there are more than "
-        "20. May be repeated.",
-    ),
-]
-Cut = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=NUMBERS",
-        rich_help_panel=_GROUPS,
-        help="Divide a number column into ranges: age=18,40,65. May be repeated.",
-    ),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=CONDITION",
-        rich_help_panel=_GROUPS,
-        help='Define a group by a condition: "elderly=age >= 75 and insurance = Medicare". May be repeated.',
-    ),
-]
-Intersections = Annotated[
-    str | None,
-    typer.Option(
-        metavar="all|marginal|DEPTH",
-        rich_help_panel=_GROUPS,
-        help="Which intersections are groups too: all, marginal (none), or those of up to DEPTH columns. "
-        "[dim]Default: all[/dim]",
-    ),
-]
-Missing = Annotated[
-    str | None,
-    typer.Option(
-        metavar="level|exclude|error",
-        rich_help_panel=_GROUPS,
-        help="People with a missing value form their own group, belong to none, or cause an error. "
-        "[dim]Default: level[/dim]",
-    ),
-]
-Gamma = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=_GROUPS,
-        help="Smallest share of people in a group whose risk ranges, losses and adjustments count. "
-        "[dim]Default: 0.05[/dim]",
-    ),
-]
-Alpha = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=_METHOD,
-        help="Tolerance, as a share of the observed rate. [dim]Default: 0.05[/dim]",
-    ),
-]
-Rho = Annotated[
-    float | None,
-    typer.Option(
-        rich_help_panel=_METHOD,
-        help="Floor on observed rates: lower ones count as this rate. Use a smaller one if the outcome is "
-        "rare. [dim]Default: 0.1[/dim]",
-    ),
-]
-NBins = Annotated[
-    int | None, typer.Option(rich_help_panel=_METHOD, help="Number of risk ranges. [dim]Default: 10[/dim]")
-]
-Binning = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KIND|EDGES",
-        rich_help_panel=_METHOD,
-        help="Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. "
-        "[dim]Default: uniform[/dim]",
-    ),
-]
-Seed = Annotated[int | None, typer.Option(rich_help_panel=_METHOD, help="Seed for random numbers.")]
-Unseen = Annotated[
-    str | None,
-    typer.Option(
-        metavar="replay|keep|error",
-        rich_help_panel=_METHOD,
-        help="For combinations of groups that did not occur in the fitting data: apply the adjustments of "
-        "the groups that a person belongs to, keep the score, or stop.",
-    ),
-]
-Invalid = Annotated[
-    str,
-    typer.Option(
-        metavar="error|null|keep",
-        rich_help_panel=_METHOD,
-        help="For scores that are missing or not from 0 to 1: stop, leave the corrected score empty, or keep "
-        "the score.",
-    ),
-]
-Title = Annotated[str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="Title of the report.")]
-ScoreName = Annotated[
-    str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help='What the score is called: "Sepsis risk".')
-]
-OutcomeName = Annotated[
-    str,
-    typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help='What the outcome is: "death in hospital".'),
-]
-Unit = Annotated[
-    str,
-    typer.Option(
-        metavar="NOUN",
-        rich_help_panel=_NAMES,
-        help="Plural noun for those who are scored, such as patients. "
-        "[dim]Default: people, or visits with --cluster[/dim]",
-    ),
-]
-Label = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN.LEVEL=TEXT",
-        rich_help_panel=_NAMES,
-        help="What a level is called: sex.F=women; may be repeated.",
-    ),
-]
-Source = Annotated[str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="Where the data are from.")]
-Period = Annotated[
-    str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="The time that the data cover.")
-]
-Institution = Annotated[
-    str, typer.Option(metavar="TEXT", rich_help_panel=_NAMES, help="The hospital or other site.")
-]
-Population = Annotated[
-    str,
-    typer.Option(
-        metavar="TEXT", rich_help_panel=_NAMES, help='Who was scored: "adults admitted as emergencies".'
-    ),
-]
-Thresholds = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--threshold",
-        metavar="RISK",
-        rich_help_panel="Method",
-        help="Risk from which people would be treated, such as 0.2: prints what that comes to in every "
-        "group, and the report starts there. May be repeated.",
-    ),
-]
-MinGroup = Annotated[
-    int | None,
-    typer.Option(
-        rich_help_panel=_GROUPS, help="Fewest people in a group that is tested. [dim]Default: 50[/dim]"
-    ),
-]
-MinEvents = Annotated[
-    int | None,
-    typer.Option(
-        rich_help_panel=_GROUPS,
-        help="Fewest expected events, and non-events, in a group that is tested. [dim]Default: 10[/dim]",
-    ),
-]
-PageSuppress = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        rich_help_panel=_OUT,
-        help="Protect counts of people below this in all that is printed or written; 0 shows everything. "
-        "[dim]Default: 11 on pages and metrics, which are meant to be handed on; the terminal and JSON show "
-        "everything[/dim]",
-    ),
-]
-Suppress = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        rich_help_panel=_OUT,
-        help="Protect counts of people below this in all that is printed or written; 0 shows everything.",
-    ),
-]
-Force = Annotated[
-    bool, typer.Option("--force", rich_help_panel=_OUT, help="Replace the output file if it exists.")
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        callback=read_config,
-        is_eager=True,
-        rich_help_panel=_OUT,
-        help="TOML file with options; options on the command line override it.",
-    ),
+
+class Only:
+    """The fields of a record that a command offers; some of them may be described in another way."""
+
+    def __init__(self, *names: str, **changed: Any) -> None:
+        self.names, self.changed = names, changed
+
+    def __call__(self, name: str) -> bool:
+        """Whether the command offers a field."""
+        return name in self.names or name in self.changed
+
+
+class Without(Only):
+    """The fields of a record that a command does not offer."""
+
+    def __call__(self, name: str) -> bool:
+        """Whether the command offers a field."""
+        return name not in self.names
+
+
+class Command(TyperCommand):
+    """A command whose help shows common options only, and what stands for a value in place of its type."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Arguments and options."""
+        found = super().get_params(ctx)
+        for parameter in found:
+            bare = parameter.param_type_name == "argument" or parameter.is_flag  # type: ignore[attr-defined]
+            shown = "" if bare else parameter.metavar or "N"
+            vars(parameter)["display_type_rich"] = lambda ctx, shown=shown: shown  # noqa: ARG005
+        return found
+
+
+def _help_all(ctx: typer.Context, wanted: bool) -> None:
+    """Print the help with every option."""
+    if wanted:
+        for parameter in ctx.command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]  # of an option
+        typer.echo(ctx.get_help(), nl=False)
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", callback=_help_all, is_eager=True, help="Show all options and exit.")
 ]
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given; the others keep the library's defaults."""
-    return {name: value for name, value in options.items() if value is not None}
+class _Offered:
+    """An option of a command: a field of a record, or a parameter of its own."""
 
+    def __init__(self, name: str, hint: Any, described: Field[Any]) -> None:
+        about: Option = described.metadata["option"]
+        self.name, self.hint, self.about, self.default = name, hint, about, described.default
+        self.flags = about.flags or (f"--{name.replace('_', '-')}",)
+        self.flag = self.flags[0].split("/")[0]
+        self.key = self.flag.removeprefix("--").replace("-", "_")
 
-def names(texts: Sequence[str] | None, option: str = "--groups") -> list[str]:
-    """The columns of ``race,gender``, of all repetitions together; a name with a comma is quoted.
-
-    >>> names(["race, gender", '"height, cm"'])
-    ['race', 'gender', 'height, cm']
-    """
-    try:
-        rows = list(csv.reader(texts or [], skipinitialspace=True))
-    except csv.Error:  # a line break, or a name longer than csv accepts
-        raise InputError(f"{option}: write it like race,gender", argument=option) from None
-    found = [name.strip() for row in rows for name in row if name.strip()]
-    twice = next((name for name in found if found.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{option}: {twice!r} is listed twice", argument=option)
-    return found
-
-
-def cuts(texts: Sequence[str] | None) -> dict[str, list[float]]:
-    """Read ``age=18,40,65``.
-
-    >>> cuts(["age=18,40,65"])
-    {'age': [18.0, 40.0, 65.0]}
-    """
-    found = {}
-    for column, points in _pairs("--cut", texts, "age=18,40,65"):
-        found[column] = _floats(points)
-        if not found[column]:
-            raise InputError(
-                f"--cut {column}={points}",
-                argument="--cut",
-                next_step="write it like age=18,40,65",
-                between=": ",
-            )
-    return found
-
-
-def conditions(texts: Sequence[str] | None) -> dict[str, str]:
-    """Read ``elderly=age >= 75``: a name, then a condition.
-
-    >>> conditions(["elderly=age >= 75"])
-    {'elderly': 'age >= 75'}
-    """
-    return dict(_pairs("--where", texts, '"elderly=age >= 75"'))
-
-
-def labels(texts: Sequence[str] | None) -> dict[str, dict[str, str]]:
-    """Read ``sex.F=women``: a column, a level and what it is called; no level is a missing value.
-
-    >>> labels(["sex.F=women", "sex.M=men", "race.=race unknown"])
-    {'sex': {'F': 'women', 'M': 'men'}, 'race': {'': 'race unknown'}}
-    """
-    found: dict[str, dict[str, str]] = {}
-    for name, text in _pairs("--label", texts, "sex.F=women"):
-        column, point, level = (part.strip() for part in name.partition("."))
-        if not (column and point):
-            raise InputError(
-                f"--label {name}={text}",
-                argument="--label",
-                next_step="write it like sex.F=women",
-                between=": ",
-            )
-        found.setdefault(column, {})[level] = text
-    return found
-
-
-def naming(unit: str, label: Sequence[str] | None) -> list[str]:
-    """--unit and --label again, for the next command.
-
-    >>> naming("visits", ["sex.F=women"])
-    ['--unit', 'visits', '--label', 'sex.F=women']
-    """
-    return [*(["--unit", unit] if unit else []), *(p for text in label or [] for p in ("--label", text))]
-
-
-def _pairs(option: str, texts: Sequence[str] | None, example: str) -> list[tuple[str, str]]:
-    pairs = []
-    for text in texts or []:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not (name and equals and value) or value.startswith("=") or name[-1] in "<>!":
-            raise InputError(
-                f"{option} {text!r}", argument=option, next_step=f"write it like {example}", between=": "
-            )
-        pairs.append((name, value))
-    if len({name for name, _ in pairs}) < len(pairs):
-        raise InputError(f"{option}: a name is listed twice", argument=option)
-    return pairs
-
-
-def _floats(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        return []
-
-
-def depth(text: str | None) -> str | int | None:
-    """Read --intersections: a word or a number."""
-    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else text
-
-
-def resolution(text: str | None) -> float | None:
-    """Read --resolution: a power of two, as 2**-16, 2^-16, 1/65536 or a number.
-
-    >>> resolution("2**-10") == resolution("2^-10") == resolution("1/1024") == resolution("0.0009765625")
-    True
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"\s*(2\s*(?:\*\*|\^)\s*-\s*(\d{1,3})|1\s*/\s*(\d{1,30})|[\d.eE+-]+)\s*", text)
-    value = 0.0
-    if found and found[2]:
-        value = 2.0 ** -min(int(found[2]), 1000)
-    elif found and found[3]:
-        value = 1 / int(found[3]) if int(found[3]) else 0.0
-    elif found:
-        value = (_floats(text) or [0.0])[0]
-    if not 0 < value < 1 or log2(value) != int(log2(value)) or value < 2.0**-32:
-        near = f"2**-{min(max(round(-log2(value)), 1), 32)}" if 0 < value < 1 else "2**-16"
-        raise InputError(
-            f"--resolution {text}: it must be a power of two down to 2**-32, such as {near}",
-            argument="--resolution",
+    def parameter(self, *, common: bool) -> inspect.Parameter:
+        """The parameter that typer reads."""
+        about, required = self.about, self.default is MISSING
+        kind = list[str] | None if about.metavar in READ_ALL else self.hint
+        kind = str | None if about.metavar in READ else kind
+        text, default, value = about.help.partition(" Default: ")
+        described = typer.Option(
+            *self.flags,
+            metavar=about.metavar or None,
+            help=text
+            + (" May be repeated." if "list" in str(kind) else "")
+            + (f" [dim]{default.strip()} {value}[/dim]" if value else ""),
+            rich_help_panel=about.panel,
+            hidden=not (common or required or self.flag[2:] in COMMON.split()),
+            min=about.least,
+            callback=read_config if self.name == "config" else None,
+            is_eager=self.name == "config",
         )
-    return value
+        empty, only = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(
+            self.key,
+            only,
+            default=empty if required else self.default,
+            annotation=Annotated[kind, described],
+        )
+
+    def value(self, given: Mapping[str, Any]) -> Any:
+        """The value of the field, read from its text if that is needed."""
+        raw = given[self.key]
+        read = READ_ALL.get(self.about.metavar) or READ.get(self.about.metavar)
+        return raw if raw is None or read is None else read(raw, self.flag)
 
 
-def bins(text: str | None) -> str | list[float] | None:
-    """Read --binning: a word, or edges.
+def _options_of(name: str, hint: Any, parameter: inspect.Parameter) -> tuple[Any, list[_Offered]]:
+    """The record that a parameter of a command takes, if any, and the options that it becomes."""
+    kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if isinstance(parameter.default, Field):
+        return None, [_Offered(name, hint, parameter.default)]
+    if not is_dataclass(kind):
+        return None, []
+    chosen = next((note for note in notes if isinstance(note, Only)), Without())
+    hints = get_type_hints(kind)
+    described = {f.name: chosen.changed.get(f.name, f) for f in fields(kind) if chosen(f.name)}
+    return kind, [_Offered(field, hints[field], one) for field, one in described.items()]
 
-    >>> bins("quantile"), bins("0,0.1,1")
-    ('quantile', [0.0, 0.1, 1.0])
+
+def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
+    """Add a command; its help is its docstring, with the first of its examples moved to the top.
+
+    A parameter whose type is a record becomes as many options as the record has fields, one whose default is
+    an `option` becomes one; others are typer's own.
     """
-    return text if text is None or "," not in text else _floats(text) or text
+    hints, parameters = get_type_hints(command, include_extras=True), inspect.signature(command).parameters
+    offered = {name: _options_of(name, hints[name], parameter) for name, parameter in parameters.items()}
+    every = [one for _, options in offered.values() for one in options]
+    taken: list[inspect.Parameter] = []
+    for name, (_, options) in offered.items():
+        own = parameters[name].replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        taken += [one.parameter(common=len(every) <= FEW) for one in options] or [own]
+    if len(every) > FEW:
+        taken.append(inspect.Parameter("help_all", taken[0].kind, default=False, annotation=HelpAll))
+
+    def call(**given: Any) -> None:
+        arguments = {}
+        for name, (record, options) in offered.items():
+            values = {one.name: one.value(given) for one in options} or {name: given[name]}
+            arguments[name] = values[name] if record is None else record(**values)
+        command(**arguments)
+
+    call.__name__ = command.__name__
+    call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    OFFERED[command.__name__] = {one.flag for one in every}
+    for one in every:
+        argument = one.about.argument or one.name
+        if argument in DASHED.split() or one.flag != f"--{argument}":
+            FLAGS.setdefault(argument, one.flag)
+    text = inspect.cleandoc(command.__doc__ or "")
+    about, _, examples = text.partition("\n\nFor example:\n\n")
+    first, _, others = examples.partition("\n\n")
+    parts = [f"Example: {' '.join(first.split())}", about, f"More examples:\n\n{others}" if others else ""]
+    app.command(cls=Command, help="\n\n".join(filter(None, parts)), short_help=text.split("\n")[0])(call)
+
+
+def words(command: str, *records: Any) -> list[str]:
+    """What to type after a command for these records; options that it does not offer are left out."""
+    typed = []
+    for record in records:
+        for f, value in given_fields(record):
+            one = _Offered(f.name, None, f)
+            if one.flag in OFFERED[command]:
+                texts = [] if value is True else written(value, one.about.metavar)
+                typed += [part for text in texts for part in (one.flag, text)] or [one.flag]
+    return typed
+
+
+def as_flag(mention: Argument) -> str:
+    """A mention of an argument as the user types it.
+
+    >>> as_flag(Argument("missing", "level")), as_flag(Argument("resolution", "2**-15"))
+    ('--missing level', '--resolution 2^-15')
+    >>> as_flag(Argument("n_draws")), as_flag(Argument("cuts", "age"))
+    ('--draws', '--cut age=...')
+    """
+    if mention.value is None:
+        return FLAGS.get(mention.name, mention.name)
+    value = str(mention.value).replace("**", "^")  # a shell would expand the star
+    value = quote(value) if mention.name in ("positive", "cluster") else value
+    return f"{FLAGS.get(mention.name, f'--{mention.name}')} {value}{'=...' if mention.name == 'cuts' else ''}"
+
+
+def told(text: str) -> str:
+    """A message of the library with options of the command line."""
+    return text.render(as_flag) if isinstance(text, Text) else text

@@ -1,21 +1,120 @@
-"""Progress of a command: shown on a terminal only, and never on standard output."""
+"""Where a result goes: lines and progress on the screen, and files, which are checked beforehand."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import typer
 from rich.console import Console
 
-from propcal.cli.flags import told
+from propcal.cli.options import CONFIG, FORCE, told
+from propcal.errors import InputError
+from propcal.numbers import listed
+from propcal.options import OUTPUT
 from propcal.plain_text import plain
+
+PAGE_SUPPRESS = 11  # pages are meant to be handed on
+PROTECT = "Protect counts of people below this in all that is printed or written; 0 shows everything."
+ENDINGS = {
+    "--html": ("an HTML page", ".html", ".htm"),
+    "--md": ("Markdown", ".md", ".markdown"),
+    "--output": ("JSON", ".json"),
+}
+
+
+Reads = Path | list[Path] | None  # a file that a command reads, or files and patterns
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is printed, which files are written, and which counts they show."""
+
+    format: Literal["text", "json"] = OUTPUT.option("text|json", "Print text or JSON.", default="text")
+    output: Path | None = OUTPUT.option("--output -o FILE", "Also write JSON to this file.")
+    html: Path | None = OUTPUT.option("FILE", "Write a page for any reader to this file.")
+    markdown: Path | None = OUTPUT.option("--md FILE", "Write a short Markdown report to this file.")
+    metrics: Path | None = OUTPUT.option(
+        "FILE", "Write OpenMetrics text, for the textfile collector of Prometheus (a name in .prom)."
+    )
+    suppress: int | None = OUTPUT.option(
+        "N",
+        f"{PROTECT} Default: 11 on pages and metrics, which are meant to be handed on; the terminal and "
+        "JSON show everything",
+        least=0,
+    )
+    force: bool = FORCE
+    config: Path | None = CONFIG
+
+    @property
+    def on_pages(self) -> int:
+        """Below which counts are protected on pages and in metrics."""
+        return PAGE_SUPPRESS if self.suppress is None else self.suppress
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files to write, by their options."""
+        pages = {"--html": self.html, "--md": self.markdown}
+        named = pages | {"--output": self.output, "--metrics": self.metrics}
+        return {flag: path for flag, path in named.items() if path is not None}
+
+    @property
+    def as_json(self) -> bool:
+        """Whether JSON is printed."""
+        return self.format == "json"
+
+    def check(self, *reads: Reads) -> None:
+        """Refuse files that may not be written, that are one file, or that are named for something else."""
+        for path in self.files.values():
+            check_file(path, *reads, self.config, force=self.force)
+        for flag, path in self.files.items():
+            what, *endings = ENDINGS.get(flag, ("",))
+            if endings and path.suffix and path.suffix.lower() not in endings:
+                raise InputError(
+                    f"{flag} {path}: {flag} writes {what}, so the name must end in {endings[0]}",
+                    argument=flag,
+                    next_step="Print the page from a browser to get a PDF" if path.suffix == ".pdf" else None,
+                )
+        if len({path.resolve() for path in self.files.values()}) < len(self.files):
+            raise InputError(f"{listed(list(self.files))} must be different files")
+
+    def say_written(self) -> None:
+        """Name the files that were written."""
+        if self.files:
+            say(f"Written: {', '.join(map(str, self.files.values()))}")
+
+
+def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
+    """Refuse an output file that may not be written, or that is one of the files or patterns to be read."""
+    from propcal.data.files.file_sets import find_files
+    from propcal.files.whole_file import check_target
+
+    single = [one for one in reads if one is None or isinstance(one, Path)]
+    several = [one for some in reads if isinstance(some, list) and some for one in find_files(some)]
+    check_target(path, force=force, reads=[*several, *single])
+
+
+def write_text(text: str, path: Path | None) -> None:
+    """Write a text to a file, if there is one, whole or not at all."""
+    if path is not None:
+        from propcal.files.whole_file import whole_file
+
+        with whole_file(path) as part:
+            part.write_text(text + "\n", encoding="utf-8")
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Print one line, without control characters that a name in it may have."""
     typer.echo(plain(text), err=err)
+
+
+def show(result: Any) -> None:
+    """Print a result as wide as the terminal is."""
+    Console(highlight=False).print(result)
 
 
 @contextmanager
@@ -30,33 +129,23 @@ def working(text: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def progress(text: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar; yields a function that takes the number of rows done."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def progress(
+    text: str, total: float = 100, *, by_parts: bool = False
+) -> Iterator[Callable[[float], None] | None]:
+    """A progress bar; yields a function that takes how much, or which further part, is done.
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda rows: bar.advance(task, rows)
-
-
-@contextmanager
-def percentage(text: str) -> Iterator[Callable[[float], None] | None]:
-    """A progress bar; yields a function that takes the percentage done, or None without a terminal."""
+    Without a terminal, there is no such function.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(text, total=100)
-        yield lambda percent: bar.update(task, completed=percent)
+        task = bar.add_task(text, total=total)
+        yield lambda done: bar.advance(task, done) if by_parts else bar.update(task, completed=done)
 
 
 @contextmanager
@@ -65,8 +154,8 @@ def warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", UserWarning)
         yield
-    found = [warning.message for warning in seen if issubclass(warning.category, UserWarning)]
-    for text in dict.fromkeys(_note(message) for message in found):
+    messages = [warning.message for warning in seen if issubclass(warning.category, UserWarning)]
+    for text in dict.fromkeys(map(_note, messages)):
         say(f"propcal: note: {text}", err=True)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid
+from propcal.core.choices import WeightKind
+from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, run_sums
 from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import Patterns
 from propcal.errors import InputError
@@ -21,9 +22,34 @@ if TYPE_CHECKING:
 
     from propcal.core.groups.collection import Collection
     from propcal.core.groups.groups import Groups
-    from propcal.core.shared_atoms import Shared
 
 SUMS = ("people", "weight", "weight_sq", "positives", "positives_sq")
+FEWEST = 11  # people with the outcome, and without it, in a cell that may be shared
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What was merged.
+
+    Attributes
+    ----------
+    fewest : int
+        The fewest people with the outcome, and without it, in any cell.
+    folded : dict
+        For each attribute with rare levels, how many of them were folded into "other levels".
+    """
+
+    fewest: int = FEWEST
+    folded: dict[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Shared) -> Shared:
+        names = dict.fromkeys([*self.folded, *other.folded])
+        folded = {name: max(self.folded.get(name, 0), other.folded.get(name, 0)) for name in names}
+        return Shared(min(self.fewest, other.fewest), folded)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written in the file."""
+        return {"fewest": self.fewest, "folded": dict(self.folded)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +80,8 @@ class Atoms:
         How many people were left out for want of a score or an outcome, in all and by level.
     shared : Shared, optional
         What was merged, if these atoms were made to be shared.
+    keys : array of uint64, optional
+        What `record_keys` returned before scores were corrected: they remain the same people.
     """
 
     patterns: Patterns
@@ -68,6 +96,7 @@ class Atoms:
     weighted_rows: int = 0
     left_out: LeftOut = NOBODY
     shared: Shared | None = None
+    keys: Any = None
 
     def __post_init__(self) -> None:
         counted = self.weight if self.frequencies else self.people
@@ -84,7 +113,7 @@ class Atoms:
         weight: str | None = None,
         cluster: str | None = None,
         resolution: float | None = None,
-        weight_kind: str = "auto",
+        weight_kind: WeightKind = "auto",
         positive: Any = None,
         drop_missing: bool = False,
         site: str | None = None,
@@ -120,9 +149,10 @@ class Atoms:
             Column with the site (hospital) of each person, by which sites are compared; or the name of the
             one site that all people are from, if there is no such column.
         """
-        from propcal.data import named_columns as door  # core itself does not handle frames
+        from propcal.data.named_columns import NamedColumns  # core itself does not handle frames
+        from propcal.data.source import frame_source
 
-        columns = door.NamedColumns(
+        columns = NamedColumns(
             score,
             outcome,
             groups,
@@ -133,7 +163,7 @@ class Atoms:
             positive=positive,
             drop_missing=drop_missing,
         )
-        return door.atoms_from_frame(frame, columns, site)
+        return frame_source(frame).atoms(columns, site=site)
 
     @classmethod
     def from_files(
@@ -146,7 +176,7 @@ class Atoms:
         weight: str | None = None,
         cluster: str | None = None,
         resolution: float | None = None,
-        weight_kind: str = "auto",
+        weight_kind: WeightKind = "auto",
         positive: Any = None,
         drop_missing: bool = False,
         site: str | None = None,
@@ -182,10 +212,8 @@ class Atoms:
         >>> Atoms.from_files("visits-*.parquet", **columns, resolution=2**-10)
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
-        from propcal.data.files.file_sets import site_column
-        from propcal.data.files.files_to_atoms import atoms_from_files
+        from propcal.data.files.file_source import FileSource
         from propcal.data.named_columns import NamedColumns
-        from propcal.data.site_names import with_site
 
         columns = NamedColumns(
             score,
@@ -197,32 +225,29 @@ class Atoms:
             weight_kind,
             positive=positive,
             drop_missing=drop_missing,
-            site=site_column(files, site),
         )
-        made = atoms_from_files(
-            files, columns, na=na, memory_limit=memory_limit, threads=threads, progress=progress
-        )
-        return made if site is None else with_site(made, site)
+        options: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "progress": progress}
+        return FileSource(files, na=na, **options).atoms(columns, site=site)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Atoms:
         """Read atoms from a file that `save` wrote."""
-        from propcal.output.files.atoms_file import load_atoms
+        from propcal.files.atoms_file import load_atoms
 
         return load_atoms(path)
 
-    def share(self, fewest: int = 11) -> Atoms:
+    def share(self, fewest: int = FEWEST) -> Atoms:
         """Atoms that may be shared: every cell has at least `fewest` people with the outcome, and without it.
 
         Neighbouring scores are merged, and rare levels are folded into "other levels".
         """
-        from propcal.core.shared_atoms import share_atoms
+        from propcal.protect.shared_atoms import share_atoms
 
         return share_atoms(self, fewest)[0]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a Parquet file, marked as personal data unless it may be shared. An old file is replaced."""
-        from propcal.output.files.atoms_file import save_atoms
+        from propcal.files.atoms_file import save_atoms
 
         save_atoms(self, path)
 
@@ -263,8 +288,7 @@ class Atoms:
 
     def pattern_sums(self, values: SumArray) -> SumArray:
         """Add up a column of the atoms within each pattern; exact for integers."""
-        running = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
-        return np.asarray(np.diff(running[self.starts]))
+        return run_sums(values, self.starts)
 
     def collection(self, groups: Groups, *, gamma: float) -> Collection:
         """The collection C of these people."""
@@ -304,7 +328,7 @@ class Atoms:
         for begin in range(0, len(self), 1 << 16):
             rows = slice(begin, begin + (1 << 16))
             for i, column in enumerate((self.weight, self.positives)):
-                mixed = _mix(self.score[rows].astype(np.uint64) * np.uint64(2) + np.uint64(i))
+                mixed = mix(self.score[rows].astype(np.uint64) * np.uint64(2) + np.uint64(i))
                 if whole[i]:
                     sums[i] += int(np.sum(mixed * column[rows].astype(np.uint64), dtype=np.uint64))
                 else:
@@ -312,6 +336,22 @@ class Atoms:
         # the last digits of floating-point sums depend on the order
         told = [s % 2**64 if exact else f"{s:.9e}" for s, exact in zip(sums, whole)]
         return "sha256:" + hashlib.sha256(repr((self.n_people, told)).encode()).hexdigest()
+
+    def record_keys(self) -> Any:
+        """A pseudo-random number for the people of each atom: the sum of their hashed scores and outcomes.
+
+        Added up over a set of people, modulo 2**64, they tell who is in it: neither the order of rows nor the
+        attributes matter, and one person more gives another number.
+        """
+        if self.keys is not None:
+            return self.keys
+        scores = [person_key(self.score, i) for i in (0, 1)]
+        if self.frequencies and not self.soft:
+            events = self.positives.astype(np.uint64)
+            return scores[1] * events + scores[0] * (self.weight.astype(np.uint64) - events)
+        # the last digits of floating-point sums depend on the order
+        sums = [np.asarray(each, dtype=np.float32).view(np.uint32) for each in (self.weight, self.positives)]
+        return mix(scores[0] + sums[0]) + mix(scores[1] + sums[1])
 
     def to_frame(self) -> pd.DataFrame:
         """List the atoms: one column for each attribute, then the score and the sums."""
@@ -351,7 +391,12 @@ class Atoms:
         )
 
 
-def _mix(values: Any) -> Any:
+def person_key(score: IntArray, outcome: Any) -> Any:
+    """A pseudo-random number for a person with this score (in units) and outcome (0 or 1)."""
+    return mix(score.astype(np.uint64) * np.uint64(2) + np.asarray(outcome).astype(np.uint64))
+
+
+def mix(values: Any) -> Any:
     """Scramble 64-bit numbers (the finaliser of splitmix64); overflow is intended."""
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

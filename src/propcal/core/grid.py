@@ -1,13 +1,16 @@
 """Exact arithmetic: scores, bin edges and shifts are integers in units of 2**-32. Also checks of parameters.
 
 On this grid every addition, comparison and sum is exact in 64-bit integers, so that a result does
-not depend on the order of the rows, on chunking or on the engine that computed it.
+not depend on the order of the rows, on chunking or on the engine that computed it. The logistic curve is a
+table on the grid, so that it is the same on every machine.
 """
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ SumArray = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 UNIT = 1 << 32
 # The most people (or frequency weights) whose scores can be added up without overflowing 64 bits.
 MAX_PEOPLE = (1 << 31) - 1
+TABLE_PER_UNIT, TABLE_REACH = 64, 22  # 64 values of the logistic curve per unit; at -22 it is one grid unit
 
 
 def to_grid(values: FloatArray) -> IntArray:
@@ -42,6 +46,53 @@ def to_grid(values: FloatArray) -> IntArray:
 def from_grid(units: IntArray) -> FloatArray:
     """Convert units back to floating point; exact, because 33 bits fit into 53."""
     return np.asarray(units / UNIT)
+
+
+def run_sums(values: SumArray, starts: IntArray) -> SumArray:
+    """Sums of consecutive runs; `starts` has the beginning of each, and the end of the last.
+
+    Runs are added up one by one: differences of running sums would lose small weights after a large one.
+
+    >>> run_sums(np.array([1e20, 1.0, 2.0]), np.array([0, 1, 1, 3])).tolist()
+    [1e+20, 0.0, 3.0]
+    """
+    sums: Any = np.add.reduceat(np.append(values, values[:0].sum()), starts[:-1])
+    sums[np.diff(starts) == 0] = 0  # where `reduceat` gives the value itself
+    return np.asarray(sums)
+
+
+def significant(score: IntArray, bits: int, *, decimals: int = 3) -> IntArray:
+    """Keep so many binary digits of the risk, or of 1 minus the risk if that is smaller.
+
+    Small risks thus keep their relative size. Scores of at most so many decimals stay as they are.
+
+    >>> from_grid(significant(to_grid(np.array([0.0001234567, 0.1, 0.345678])), 6)).round(7).tolist()
+    [0.0001221, 0.1, 0.34375]
+    """
+    small = np.minimum(score, UNIT - score)
+    length = np.frexp(small.astype(np.float64))[1].astype(np.int64)  # binary digits
+    shift = np.maximum(length - bits, 0)
+    half = (np.int64(1) << shift) >> 1
+    rounded = ((small + half) >> shift) << shift
+    coarse = np.where(score <= UNIT - score, rounded, UNIT - rounded)
+    parts = 10**decimals
+    nearest = (2 * parts * score + UNIT) // (2 * UNIT)
+    decimal = (2 * UNIT * nearest + parts) // (2 * parts)
+    return np.where(decimal == score, score, coarse)
+
+
+@cache
+def logistic_table() -> IntArray:
+    """The logistic curve from -22 to 22 in units of the grid, computed with 40 decimal digits."""
+    n = TABLE_PER_UNIT * TABLE_REACH
+    with localcontext() as context:
+        context.prec = 40
+        step, odds = (Decimal(1) / TABLE_PER_UNIT).exp(), Decimal(1)
+        upper = [UNIT // 2]
+        for _ in range(n):
+            odds *= step
+            upper.append(int((UNIT * odds / (1 + odds)).to_integral_value()))
+    return np.array([UNIT - value for value in upper[:0:-1]] + upper, dtype=np.int64)
 
 
 def exact_fraction(value: float) -> Fraction:
@@ -88,3 +139,14 @@ def check_choice(name: str | Text, value: Any, choices: tuple[Any, ...]) -> None
 def _named(name: str | Text) -> Text:
     """The name of the refused parameter as a mention; a longer text names a part of the parameter."""
     return name if isinstance(name, Text) else Text(Argument(name))
+
+
+class WithoutCaches:
+    """Base class of objects with cached properties; a copy computes them again when needed."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(type(self), name, None), cached_property)
+        }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
 
 NOT_RECORDED = "not recorded"
+FEWEST_SHOWN = 11  # smaller counts of people are not told unless they are asked for
 MOST_LEVELS = 6  # levels of an attribute that the sentence names
 Counts = Mapping[str, Mapping[Level, int]]
 
@@ -45,13 +46,13 @@ class LeftOut:
             {name: _added(self.by.get(name, {}), other.by.get(name, {})) for name in names},
         )
 
-    def relevelled(self, key: Callable[[str], str]) -> LeftOut:
+    def relevelled(self, key: Callable[[str, Level], Level]) -> LeftOut:
         """The same people with their levels as `key` spells them."""
         by: dict[str, Mapping[Level, int]] = {}
         for name, counts in self.by.items():
             by[name] = {}
             for level, count in counts.items():
-                by[name] = _added(by[name], {level if level is None else key(level): count})
+                by[name] = _added(by[name], {key(name, level): count})
         return LeftOut(self.people, by)
 
     def to_json(self) -> dict[str, Any]:
@@ -75,9 +76,11 @@ def _added(one: Mapping[Level, int], other: Mapping[Level, int]) -> dict[Level, 
 class LeftOutReport:
     """People left out, beside all people: in all, and for each attribute by level."""
 
-    left: int
-    total: int
-    by: dict[str, list[tuple[str, int, int]]]  # attribute -> (label, left out, all)
+    left: int = 0
+    total: int = 0
+    by: Mapping[str, list[tuple[str, int, int]]] = field(
+        default_factory=dict
+    )  # attribute -> (label, left out, all)
 
     @classmethod
     def of(cls, atoms: Atoms) -> LeftOutReport:

@@ -56,9 +56,24 @@ def fit_logistic(
     offset, weight, positives : arrays of shape (n,)
         For each row: known log-odds, sum of weights, and sum of weights times outcome.
     start : array of shape (k,), optional
-        Coefficients to start from; zeros otherwise.
+        Coefficients to start from; zeros otherwise, or if that leads nowhere (known log-odds may be far from
+        the truth) those that come closest to one rate for all.
     """
-    coefficients = np.zeros(design.shape[1]) if start is None else start
+    if start is not None:
+        return _newton(design, offset, weight, positives, start)
+    found = _newton(design, offset, weight, positives, np.zeros(design.shape[1]))
+    rate = float(positives.sum() / weight.sum())
+    if found is None and 0 < rate < 1:
+        level = np.log(rate) - np.log1p(-rate)
+        start = np.linalg.lstsq(design, level - offset, rcond=None)[0]
+        found = _newton(design, offset, weight, positives, start)
+    return found
+
+
+def _newton(
+    design: FloatArray, offset: FloatArray, weight: FloatArray, positives: FloatArray, start: FloatArray
+) -> LogisticFit | None:
+    coefficients = start
     value = offset + design @ coefficients
     loss = _loss(value, weight, positives)
     for _ in range(MOST_STEPS):

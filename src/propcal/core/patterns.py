@@ -89,18 +89,23 @@ def combinations_present(codes: list[Any], radix: list[int], n_rows: int) -> tup
         return np.zeros((1, 0), dtype=np.int64), np.zeros(n_rows, dtype=np.int32)
     space = math.prod(radix)
     combined = codes[0].astype(np.int32 if space < 1 << 31 else np.int64)
+    size = radix[0]
     for code, base in zip(codes[1:], radix[1:]):
-        if space >= 1 << 62:  # too many for one integer: renumber the combinations found so far
-            combined = np.unique(combined, return_inverse=True)[1].reshape(-1)
+        if size * base >= 1 << 62:  # too many for one integer: renumber the combinations found so far
+            present, combined = np.unique(combined, return_inverse=True)
+            size = len(present)
         combined *= base
         combined += code.astype(combined.dtype, copy=False)
+        size *= base
     if space <= max(1 << 16, n_rows):
         occurs = np.bincount(combined, minlength=space) > 0
         table = np.stack(np.unravel_index(np.flatnonzero(occurs), radix), axis=1)
         return table.astype(np.int64), (np.cumsum(occurs, dtype=np.int32) - np.int32(1))[combined]
     _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
-    table = np.stack([code[first] for code in codes], axis=1)
-    return table.astype(np.int64), combined.reshape(-1).astype(np.int32)
+    table = np.empty((len(codes), len(first)), dtype=np.int64)  # transposed, because it is read by column
+    for column, code in zip(table, codes):
+        column[:] = code[first]
+    return table.T, combined.astype(np.int32)
 
 
 def patterns_of(
@@ -116,8 +121,10 @@ def patterns_of(
     dropped, so that the result depends only on the rows.
     """
     table, code = combinations_present(codes, [len(level) for level in levels], n_rows)
-    used = [np.unique(table[:, a]) for a in range(len(attributes))]
-    kept = tuple(tuple(level[i] for i in u) for level, u in zip(levels, used))
-    for a, u in enumerate(used):
-        table[:, a] = np.searchsorted(u, table[:, a])
-    return Patterns(attributes, kept, table, derived), code
+    kept = []
+    for column, own in zip(table.T, levels):
+        occurs = np.bincount(column, minlength=len(own)) > 0
+        kept.append(tuple(level for level, there in zip(own, occurs) if there))
+        if len(kept[-1]) < len(own):
+            column[:] = (np.cumsum(occurs) - 1)[column]
+    return Patterns(attributes, tuple(kept), table, derived), code

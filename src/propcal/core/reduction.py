@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import chain, pairwise
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, check_choice, from_grid, to_grid
+from propcal.core.left_out import NOBODY
 from propcal.core.patterns import BESIDE, SHARE, Level, Patterns, patterns_of, sort_levels
 from propcal.errors import Argument, InputError
 from propcal.numbers import noun
@@ -152,30 +156,44 @@ def merge(a: Atoms, b: Atoms) -> Atoms:
     Attributes keep the order of the first part. If their scores have different resolutions, the finer scores
     are rounded to the coarser grid.
     """
-    if a.patterns.attributes != b.patterns.attributes and {*a.patterns.attributes} == {
-        *b.patterns.attributes
-    }:
-        b = with_attributes(b, list(a.patterns.attributes))
-    mine, theirs = a.patterns, b.patterns
-    if not mine.same_attributes(theirs):
-        raise InputError(f"these atoms cannot be added: {_difference(mine, theirs)}")
-    levels = tuple(sort_levels([*{*one, *other}]) for one, other in zip(mine.levels, theirs.levels))
-    tables = [_translate(p, levels)[atoms.pattern_index()] for p, atoms in ((mine, a), (theirs, b))]
-    sums = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in SUMS}
-    bits, rows = min(a.resolution_bits, b.resolution_bits), a.weighted_rows + b.weighted_rows
-    score = np.concatenate([_coarser(a, bits), _coarser(b, bits)])
-    patterns, code = patterns_of(
-        mine.attributes, levels, list(np.concatenate(tables).T), len(score), mine.derived
-    )
+    return joined([a, aligned(b, a.patterns)])
+
+
+def aligned(atoms: Atoms, to: Patterns) -> Atoms:
+    """The same people with their attributes in the order of others; refuses different attributes."""
+    if atoms.patterns.attributes != to.attributes and {*atoms.patterns.attributes} == {*to.attributes}:
+        atoms = with_attributes(atoms, list(to.attributes))
+    if not to.same_attributes(atoms.patterns):
+        raise InputError(f"these atoms cannot be added: {_difference(to, atoms.patterns)}")
+    return atoms
+
+
+def joined(parts: Sequence[Atoms], key: str | None = None, names: Sequence[Level] = ()) -> Atoms:
+    """The people of several parts with the same attributes; `key` names one more, and `names` its levels."""
+    first, n = parts[0].patterns, [len(part) for part in parts]
+    attributes = first.attributes
+    each = zip(*(part.patterns.levels for part in parts))
+    levels = [sort_levels([*{*chain.from_iterable(own)}]) for own in each]
+    tables = [_translate(part.patterns, levels)[part.pattern_index()] for part in parts]
+    codes = list(np.concatenate(tables).T)
+    if key is not None:
+        attributes = (*attributes, key)
+        levels.append(sort_levels(names))
+        place = {level: i for i, level in enumerate(levels[-1])}
+        codes.append(np.repeat([place[name] for name in names], n))
+    bits = min(part.resolution_bits for part in parts)
+    patterns, code = patterns_of(attributes, tuple(levels), codes, sum(n), first.derived)
+    shared = [part.shared for part in parts]
     return atoms_of_sums(
         patterns,
         code,
-        score,
-        sums,
+        np.concatenate([_coarser(part, bits) for part in parts]),
+        {name: np.concatenate([getattr(part, name) for part in parts]) for name in SUMS},
         resolution_bits=bits,
-        weighted_rows=rows,
-        left_out=a.left_out + b.left_out,
-        shared=None if a.shared is None or b.shared is None else a.shared + b.shared,
+        weighted_rows=sum(part.weighted_rows for part in parts),
+        left_out=sum((part.left_out for part in parts), NOBODY),
+        # people who may be shared and others may not be shared together
+        shared=None if None in shared else reduce(add, shared),
     )
 
 
@@ -266,7 +284,8 @@ def fewer_attributes(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
 
 
 def _sums(atoms: Atoms) -> dict[str, Any]:
-    return {name: getattr(atoms, name) for name in SUMS}
+    kept = SUMS if atoms.keys is None else (*SUMS, "keys")
+    return {name: getattr(atoms, name) for name in kept}
 
 
 def _about(atoms: Atoms) -> dict[str, Any]:
@@ -278,23 +297,21 @@ def _about(atoms: Atoms) -> dict[str, Any]:
     }
 
 
-def relevelled(atoms: Atoms, key: Callable[[str], str]) -> Atoms:
+def relevelled(atoms: Atoms, key: Callable[[str, Level], Level]) -> Atoms:
     """The same people with levels renamed by `key`; levels that become equal are merged."""
     patterns = atoms.patterns
-    keys = [[level if level is None else key(level) for level in own] for own in patterns.levels]
-    if all(tuple(new) == own for new, own in zip(keys, patterns.levels)):
+    named = zip(patterns.attributes, patterns.levels)
+    keys = [tuple(key(name, level) for level in own) for name, own in named]
+    if tuple(keys) == patterns.levels:
         return atoms
-    levels = tuple(sort_levels([*{*new}]) for new in keys)
-    codes = [
-        np.array([known.index(level) for level in new], dtype=np.int64)[patterns.table[:, a]]
-        for a, (new, known) in enumerate(zip(keys, levels))
-    ]
-    fewer, code = patterns_of(patterns.attributes, levels, codes, len(patterns), patterns.derived)
+    levels = [sort_levels([*{*new}]) for new in keys]
+    codes = list(_translate(replace(patterns, levels=tuple(keys)), levels).T)
+    fewer, code = patterns_of(patterns.attributes, tuple(levels), codes, len(patterns), patterns.derived)
     about = _about(atoms) | {"left_out": atoms.left_out.relevelled(key)}
     return atoms_of_sums(fewer, code[atoms.pattern_index()], atoms.score, _sums(atoms), **about)
 
 
-def _translate(patterns: Patterns, levels: tuple[tuple[Level, ...], ...]) -> IntArray:
+def _translate(patterns: Patterns, levels: Sequence[tuple[Level, ...]]) -> IntArray:
     """The pattern table with indices into a larger list of levels."""
     table = patterns.table.copy()
     for a, wanted in enumerate(levels):

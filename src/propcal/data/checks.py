@@ -1,13 +1,23 @@
-"""Checks of scores, outcomes and weights. Errors count the trouble and never show a value."""
+"""Checks of scores, outcomes and weights. Errors count the trouble and never show a value.
+
+What may be wrong with a row is defined once (`troubles`), for arrays and for the expressions of an engine,
+and told by one function (`refuse_troubles`), from the number of rows with each trouble.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import reduce
+from math import inf
+from operator import or_
 from typing import Any
 
 import numpy as np
 
-from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.grid import FloatArray, IntArray
 from propcal.errors import Argument, InputError, Text
 
 LARGEST_WEIGHT = 1e15
@@ -34,6 +44,102 @@ POINTS = (
 )
 SWAPPED = "Are score and outcome swapped?"
 MANY = 0.1  # share of the values from which a hint takes all of them to be on another scale
+FEWEST_SWAPPED = 10
+
+
+class Trouble(IntEnum):
+    """What is wrong with a row; of several problems, the most urgent one."""
+
+    SOUND = 0
+    WEIGHT_ZERO = -1
+    WEIGHT_MISSING = -2
+    WEIGHT_INFINITE = -3
+    WEIGHT_NEGATIVE = -4
+    WEIGHT_TOO_LARGE = -5
+    LEFT_OUT = -6  # no score or no outcome, and such rows are left out
+    SCORE_MISSING = -7
+    SCORE_INFINITE = -8
+    # scores outside of 0 to 1 by what they look like, so that a hint fits the values
+    SCORE_CODE = -9  # such as -1 or 999
+    SCORE_POINTS = -10  # whole numbers up to 20
+    SCORE_WHOLE = -11  # whole numbers up to 100
+    SCORE_LARGE = -12
+    SCORE_PERCENT = -13  # other numbers up to 100
+    SCORE_NEGATIVE = -14
+    SCORE_NEAR = -15  # near 0 or 1
+    OUTCOME_MISSING = -16
+    OUTCOME_OUTSIDE = -17
+
+
+OUTSIDE = [trouble for trouble in Trouble if Trouble.SCORE_NEAR <= trouble <= Trouble.SCORE_CODE]
+# in the order in which they are told: the place of the column among score, outcome and weight, and the word
+WORDS = [
+    (2, [Trouble.WEIGHT_MISSING], "missing"),
+    (2, [Trouble.WEIGHT_INFINITE], "infinite"),
+    (2, [Trouble.WEIGHT_NEGATIVE], "negative"),
+    (2, [Trouble.WEIGHT_TOO_LARGE], "too large"),
+    (0, [Trouble.SCORE_MISSING], "missing"),
+    (0, [Trouble.SCORE_INFINITE], "infinite"),
+    (0, OUTSIDE, "outside [0, 1]"),
+    (1, [Trouble.OUTCOME_MISSING], "missing"),
+    (1, [Trouble.OUTCOME_OUTSIDE], "outside [0, 1]"),
+]
+SCALES = {
+    Trouble.SCORE_NEGATIVE: "If these are log-odds, take 1 / (1 + exp(-score))",
+    Trouble.SCORE_PERCENT: "If these are percentages, divide them by 100",
+    Trouble.SCORE_WHOLE: (
+        "If these are percentages, divide them by 100; if they are points, use the predicted risk"
+    ),
+}
+Function = Callable[[Any], Any]
+
+
+def score_troubles(s: Any, absent: Function, floor: Function) -> list[tuple[Any, Trouble]]:
+    """What may be wrong with a score that is not from 0 to 1; the first that applies, else `SCORE_NEAR`.
+
+    `s` is an array or an expression; `absent` says which values are missing, `floor` rounds down.
+    """
+    whole = s == floor(s)
+    return [
+        (absent(s), Trouble.SCORE_MISSING),
+        ((s == inf) | (s == -inf), Trouble.SCORE_INFINITE),
+        (reduce(or_, [s == code for code in CODES]), Trouble.SCORE_CODE),
+        (whole & (s <= MOST_POINTS), Trouble.SCORE_POINTS),
+        (whole & (s <= 100), Trouble.SCORE_WHOLE),
+        (s > 100, Trouble.SCORE_LARGE),
+        (s > 1.01, Trouble.SCORE_PERCENT),
+        (s < -0.01, Trouble.SCORE_NEGATIVE),
+    ]
+
+
+def troubles(
+    s: Any, y: Any, w: Any, absent: Function, floor: Function, *, drop_missing: bool | None
+) -> list[tuple[Any, Trouble]]:
+    """What may be wrong with a row that is not `sound`, likewise; without weights, `w` is None."""
+    found = [(absent(s) | absent(y), Trouble.LEFT_OUT)] if drop_missing else []
+    found += [(inside(s, absent) & absent(y), Trouble.OUTCOME_MISSING)]
+    found += [(inside(s, absent), Trouble.OUTCOME_OUTSIDE), *score_troubles(s, absent, floor)]
+    if w is None:
+        return found
+    return [
+        (absent(w), Trouble.WEIGHT_MISSING),
+        ((w == inf) | (w == -inf), Trouble.WEIGHT_INFINITE),
+        (w < 0, Trouble.WEIGHT_NEGATIVE),
+        (w == 0, Trouble.WEIGHT_ZERO),
+        (w > LARGEST_WEIGHT, Trouble.WEIGHT_TOO_LARGE),
+        *found,
+    ]
+
+
+def sound(s: Any, y: Any, w: Any, absent: Function) -> Any:
+    """Which rows can be used: score and outcome are from 0 to 1, and a weight is above 0."""
+    fine = inside(s, absent) & inside(y, absent)
+    return fine if w is None else fine & ~absent(w) & (w > 0) & (w <= LARGEST_WEIGHT)
+
+
+def inside(value: Any, absent: Function) -> Any:
+    """Whether numbers are present and from 0 to 1."""
+    return ~absent(value) & (value >= 0) & (value <= 1)
 
 
 def check_lengths(sizes: dict[str, int], *, may_be_empty: bool = False) -> None:
@@ -47,54 +153,27 @@ def check_lengths(sizes: dict[str, int], *, may_be_empty: bool = False) -> None:
 
 @dataclass
 class ScoreTally:
-    """Counts what is wrong with scores, batch by batch, so that one message can give the totals.
-
-    Finite scores outside of 0 to 1 are counted by what they look like, so that a hint fits the values:
-    `codes` such as -1 or 999, `points` (whole numbers up to 20), `whole` numbers up to 100, `percents` (other
-    numbers up to 100), `large` ones, `negative` ones, and those `near` 0 or 1.
-    """
+    """Counts what is wrong with scores, batch by batch, so that one message can give the totals."""
 
     n: int = 0
-    missing: int = 0
-    endless: int = 0
-    codes: int = 0
-    points: int = 0
-    whole: int = 0
-    percents: int = 0
-    large: int = 0
-    negative: int = 0
-    near: int = 0
+    counts: Mapping[Trouble, int] = field(default_factory=Counter)
 
     @property
     def outside(self) -> int:
         """How many are outside of 0 to 1, infinite ones included."""
-        scale = self.points + self.whole + self.percents + self.large
-        return self.endless + self.codes + scale + self.negative + self.near
+        return sum(self.counts[trouble] for trouble in (Trouble.SCORE_INFINITE, *OUTSIDE))
 
     @property
     def invalid(self) -> int:
         """How many are missing or no probability."""
-        return self.missing + self.outside
+        return self.counts[Trouble.SCORE_MISSING] + self.outside
 
     def add(self, score: FloatArray) -> bool:
         """Count a batch; returns whether all scores so far are probabilities."""
         self.n += len(score)
-        if len(score) and not (float(score.min()) >= 0 and float(score.max()) <= 1):  # NaN spreads to both
-            self.missing += int(np.count_nonzero(np.isnan(score)))
-            self.endless += int(np.count_nonzero(np.isinf(score)))
-            off = score[np.isfinite(score) & ((score < 0) | (score > 1))]
-            is_whole = off == np.floor(off)
-            kinds = [
-                np.isin(off, CODES),
-                is_whole & (off <= MOST_POINTS),
-                is_whole & (off <= 100),
-                off > 100,
-                off > 1.01,
-                off < -0.01,
-            ]
-            kind = np.select(kinds, range(len(kinds)), default=len(kinds))
-            for place, name in enumerate(OFF_SCALE):
-                setattr(self, name, getattr(self, name) + int(np.count_nonzero(kind == place)))
+        if len(score) and not _within(score):
+            off = score[~inside(score, np.isnan)]
+            self.counts = Counter(self.counts) + _counted(_first(score_troubles(off, np.isnan, np.floor)))
         return not self.invalid
 
     def check(self, name: str, *, missing: str | Text | None = None, scoring: bool = False) -> None:
@@ -102,51 +181,47 @@ class ScoreTally:
 
         In `scoring`, rows need not be refused, and cannot be left out.
         """
-        missing = SCORING if scoring else missing
-        form = f"{name} must hold probabilities from 0 to 1"
-        if self.missing:
-            raise InputError(
-                f"{form}; {_values(self.missing, self.n)} missing", argument=name, next_step=missing
-            )
-        if self.endless:
-            raise InputError(
-                f"{form}; {_values(self.endless, self.n)} infinite",
-                argument=name,
-                next_step=SCORING if scoring else None,
-            )
-        if self.outside:
-            raise InputError(
-                f"{form}; {_values(self.outside, self.n)} outside that range",
-                argument=name,
-                next_step=self.hint(scoring=scoring) or (SCORING if scoring else None),
-            )
+        default = SCORING if scoring else None
+        for count, what, step in (
+            (self.counts[Trouble.SCORE_MISSING], "missing", default or missing),
+            (self.counts[Trouble.SCORE_INFINITE], "infinite", default),
+            (self.outside, "outside that range", self.hint(scoring=scoring) or default),
+        ):
+            if count:
+                raise InputError(
+                    f"{name} must hold probabilities from 0 to 1; {_values(count, self.n)} {what}",
+                    argument=name,
+                    next_step=step,
+                )
 
     def hint(self, *, scoring: bool = False) -> str | Text | None:
         """What the values outside of 0 to 1 probably are; None unless they themselves say so."""
-        others = self.outside - self.codes
-        many = others > MANY * self.n
-        if not others and scoring:
-            return CODES_IN_SCORING if self.codes < self.n / 2 else None
+        codes = self.counts[Trouble.SCORE_CODE]
+        others = self.outside - codes
         if not others:
-            return MISSING_CODES if self.codes < self.n / 2 else None
-        if others == self.near:
+            likely = CODES_IN_SCORING if scoring else MISSING_CODES
+            return likely if codes < self.n / 2 else None
+        if others == self.counts[Trouble.SCORE_NEAR]:
             return "If this is rounding, clip the scores to the range from 0 to 1"
-        if self.large:
+        if self.counts[Trouble.SCORE_LARGE] or others <= MANY * self.n:
             return None
-        if self.negative:
-            return "If these are log-odds, take 1 / (1 + exp(-score))" if many else None
-        if self.percents:
-            return "If these are percentages, divide them by 100" if many else None
-        if self.whole:
-            return (
-                "If these are percentages, divide them by 100; if they are points, use the predicted risk"
-                if many
-                else None
-            )
-        return POINTS if many else None
+        return next((text for trouble, text in SCALES.items() if self.counts[trouble]), POINTS)
 
 
-OFF_SCALE = ("codes", "points", "whole", "large", "percents", "negative", "near")
+def _within(values: FloatArray) -> bool:
+    """Whether all values are from 0 to 1; quickly, for NaN spreads to the smallest and the largest."""
+    return bool(values.min() >= 0 and values.max() <= 1)
+
+
+def _first(cases: list[tuple[Any, Trouble]]) -> IntArray:
+    """The first trouble that applies, for each row."""
+    conditions, codes = zip(*cases)
+    return np.asarray(np.select(conditions, [int(code) for code in codes], default=int(Trouble.SCORE_NEAR)))
+
+
+def _counted(codes: IntArray) -> Counter[Trouble]:
+    found, counts = np.unique(codes, return_counts=True)
+    return Counter({Trouble(code): int(n) for code, n in zip(found, counts)})
 
 
 def _values(count: int, n: int) -> str:
@@ -157,11 +232,116 @@ def check_scores(
     score: FloatArray, name: str, *, missing: str | Text | None = None, scoring: bool = False
 ) -> None:
     """Scores must be probabilities; `missing` is what to do about missing ones."""
-    if float(score.min()) >= 0 and float(score.max()) <= 1:  # NaN spreads to both
-        return
     tally = ScoreTally()
-    tally.add(score)
-    tally.check(name, missing=missing, scoring=scoring)
+    if not tally.add(score):
+        tally.check(name, missing=missing, scoring=scoring)
+
+
+def check_rows(
+    score: FloatArray,
+    outcome: FloatArray,
+    weight: FloatArray | None,
+    names: tuple[str, str, str],
+    *,
+    drop_missing: bool | None,
+) -> IntArray | None:
+    """Refuse rows that cannot be used. Returns the trouble of each row; None if all of them are sound.
+
+    Of the rows that are not sound, those that remain have no weight, or are left out.
+    """
+    if (
+        _within(score)
+        and _within(outcome)
+        and (weight is None or bool(weight.min() > 0 and weight.max() <= LARGEST_WEIGHT))
+    ):
+        return None
+    codes = _first(
+        [
+            (sound(score, outcome, weight, np.isnan), Trouble.SOUND),
+            *troubles(score, outcome, weight, np.isnan, np.floor, drop_missing=drop_missing),
+        ]
+    )
+    plausible = score[(codes == Trouble.SOUND) | (codes <= Trouble.OUTCOME_MISSING)]
+    binary = bool(np.all((plausible == 0) | (plausible == 1)))
+    refuse_troubles(_counted(codes), names, drop_missing=drop_missing, binary=binary)
+    return codes
+
+
+def refuse_troubles(
+    of: Mapping[Trouble, int], names: tuple[str, str, str], *, drop_missing: bool | None, binary: bool
+) -> None:
+    """Refuse rows, counted by their trouble: first weights, then scores, then outcomes.
+
+    `names` is what errors call score, outcome and weight; `binary` says that the scores are all 0 or 1. The
+    message also lists the problems of other rows, so that all of them can be fixed at once.
+    """
+    try:
+        _refuse_first(of, names, drop_missing=drop_missing, binary=binary)
+    except InputError as error:
+        others, message = _others(of, names, str(error)), error.message
+        if message.next_step is None:
+            raise InputError(message.problem + others, argument=message.argument) from None
+        raise InputError(
+            message.problem,
+            argument=message.argument,
+            next_step=message.next_step + others,
+            between=message.between,
+        ) from None
+
+
+def _refuse_first(
+    of: Mapping[Trouble, int], names: tuple[str, str, str], *, drop_missing: bool | None, binary: bool
+) -> None:
+    score, outcome, weight = names
+    n = sum(of.values())
+    for trouble, what in (
+        (Trouble.WEIGHT_MISSING, "missing (NaN)"),
+        (Trouble.WEIGHT_INFINITE, "infinite"),
+        (Trouble.WEIGHT_NEGATIVE, "negative"),
+    ):
+        if of[trouble]:
+            raise InputError(
+                f"{weight} must be 0 or more; {of[trouble]:,} of {n:,} values are {what}", argument=weight
+            )
+    if of[Trouble.WEIGHT_TOO_LARGE]:
+        raise InputError(
+            f"{weight}: weights above {LARGEST_WEIGHT:g} cannot be added up",
+            argument=weight,
+            next_step="divide them all",
+        )
+    if of[Trouble.WEIGHT_ZERO] == n:
+        raise InputError(f"{weight}: all {n:,} weights are 0, so there are no rows", argument=weight)
+    n -= of[Trouble.WEIGHT_ZERO]
+    if of[Trouble.LEFT_OUT] == n:
+        raise InputError(f"none of the {n:,} people has both a score and an outcome", argument=score)
+    n -= of[Trouble.LEFT_OUT]
+    ScoreTally(n, of).check(score, missing=advice(drop_missing, "score"))
+    if missing := of[Trouble.OUTCOME_MISSING]:
+        raise InputError(
+            f"{outcome} must be 0 or 1; {_values(missing, n)} missing",
+            argument=outcome,
+            next_step=advice(drop_missing, "outcome"),
+        )
+    if outside := of[Trouble.OUTCOME_OUTSIDE]:
+        step = "Say which value means the event with " + Argument("positive") + ", or recode it to 0 and 1"
+        raise InputError(
+            f"{outcome} must be 0 or 1 (or a soft label between); {_values(outside, n)} neither",
+            argument=outcome,
+            next_step=f"{score[0].upper()}{score[1:]} holds only 0 and 1. {SWAPPED}" if binary else step,
+        )
+
+
+def _others(of: Mapping[Trouble, int], names: tuple[str, str, str], first: str) -> str:
+    """The other problems that were counted; each row counts only for its most urgent one."""
+    counted = [(names[place], sum(of[one] for one in some), word) for place, some, word in WORDS]
+    told: dict[str, list[str]] = {}
+    for name, count, word in [row for row in counted if row[1]][1:]:
+        values = "" if name in told else "value " if count == 1 else "values "
+        told.setdefault(name, []).append(f"{count:,} {values}{'is' if count == 1 else 'are'} {word}")
+    if not told:
+        return ""
+    also = " Also" if first.endswith((".", "?")) else "; also"
+    return f"{also}, in other rows, " + "; ".join(f"{name}: {', '.join(all_)}" for name, all_ in told.items())
 
 
 def advice(drop_missing: bool | None, what: str) -> str | Text:
@@ -169,9 +349,6 @@ def advice(drop_missing: bool | None, what: str) -> str | Text:
     if drop_missing is None:
         return f"Exclude these people, or find out why their {what} is missing"
     return EXCLUDE + f"{what} is missing"
-
-
-FEWEST_SWAPPED = 10
 
 
 def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, str]) -> None:
@@ -191,79 +368,7 @@ def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, 
         )
 
 
-def compact_outcomes(
-    outcome: FloatArray, name: str, *, drop_missing: bool | None = None, swapped: str = ""
-) -> Any:
-    """Outcomes must be 0 or 1, which a byte each can hold, or soft labels between, which stay floats.
-
-    `swapped` names the score if all scores are 0 or 1, as outcomes are.
-    """
-    low, high = float(outcome.min()), float(outcome.max())
-    if low >= 0 and high <= 1:
-        whole = outcome.astype(np.int8)
-        return whole if np.array_equal(whole, outcome) else outcome
-    missing = int(np.count_nonzero(np.isnan(outcome)))
-    outside = int(np.count_nonzero((outcome < 0) | (outcome > 1)))
-    refuse_outcomes(missing, outside, len(outcome), name, drop_missing=drop_missing, swapped=swapped)
-    raise AssertionError("an outcome is neither inside, outside nor missing")
-
-
-def refuse_outcomes(
-    missing: int,
-    outside: int,
-    n: int,
-    name: str,
-    *,
-    drop_missing: bool | None = None,
-    swapped: str = "",
-) -> None:
-    """Refuse the outcomes that were counted, if any; `swapped` as for `compact_outcomes`."""
-    if missing:
-        raise InputError(
-            f"{name} must be 0 or 1; {_values(missing, n)} missing",
-            argument=name,
-            next_step=advice(drop_missing, "outcome"),
-        )
-    if outside:
-        step = "Say which value means the event with " + Argument("positive") + ", or recode it to 0 and 1"
-        if swapped:
-            step = Text(f"{swapped[0].upper()}{swapped[1:]} holds only 0 and 1. {SWAPPED}")
-        raise InputError(
-            f"{name} must be 0 or 1 (or a soft label between); {_values(outside, n)} neither",
-            argument=name,
-            next_step=step,
-        )
-
-
-def check_weights(weight: FloatArray, name: str) -> BoolArray:
-    """Weights must be finite and not negative. Returns which rows count: those with a weight above 0."""
-    counts = weight > 0
-    refuse_weights(
-        {
-            "missing (NaN)": int(np.count_nonzero(np.isnan(weight))),
-            "infinite": int(np.count_nonzero(np.isinf(weight))),
-            "negative": int(np.count_nonzero(weight < 0)),
-        },
-        len(weight),
-        name,
-        too_large=float(weight.max()) > LARGEST_WEIGHT,
-        all_zero=not counts.any(),
-    )
-    return np.asarray(counts)
-
-
-def refuse_weights(counted: dict[str, int], n: int, name: str, *, too_large: bool, all_zero: bool) -> None:
-    """Refuse the weights that were counted by their trouble, if any."""
-    for trouble, count in counted.items():
-        if count:
-            raise InputError(
-                f"{name} must be 0 or more; {count:,} of {n:,} values are {trouble}", argument=name
-            )
-    if too_large:
-        raise InputError(
-            f"{name}: weights above {LARGEST_WEIGHT:g} cannot be added up",
-            argument=name,
-            next_step="divide them all",
-        )
-    if all_zero:
-        raise InputError(f"{name}: all {n:,} weights are 0, so there are no rows", argument=name)
+def compact_outcomes(outcome: FloatArray) -> Any:
+    """Outcomes of 0 and 1, which a byte each can hold; soft labels between stay floats."""
+    whole = outcome.astype(np.int8)
+    return whole if np.array_equal(whole, outcome) else outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,93 +13,16 @@ from propcal.core.grid import FloatArray, IntArray, check_number
 if TYPE_CHECKING:
     import pandas as pd
 
-# Table 1: visits and admissions of the paper's cohort by ethnoracial group, women then men.
-TABLE_1: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
-    "American Indian/Alaska Native": ((257, 70), (170, 82)),
-    "Asian": ((3595, 1043), (2384, 1032)),
-    "Black/African American": ((27486, 3124), (14458, 2603)),
-    "Hispanic/Latino": ((10262, 1063), (5795, 1168)),
-    "Other": ((5163, 1232), (3849, 1479)),
-    "Unknown/Unable to Obtain": ((2156, 1521), (2377, 2074)),
-    "White": ((50174, 18147), (45435, 18951)),
-}
+_DATA = tomllib.loads((files("propcal.data") / "cohorts.toml").read_text(encoding="utf-8"))
+TABLE_1: dict[str, list[tuple[int, int]]] = _DATA["table_1"]
 N_VISITS = sum(visits for cell in TABLE_1.values() for visits, _ in cell)
-
-# Share of visits under the age of 65 insured by Medicaid, by group; invented, in a realistic order.
-MEDICAID = {
-    "American Indian/Alaska Native": 0.35,
-    "Asian": 0.2,
-    "Black/African American": 0.4,
-    "Hispanic/Latino": 0.45,
-    "Other": 0.3,
-    "Unknown/Unable to Obtain": 0.25,
-    "White": 0.15,
-}
-# How steeply the true risk rises with illness. It differs by group, so that one score for all is
-# miscalibrated.
-STEEPNESS = {
-    "American Indian/Alaska Native": 1.1,
-    "Asian": 1.4,
-    "Black/African American": 1.0,
-    "Hispanic/Latino": 1.5,
-    "Other": 1.2,
-    "Unknown/Unable to Obtain": 0.7,
-    "White": 1.3,
-}
-# Plausible ranges of vital signs, as in the paper's preprocessing; simulated values are clipped to them.
-PLAUSIBLE = {
-    "temperature": (95.0, 105.0),
-    "heartrate": (30.0, 300.0),
-    "resprate": (2.0, 200.0),
-    "o2sat": (50.0, 100.0),
-    "sbp": (30.0, 400.0),
-    "dbp": (30.0, 300.0),
-}
-COMPLAINTS = {
-    "abdominal pain": 0.1,
-    "chest pain": 0.2,
-    "shortness of breath": 0.8,
-    "fever": 0.5,
-    "headache": -0.7,
-    "back pain": -0.8,
-    "fall": 0.1,
-    "dizziness": 0.0,
-    "weakness": 0.9,
-    "laceration": -1.4,
-    "altered mental status": 1.3,
-    "vomiting": 0.2,
-    "ankle injury": -1.6,
-    "cough": -0.3,
-    "alcohol": -1.0,
-}
-# A second complaint that the text may add to the main one, from mild to severe. It has no effect of its own
-# on the risk; like the vital signs, it only reflects illness.
-SECOND_COMPLAINTS = {
-    "abdominal pain": ("constipation", "diarrhea", "nausea", "vomiting", "fever"),
-    "chest pain": ("cough", "palpitations", "dizziness", "shortness of breath", "syncope"),
-    "shortness of breath": ("cough", "chest pain", "wheezing", "leg swelling", "hypoxia"),
-    "fever": ("sore throat", "cough", "chills", "weakness", "altered mental status"),
-    "headache": ("neck pain", "nausea", "dizziness", "visual changes", "weakness"),
-    "back pain": ("neck pain", "leg pain", "flank pain", "fever", "weakness"),
-    "fall": ("wrist injury", "back pain", "head injury", "hip pain", "syncope"),
-    "dizziness": ("headache", "nausea", "lightheaded", "weakness", "syncope"),
-    "weakness": ("dizziness", "fatigue", "fall", "fever", "altered mental status"),
-    "laceration": ("hand injury", "fall", "alcohol", "head injury", "bleeding"),
-    "altered mental status": ("alcohol", "agitation", "fall", "fever", "hypoxia"),
-    "vomiting": ("diarrhea", "nausea", "abdominal pain", "fever", "dehydration"),
-    "ankle injury": ("foot pain", "knee pain", "fall", "leg swelling", "fracture"),
-    "cough": ("sore throat", "congestion", "fever", "chest pain", "shortness of breath"),
-    "alcohol": ("anxiety", "laceration", "fall", "head injury", "altered mental status"),
-}
-# Shares of marital status among adults aged 18, 40, 60 and 90; invented, in a plausible order. Shares at
-# other ages are interpolated.
+MEDICAID: dict[str, float] = _DATA["medicaid"]
+STEEPNESS: dict[str, float] = _DATA["steepness"]
+PLAUSIBLE: dict[str, tuple[float, float]] = _DATA["plausible"]
+COMPLAINTS: dict[str, float] = _DATA["complaints"]
+SECOND_COMPLAINTS: dict[str, list[str]] = _DATA["second_complaints"]
+MARITAL_STATUS: dict[str, list[float]] = _DATA["marital_status"]
 MARITAL_AGES = (18, 40, 60, 90)
-MARITAL_STATUS = {
-    "SINGLE": (0.97, 0.45, 0.25, 0.12),
-    "MARRIED": (0.02, 0.46, 0.52, 0.32),
-    "DIVORCED": (0.01, 0.08, 0.17, 0.08),
-    "WIDOWED": (0.0, 0.01, 0.06, 0.48),
-}
 
 
 def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from propcal.core.grid import BoolArray, FloatArray
-from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
+from propcal.core.groups.conditions import ColumnTest, Condition, Not, tests_of
 from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.data.levels import (
     DATES,
@@ -24,7 +22,7 @@ from propcal.data.levels import (
     level_key,
     refuse_dates,
     refuse_many,
-    text_key,
+    wanted_keys,
 )
 from propcal.errors import Column, InputError
 
@@ -198,18 +196,3 @@ def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
         passes = [key in wanted for key in keys]
     lookup = np.array([*passes, test.op == "missing"])  # code -1 (missing) looks up the last entry
     return np.asarray(lookup[codes])
-
-
-def wanted_keys(test: ColumnTest) -> set[str]:
-    """The levels that pass a test for equality: its values as text and numbers; 1 and 0 are truth values too.
-
-    >>> sorted(wanted_keys(ColumnTest("flag", "in", ("1.0", "02139", "1e3"))))
-    ['02139', '1', '1000', '1e3', 'true']
-    """
-    wanted = {text_key(value) for value in test.values}
-    for value in filter(is_numeric, test.values):
-        if not re.match(r"-?0[0-9]", value):  # 02139 is a code
-            number = str(level_key(Decimal(value)))
-            wanted.add(number)
-            wanted |= {"true"} if number == "1" else {"false"} if number == "0" else set()
-    return wanted

@@ -30,6 +30,11 @@ def is_engine_frame(frame: Any) -> bool:
     return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
 
 
+def is_frame(value: Any) -> bool:
+    """Whether this is a data frame, in memory or of an engine."""
+    return isinstance(nw.from_native(value, pass_through=True), (nw.DataFrame, nw.LazyFrame))
+
+
 def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
     """Refuse missing columns; the error suggests a similar name."""
     for name in wanted:

@@ -8,21 +8,26 @@ One rule decides, cell by cell; neither the type of the column nor the other row
 - Bytes are the text that they encode in UTF-8.
 - Everything else is its text. Spaces around a number or a truth value do not count.
 
-Files, engines and SQL follow the same rule.
+Files, engines and SQL follow the same rule. Levels that differ only in case or spaces stay apart: they are
+warned of among groups, and suggested where a condition fails.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.patterns import Level, sort_levels
-from propcal.errors import Argument, InputError
+from propcal.core.groups.conditions import ColumnTest, Condition, is_numeric, tests_of
+from propcal.core.groups.recipes import Where
+from propcal.core.patterns import BESIDE, KEY, Level, Patterns, sort_levels
+from propcal.core.reduction import CLUSTER
+from propcal.errors import Argument, InputError, Message
 
 DATES = "dates or times"
 RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
@@ -74,6 +79,21 @@ def text_key(text: str) -> str:
     if bare.lower() in TRUTHS:
         return bare.lower()
     return _shortest(bare) if DECIMAL.fullmatch(bare) else text
+
+
+def wanted_keys(test: ColumnTest) -> set[str]:
+    """The levels that pass a test for equality: its values as text and numbers; 1 and 0 are truth values too.
+
+    >>> sorted(wanted_keys(ColumnTest("flag", "in", ("1.0", "02139", "1e3"))))
+    ['02139', '1', '1000', '1e3', 'true']
+    """
+    wanted = {text_key(value) for value in test.values}
+    for value in filter(is_numeric, test.values):
+        if not re.match(r"-?0[0-9]", value):  # 02139 is a code
+            number = str(level_key(Decimal(value)))
+            wanted.add(number)
+            wanted |= {"true"} if number == "1" else {"false"} if number == "0" else set()
+    return wanted
 
 
 def _shortest(decimal: str) -> str:
@@ -171,6 +191,23 @@ def refuse_dates(name: str, *, temporal: bool) -> None:
         )
 
 
+def numbers_beside_limits(keys: Collection[str]) -> int:
+    """How many numbers are spelled beside limits such as "> 89"; 0 if few are, or if there are other texts.
+
+    >>> numbers_beside_limits([*map(str, range(20, 90)), "> 89"]), numbers_beside_limits(["60", "> 89"])
+    (70, 0)
+    """
+    rest = {key for key in keys if not DECIMAL.fullmatch(key)}
+    spelled = len(set(keys)) - len(rest)
+    limits = bool(rest) and all(is_limit(key) for key in rest)
+    return spelled if limits and spelled > MAX_NUMERIC_LEVELS else 0
+
+
+def is_limit(key: str) -> bool:
+    """Whether a level is a limit such as "> 89" or "90+"."""
+    return re.fullmatch(LIMIT, key.strip()) is not None
+
+
 def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool = False) -> None:
     """Refuse identifiers and measurements by their number of values (in what was seen)."""
     within = f" in {seen}" if seen else ""
@@ -195,11 +232,9 @@ def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool 
                 + Argument("as_levels", name, written=f"Groups(as_levels=[{name!r}])")
                 + "; if it is an identifier, leave it out",
             )
-    limits = {key for key in keys if key is not None and re.fullmatch(LIMIT, key.strip())}
-    spelled = {key for key in keys if key is not None and DECIMAL.fullmatch(key)}
-    if limits and len(spelled) > MAX_NUMERIC_LEVELS and keys == limits | spelled and not as_levels:
+    if not as_levels and (spelled := numbers_beside_limits([key for key in keys if key is not None])):
         raise InputError(
-            f"attribute {name!r} holds {len(spelled):,} different numbers{within}, and limits such as "
+            f"attribute {name!r} holds {spelled:,} different numbers{within}, and limits such as "
             f'"> 89" (top-coded ages); up to {MAX_NUMERIC_LEVELS} numbers are taken as groups',
             argument=name,
             next_step="Recode the limits, for example to 90, and give cut points, " + cuts,
@@ -211,3 +246,96 @@ def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool 
             argument=name,
             next_step="If it is an identifier, leave it out; otherwise merge its values",
         )
+
+
+def folded(level: str) -> str:
+    """A level without its case, and with single spaces between its words.
+
+    >>> folded(" Not  KNOWN") == folded("not known")
+    True
+    """
+    return " ".join(level.casefold().split())
+
+
+def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
+    """Count, for each column of groups, the values that are another level but for case or spaces.
+
+    `people` counts those of each pattern.
+    """
+    for a, name in enumerate(patterns.attributes):
+        if name in patterns.derived or name == CLUSTER or name.startswith((BESIDE, KEY)):
+            continue
+        own = patterns.levels[a]
+        counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
+        total, alike = f"{int(counts.sum()):,} values", _alike(own)
+        spaced = [place for place, level in enumerate(own) if level is not None and level != level.strip()]
+        if alike:
+            ranked = [sorted(same, key=lambda place: -counts[place]) for same in alike]
+            n = int(sum(counts[place] for same in ranked for place in same[1:]))
+            main, rare = ranked[0][:2]
+            _warn(
+                name,
+                f"{n:,} of {total} {'differs' if n == 1 else 'differ'} from another level only in case or "
+                f'spaces ("{own[rare]}" / "{own[main]}")',
+                "They are treated as different groups; rename them if that is not intended.",
+            )
+        elif spaced:
+            n = int(counts[spaced].sum())
+            _warn(
+                name,
+                f"{n:,} of {total} {'has' if n == 1 else 'have'} a space at the beginning or end "
+                f'("{own[spaced[0]]}")',
+                "The space is part of the level; remove it if that is not intended.",
+            )
+
+
+def _warn(name: str, problem: str, step: str) -> None:
+    message = Message(f"{name}: {problem}", argument=name, next_step=step)
+    warnings.warn(message, UserWarning, stacklevel=5)
+
+
+def warn_of_new_spellings(known: Mapping[str, Sequence[Level]], patterns: Patterns) -> None:
+    """Warn of new levels that are a known one but for case or spaces, as after a change of an export."""
+    for name, levels in zip(patterns.attributes, patterns.levels):
+        if name in patterns.derived or name.startswith((BESIDE, KEY)) or name not in known:
+            continue
+        before = {folded(level): level for level in known[name] if level is not None}
+        for level in levels:
+            if level is None or level in known[name] or folded(level) not in before:
+                continue
+            _warn(
+                name,
+                f'"{level}" is new, and differs from "{before[folded(level)]}" only in case or spaces',
+                "They are watched as different groups; rename one of them if that is not intended.",
+            )
+
+
+def _alike(levels: Sequence[Level]) -> list[list[int]]:
+    """The places of levels that are the same but for case or spaces."""
+    places: dict[str, list[int]] = {}
+    for place, level in enumerate(levels):
+        if level is not None:
+            places.setdefault(folded(level), []).append(place)
+    return [same for same in places.values() if len(same) > 1]
+
+
+def warn_of_failed_conditions(
+    conditions: Mapping[str, Where], levels_of: Callable[[str], Iterable[Level]]
+) -> None:
+    """Suggest other values for conditions that nobody meets; `levels_of` gives the levels of a column."""
+    for name, made in conditions.items():
+        for told in _suggestions(made.condition, levels_of):
+            warnings.warn(Message(f"condition {name!r}: {told}"), UserWarning, stacklevel=4)
+
+
+def _suggestions(condition: Condition, levels_of: Callable[[str], Iterable[Level]]) -> list[str]:
+    found = []
+    for test in tests_of(condition):
+        if test.op not in ("=", "in"):
+            continue
+        known = {level for level in levels_of(test.column) if level is not None}
+        for value in test.values:
+            near = sorted(level for level in known if folded(level) == folded(value))
+            if near and not known & wanted_keys(ColumnTest(test.column, "=", (value,))):
+                found.append(f"no row has {test.column} = {value}; did you mean {near[0]}?")
+    return found

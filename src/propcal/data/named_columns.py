@@ -1,9 +1,13 @@
-"""Columns by name: which of a frame or of files is taken for what, and the atoms of a frame."""
+"""Columns by name: which of a frame or of files is taken for what; and the sites of people.
+
+A site is a column, or one name for everybody; each site has one spelling only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +15,8 @@ from propcal.core.atoms import Atoms
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import SITE
-from propcal.data.frames import frame_columns, frame_names, is_engine_frame
+from propcal.core.periods_and_sites import keyed
+from propcal.data.levels import folded
 from propcal.data.rows_to_atoms import resolution_bits, rows_to_atoms, wanted_columns
 from propcal.errors import Argument, Column, InputError
 
@@ -72,7 +77,7 @@ class NamedColumns:
             return self.groups
         return Groups(columns=[self.groups] if isinstance(self.groups, str) else list(self.groups))
 
-    @property
+    @cached_property
     def attributes(self) -> dict[str, Recipe | str]:
         """Every attribute by name: how it is made, or the column that it is."""
         recipes = self.words.recipes()
@@ -122,25 +127,54 @@ class NamedColumns:
         )
 
 
-def atoms_from_frame(frame: Any, columns: NamedColumns, site: str | None = None) -> Atoms:
-    """Reduce the named columns of a data frame to atoms; an engine reduces its own rows.
-
-    `site` is a column, or the name of the one site that all people are from.
-    """
-    if site is not None:
-        from propcal.data.site_names import named_column, with_site
-
-        columns = replace(columns, site=named_column(site, frame_names(frame)))
-        return with_site(atoms_from_frame(frame, columns), site)
-    if not is_engine_frame(frame):
-        return columns.atoms(frame_columns(frame, "frame", columns.wanted))
-    from propcal.data.engines.frames_to_atoms import atoms_of_engine
-
-    if columns.cluster is not None:
+def named_column(site: str, columns: Sequence[str]) -> str | None:
+    """The column of the sites, or None if it is the name of one site; refuses a column that is misspelt."""
+    if site in columns:
+        return site
+    near = get_close_matches(site.lower(), [name.lower() for name in columns], n=1, cutoff=0.8)
+    if near:
+        name = next(column for column in columns if column.lower() == near[0])
         raise InputError(
-            "cluster: ids are hashed in memory, which an engine cannot do in the same way",
-            argument="cluster",
-            next_step="use Atoms.from_files, or add up the atoms of parts in memory, "
-            "Atoms.from_frame(part, cluster=...)",
+            f"there is no column {site!r}, but there is {name!r}",
+            argument="site",
+            next_step="Name that column. If it is the name of the one site, use another spelling",
         )
-    return atoms_of_engine(frame, columns)
+    return None
+
+
+def with_site(atoms: Atoms, site: str) -> Atoms:
+    """Atoms with the sites of a column, checked; or with this one site for everybody."""
+    if SITE not in atoms.patterns.attributes:
+        if not site.strip():
+            raise InputError(Argument("site") + " must be a column, or the name of a site")
+        return keyed({site.strip(): atoms}, SITE)
+    place = atoms.patterns.attributes.index(SITE)
+    levels = atoms.patterns.levels[place]
+    if None in levels:
+        people = atoms.pattern_sums(atoms.people)
+        n = int(people[atoms.patterns.table[:, place] == levels.index(None)].sum())
+        raise InputError(
+            f"column {site!r}, the site, is missing for {n:,} of {atoms.n_people:,} people",
+            argument=site,
+            next_step="Fill it in, or leave these people out",
+        )
+    refuse_other_spellings([("these data", atoms)])
+    return atoms
+
+
+def refuse_other_spellings(parts: Sequence[tuple[str, Atoms]]) -> None:
+    """Refuse sites that differ only in case or spaces, within one file or between files."""
+    seen: dict[str, tuple[str, str]] = {}
+    for where, atoms in parts:
+        if SITE not in atoms.patterns.attributes:
+            continue
+        for level in atoms.patterns.levels[atoms.patterns.attributes.index(SITE)]:
+            name = str(level)
+            first, there = seen.setdefault(folded(name), (name, where))
+            if first != name:
+                both = f"{where}" if there == where else f"{there} and {where}"
+                raise InputError(
+                    f"a site has two spellings, {first!r} and {name!r}, in {both}",
+                    argument="site",
+                    next_step="Use one of them everywhere",
+                )

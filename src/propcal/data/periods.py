@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 from propcal.core.grid import check_choice
-from propcal.data.sql_quotes import quoted
 from propcal.errors import Argument, InputError
-from propcal.plain_text import shown
+from propcal.plain_text import quoted, shown
 
 KINDS = ("day", "week", "month", "quarter", "year")
 EXAMPLES = {"day": "2026-03-31", "week": "2026-W13", "month": "2026-03", "quarter": "2026-Q1", "year": "2026"}
@@ -23,6 +23,15 @@ _FORMS = {
 }
 LONGEST_DELAY = 3660  # days
 MOST_PERIODS = 20_000
+
+
+def span_of(periods: Sequence[str]) -> str:
+    """The first and the last of some periods.
+
+    >>> span_of(["2025-01"]), span_of(["2025-01", "2025-02", "2025-03"])
+    ('2025-01', '2025-01 to 2025-03')
+    """
+    return periods[0] if len(periods) == 1 else f"{periods[0]} to {periods[-1]}"
 
 
 @dataclass(frozen=True)

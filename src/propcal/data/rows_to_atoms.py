@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
 from types import MappingProxyType
@@ -14,7 +14,7 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
-from propcal.core.grid import FloatArray, check_number, from_grid
+from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe, Where
@@ -23,19 +23,19 @@ from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.checks import (
     SWAPPED,
+    Trouble,
     advice,
     check_lengths,
+    check_rows,
     check_scores,
-    check_weights,
     compact_outcomes,
     refuse_swapped,
 )
 from propcal.data.derive import attribute_values, fitting_values
-from propcal.data.frames import attribute_columns, numbers, refuse_names, require
-from propcal.data.levels import distinct, encode, level_key
-from propcal.data.near_levels import warn_of_failed_conditions, warn_of_similar_levels
+from propcal.data.frames import attribute_columns, frame_names, numbers, refuse_names, require
+from propcal.data.levels import distinct, encode, level_key, warn_of_failed_conditions, warn_of_similar_levels
 from propcal.data.outcomes import outcome_numbers
-from propcal.data.repeat_visits import CLUSTERS, cluster_codes, refuse_cluster_name
+from propcal.data.repeat_visits import CLUSTERS, cluster_codes, count_values, warn_of_undeclared
 from propcal.errors import Argument, InputError, Message
 
 EVERY_COLUMN = Groups()
@@ -90,29 +90,14 @@ def rows_to_atoms(
     sensitive_features: Any = None,
     sample_weight: Any = None,
     *,
-    cluster: Any = None,
-    groups: Groups = EVERY_COLUMN,
-    beside: Mapping[str, Recipe | str] = MappingProxyType({}),
-    names: tuple[str, str, str] = NAMES,
     resolution: float | None = None,
     weight_kind: str = "auto",
-    positive: Any = None,
     drop_missing: bool | None = False,
+    **how: Any,
 ) -> Atoms:
-    """Check arrays or series of people and reduce them to atoms."""
+    """Check arrays or series of people and reduce them to atoms; `how` as for `checked_rows`."""
     bits = resolution_bits(resolution)
-    rows = checked_rows(
-        score,
-        outcome,
-        sensitive_features,
-        sample_weight,
-        cluster=cluster,
-        groups=groups,
-        beside=beside,
-        names=names,
-        positive=positive,
-        drop_missing=drop_missing,
-    )
+    rows = checked_rows(score, outcome, sensitive_features, sample_weight, drop_missing=drop_missing, **how)
     return rows.atoms(resolution_bits=bits, weight_kind=weight_kind)
 
 
@@ -147,25 +132,17 @@ def checked_rows(
     if ids is not None:
         sizes["cluster"] = len(ids)
     check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
-    counts = None if weight is None else check_weights(weight, names[2])
-    if counts is not None and not counts.all():
-        assert weight is not None
-        values, y, weight = values[counts], y[counts], weight[counts]
-    else:
-        counts = None
-    absent = np.isnan(values) | np.isnan(y) if drop_missing else None
-    if absent is not None and absent.any():
-        values, y, lost = values[~absent], y[~absent], None if weight is None else weight[absent]
-        weight = None if weight is None else weight[~absent]
-        if not len(values):
-            raise InputError(
-                f"none of the {len(absent):,} people has both a score and an outcome", argument=names[0]
-            )
-    else:
-        absent = lost = None
-    check_scores(values, names[0], missing=advice(drop_missing, "score"))
-    binary = bool(np.all((values == 0) | (values == 1)))
-    outcome = compact_outcomes(y, names[1], drop_missing=drop_missing, swapped=names[0] if binary else "")
+    troubles = check_rows(values, y, weight, names, drop_missing=drop_missing)
+    counts, absent, lost = None, None, [np.empty(0)]
+    if troubles is not None:
+        sound, counts = troubles == Trouble.SOUND, troubles != Trouble.WEIGHT_ZERO
+        absent = troubles[counts] == Trouble.LEFT_OUT
+        lost = [np.ones(int(absent.sum()))]
+        values, y = values[sound], y[sound]
+        if weight is not None:
+            lost.append(weight[troubles == Trouble.LEFT_OUT])
+            weight = weight[sound]
+    outcome = compact_outcomes(y)
     soft = 0 if outcome.dtype.kind == "i" else int(np.count_nonzero((y > 0) & (y < 1)))
     refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
     del y
@@ -173,35 +150,19 @@ def checked_rows(
     read = [column for recipe in recipes.values() for column in recipe.columns]
     require(list(columns), [*groups.as_levels, *read])
     attributes = groups.attributes(list(columns))
-    levels: list[tuple[Level, ...]] = []
-    codes = []
+    encoded = {}
     for name in attributes:
-        codes_too = name in groups.as_levels
-        found, code = encode(*fitting_values(name, recipes.get(name), columns, counts, as_levels=codes_too))
-        levels.append(found)
-        codes.append(code)
+        as_levels = name in groups.as_levels
+        encoded[name] = encode(*fitting_values(name, recipes.get(name), columns, counts, as_levels=as_levels))
     for name, made in beside.items():
         recipe = None if isinstance(made, str) else made
         found, code = encode(*attribute_values(str(made), recipe, columns))
-        levels.append(found)
-        codes.append(code if counts is None else code[counts])
+        encoded[name] = found, code if counts is None else code[counts]
         recipes = recipes if recipe is None else recipes | {name: recipe}
-    left_out = left_out_weight = NOBODY
-    if absent is not None:
-        named = [*attributes, *beside]
-        counted = [i for i, name in enumerate(named) if not name.startswith(BESIDE)]
-        who = [named[i] for i in counted], [levels[i] for i in counted], [codes[i][absent] for i in counted]
-        codes = [code[~absent] for code in codes]
-        left_out = LeftOut.of(*who, np.ones(int(absent.sum())))
-        left_out_weight = left_out if lost is None else LeftOut.of(*who, lost)
-    attributes = (*attributes, *beside)
-    refuse_cluster_name(attributes)
     if ids is not None:
         clusters = cluster_codes(ids)
-        attributes, levels = (*attributes, CLUSTER), [*levels, CLUSTERS]
-        clusters = clusters if counts is None else clusters[counts]
-        codes.append(clusters if absent is None else clusters[~absent])
-    patterns, code = patterns_of(attributes, tuple(levels), codes, len(values), recipes)
+        encoded[CLUSTER] = CLUSTERS, clusters if counts is None else clusters[counts]
+    patterns, code, left_out = patterns_and_left_out(encoded, recipes, absent, lost, len(values))
     warn_of_similar_levels(patterns, np.bincount(code, minlength=len(patterns)))
     failed = {}
     for name, own in zip(patterns.attributes, patterns.levels):
@@ -209,7 +170,31 @@ def checked_rows(
         if isinstance(how, Where) and name not in beside and "true" not in own:
             failed[name] = how
     warn_of_failed_conditions(failed, lambda column: map(level_key, distinct(columns[column])[0]))
-    return Rows(patterns, code, values, outcome, weight, left_out, left_out_weight)
+    return Rows(patterns, code, values, outcome, weight, left_out[0], left_out[-1])
+
+
+def patterns_and_left_out(
+    encoded: Mapping[str, tuple[tuple[Level, ...], Any]],
+    recipes: Mapping[str, Recipe],
+    gone: BoolArray | None,
+    counts: Sequence[Any],
+    n_rows: int,
+) -> tuple[Patterns, Any, list[LeftOut]]:
+    """The patterns of rows, the pattern of each row, and those that are `gone`, counted by group.
+
+    `encoded` has the levels of each attribute, and the place of each row's level among them; `counts` are
+    one or more ways to count the rows that are gone; `n_rows` is the number of the others.
+    """
+    left_out = [NOBODY for _ in counts]
+    codes = [code for _, code in encoded.values()]
+    if gone is not None and gone.any():
+        own = [name for name in encoded if not name.startswith(BESIDE) and name != CLUSTER]
+        levels, places = [encoded[name][0] for name in own], [encoded[name][1][gone] for name in own]
+        left_out = [LeftOut.of(own, levels, places, people) for people in counts]
+        codes = [code[~gone] for code in codes]
+    every = tuple(levels for levels, _ in encoded.values())
+    patterns, code = patterns_of(tuple(encoded), every, codes, n_rows, recipes)
+    return patterns, code, left_out
 
 
 def _score_numbers(score: Any, name: str) -> FloatArray:
@@ -297,6 +282,18 @@ def rows_of_scores(
     return atoms, {name: score[atoms.score] for name, score in values.items()}
 
 
+def warn_of_unused_ids(sensitive_features: Any, groups: Groups) -> None:
+    """Warn of a patient ID among columns that are passed and define no groups."""
+    wanted = wanted_columns(groups)
+    named = isinstance(sensitive_features, Mapping)
+    names = map(str, sensitive_features) if named else frame_names(sensitive_features)
+    warn_of_undeclared(
+        [] if wanted is None else [name for name in names if name not in wanted],
+        lambda name: count_values(attribute_columns(sensitive_features, [name])[name]),
+        written="cluster=frame[{}]",
+    )
+
+
 def wanted_columns(
     groups: Groups, beside: Mapping[str, Recipe | str] = MappingProxyType({})
 ) -> list[str] | None:
@@ -323,18 +320,21 @@ def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_we
     atoms = rows_to_atoms(
         np.zeros(n), known, columns, sample_weight, groups=groups, names=_PREVIEW, drop_missing=None
     )
+    groups.refuse_too_many(atoms.patterns)
     people: Any = atoms.pattern_sums(atoms.people)
     weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
     sizes = groups.sizes(atoms.patterns, people, weight, gamma=gamma)
-    inside = membership([size.group for size in sizes], atoms.patterns)
-    with np.errstate(invalid="ignore"):  # a condition that nobody meets has no rate
-        rates = (inside @ positives) / (inside @ weight)
+    rates: Any = np.nan
+    if y is not None:
+        inside = membership([size.group for size in sizes], atoms.patterns)
+        with np.errstate(invalid="ignore"):  # a condition that nobody meets has no rate
+            rates = (inside @ positives) / (inside @ weight)
     return pd.DataFrame(
         {
             "group": [size.group.name for size in sizes],
             "people": [size.people for size in sizes],
             "share": [size.share for size in sizes],
-            "outcome_rate": rates if y is not None else np.nan,
+            "outcome_rate": rates,
             "kept": [not size.left_out for size in sizes],
             "reason": [size.left_out for size in sizes],
         }

@@ -7,18 +7,20 @@ one code for missing values. Everything after this module works on codes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any
+from itertools import combinations, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.grid import FloatArray
+from propcal.core.grid import FloatArray, IntArray
+from propcal.core.groups.conditions import ColumnTest, Combined, Not
+from propcal.core.groups.conditions import Condition as Clause
 from propcal.data.derive import floats, is_record
-from propcal.data.levels import distinct, level_key
-from propcal.discovery.feature_rows import FeatureRows
+from propcal.data.levels import distinct, is_limit, level_key, numbers_beside_limits
+from propcal.data.source import Table
 from propcal.errors import Argument, InputError
 
 MOST_CUTS = 240  # so that all codes fit into a byte
@@ -35,14 +37,16 @@ SAMPLE = 100_000  # rows from which cut points and levels are chosen
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """A condition on one feature: its code is in low:high, or, negated, recorded but not in low:high."""
 
     feature: int
     low: int
     high: int
     negated: bool = False
+
+
+Box = tuple[Condition, ...]  # people for whom all of these hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,49 +88,49 @@ class Feature:
     def codes(self, column: Any) -> Codes:
         """The code of each row."""
         if self.is_number:
-            known = floats(column, f"feature {self.name!r}")
-            found = np.searchsorted(self.cuts, known, side="right").astype(np.uint8)
-            found[np.isnan(known)] = self.recorded
-            return found
-        places = {level: code for code, level in enumerate(self.levels)}
-        values, own = distinct(column)
-        keys = [level_key(value) for value in values]
-        lookup = [self.recorded if key is None else places.get(key, len(self.levels)) for key in keys]
-        return np.asarray(np.array([*lookup, self.recorded], dtype=np.uint8)[own])
+            values = floats(column, f"feature {self.name!r}")
+            codes = np.searchsorted(self.cuts, values, side="right").astype(np.uint8)
+            codes[np.isnan(values)] = self.recorded
+            return codes
+        code_of: dict[str | None, int] = {level: code for code, level in enumerate(self.levels)}
+        code_of[None] = self.recorded
+        levels, place = distinct(column)
+        lookup = [code_of.get(level_key(level), len(self.levels)) for level in levels]
+        return np.asarray(np.array([*lookup, self.recorded], dtype=np.uint8)[place])
+
+    @property
+    def ranges(self) -> Sequence[int]:
+        """Codes at which the ranges of the coarse pass begin; every level is one."""
+        return self.coarse if self.is_number else range(self.recorded)
 
     def coarse_codes(self) -> Codes:
         """For each code, its coarse code; missing is last."""
-        if not self.is_number:
-            return np.arange(self.recorded + 1, dtype=np.uint8)
-        own = np.searchsorted(np.asarray(self.coarse), np.arange(self.recorded), side="right") - 1
-        return np.append(own, len(self.coarse)).astype(np.uint8)
+        places = np.searchsorted(self.ranges, np.arange(self.recorded), side="right") - 1
+        return np.append(places, len(self.ranges)).astype(np.uint8)
 
     def fine(self, condition: Condition) -> Condition:
         """A condition on coarse codes as one on codes."""
-        if not self.is_number:
-            return condition
-        starts = [*self.coarse, self.recorded, self.recorded + 1]
-        return Condition(condition.feature, starts[condition.low], starts[condition.high], condition.negated)
+        starts = [*self.ranges, self.recorded, self.recorded + 1]
+        return condition._replace(low=starts[condition.low], high=starts[condition.high])
+
+    def is_range(self, condition: Condition) -> bool:
+        """Whether a condition has ends that can be moved."""
+        return self.is_number and condition.low < self.recorded
+
+    def n_ends(self, condition: Condition) -> int:
+        """How many ends of a range are cut points; 0 for levels."""
+        return (condition.low > 0) + (condition.high < self.recorded) if self.is_number else 0
 
     def coarse_conditions(self, place: int, *, has_missing: bool) -> list[Condition]:
         """The conditions of the coarse pass: ranges or levels, their negations, and missing."""
-        found = []
+        n = len(self.ranges)
         if self.is_number:
-            n = len(self.coarse)
-            found = [
-                Condition(place, low, high)
-                for low in range(n)
-                for high in range(low + 1, n + 1)
-                if high - low < n or has_missing
-            ]
+            ends = [*combinations(range(n + 1), 2)]
+            conditions = [Condition(place, *two) for two in ends if two != (0, n) or has_missing]
         else:
-            n = self.recorded
-            found = [Condition(place, k, k + 1) for k in range(len(self.levels))]
-            if n > FEW_NUMBERS:
-                found += [Condition(place, k, k + 1, negated=True) for k in range(len(self.levels))]
-        if has_missing:
-            found.append(Condition(place, n, n + 1))
-        return found
+            either = (False, True) if n > FEW_NUMBERS else (False,)
+            conditions = [Condition(place, k, k + 1, no) for no in either for k in range(len(self.levels))]
+        return [*conditions, Condition(place, n, n + 1)] if has_missing else conditions
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,40 +142,34 @@ class FeatureTable:
     left_out: Mapping[str, str]
 
     def without(self, reasons: Mapping[str, str]) -> FeatureTable:
-        """The same table without some features."""
+        """Leave out some features."""
         keep = [k for k, feature in enumerate(self.features) if feature.name not in reasons]
         return FeatureTable(
             tuple(self.features[k] for k in keep), self.codes[keep], {**self.left_out, **reasons}
         )
 
-
-def learn_features(columns: Mapping[str, Any]) -> tuple[list[Feature], dict[str, str]]:
-    """Choose levels and cut points for each column, from a sample of the rows; or say why it is left out."""
-    found, left_out = [], {}
-    for name, column in columns.items():
-        made = _feature(name, column)
-        if isinstance(made, Feature):
-            found.append(made)
-        else:
-            left_out[name] = made
-    return found, left_out
+    def part(self, rows: IntArray) -> FeatureTable:
+        """Only some of the rows."""
+        return replace(self, codes=np.ascontiguousarray(self.codes[:, rows]))
 
 
-def bin_features(source: FeatureRows) -> FeatureTable:
+def bin_features(source: Table) -> FeatureTable:
     """Turn columns into codes: levels and cut points are chosen from a sample, then all rows are read."""
     n, rows = len(source), np.arange(len(source))
     if n > SAMPLE:
         rows = np.sort(np.random.default_rng(OWN_SEED).choice(n, SAMPLE, replace=False))
-    found, left_out = learn_features(source.take(rows))
-    wide = [replace(feature, pooled=not feature.is_number) for feature in found]
-    codes = np.empty((len(found), n), dtype=np.uint8)
+    learned = {name: _feature(name, column) for name, column in source.take(rows).items()}
+    narrow = [feature for feature in learned.values() if isinstance(feature, Feature)]
+    left_out = {name: reason for name, reason in learned.items() if isinstance(reason, str)}
+    wide = [replace(feature, pooled=not feature.is_number) for feature in narrow]
+    codes = np.empty((len(narrow), n), dtype=np.uint8)
     begin = 0
-    for batch in source.only([feature.name for feature in found]).batches() if found else ():
-        end = begin + len(batch[found[0].name])
-        for own, feature in zip(codes, wide):
-            own[begin:end] = feature.codes(batch[feature.name])
+    for batch in source.only([feature.name for feature in narrow]).batches() if narrow else ():
+        end = begin + len(batch[narrow[0].name])
+        for column, feature in zip(codes, wide):
+            column[begin:end] = feature.codes(batch[feature.name])
         begin = end
-    features = [_pooled_if_needed(*one) for one in zip(found, wide, codes)]
+    features = [_pooled_if_needed(*one) for one in zip(narrow, wide, codes)]
     return FeatureTable(tuple(features), codes, left_out)
 
 
@@ -208,6 +206,8 @@ def _levels(name: str, column: Any) -> Feature | str:
     n, missing = len(codes), len(codes) - sum(people.values())
     if len(people) + (missing > 0) < 2:
         return _constant(missing, n)
+    if numbers_beside_limits(people):
+        return 'it holds numbers, and limits such as "> 89" (top-coded ages); recode them, for example to 90'
     order = sorted(people, key=lambda key: (-people[key], key))
     kept = tuple(key for key in order[:MOST_LEVELS] if people[key] >= RAREST * n)
     if len(people) > n / 2 and n >= FEWEST_ROWS:
@@ -319,7 +319,8 @@ def condition_label(feature: Feature, condition: Condition, labels: Mapping[str,
             return f"not {labels[level]}" if condition.negated else labels[level]
         if level in ("true", "false") and not condition.negated:
             return name if level == "true" else f"not {name}"
-        return f"{name} {'not ' if condition.negated else ''}{level}"
+        other = "other than " if is_limit(level) else "not "
+        return f"{name} {other if condition.negated else ''}{level}"
     if low == 0 and high == last:
         return f"{name} recorded"
     ends = [cut_text(feature.cuts[k - 1]) if 0 < k < last else "" for k in (low, high)]
@@ -339,3 +340,36 @@ def cut_text(value: float) -> str:
     """
     text = f"{value:.{DIGITS}g}"
     return text if float(text) == value else repr(float(value))
+
+
+def clause(features: Sequence[Feature], box: Box) -> Clause:
+    """A box as a condition on columns.
+
+    >>> age = Feature("age", cuts=np.array([40.0, 60.0]))
+    >>> print(clause([age, Feature("sex", ("F", "M"))], (Condition(0, 2, 3), Condition(1, 0, 1))))
+    age >= 60 and sex = 'F'
+    """
+    parts = [part for c in box for part in _clauses(features[c.feature], c)]
+    return parts[0] if len(parts) == 1 else Combined("and", tuple(parts))
+
+
+def _clauses(feature: Feature, c: Condition) -> list[Clause]:
+    name, last = feature.name, feature.recorded
+    if c.low == last:
+        return [ColumnTest(name, "missing")]
+    if not feature.is_number:
+        return [ColumnTest(name, "!=" if c.negated else "=", (feature.levels[c.low],))]
+    ends = [(">=", c.low), ("<", c.high)]
+    tests = [ColumnTest(name, sign, (cut_text(feature.cuts[k - 1]),)) for sign, k in ends if 0 < k < last]
+    return [*tests] or [Not(ColumnTest(name, "missing"))]
+
+
+def label(features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]]) -> str:
+    """A box in words, such as "age 60 or over, sex F".
+
+    >>> label([Feature("diabetic", ("false", "true"))], (Condition(0, 1, 2),), {})  # not the column itself
+    'diabetic true'
+    """
+    both = [(features[c.feature], c) for c in box]
+    words = ", ".join(condition_label(feature, c, labels.get(feature.name, {})) for feature, c in both)
+    return f"{words} true" if words == both[0][0].name else words

@@ -11,11 +11,12 @@ compared by their evidence: the square of the statistic plus twice the logarithm
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.compiled import compiled
+from propcal.core.grid import BoolArray, IntArray
 
 RESIDUAL, VARIANCE, SLOPED, MIXED, SQUARED, THIRD, N_SUMS = 0, 1, 2, 3, 4, 5, 6
 LEVEL, SLOPE, N_KINDS = 0, 1, 2
@@ -24,9 +25,31 @@ SLOPE_SIZE = 1.5  # the slope needs so many times the smallest variance
 FLAT = 0.02  # and log-odds that vary at least this much
 
 
+class Pairs(NamedTuple):
+    """Pairs of features, how many codes the second has, where the table of a pair begins, and all cells."""
+
+    first: IntArray
+    second: IntArray
+    width: IntArray
+    offset: IntArray
+    n_cells: int
+
+
+class Conditions(NamedTuple):
+    """Coarse codes of each feature, how many are recorded, and its conditions, which start at `begin`."""
+
+    n_codes: IntArray
+    recorded: IntArray
+    begin: IntArray
+    low: IntArray
+    high: IntArray
+    negated: BoolArray
+
+
 @compiled
-def add_pairs(codes: Any, sums: Any, first: Any, second: Any, width: Any, offset: Any, table: Any) -> None:
+def add_pairs(codes: Any, sums: Any, pairs: Pairs, table: Any) -> None:
     """Add the six sums of each row to its cell in the table of each pair of features."""
+    first, second, width, offset, _ = pairs
     n = codes.shape[1]
     for begin in range(0, n, BLOCK):
         end = min(n, begin + BLOCK)
@@ -44,8 +67,9 @@ def add_pairs(codes: Any, sums: Any, first: Any, second: Any, width: Any, offset
 
 
 @compiled
-def add_draws(codes: Any, drawn: Any, first: Any, second: Any, width: Any, offset: Any, table: Any) -> None:
+def add_draws(codes: Any, drawn: Any, pairs: Pairs, table: Any) -> None:
     """Add the residuals of many simulated data sets at once to the tables of pairs."""
+    first, second, width, offset, _ = pairs
     n, n_columns = drawn.shape
     for begin in range(0, n, 256):
         end = min(n, begin + 256)
@@ -104,16 +128,8 @@ def box_evidence(x: Any, smallest: float, kind: int) -> Any:
 def scan_pairs(
     residuals: Any,
     moments: Any,
-    first: Any,
-    second: Any,
-    width: Any,
-    offset: Any,
-    n_codes: Any,
-    recorded: Any,
-    begin: Any,
-    low: Any,
-    high: Any,
-    negated: Any,
+    pairs: Pairs,
+    conditions: Conditions,
     smallest: float,
     skewed: bool,
     best: Any,
@@ -125,6 +141,8 @@ def scan_pairs(
     variance, mixed, squared and third sums, which all data sets share. `best` and `where` are filled with
     the evidence and the number of the box (condition of the first feature x conditions of the second).
     """
+    first, second, width, offset, _ = pairs
+    n_codes, recorded, begin, low, high, negated = conditions
     n_draws = residuals.shape[1] // 2
     n_columns = 2 * n_draws
     widest = n_codes.max()
@@ -236,18 +254,14 @@ def extend(
     rows: Any,
     sums: Any,
     used: Any,
-    n_codes: Any,
-    recorded: Any,
-    begin: Any,
-    low: Any,
-    high: Any,
-    negated: Any,
+    conditions: Conditions,
     smallest: float,
     kind: int,
     best: Any,
     where: Any,
 ) -> None:
     """For each feature that a box does not use, the condition that makes it strongest."""
+    n_codes, recorded, begin, low, high, negated = conditions
     x = np.empty(N_SUMS)
     for j in range(codes.shape[0]):
         best[j] = -1.0

@@ -1,4 +1,4 @@
-"""Descriptions: the simplest box that is nearly as strong as the strongest, and what it is called.
+"""Descriptions: the simplest box that is nearly as strong as the strongest.
 
 The search finds a box on a coarse grid. Here its cut points move to where the evidence is strongest; then
 conditions and ends of ranges that add little are dropped, and cut points become round.
@@ -6,22 +6,17 @@ conditions and ends of ranges that add little are dropped, and cut points become
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 
-from propcal.core.groups.conditions import ColumnTest, Combined, Not
-from propcal.core.groups.conditions import Condition as Clause
+from propcal.core.grid import IntArray
 from propcal.discovery import box_kernels as kernels
-from propcal.discovery.binned_features import (
-    Condition,
-    Feature,
-    condition_label,
-    cut_text,
-    digits,
-)
-from propcal.discovery.box_search import Box, Candidate, Data, refine
+from propcal.discovery.binned_features import Box, Condition, Feature, digits
+from propcal.discovery.box_search import Candidate, Data
 
+SWEEPS = 2  # over the conditions of a box, to move their cut points
 CONDITION = 12.0  # evidence that a further condition must add; chance adds nearly as much
 END = 4.0  # and that the second end of a range must add
 MUCH = 1000.0  # with this much evidence, both are doubled
@@ -37,121 +32,104 @@ def describe(data: Data, candidates: Sequence[Candidate], tested: Candidate) -> 
         features = tuple(condition.feature for condition in c.box)
         if c.kind == tested.kind and sum(len(f) == len(features) for f in starts) < STARTS:
             starts.setdefault(features, c)
-    found = [refine(data, start, everywhere=True) for start in starts.values()]
-    strongest = max(c.evidence for c in found)
-    best = max(found, key=lambda c: c.evidence - cost(data, c.box, strongest))
-    simple = with_round_cuts(data, _simpler(data, best))
+    refined = [_refined(data, start, everywhere=True) for start in starts.values()]
+    strongest = max(c.evidence for c in refined)
+    best = max(refined, key=lambda c: _worth(data, c, strongest))
+    simple = _with_round_cuts(data, _simpler(data, best))
     if simple.evidence >= ENOUGH * tested.evidence:
         return simple
-    return with_round_cuts(data, refine(data, tested))
+    return _with_round_cuts(data, _refined(data, tested))
 
 
-def cost(data: Data, box: Box, strongest: float) -> float:
-    """The evidence that the length of a description must be worth: more where there is much of it."""
-    ends = sum(_n_ends(data.space.features[c.feature], c) == 2 for c in box)
-    return (CONDITION * len(box) + END * ends) * (1 + strongest / MUCH)
-
-
-def _n_ends(feature: Feature, c: Condition) -> int:
-    return (c.low > 0) + (c.high < feature.recorded) if feature.is_number else 0
+def _worth(data: Data, candidate: Candidate, strongest: float) -> float:
+    """The evidence less what the length of a description must be worth: more where there is much of it."""
+    both = sum(data.space.features[c.feature].n_ends(c) == 2 for c in candidate.box)
+    return candidate.evidence - (CONDITION * candidate.depth + END * both) * (1 + strongest / MUCH)
 
 
 def _simpler(data: Data, start: Candidate) -> Candidate:
     """Drop conditions and ends of ranges as long as the description is worth more without them."""
-
-    def worth(c: Candidate) -> float:
-        return c.evidence - cost(data, c.box, start.evidence)
-
-    best = start
+    best, worth = start, _worth(data, start, start.evidence)
     while True:
-        shorter = [_tested(data, box, start.kind) for box in _shorter(data, best.box)]
-        tried = [refine(data, candidate, new_ends=False) for candidate in shorter]
-        better = max(tried, key=worth, default=best)
-        if worth(better) <= worth(best):
+        shorter = [data.candidate(box, start.kind) for box in _shorter(data, best.box)]
+        tried = [_refined(data, candidate, new_ends=False) for candidate in shorter]
+        better = max(tried, key=lambda c: _worth(data, c, start.evidence), default=best)
+        if _worth(data, better, start.evidence) <= worth:
             return best
-        best = better
+        best, worth = better, _worth(data, better, start.evidence)
 
 
 def _shorter(data: Data, box: Box) -> Iterator[Box]:
     """The box without one condition, or without one end of a range."""
     for place, c in enumerate(box):
-        others = box[:place], box[place + 1 :]
+        before, after = box[:place], box[place + 1 :]
         if len(box) > 1:
-            yield (*others[0], *others[1])
+            yield (*before, *after)
         feature = data.space.features[c.feature]
-        if _n_ends(feature, c) == 2:
-            yield (*others[0], Condition(c.feature, 0, c.high), *others[1])
-            yield (*others[0], Condition(c.feature, c.low, feature.recorded), *others[1])
+        if feature.n_ends(c) == 2:
+            yield (*before, c._replace(low=0), *after)
+            yield (*before, c._replace(high=feature.recorded), *after)
 
 
-def _tested(data: Data, box: Box, kind: int) -> Candidate:
-    return Candidate(box, kind, data.evidence(box, kind))
+def _refined(
+    data: Data, candidate: Candidate, *, everywhere: bool = False, new_ends: bool = True
+) -> Candidate:
+    """Move the cut points of a box, one condition at a time, to where the evidence is strongest.
 
-
-def with_round_cuts(data: Data, candidate: Candidate) -> Candidate:
-    """Move each cut point to the roundest that is nearly as strong."""
-    box, lowest = list(candidate.box), candidate.evidence * (1 - 1 / MUCH) - ROUNDING
-    for place, c in enumerate(candidate.box):
-        feature = data.space.features[c.feature]
-        if not feature.is_number or c.low == feature.recorded:
-            continue
-        rows = data.rows_in([other for k, other in enumerate(box) if k != place])
-        run = kernels.sums_by_code(
-            data.codes[c.feature], rows, data.sums, feature.recorded + 1, candidate.kind
-        )
-        low, high = c.low, c.high
-        for end in ("low", "high"):
-            at = low if end == "low" else high
-            if not 0 < at < feature.recorded:
+    Each end of a range moves within the neighbouring coarse ranges, or `everywhere`; without `new_ends`, a
+    range that is open on one side stays so.
+    """
+    best = data.candidate(candidate.box, candidate.kind)
+    for _ in range(SWEEPS):
+        before = best.evidence
+        for place, c in enumerate(best.box):
+            feature = data.space.features[c.feature]
+            if not feature.is_range(c):
                 continue
-            places = range(1, high) if end == "low" else range(low + 1, feature.recorded)
-            nearly = [
-                k
-                for k in places
-                if _evidence(run, (k, high) if end == "low" else (low, k), data, candidate.kind) >= lowest
+            run = data.running_sums(best.box, place, best.kind)
+            ends = [
+                np.array([end])
+                if not new_ends and end in (0, feature.recorded)
+                else _around(feature, end, everywhere=everywhere)
+                for end in (c.low, c.high)
             ]
-            if nearly:
-                at = min(nearly, key=lambda k: (digits(feature.cuts[k - 1]), abs(k - at)))
-            low, high = (at, high) if end == "low" else (low, at)
-        box[place] = Condition(c.feature, low, high)
-    return _tested(data, tuple(box), candidate.kind)
+            evidence, low, high = kernels.best_range(run, *ends, data.smallest, best.kind)
+            if evidence > best.evidence and not (low == 0 and high == feature.recorded):
+                moved = Condition(c.feature, int(low), int(high))
+                best = Candidate(
+                    (*best.box[:place], moved, *best.box[place + 1 :]), best.kind, float(evidence)
+                )
+        if best.evidence <= before * (1 + 1e-9):
+            break
+    return best
 
 
-def _evidence(run: np.ndarray, ends: tuple[int, int], data: Data, kind: int) -> float:
-    return float(kernels.box_evidence(run[ends[1]] - run[ends[0]], data.smallest, kind))
+def _around(feature: Feature, end: int, *, everywhere: bool) -> IntArray:
+    """Codes near the end of a range, up to the next coarse ends on either side."""
+    if everywhere:
+        return np.arange(feature.recorded + 1)
+    ends = np.array([*feature.coarse, feature.recorded])
+    at = int(np.searchsorted(ends, end))
+    return np.arange(ends[max(at - 1, 0)], ends[min(at + 1, len(ends) - 1)] + 1)
 
 
-def clause(features: Sequence[Feature], box: Box) -> Clause:
-    """A box as a condition on columns.
-
-    >>> age = Feature("age", cuts=np.array([40.0, 60.0]))
-    >>> print(clause([age, Feature("sex", ("F", "M"))], (Condition(0, 2, 3), Condition(1, 0, 1))))
-    age >= 60 and sex = 'F'
-    """
-    parts = [part for c in box for part in _clauses(features[c.feature], c)]
-    return parts[0] if len(parts) == 1 else Combined("and", tuple(parts))
-
-
-def _clauses(feature: Feature, c: Condition) -> list[Clause]:
-    name, last = feature.name, feature.recorded
-    if c.low == last:
-        return [ColumnTest(name, "missing")]
-    if not feature.is_number:
-        return [ColumnTest(name, "!=" if c.negated else "=", (feature.levels[c.low],))]
-    found: list[Clause] = []
-    if c.low > 0:
-        found.append(ColumnTest(name, ">=", (cut_text(feature.cuts[c.low - 1]),)))
-    if c.high < last:
-        found.append(ColumnTest(name, "<", (cut_text(feature.cuts[c.high - 1]),)))
-    return found or [Not(ColumnTest(name, "missing"))]
-
-
-def label(features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]]) -> str:
-    """A box in words, such as "age 60 or over, sex F".
-
-    >>> label([Feature("diabetic", ("false", "true"))], (Condition(0, 1, 2),), {})  # not the column itself
-    'diabetic true'
-    """
-    own = [(features[c.feature], c) for c in box]
-    words = ", ".join(condition_label(feature, c, labels.get(feature.name, {})) for feature, c in own)
-    return f"{words} true" if words == own[0][0].name else words
+def _with_round_cuts(data: Data, candidate: Candidate) -> Candidate:
+    """Move each cut point to the roundest that is nearly as strong."""
+    box, lowest = candidate.box, candidate.evidence * (1 - 1 / MUCH) - ROUNDING
+    for place, lower in product(range(len(box)), (True, False)):
+        c, feature = box[place], data.space.features[box[place].feature]
+        at = c.low if lower else c.high
+        if not feature.is_range(c) or not 0 < at < feature.recorded:
+            continue
+        run = data.running_sums(box, place, candidate.kind)
+        places = range(1, c.high) if lower else range(c.low + 1, feature.recorded)
+        moved = {k: c._replace(low=k) if lower else c._replace(high=k) for k in places}
+        nearly = [
+            k
+            for k, m in moved.items()
+            if kernels.box_evidence(run[m.high] - run[m.low], data.smallest, candidate.kind) >= lowest
+        ]
+        if nearly:
+            roundest = min(nearly, key=lambda k: (digits(feature.cuts[k - 1]), abs(k - at)))
+            box = (*box[:place], moved[roundest], *box[place + 1 :])
+    return data.candidate(box, candidate.kind)

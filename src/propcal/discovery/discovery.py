@@ -1,27 +1,34 @@
-"""Discovery: the groups that a search found, as sentences, a table, a picture and ordinary `Groups`."""
+"""discover: for whom is this score wrong, of all groups that the features can describe?
+
+The result holds the groups that a search found, as sentences, a table, a picture and ordinary `Groups`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from propcal import __version__
+from propcal.auditing.claims import Claim
+from propcal.core.choices import WeightKind
+from propcal.core.grid import check_choice
 from propcal.core.groups.groups import Groups
-from propcal.discovery.finding_rows import FoundGroup, whole
-from propcal.discovery.leaks import LEAK
-from propcal.discovery.outcome_counts import DiscoverySource
-from propcal.discovery.rounds import WHOLE
+from propcal.data.by_name import takes_frame
+from propcal.discovery.box_search import Search
+from propcal.discovery.finding_rows import Counted, FoundGroup, counted, group_found, people_headcount
+from propcal.discovery.input_rows import in_own_order, read_people, read_rows, read_table
+from propcal.discovery.protected_groups import ProtectedGroups, Protection, measure_repairs
+from propcal.discovery.search_rounds import search_rounds
+from propcal.errors import Argument, InputError
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, p_equals, plural
 from propcal.plain_text import plain
 
-if TYPE_CHECKING:
-    from propcal.discovery.repairs import Protection
-
 COLUMNS = tuple(FoundGroup.__dataclass_fields__)
-MOST_NAMED = 5  # columns that a sentence names
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +56,7 @@ class Discovery:
     identity: Identity = field(default_factory=lambda: Identity(unit="people"))
     enough: bool = True
     protection: Protection | None = None
-    _source: DiscoverySource | None = None
+    _source: tuple[Counted, ...] = ()  # of everybody, and of each group found
 
     def __len__(self) -> int:
         return len(self.found)
@@ -70,62 +77,28 @@ class Discovery:
         return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.columns))
 
     @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What was found: the groups, each with the test that supports it."""
+        return tuple(group.claim() for group in self.found)
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """What was found, in sentences."""
-        findings = [group.sentence(self.identity) for group in self.found]
-        return (*self._overview(), *findings, *self._rest())
+        from propcal.documents.discovery_sentences import discovery_sentences
+
+        return discovery_sentences(self, [*self.found])
+
+    @property
+    def around_groups(self) -> tuple[str, ...]:
+        """The sentences other than those of single groups, which a table has."""
+        from propcal.documents.discovery_sentences import discovery_sentences
+
+        return discovery_sentences(self, [])
 
     @property
     def text(self) -> str:
         """The sentences as one text."""
         return " ".join(self.sentences)
-
-    def _overview(self) -> list[str]:
-        people = self.identity.count(self.settings["people"])
-        searched = f"{people}, {plural(self.settings['features'], 'feature')}"
-        told = []
-        if not self.enough:
-            n = whole(self.overall["events"])
-            events = f"{IN_SENTENCE.count(n)} event{'' if n == 1 else 's'}"
-            return [f"There are not enough data to search ({searched}, {events})."]
-        if self.overall["found"]:
-            rates = (
-                f"observed {IN_SENTENCE.percent(self.overall['observed'])}, "
-                f"predicted {IN_SENTENCE.percent(self.overall['predicted'])}"
-            )
-            told.append(
-                f"{self.identity.subject} as a whole is miscalibrated ({p_equals(self.overall['p_value'])}; "
-                f"{rates}): one smooth curve for everybody improves it"
-                + (", also after correction for the groups below." if self.found else ".")
-                + " Fitting a correction (PMCBoost, propcal fit) recalibrates it as a whole as well."
-            )
-        elif any(group.corrected_for == WHOLE for group in self.found):
-            told.append(
-                f"{self.identity.subject} was recalibrated as a whole before the search. The groups below "
-                "explain its overall error, so that the whole needs no further recalibration."
-            )
-        subject = "the recalibrated score" if self.overall["found"] else "the score"
-        if not self.found:
-            told.append(
-                f"No group was found for whom {subject} is wrong by more than chance explains ({searched}, "
-                f"up to {plural(self.settings['depth'], 'condition')}). This is not proof of calibration."
-            )
-            return told
-        told.append(
-            f"{plural(len(self.found), 'group')} {'was' if len(self.found) == 1 else 'were'} found for whom "
-            f"{subject} is wrong by more than chance explains ({searched})."
-        )
-        return told
-
-    def _rest(self) -> list[str]:
-        told = [*self.protection.sentences] if self.protection is not None else []
-        leaks_first = sorted(self.left_out.items(), key=lambda one: LEAK not in one[1])
-        n_leaks = sum(LEAK in why for why in self.left_out.values())
-        named = leaks_first[: max(MOST_NAMED, n_leaks)]
-        told += [f"Not searched: {name} ({why})." for name, why in named]
-        more = len(self.left_out) - len(named)
-        was = "was" if more == 1 else "were"
-        return [*told, f"{plural(more, 'further column')} {was} not searched."] if more > 0 else told
 
     def to_frame(self) -> pd.DataFrame:
         """A row for each group; the columns are the attributes of `FoundGroup`."""
@@ -135,24 +108,177 @@ class Discovery:
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON.
 
-        `suppress=11` computes all numbers from counts that are protected, as for a page; None and 0 do not.
-        Numbers that are suppressed, or only known to lie below or above another one, are null.
+        `suppress=11` protects counts, as on a page; None and 0 do not. Numbers that are suppressed, or only
+        known to lie below or above another one, are null.
         """
-        from propcal.disclosure.protected_discovery import protected_discovery
-        from propcal.output.json import discovery_to_json
+        from propcal.documents.data import discovery_content
+        from propcal.protect.discoveries import protected_discovery
+        from propcal.render.json import json_text
 
-        return discovery_to_json(protected_discovery(self, suppress))
+        return json_text(discovery_content(protected_discovery(self, suppress)))
+
+    def to_html(
+        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+    ) -> str:
+        """One page with the groups found, in one file; counts are protected as in the report of an audit."""
+        from propcal.documents.discovery import discovery_document
+        from propcal.protect.rule import Rule
+        from propcal.render.html import html, write_page
+
+        return write_page(html(discovery_document(self, Rule(suppress).fewest, title)), path)
 
     def plot(self, *, ax: Any = None, width: float = 6.4) -> Any:
         """Draw observed and predicted rates of each group (extra `plots`). Returns the axes."""
-        from propcal.output.plots.discovery_plot import plot_discovery
+        from propcal.documents.discovery import rates_chart
+        from propcal.render.matplotlib import draw
 
-        return plot_discovery(self, ax=ax, width=width)
+        return draw(rates_chart(self), ax, width)
 
     def __repr__(self) -> str:
         return "\n".join(plain(sentence) for sentence in self.sentences)
 
     def _repr_html_(self) -> str:
-        from propcal.output.notebook import discovery_html
+        from propcal.documents.discovery import discovery_document
+        from propcal.render.card import card
 
-        return discovery_html(self)
+        return card(discovery_document(self))
+
+
+@takes_frame
+def discover(
+    y: Any,
+    score: Any,
+    *,
+    features: Any,
+    data: Any = None,
+    protect: Sequence[str] | None = None,
+    level: float = 0.05,
+    max_groups: int = 10,
+    depth: int = 3,
+    min_share: float = 0.02,
+    sample_weight: Any = None,
+    weight_kind: WeightKind = "auto",
+    cluster: Any = None,
+    positive: Any = None,
+    drop_missing: bool = False,
+    n_draws: int = 64,
+    random_state: int = 0,
+    progress: Callable[[float], None] | None = None,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
+    unit: str = "",
+    score_name: str = "",
+    na: Sequence[str] = (),
+    memory_limit: str | int | None = None,
+) -> Discovery:
+    """Find the groups for whom a score is wrong, without naming them first.
+
+    The search tries single conditions, pairs, and a third for the strongest pairs: levels, ranges of numbers,
+    and missing values. The strongest error is compared with the strongest that a search of the same features
+    would find if the score were right. It is then corrected for, and the search goes on.
+
+    With a data frame of any kind, name its columns, as for `audit`:
+    ``discover(frame, score="risk", outcome="died", features=["age", "ward"])``.
+
+    Parameters
+    ----------
+    y, score : array-like of shape (n,), or names of columns of `data`
+        Outcomes (0 or 1), and risk scores in [0, 1].
+    features : data frame, series or array with n rows, or list of names of columns of `data`
+        The columns by which groups may be described. Dates, identifiers and columns that give away the
+        outcome are left out, and the result says so.
+    data : data frame, DuckDB relation, Spark or Dask frame, or path or list of paths of files, optional
+        Where the columns are, if they are given by name.
+    protect : list of str, optional
+        Columns that a correction must not read, such as race. They describe no group; the search looks for
+        groups in the other features that repair the errors of the protected groups.
+    level : float, default=0.05
+        The largest probability of finding any group if the score is right.
+    max_groups : int, default=10
+    depth : int, default=3
+        The most conditions in a description, up to 3.
+    min_share : float, default=0.02
+        The smallest share of a group, in the variance of the outcome that the score predicts: roughly, the
+        share of people.
+    sample_weight, weight_kind, cluster, positive, drop_missing
+        As for `audit`.
+    n_draws : int, default=64
+        Simulated data sets for what chance would show.
+    random_state : int, default=0
+    progress : callable, optional
+        Called with the share that is done.
+    labels, unit, score_name : optional
+        Names for people to read, as for `audit`.
+    na, memory_limit : optional
+        For files: texts that mean missing, and a limit such as "4GB".
+
+    Returns
+    -------
+    Discovery
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"age": rng.integers(20, 90, 8000), "ward": rng.choice(list("ABC"), 8000)})
+    >>> risk = rng.uniform(0.1, 0.4, 8000)
+    >>> wrong = (people.age >= 70) & (people.ward == "B")
+    >>> died = (rng.random(8000) < risk + 0.25 * wrong).astype(int)
+    >>> found = discover(died, risk, features=people)
+    >>> found.groups.where
+    {'age 70 or over, ward B': "age >= 70 and ward = 'B'"}
+    """
+    how = Search(level, max_groups, depth, min_share, n_draws, random_state)
+    check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
+    hidden = _protected_names(protect)
+    with read_rows(
+        y, score, features, data, sample_weight, cluster, hidden, na=na, memory_limit=memory_limit
+    ) as (roles, called, given):
+        people, rows = read_people(
+            roles, given, called, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
+        )
+        protected = ProtectedGroups.of(rows, hidden) if hidden else None
+        table = read_table(rows.only([name for name in rows.names if name not in hidden]), people)
+    table, people, order = in_own_order(table, people)
+    protected = None if protected is None else protected.in_order(order)
+    unit = unit or ("people" if people.cluster is None else "visits")
+    identity = Identity(score=score_name, unit=unit, labels=labels or {})
+    choose = None if protected is None else protected.choose
+    result = search_rounds(table, people, how, progress or (lambda _: None), choose)
+    found, counts, taken = [], [], [feature.name for feature in table.features]
+    for one in result.groups:
+        group, count = group_found(one, table.features, people, identity, taken)
+        found.append(group)
+        counts.append(count)
+        taken.append(group.name)
+    weight, events = float(people.weight.sum()), float(people.weight @ people.outcome)
+    searched = {name: value for name, value in asdict(how).items() if name != "max_groups"}
+    return Discovery(
+        tuple(found),
+        overall={
+            "found": result.whole_found,
+            "p_value": result.whole_p,
+            "people": counted(weight),
+            "events": counted(events),
+            "observed": events / weight,
+            "predicted": float(people.weight @ people.raw) / weight,
+        },
+        left_out=table.left_out,
+        settings={
+            "version": __version__,
+            "people": len(people),
+            "features": len(table.features),
+            **searched,
+        },
+        identity=identity,
+        enough=result.chance is not None,
+        protection=None if protected is None else measure_repairs(protected, result, people),
+        _source=(people_headcount(people, np.arange(len(people))), *counts),
+    )
+
+
+def _protected_names(protect: Sequence[str] | None) -> list[str]:
+    if protect is None:
+        return []
+    if isinstance(protect, str) or not all(isinstance(name, str) for name in protect):
+        raise InputError(Argument("protect") + " must be a list of names of columns", argument="protect")
+    return list(dict.fromkeys(protect))

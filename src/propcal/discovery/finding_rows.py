@@ -1,21 +1,27 @@
-"""Findings as numbers and words: who, how many, observed, predicted, interval after selection."""
+"""Findings in numbers: who, how many, observed, predicted, interval after selection.
+
+A statistic that was looked at because it is large overstates the error, so that its interval allows for the
+selection. The counts behind a finding are of people with and without the outcome; protected pages start from
+them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import special
 
-from propcal.discovery.binned_features import Feature
-from propcal.discovery.box_kernels import LEVEL
-from propcal.discovery.descriptions import clause, label
-from propcal.discovery.outcome_counts import Counted, IntervalBasis, OutcomeCounts, binomial_variance
+from propcal.auditing.claims import Claim
+from propcal.auditing.headcount import Headcount, ScoreValues
+from propcal.core.grid import IntArray
+from propcal.discovery.binned_features import Feature, clause, label
 from propcal.discovery.people import People
-from propcal.discovery.rounds import Found
-from propcal.discovery.selection_interval import after_selection
+from propcal.discovery.search_rounds import Found
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, Limit, known, p_equals
+from propcal.numbers import IN_SENTENCE, Limit, known
 
 PREDICTS_HIGH, PREDICTS_LOW = "too high", "too low"
 TOO_EXTREME, NOT_EXTREME = "too extreme", "not extreme enough"
@@ -23,6 +29,9 @@ COULD_BE_CHANCE = "could be chance"
 AFTER = " after correction"
 CLEAR = 3.0  # standard errors from which on an error of the raw score is called one
 RATIO, CALIBRATION_SLOPE = "O/E ratio", "calibration slope"
+Counted = tuple[Headcount, ScoreValues | None]  # people, and their scores if many have the same one
+LEAST = 0.2  # of a statistic beyond its limit; its description may have lost a little
+WIDEST = 40.0  # standard errors on either side
 
 
 @dataclass(frozen=True)
@@ -104,48 +113,25 @@ class FoundGroup:
         values = {IN_SENTENCE.decimal(value, self.digits) for value in (self.raw_value, self.value)}
         return AFTER in self.error or len(rates) + len(values) > 2
 
-    def sentence(self, identity: Identity) -> str:
-        """The finding in a sentence."""
-        return (
-            f"{self.name} ({identity.count(whole(self.people))}): {self._direction()}. {self._rates()}."
-            f"{self._uncertain()}"
-        )
-
-    def _direction(self) -> str:
-        if AFTER not in self.error:
-            return f"the score is {self.error}"
-        chance = self.raw_error == COULD_BE_CHANCE
-        raw = "the error of the raw score could be chance" if chance else f"the raw score is {self.raw_error}"
-        return f"after {self.corrected_for}, the score would be {self.error.removesuffix(AFTER)}; {raw}"
-
-    def _rates(self) -> str:
-        told = [f"adjusted {p_equals(self.p_value)}, found again in {100 * self.again:.0f} % of resamples"]
-        if known(self.low):
-            told.insert(
-                0, f"95 % CI after selection {IN_SENTENCE.interval(self.low, self.high, self.digits)}"
-            )
-        evidence = "; ".join(told)
-        measure = f"{self._measured(self.value)}, " if known(self.value) else ""
-        if not known(self.observed):
-            return f"Rates are suppressed ({measure}{evidence})"
-        rates = (
-            f"Observed {IN_SENTENCE.percent(self.observed)}, predicted {IN_SENTENCE.percent(self.predicted)}"
-        )
-        if not self.two_scores:
-            return f"{rates} ({measure}{evidence})"
-        raw = f" ({self._measured(self.raw_value)})" if known(self.raw_value) else ""
-        after = f"after {self.corrected_for}, predicted {IN_SENTENCE.percent(self.predicted_after)}"
-        return f"{rates}{raw}; {after} ({measure}{evidence})"
-
-    def _measured(self, value: float) -> str:
-        return f"{self.measure} {IN_SENTENCE.decimal(value, self.digits)}"
-
-    def _uncertain(self) -> str:
-        """A word where the interval includes no error at all, though the test found one."""
-        if self.measure != RATIO or not known(self.low) or not self.low <= 1 <= self.high:
-            return ""
-        return (
-            " How large the error is remains uncertain, because the search picked this group for its error."
+    def claim(self) -> Claim:
+        """The finding as a claim; the O/E ratio of a wrong slope has no interval."""
+        direction, estimate, low, high = self.error.removesuffix(AFTER), self.value, self.low, self.high
+        if self.measure != RATIO:
+            direction, estimate = "", self.observed / self.predicted_after
+            low = high = float("nan")
+        return Claim(
+            "group",
+            self.name,
+            self.name,
+            direction,
+            estimate=estimate,
+            low=low,
+            high=high,
+            test=f"search of all groups, {self.measure}",
+            p_value=self.p_value,
+            people=self.people,
+            events=self.events,
+            predicted=self.predicted_after,
         )
 
 
@@ -184,61 +170,124 @@ def counted(people: float) -> float:
 def group_found(
     found: Found, features: Sequence[Feature], people: People, identity: Identity, taken: Sequence[str]
 ) -> tuple[FoundGroup, Counted]:
-    """Put a finding into numbers and words, and count its people; its name differs from those taken."""
+    """Measure a finding, and count its people; its name differs from those taken."""
     rows, weight = found.rows, people.weight[found.rows]
     total = float(weight.sum())
     events, expected = float(weight @ people.outcome[rows]), float(weight @ people.raw[rows])
     condition = str(clause(features, found.box))
     name = label(features, found.box, identity.labels)
-    counts = OutcomeCounts.of(people, rows)
-    basis = _basis(found, people, counts)
-    if found.kind == LEVEL:
+    if found.slopes is None:
         measure, value, raw_value = RATIO, events / found.predicted, events / expected
-        scale = counts.people.sum() / total
-        low, high = basis.ends(counts.people[0], counts.people[1], scale * found.predicted)
+        low, high = _interval(found, people, events)
         raw = (events - expected) / people.spread(rows)
     else:
-        (value, error), (raw_value, raw_spread) = found.slopes or ((np.nan, np.nan), (np.nan, np.nan))
+        (value, error), (raw_value, raw_error) = found.slopes
         measure, (low, high) = CALIBRATION_SLOPE, after_selection((value - 1) / error, found.limit)
         low, high = 1 + low * error, 1 + high * error
-        raw = (raw_value - 1) / raw_spread
-    wrong, raw_error = directions(found.statistic > 0, measure, raw, found.corrected_for)
+        raw = (raw_value - 1) / raw_error
+    error_now, error_raw = directions(found.statistic > 0, measure, raw, found.corrected_for)
     group = FoundGroup(
-        name if name not in taken else condition,
-        condition,
-        wrong,
-        raw_error,
-        found.corrected_for,
-        counted(total),
-        total / float(people.weight.sum()),
-        counted(events),
-        events / total,
-        expected / total,
-        found.predicted / total,
-        measure,
-        float(value),
-        float(low),
-        float(high),
-        float(raw_value),
-        float(found.p_value),
-        float(found.again),
-        tuple(label(features, box, identity.labels) for box in found.also),
+        name=name if name not in taken else condition,
+        condition=condition,
+        error=error_now,
+        raw_error=error_raw,
+        corrected_for=found.corrected_for,
+        people=counted(total),
+        share=total / float(people.weight.sum()),
+        events=counted(events),
+        observed=events / total,
+        predicted=expected / total,
+        predicted_after=found.predicted / total,
+        measure=measure,
+        value=float(value),
+        low=float(low),
+        high=float(high),
+        raw_value=float(raw_value),
+        p_value=found.p_value,
+        again=found.again,
+        also=tuple(label(features, box, identity.labels) for box in found.also),
     )
-    return group, (counts, basis)
+    return group, people_headcount(people, rows)
 
 
-def _basis(found: Found, people: People, counts: OutcomeCounts) -> IntervalBasis:
-    """What the interval rests on; the selection concerned the events beyond what was expected then."""
-    rows, weight = found.rows, people.weight[found.rows]
-    error = people.spread(rows)
-    beyond = float(weight @ people.outcome[rows]) - found.predicted
+def _interval(found: Found, people: People, events: float) -> tuple[float, float]:
+    """The interval of an O/E ratio after selection, which concerned the events beyond what was expected."""
+    error = people.spread(found.rows)
+    beyond = events - found.predicted
     model = abs(beyond / found.statistic) if found.statistic else error
     scale = max(error / max(model, 1e-12), 1e-6)  # repeat visits make the statistic vary more
-    total = float(weight.sum())
-    unit = float(counts.people.sum()) / total
-    return IntervalBasis(
-        then=found.predicted / max(counts.score * total, 1e-300),
-        effect=(unit * error) ** 2 / binomial_variance(*counts.people),
-        limit=abs(found.limit) / scale,
-        added=found.added / scale,
-    )
+    low, high = after_selection(beyond / error, abs(found.limit) / scale)
+    added = np.sign(beyond) * found.added / scale  # by the choice of the strongest group
+    ends = low - max(added, 0.0), high - min(added, 0.0)
+    return max(1 + ends[0] * error / found.predicted, 0.0), max(1 + ends[1] * error / found.predicted, 0.0)
+
+
+def people_headcount(people: People, rows: IntArray) -> Counted:
+    """Count some rows, and the scores among them if many people have the same one.
+
+    Under survey weights, counts are rows times the weighted share with the outcome.
+    """
+    weight, outcome, keys = people.weight[rows], people.outcome[rows] == 1, people.keys[rows]
+    either = [outcome, ~outcome]
+    total = np.array([weight[own].sum() for own in either])
+    mean = float(weight @ people.raw[rows] / max(total.sum(), 1e-300))
+    different = total.copy()
+    if people.survey:
+        squares = np.array([np.sum(weight[own] ** 2) for own in either])
+        different = total**2 / np.maximum(squares, 1e-300)
+        total = total * (len(rows) / max(total.sum(), 1e-300))
+    else:
+        keys = keys * weight.astype(np.uint64)
+    if people.cluster is not None:
+        persons = [len(np.unique(people.cluster[rows][own])) for own in either]
+        different = np.minimum(different, persons)
+    key = np.array([np.sum(keys, dtype=np.uint64)])
+    return Headcount(total[:, None], different[:, None], np.array([mean]), key), _values(people, rows, keys)
+
+
+def _values(people: People, rows: IntArray, keys: Any) -> ScoreValues | None:
+    score, place = np.unique(people.raw[rows], return_inverse=True)
+    if 2 * len(score) > len(rows):
+        return None
+    counts = np.bincount(place).astype(np.float64)
+    events = np.bincount(place, weights=people.outcome[rows]).astype(np.float64)
+    key = np.zeros(len(score), dtype=np.uint64)
+    np.add.at(key, place, keys)
+    return ScoreValues(score, counts, events, counts, key)
+
+
+def after_selection(statistic: float, limit: float, confidence: float = 0.95) -> tuple[float, float]:
+    """An interval of the mean of a normal statistic that was reported because it is beyond +-limit.
+
+    >>> [round(end, 2) for end in after_selection(10.0, 5.0)]
+    [8.04, 11.96]
+    >>> [round(end, 2) for end in after_selection(5.2, 5.0)]
+    [-0.24, 6.66]
+    >>> [round(end, 2) for end in after_selection(-10.0, 5.0)]
+    [-11.96, -8.04]
+    """
+    if statistic < 0:
+        low, high = after_selection(-statistic, limit, confidence)
+        return -high, -low
+    tail = (1 - confidence) / 2
+    limit = min(limit, statistic - LEAST)
+    return _solve(statistic, limit, tail), _solve(statistic, limit, 1 - tail)
+
+
+def _solve(statistic: float, limit: float, wanted: float) -> float:
+    """The mean for which a selected statistic is at least this large with the wanted probability."""
+    low, high = statistic - WIDEST, statistic + WIDEST
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _beyond(statistic, limit, middle) < wanted:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _beyond(statistic: float, limit: float, mean: float) -> float:
+    """The probability of at least the statistic, given that it is beyond the limit on either side."""
+    upper, selected = special.log_ndtr(mean - statistic), special.log_ndtr(mean - limit)
+    below = special.log_ndtr(-limit - mean)
+    return float(np.exp(upper - np.logaddexp(selected, below)))

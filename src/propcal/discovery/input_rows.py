@@ -1,32 +1,40 @@
-"""Input of a search: arrays, frames, frames of an engine, or files; checked, and turned into codes."""
+"""Input of a search: arrays, frames, frames of an engine, or files; checked, turned into codes and sorted.
+
+Features that give away the outcome are left out. Rows are sorted by what they hold, so that results do not
+depend on the order they came in.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from propcal.data.checks import advice, check_lengths, check_scores, check_weights, compact_outcomes
+from propcal.core.grid import IntArray
+from propcal.core.outcome_as_group import BY_CHANCE, NEARLY
+from propcal.data.checks import Trouble, check_lengths, check_rows, compact_outcomes
 from propcal.data.derive import Columns
-from propcal.data.files.file_columns import open_columns
-from propcal.data.files.file_sets import find_files
-from propcal.data.frames import attribute_columns, collected_columns, frame_columns, is_engine_frame, numbers
-from propcal.data.levels import distinct
+from propcal.data.files.file_source import are_paths, source_of
+from propcal.data.frames import attribute_columns, frame_columns, numbers
 from propcal.data.outcomes import outcome_numbers
+from propcal.data.repeat_visits import patient_codes
+from propcal.data.source import Table
 from propcal.discovery.binned_features import FeatureTable, bin_features, refuse_nothing_left
-from propcal.discovery.feature_rows import FeatureRows, FileRows, MemoryRows
-from propcal.discovery.leaks import without_leaks
 from propcal.discovery.people import People
-from propcal.errors import Argument, Column, InputError
+from propcal.errors import Argument, Column, InputError, Message
 from propcal.identity import Identity
-from propcal.numbers import listed
 
 MOST_VALUES = 20_000_000  # of features of files that are read at once, which is faster
 ROLES = {"score": "score", "y": "outcome", "sample_weight": "weight", "cluster": "patient ID"}
+LEAK = "a leak"
+ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplies well into all bits
+HALF = np.uint64(32)
 
 
 @contextmanager
@@ -38,44 +46,33 @@ def read_rows(
     sample_weight: Any,
     cluster: Any,
     protect: Sequence[str],
-    *,
-    na: Sequence[str] = (),
-    memory_limit: str | int | None = None,
-) -> Iterator[tuple[dict[str, Any], dict[str, str], FeatureRows]]:
+    **options: Any,
+) -> Iterator[tuple[dict[str, Any], dict[str, str], Table]]:
     """The columns by role (score, y, sample_weight, cluster) and what messages call them; the other rows.
 
     The other rows are of features and protected columns. Features of large files are read in batches, so that
-    only their codes are held in memory.
+    only their codes are held in memory. `options` are those of files: `na` and `memory_limit`.
     """
     given = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
     roles = {name: value for name, value in given.items() if value is not None}
     if data is None:
-        yield roles, {}, MemoryRows(_feature_columns(features))
+        yield roles, {}, Table.of(_feature_columns(features))
         return
     names = _checked_names(roles, features, protect)
     called: dict[str, str] = {name: Column(value) for name, value in roles.items()}
-    wanted = list(dict.fromkeys([*roles.values(), *names]))
-    if not (isinstance(data, (str, PathLike)) or _names(data)):
-        collect = collected_columns if is_engine_frame(data) else _frame_columns
-        columns = collect(data, wanted)
-        own = {name: columns[value] for name, value in roles.items()}
-        yield own, called, MemoryRows({name: columns[name] for name in names})
-        return
-    with open_columns(
-        data,
-        wanted,
+    source = source_of(data, "data", **options)
+    with source.table(
+        list(dict.fromkeys([*roles.values(), *names])),
         numeric=[roles[name] for name in ("score", "sample_weight") if name in roles],
         lenient=[roles["y"]],
-        na=na,
-        memory_limit=memory_limit,
-    ) as file:
-        columns = file.whole(list(dict.fromkeys(roles.values())))
+    ) as table:
+        columns = table.only(list(dict.fromkeys(roles.values()))).columns()
         own = {name: columns[value] for name, value in roles.items()}
         n = len(own["y"])
-        if not n:
-            raise InputError(f"{listed([str(path) for path in find_files(data)])}: there are no rows")
-        few = n * len(names) <= MOST_VALUES
-        yield own, called, MemoryRows(file.whole(names)) if few else FileRows(file, tuple(names), n)
+        if not n and are_paths(data):
+            raise InputError(f"{source.title}: there are no rows")
+        rows = replace(table.only(names), n=n)
+        yield own, called, Table.of(rows.columns()) if n * len(names) <= MOST_VALUES else rows
 
 
 def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[str]) -> list[str]:
@@ -99,10 +96,6 @@ def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[st
     return list(dict.fromkeys([*features, *protect]))
 
 
-def _frame_columns(data: Any, wanted: list[str]) -> Columns:
-    return frame_columns(data, "data", wanted)
-
-
 def _names(value: Any) -> bool:
     several = isinstance(value, (list, tuple)) and len(value) > 0
     return several and all(isinstance(name, (str, PathLike)) for name in value)
@@ -123,13 +116,13 @@ def _feature_columns(features: Any) -> Columns:
 
 def read_people(
     roles: Mapping[str, Any],
-    rows: FeatureRows,
+    rows: Table,
     called: Mapping[str, str] | None = None,
     *,
     weight_kind: str,
     positive: Any,
     drop_missing: bool,
-) -> tuple[People, FeatureRows]:
+) -> tuple[People, Table]:
     """Check the rows; returns the people, and the features of the rows that count.
 
     `called` is what messages call the columns: by default as the arguments, which are the roles.
@@ -142,24 +135,17 @@ def read_people(
     if "sample_weight" in roles:
         weight = numbers(roles["sample_weight"], names["sample_weight"])
         sizes[names["sample_weight"]] = len(weight)
-    check_lengths(sizes | rows.lengths)
-    keep = np.ones(len(y), dtype=np.bool_)
-    if weight is not None:
-        keep = check_weights(weight, names["sample_weight"])
-    if drop_missing:
-        keep &= ~(np.isnan(score) | np.isnan(y))
-        if not keep.any():
-            raise InputError(
-                f"none of the {len(y):,} people has both a score and an outcome", argument=names["score"]
-            )
+    check_lengths(sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()})
+    titles = names["score"], names["y"], names["sample_weight"]
+    troubles = check_rows(score, y, weight, titles, drop_missing=drop_missing)
     person = None if "cluster" not in roles else _persons(roles["cluster"], len(y), names)
-    if not keep.all():
+    if troubles is not None:
+        keep = troubles == Trouble.SOUND
         score, y = score[keep], y[keep]
         weight = None if weight is None else weight[keep]
         person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
         rows = rows.kept(keep)
-    check_scores(score, names["score"], missing=advice(drop_missing, "score"))
-    outcome = compact_outcomes(y, names["y"], drop_missing=drop_missing)
+    outcome = compact_outcomes(y)
     if outcome.dtype.kind != "i":
         raise InputError(
             f"{names['y']} must be 0 or 1; soft labels between have no chance to compare with",
@@ -191,19 +177,68 @@ def read_people(
 def _persons(ids: Any, n: int, names: Mapping[str, str]) -> Any:
     column = next(iter(attribute_columns({"cluster": ids}).values()))
     check_lengths({names["y"]: n, names["cluster"]: len(column)})
-    _, codes = distinct(column)
-    absent = int(np.count_nonzero(codes < 0))
-    if absent:
-        raise InputError(
-            f"{names['cluster']}: the patient ID is missing in {absent:,} of {n:,} rows",
-            argument=names["cluster"],
-            next_step="Find out whose rows they are, or give each of them an ID of its own",
-        )
-    return codes.astype(np.int64)
+    return patient_codes(column, names["cluster"])[1].astype(np.int64)
 
 
-def read_table(rows: FeatureRows, people: People) -> FeatureTable:
+def read_table(rows: Table, people: People) -> FeatureTable:
     """The features as codes, without those that cannot be searched."""
-    table = without_leaks(bin_features(rows), people)
+    table = _without_leaks(bin_features(rows), people)
     refuse_nothing_left(table)
     return table
+
+
+def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
+    """Leave out features by which the outcome can be told, and warn of them."""
+    found = {}
+    events = people.outcome.astype(np.float64)
+    total = float(events.sum())
+    guessed, rate = min(total, len(events) - total), total / len(events)
+    for feature, codes in zip(table.features, table.codes):
+        rows = np.bincount(codes)
+        positives = np.bincount(codes, events)
+        wrong = float(np.minimum(positives, rows - positives).sum())
+        pure = np.logaddexp(rows * np.log(rate), rows * np.log1p(-rate))[rows > 0]  # by chance
+        if wrong <= NEARLY * guessed and pure.sum() < np.log(BY_CHANCE):
+            found[feature.name] = f"it tells the outcome of nearly everybody, which makes it {LEAK}"
+    for name, why in found.items():
+        warnings.warn(
+            Message(
+                Argument("features") + f": {name!r} is left out: {why}",
+                next_step="Was it known when the score was computed? If not, remove it",
+            ),
+            UserWarning,
+            stacklevel=3,
+        )
+    return table.without(found)
+
+
+def in_own_order(table: FeatureTable, people: People) -> tuple[FeatureTable, People, IntArray]:
+    """The same rows in an order of their own, and where each of them was.
+
+    Rows are sorted by a number that is mixed from everything they hold. Persons are numbered by their rows.
+    """
+    mixed = _mix(people.raw.view(np.uint64))
+    for column in (people.outcome, people.weight.view(np.uint64), *table.codes):
+        mixed = _mix(mixed ^ column.astype(np.uint64))
+    if people.cluster is None:
+        order = np.argsort(mixed, kind="stable")
+        return _taken(table, order), people.part(order), order
+    behind = np.zeros(int(people.cluster.max()) + 1, dtype=np.uint64)
+    np.add.at(behind, people.cluster, mixed)
+    number = np.argsort(np.argsort(behind, kind="stable"), kind="stable")
+    persons = number[people.cluster]
+    numbered = replace(people, cluster=persons)
+    order = np.lexsort((persons, mixed))
+    return _taken(table, order), numbered.part(order), order
+
+
+def _taken(table: FeatureTable, order: IntArray) -> FeatureTable:
+    return replace(table, codes=np.stack([own[order] for own in table.codes]))
+
+
+def _mix(values: Any) -> Any:
+    """Spread every bit over all others."""
+    values = values * ODD
+    values ^= values >> HALF
+    values *= ODD
+    return values ^ (values >> HALF)

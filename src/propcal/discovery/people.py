@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from propcal.core.grid import BoolArray, FloatArray, IntArray
-from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_basis
-from propcal.discovery.box_kernels import N_SUMS
+from propcal.core.atoms import person_key
+from propcal.core.grid import BoolArray, FloatArray, IntArray, to_grid
+from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_columns
 
 NEAREST = 1e-6  # scores closer to 0 or 1 than this are taken as this close
 OUTER = (0.025, 0.975)  # log-odds beyond these quantiles count as these
@@ -45,30 +45,25 @@ class People:
     cluster: IntArray | None = None
 
     def __post_init__(self) -> None:
+        self.keys = person_key(to_grid(self.raw), self.outcome)  # who they are
         self.raw = np.clip(self.raw, NEAREST, 1 - NEAREST)
         self.score = self.raw.copy()
-        spread = log_odds(self.raw)
-        self.log_odds = spread  # of the raw score
-        self.ends = np.quantile(spread, OUTER)
-        self.x = np.clip(spread, *self.ends)  # log-odds without extreme values, centred
+        self.log_odds = log_odds(self.raw)
+        self.x = np.clip(self.log_odds, *np.quantile(self.log_odds, OUTER))  # without extreme values, centred
         self.x -= np.average(self.x, weights=self.weight)
 
     def __len__(self) -> int:
         return len(self.raw)
 
-    def sums(self, rows: IntArray | slice = slice(None), residual: FloatArray | None = None) -> Any:
-        """The six sums of each row (see `box_kernels`), by default with its own residual."""
-        p, w = self.score[rows], self.weight[rows]
-        x = self.x[rows]
-        made = np.empty((len(p), N_SUMS), dtype=np.float32)
+    def sums(self, rows: IntArray | slice = slice(None)) -> Any:
+        """The six sums of each row (see `box_kernels`)."""
+        p, w, x = self.score[rows], self.weight[rows], self.x[rows]
         variance = p * (1 - p)
-        made[:, 5] = variance * (1 - 2 * p) * (w**3 if self.survey else w)
+        third = variance * (1 - 2 * p) * (w**3 if self.survey else w)
         variance *= w * w if self.survey else w
-        residual = w * (self.outcome[rows] - p) if residual is None else residual
-        made[:, 0], made[:, 1] = residual, variance
-        made[:, 2], made[:, 3] = residual * x, variance * x
-        made[:, 4] = variance * x * x
-        return made
+        residual = w * (self.outcome[rows] - p)
+        columns = (residual, variance, residual * x, variance * x, variance * x * x, third)
+        return np.stack(columns, axis=1, dtype=np.float32)
 
     @property
     def information(self) -> float:
@@ -123,20 +118,26 @@ class _Cells:
     positives: FloatArray
 
     @classmethod
-    def of(cls, people: People, rows: Any, owner: IntArray, value: FloatArray) -> _Cells:
-        weight = people.weight[rows]
+    def of(cls, people: People, rows: IntArray, owner: IntArray) -> _Cells:
+        weight, value = people.weight[rows], people.log_odds[rows]
         low, high = float(value.min()), float(value.max())
         step = max((high - low) / N_BINS, 1e-12)
         place = owner * (N_BINS + 1) + ((value - low) / step).astype(np.int64)
-        found, cell = np.unique(place, return_inverse=True)
-        total = np.bincount(cell, weight)
-        return cls(
-            found // (N_BINS + 1),
-            np.bincount(cell, weight * value) / total,
-            np.bincount(cell, weight * people.x[rows]) / total,
-            np.asarray(total, dtype=np.float64),
-            np.asarray(np.bincount(cell, weight * people.outcome[rows]), dtype=np.float64),
+        places, cell = np.unique(place, return_inverse=True)
+        summed = (np.ones(len(rows)), people.outcome[rows], value, people.x[rows])
+        total, positives, values, x = (np.bincount(cell, weight * own).astype(np.float64) for own in summed)
+        return cls(places // (N_BINS + 1), values / total, x / total, total, positives)
+
+    def fit(self, design: FloatArray) -> LogisticFit | None:
+        """A logistic regression with a weak prior, which keeps coefficients of separated data finite."""
+        prior = np.full(design.shape[1], PRIOR)
+        fit = fit_logistic(
+            np.vstack([design, np.eye(len(prior))]),
+            np.append(self.value, 0 * prior),
+            np.append(self.weight, 2 * prior),
+            np.append(self.positives, prior),
         )
+        return None if fit is None else fit._replace(fitted=fit.fitted[: len(self.value)])
 
     def log_likelihood(self, p: FloatArray) -> float:
         """Of everybody, if the people of each cell have one risk."""
@@ -144,25 +145,27 @@ class _Cells:
         return float(self.positives @ np.log(p) + (self.weight - self.positives) @ np.log1p(-p))
 
 
-def halves(people: People, seed: int) -> IntArray:
-    """0 or 1 for each row, at random; all rows of a person have the same."""
-    rng = np.random.default_rng([OWN_STREAM, seed])
-    if people.cluster is None:
-        return rng.integers(0, 2, len(people))
-    return rng.integers(0, 2, int(people.cluster.max()) + 1)[people.cluster]
+class _Terms:
+    """The terms of a correction: constant and slope of each group (its rows), and a curve of the whole."""
 
+    def __init__(self, people: People, groups: Sequence[IntArray], *, whole: bool) -> None:
+        self.n_groups = len(groups)
+        self.member = np.zeros(len(people), dtype=np.int64)  # a bit for each group
+        for k, rows in enumerate(groups):
+            self.member[rows] |= 1 << k
+        self.knots = np.unique(np.quantile(people.x, KNOTS)) if whole else None
 
-def recalibrate_overall(people: People) -> tuple[float, FloatArray]:
-    """Test whether one smooth curve improves the score for everybody: p-value and improved scores."""
-    return correct_for(people, [], whole=True)
+    def design(self, member: IntArray, x: FloatArray) -> FloatArray:
+        """A column for each term."""
+        inside = [(member >> k & 1).astype(np.float64) for k in range(self.n_groups)]
+        columns = [column for own in inside for column in (own, own * x)]
+        if self.knots is not None:
+            columns += spline_columns(x, self.knots)
+        return np.stack(columns, axis=1)
 
 
 def correct_for(
-    people: People,
-    groups: list[IntArray],
-    *,
-    whole: bool,
-    fitted: BoolArray | None = None,
+    people: People, groups: Sequence[IntArray], *, whole: bool, fitted: BoolArray | None = None
 ) -> tuple[float, FloatArray]:
     """Correct the raw score for some groups (rows of each) together, and as a `whole` if asked.
 
@@ -170,85 +173,46 @@ def correct_for(
     which rows the correction is learned from. Returns the p-value of that curve beside the groups (1 without
     it), and the scores.
     """
-    member = np.zeros(len(people), dtype=np.int64)
-    for k, rows in enumerate(groups):
-        member[rows] |= 1 << k
-    rows = np.arange(len(people)) if whole else np.flatnonzero(member)
+    terms, n_own = _Terms(people, groups, whole=whole), 2 * len(groups)
+    rows = np.arange(len(people)) if whole else np.flatnonzero(terms.member)
     learned = rows if fitted is None else rows[fitted[rows]]
-    cells = _Cells.of(people, learned, member[learned], people.log_odds[learned])
-    knots = np.unique(np.quantile(people.x, KNOTS))
-    own = _design(cells.owner, cells.x, len(groups))
-    design = np.hstack([own, spline_basis(cells.x, knots)]) if whole else own
-    fit = _fit(design, cells)
-    score = people.raw.copy()
+    cells = _Cells.of(people, learned, terms.member[learned])
+    design = terms.design(cells.owner, cells.x)
+    fit, score, p_value = cells.fit(design), people.raw.copy(), 1.0
     if fit is None:
-        return 1.0, score
-    p_value = 1.0
-    if whole:
-        without = _fit(own, cells) if own.shape[1] else None
-        before = expit(cells.value) if without is None else without.fitted[: len(cells.value)]
-        gain = 2 * (cells.log_likelihood(fit.fitted[: len(cells.value)]) - cells.log_likelihood(before))
-        p_value = float(special.chdtrc(len(knots), max(gain / people.inflation(), 0.0)))
-    shift = _design(member[rows], people.x[rows], len(groups)) @ fit.coefficients[: own.shape[1]]
-    if whole:
-        shift = shift + spline_basis(people.x[rows], knots) @ fit.coefficients[own.shape[1] :]
+        return p_value, score
+    if terms.knots is not None:
+        without = cells.fit(design[:, :n_own]) if groups else None
+        before = expit(cells.value) if without is None else without.fitted
+        gain = 2 * (cells.log_likelihood(fit.fitted) - cells.log_likelihood(before))
+        p_value = float(special.chdtrc(len(terms.knots), max(gain / people.inflation(), 0.0)))
+    design = terms.design(terms.member[rows], people.x[rows])
+    shift = design[:, :n_own] @ fit.coefficients[:n_own] + design[:, n_own:] @ fit.coefficients[n_own:]
     score[rows] = np.clip(expit(people.log_odds[rows] + shift), NEAREST, 1 - NEAREST)
     return p_value, score
 
 
-@dataclass(frozen=True, eq=False)
-class Correcting:
-    """A correction for some groups, and as a `whole`: whose chance it follows."""
+def chance_followed(
+    people: People, groups: Sequence[IntArray], others: Sequence[IntArray], score: FloatArray, *, whole: bool
+) -> FloatArray:
+    """The share of the chance of other groups' outcomes that a correction for groups has followed.
 
-    people: People
-    groups: list[IntArray]
-    whole: bool
-
-    def followed(self, others: Sequence[IntArray], score: FloatArray) -> FloatArray:
-        """The share of the chance of other groups' outcomes that the fitted correction has followed.
-
-        This is how much of a group's indicator the terms of the correction explain, each row with its
-        variance after correction: 1 for a group that is corrected for itself, 0 for one that has nobody in
-        common with the groups.
-        """
-        people = self.people
-        member = np.zeros(len(people), dtype=np.int64)
-        for k, rows in enumerate(self.groups):
-            member[rows] |= 1 << k
-        variance = people.weight * score * (1 - score)
-        knots = np.unique(np.quantile(people.x, KNOTS))
-        inside = np.zeros((len(others), len(people)), dtype=np.bool_)
-        for own, rows in zip(inside, others):
-            own[rows] = True
-        squares: Any = 0.0
-        mixed: Any = 0.0
-        for start in range(0, len(people), CHUNK):
-            part = slice(start, start + CHUNK)
-            design = _design(member[part], people.x[part], len(self.groups))
-            if self.whole:
-                design = np.hstack([design, spline_basis(people.x[part], knots)])
-            weighted = design * variance[part, None]
-            squares = squares + design.T @ weighted
-            mixed = mixed + inside[:, part] @ weighted
-        explained = np.einsum("ij,ij->i", mixed, np.linalg.lstsq(squares, mixed.T, rcond=None)[0].T)
-        return np.asarray(np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0))
-
-
-def _fit(design: FloatArray, cells: _Cells) -> LogisticFit | None:
-    """A logistic regression with a weak prior, which keeps coefficients of separated data finite."""
-    prior = np.full(design.shape[1], PRIOR)
-    return fit_logistic(
-        np.vstack([design, np.eye(len(prior))]),
-        np.append(cells.value, 0 * prior),
-        np.append(cells.weight, 2 * prior),
-        np.append(cells.positives, prior),
-    )
-
-
-def _design(owner: IntArray, x: FloatArray, n_groups: int) -> FloatArray:
-    """A constant and a slope for each group, in columns."""
-    design = np.empty((len(owner), 2 * n_groups))
-    for k in range(n_groups):
-        design[:, 2 * k] = owner >> k & 1
-        design[:, 2 * k + 1] = design[:, 2 * k] * x
-    return design
+    This is how much of a group's indicator the terms of the correction explain, each row with its
+    variance after correction: 1 for a group that is corrected for itself, 0 for one that has nobody in
+    common with the groups. `whole` says whether the score was also corrected as a whole.
+    """
+    terms = _Terms(people, groups, whole=whole)
+    variance = people.weight * score * (1 - score)
+    inside = np.zeros((len(others), len(people)), dtype=np.bool_)
+    for own, rows in zip(inside, others):
+        own[rows] = True
+    squares: Any = 0.0
+    mixed: Any = 0.0
+    for start in range(0, len(people), CHUNK):
+        part = slice(start, start + CHUNK)
+        design = terms.design(terms.member[part], people.x[part])
+        weighted = design * variance[part, None]
+        squares = squares + design.T @ weighted
+        mixed = mixed + inside[:, part] @ weighted
+    explained = np.einsum("ij,ij->i", mixed, np.linalg.lstsq(squares, mixed.T, rcond=None)[0].T)
+    return np.asarray(np.clip(explained / np.maximum(inside @ variance, 1e-300), 0.0, 1.0))

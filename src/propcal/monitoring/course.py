@@ -1,4 +1,4 @@
-"""Course: what a monitor found over time, as tables, alarms and sentences."""
+"""Course: what a monitor found over time, as tables, alarms and claims, made from counts over time."""
 
 from __future__ import annotations
 
@@ -7,60 +7,45 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from propcal.core.atoms import Atoms
-from propcal.core.groups.collection import Group
+from propcal.core.bins import Bins
+from propcal.core.grid import BoolArray, FloatArray, check_choice
+from propcal.core.groups.collection import Group, group_labels
 from propcal.identity import Identity
+from propcal.monitoring.alarms import (
+    LARGEST,
+    Alarm,
+    Onset,
+    alarms_of,
+    printed_evidence,
+    ratio_of,
+    ratio_since,
+)
+from propcal.monitoring.course_claims import CourseClaim, claims_of
+from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
+from propcal.monitoring.explained_alarms import Left, with_explanations
+from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
 
 if TYPE_CHECKING:
-    from propcal.core.bins import Bins
     from propcal.monitoring.recalibration import Recalibration
 
-ALARM = 20.0  # evidence at which an alarm is raised: in at most 1 of 20 monitors of calibrated scores
 ALARM_RAISED, NO_ALARM = "alarm", "no alarm"
-RISEN, FALLEN = "has risen", "has fallen"  # the O/E ratio since the reference
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """A group, the test that raised the alarm, when, since when, and how large the error is.
-
-    Each test of a group has its own date, `raised`; sentences and tables have the first of them.
-    `value`, `low` and `high` are the O/E ratio since the onset, of the group or (for cells) of its risk range
-    `where`; for the slope they are missing, and `direction` says whether scores are too extreme. If an
-    earlier period is the reference, `reference_value` is the O/E ratio at that time, and `direction` says
-    whether it has risen or fallen since.
-    `explained_by` names other groups: if the score were corrected for them, there would be no alarm for this
-    one.
-    """
-
-    group: str
-    label: str
-    test: str
-    raised: str
-    evidence: float
-    onset: str
-    onset_low: str
-    onset_high: str
-    value: float
-    low: float
-    high: float
-    direction: str
-    where: str = ""
-    explained_by: str = ""
-    reference_value: float = float("nan")
+LEFT, LIMITS = ("left", "left_low", "left_high"), ("ratio_low", "ratio_high")
 
 
 @dataclass(frozen=True, eq=False)
 class CourseSource:
-    """What a course was computed from: a page that is handed on is computed again, from protected counts.
+    """What a course was computed from: pages that are handed on protect its counts.
 
-    `left_out` is the number of people without a score or an outcome.
+    `left_out` is the number of people without a score or an outcome, `notes` are the notes without theirs.
     """
 
     atoms: Atoms
     bins: Bins
+    notes: tuple[str, ...] = ()
     left_out: int = 0
 
 
@@ -73,15 +58,23 @@ class Course:
     conclusion : str
         "alarm" or "no alarm".
     alarms : tuple of Alarm
-        Those of groups that the verdict names come first, and among them the clearest.
+        Those of groups that the verdict names come first, and among them the first that were raised.
+    claims : tuple of CourseClaim
+        What the verdict states, one claim for each group that it names, in the order of the alarms.
     periods : DataFrame
         The ordinary picture: each group in each period, with its O/E ratio and 95 % interval, which is not
         adjusted for the number of groups nor of looks.
     evidence : DataFrame
         Each test of each group after each period, adjusted for the number of tests. An alarm is raised at 20.
     groups : DataFrame
-        Each group: its evidence now and at its highest, and the last period beside the one before.
-    sentences, notes : tuple of str
+        Each group: its evidence now and at its highest, whether the verdict names it or what is left of its
+        alarm (see `Alarm`), 95 % limits of its O/E ratio over the whole time that hold for all groups at once
+        and at every look, and the last period beside the one before.
+    people : int, or a limit
+        All people of all periods.
+    sentences : tuple of str
+        The claims in words, the verdict first.
+    notes : tuple of str
     settings : dict
     identity : Identity
     recalibration : Recalibration, optional
@@ -92,10 +85,11 @@ class Course:
 
     conclusion: str
     alarms: tuple[Alarm, ...]
+    claims: tuple[CourseClaim, ...]
     periods: pd.DataFrame
     evidence: pd.DataFrame
     groups: pd.DataFrame
-    sentences: tuple[str, ...]
+    people: float
     notes: tuple[str, ...]
     settings: dict[str, Any]
     identity: Identity = field(default_factory=Identity)
@@ -104,9 +98,25 @@ class Course:
     _source: CourseSource | None = field(default=None, repr=False)
 
     @property
+    def sentences(self) -> tuple[str, ...]:
+        from propcal.documents.course_sentences import course_sentences
+
+        return course_sentences(self)
+
+    @property
     def last(self) -> str:
         """The last period that has people."""
         return str(self.settings["periods"][-1])
+
+    @property
+    def ranked(self) -> pd.DataFrame:
+        """The groups as tables list them: those that the verdict names, other alarms, then by evidence."""
+        place = {alarm.group: -i for i, alarm in reversed(list(enumerate(self.alarms)))}
+        order = [place.get(name, -len(self.alarms)) for name in self.groups["group"]]
+        keys = self.groups.assign(_place=order).sort_values(
+            ["_place", "highest", "group"], ascending=[False, False, True], kind="stable"
+        )
+        return keys.drop(columns="_place")
 
     def new_alarms(self, periods: Sequence[str]) -> tuple[Alarm, ...]:
         """The alarms that were raised by one of these periods."""
@@ -114,8 +124,6 @@ class Course:
 
     def to_frame(self, kind: str = "groups") -> pd.DataFrame:
         """One of the tables: "groups", "periods", "evidence" or "alarms"."""
-        from propcal.core.grid import check_choice
-
         check_choice("kind", kind, ("groups", "periods", "evidence", "alarms"))
         if kind == "alarms":
             return pd.DataFrame([vars(alarm) for alarm in self.alarms], columns=list(Alarm.__annotations__))
@@ -129,9 +137,10 @@ class Course:
         ----------
         kind : {"evidence", "ratios"}
             The evidence of groups over time, with the alarm line; or the O/E ratio of each period, with its
-            ordinary 95 % interval if one or two groups are drawn.
+            ordinary 95 % interval if at most four groups are drawn. As on the page.
         groups : list of str, optional
-            Names or labels of the groups to draw; by default the six with the most evidence.
+            Names or labels of the groups to draw; by default all for the evidence, the clearest in colour,
+            and everybody with the groups that the verdict names for ratios.
         ax : matplotlib axes, optional
         width : float, default=6.4
             Inches of a new figure.
@@ -140,37 +149,204 @@ class Course:
         -------
         The axes.
         """
-        from propcal.output.plots.course_plots import plot_course
+        from propcal.documents.course import course_chart
+        from propcal.render.matplotlib import draw
 
-        return plot_course(self, kind, groups, ax=ax, width=width)
+        return draw(course_chart(self, kind, groups), ax, width)
 
     def to_json(self, suppress: int | None = None) -> str:
-        """Everything as JSON; with `suppress=11` from protected counts: see the guide to the report."""
-        from propcal.output.monitor.monitor_json import course_to_json
+        """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
+        from propcal.documents.data import course_content
+        from propcal.protect.courses import protected_course
+        from propcal.render.json import json_text, rounded
 
-        return course_to_json(self, suppress)
+        return json_text(rounded(course_content(protected_course(self, suppress))))
 
     def to_html(
         self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
     ) -> str:
         """One page for everyone who must decide; it is one file that needs nothing else."""
-        from propcal.output.monitor.monitor_page import write_monitor_page
+        from propcal.documents.course import course_document
+        from propcal.protect.courses import protected_course
+        from propcal.protect.rule import Rule
+        from propcal.render.html import html, write_page
 
-        return write_monitor_page(self, path, suppress=suppress, title=title)
+        return write_page(html(course_document(protected_course(self, Rule(suppress).fewest), title)), path)
 
     def to_metrics(self, path: str | PathLike[str] | None = None, *, suppress: int = 11) -> str:
-        """The newest numbers as OpenMetrics text, for the textfile collector of Prometheus."""
-        from propcal.output.monitor.openmetrics import write_metrics
+        """The newest numbers as OpenMetrics text, for the textfile collector of Prometheus.
 
-        return write_metrics(self, path, suppress=suppress)
+        Numbers of few people are left out, and other counts moved by at most 2, unless `suppress` is 0.
+        """
+        from propcal.protect.courses import protected_course
+        from propcal.protect.rule import Rule
+        from propcal.render.html import write_page
+        from propcal.render.openmetrics import openmetrics
+
+        return write_page(openmetrics(protected_course(self, Rule(suppress).fewest)), path)
 
     def __repr__(self) -> str:
-        from propcal.output.monitor.monitor_text import course_text
-        from propcal.output.text_blocks import as_text
+        from propcal.documents.course import course_document
+        from propcal.render.text import as_text, text
 
-        return as_text(course_text(self))
+        return as_text(text(course_document(self)))
 
     def _repr_html_(self) -> str:
-        from propcal.output.monitor.monitor_text import course_card
+        from propcal.documents.course import course_document
+        from propcal.render.card import card
 
-        return course_card(self)
+        return card(course_document(self))
+
+
+def course_of(
+    atoms: Atoms,
+    watched: Sequence[WatchedGroup],
+    bins: Bins,
+    identity: Identity,
+    *,
+    reference: Sequence[str],
+    settings: dict[str, Any],
+    notes: Sequence[str] = (),
+    left_out: int = 0,
+) -> Course:
+    """Put counts over time into evidence, alarms, tables and claims."""
+    groups, patterns = [one.group for one in watched], atoms.patterns
+    sums = PeriodCounts.of(atoms, groups, bins)
+    labels = group_labels(groups, patterns, identity.labels, everyone=identity.everyone)
+    found = evidence_over_time(sums, stakes_of(watched), reference)
+    places = {group.name: place for place, group in enumerate(groups)}
+    stakes = stakes_of(watched)
+
+    raised = alarms_of(sums, found, labels, bins, reference)
+
+    def left_of(corrected: Atoms, name: str, inside: BoolArray) -> Left:
+        """The alarms of some people of a group with other scores, if no other group had any evidence."""
+        place = places[name]
+        own = PeriodCounts.of(corrected, [groups[place]], bins, inside[None])
+        alone = evidence_over_time(own, [stakes[place]], reference)
+        alarms = alarms_of(own, alone, [labels[place]], bins, reference)
+        if reference:  # the O/E ratio may have been off all the time
+            return Left(alarms)
+        since = next(alarm.since for alarm in raised if alarm.group == name)
+        first = own.periods.index(since) if since else 0
+        counts = (float(part[first:].sum()) for part in (own.people, own.positives))
+        return Left(alarms, *ratio_since(own, 0, Onset(first, first, first)), *counts)
+
+    from propcal.documents.audit_notes import alike_notes
+
+    alarms = with_explanations(raised, atoms, groups, bins, left_of)
+    claims = claims_of(alarms, bins)
+    periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())
+    table = _groups(sums, found, labels, periods, alarms, stakes)
+    return Course(
+        conclusion=ALARM_RAISED if alarms else NO_ALARM,
+        alarms=alarms,
+        claims=claims,
+        periods=periods,
+        evidence=_table(sums, found, labels),
+        groups=table,
+        people=people,
+        notes=(
+            *notes,
+            *alike_notes(float(sums.positives[:, 0].sum()), people),
+            *left_out_notes(left_out, identity),
+        ),
+        settings={
+            **settings,
+            "reference": list(reference),
+            "periods": list(sums.periods),
+            "alarm": ALARM,
+            "tests": list(found.kinds),
+        },
+        identity=identity,
+        watched=tuple(groups),
+        _source=CourseSource(atoms, bins, tuple(notes), left_out),
+    )
+
+
+def left_out_notes(people: Any, identity: Identity) -> list[str]:
+    """How many people could not be counted, if there were any."""
+    return [f"{identity.count(people)} without a score or an outcome were left out."] if people else []
+
+
+def _periods(sums: PeriodCounts, labels: Sequence[str]) -> pd.DataFrame:
+    people, positives, score = (part.sum(axis=2) for part in (sums.people, sums.positives, sums.score))
+    shape = people.shape
+    each = zip(*(part.reshape(-1, part.shape[2]) for part in (sums.people, sums.positives, sums.score)))
+    ratio, low, high = np.array([ratio_of(*parts) for parts in each]).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = positives / people, score / people
+    return pd.DataFrame(
+        {
+            "period": np.repeat(sums.periods, shape[1]),
+            "group": np.tile([group.name for group in sums.groups], shape[0]),
+            "label": np.tile(np.array(labels, dtype=object), shape[0]),
+            "people": people.ravel().astype(np.int64),
+            "positives": positives.ravel().astype(np.int64),
+            "outcome_rate": rates[0].ravel(),
+            "mean_score": rates[1].ravel(),
+            "observed_expected": ratio,
+            "observed_expected_low": low,
+            "observed_expected_high": high,
+        }
+    )
+
+
+def _table(sums: PeriodCounts, found: CourseEvidence, labels: Sequence[str]) -> pd.DataFrame:
+    n, tests, groups = found.adjusted.shape
+    value = np.exp(np.minimum(found.adjusted, LARGEST))
+    return pd.DataFrame(
+        {
+            "period": np.repeat(sums.periods, tests * groups),
+            "test": np.tile(np.repeat(found.kinds, groups), n),
+            "group": np.tile([group.name for group in sums.groups], n * tests),
+            "label": np.tile(np.array(labels, dtype=object), n * tests),
+            "evidence": value.ravel(),
+            "alarm": (np.maximum.accumulate(value, axis=0) >= ALARM).ravel(),
+        }
+    )
+
+
+def _groups(
+    sums: PeriodCounts,
+    found: CourseEvidence,
+    labels: Sequence[str],
+    periods: pd.DataFrame,
+    alarms: Sequence[Alarm],
+    stakes: FloatArray,
+) -> pd.DataFrame:
+    """One row for each group: evidence, the verdict, and the last period beside the one before."""
+    told = {alarm.group: alarm for alarm in alarms}
+    best = found.adjusted.max(axis=1)
+    columns = ["people", "outcome_rate", "mean_score", "observed_expected"]
+    columns += ["observed_expected_low", "observed_expected_high"]
+    rows = []
+    for g, (group, label) in enumerate(zip(sums.groups, labels)):
+        own = periods[periods["group"] == group.name]
+        now = own.iloc[-1]
+        before = own.iloc[-2] if len(own) > 1 else None
+        kind = found.kinds[int(np.argmax(found.adjusted[-1, :, g]))]
+        peak = int(np.argmax(found.adjusted.max(axis=0)[:, g]))
+        raised = best[:, g] >= np.log(ALARM)
+        alarm = told.get(group.name)
+        expected = sums.score[:, g].sum()
+        limits = true_events(float(sums.positives[:, g].sum()), ALARM / stakes[g])
+        rows.append(
+            {
+                "group": group.name,
+                "label": label,
+                "evidence": printed_evidence(float(best[-1, g])),
+                "test": kind,
+                "highest": printed_evidence(float(best[:, g].max())),
+                "highest_test": found.kinds[peak],
+                "alarm": bool(raised.any()),
+                "raised": sums.periods[int(np.argmax(raised))] if raised.any() else "",
+                "named": alarm is not None and not alarm.explained_by,
+                "explained_by": "" if alarm is None else alarm.explained_by,
+                **{name: np.nan if alarm is None else getattr(alarm, name) for name in LEFT},
+                **{name: end / expected if expected > 0 else np.nan for name, end in zip(LIMITS, limits)},
+                **{name: now[name] for name in columns},
+                **{f"before_{name}": np.nan if before is None else before[name] for name in columns},
+            }
+        )
+    return pd.DataFrame(rows)

@@ -9,26 +9,50 @@ the chance that it ever reaches 20 is at most 1 in 20 (Ville's inequality), howe
 The state of the score at an earlier period can be the reference instead. The shift at that time is unknown:
 the bet is then divided over its possible values, and is compared with the best of them (universal inference),
 which is valid too, and somewhat slower.
+
+An alarm needs evidence of `cap`, and evidence beyond it is of no use. Whatever a bet may win beyond the cap
+in the next period is therefore given up beforehand, and everything else is raised by the factor b >= 1 that
+makes up for it: if f is the evidence after the period, min(b f, cap) has the same mean as f under a
+calibrated score. The result is still a non-negative supermartingale that begins at 1, so Ville's inequality
+holds, and it reaches the cap sooner ("boosting", Fischer and Ramdas).
+
+That mean is known because the level bets depend on outcomes only through the number of events, which has a
+Poisson-binomial distribution. Scores within a narrow range are not known one by one; they are taken as far
+apart as the range allows with their mean. This makes what lies beyond the cap, a convex function of the
+number of events, as small as it can be (the number of events is then smallest in the convex order), so b is
+never too large. Once at the cap, evidence grows on in the ordinary way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import gammaln
 
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import log_odds
-from propcal.monitoring.group_months import GroupMonths
+from propcal.monitoring.watched_groups import CHANGE_TESTS, TESTS, PeriodCounts
 
+ALARM = 20.0  # evidence at which an alarm is raised: in at most 1 of 20 monitors of calibrated scores
 # shifts of the log-odds that are bet on, and the share of the stake on each, half of it in either direction;
 # most is on errors of about a fifth: larger ones show soon anyway, and smaller ones after a long time only
 SHIFTS = np.array([0.12, 0.24, 0.5, 0.8])
 SHIFT_STAKES = np.array([0.15, 0.6, 0.15, 0.1])
 BETS = np.concatenate([-SHIFTS[::-1], SHIFTS])
 BET_STAKES = np.concatenate([SHIFT_STAKES[::-1], SHIFT_STAKES]) / 2
-TILTS = np.array([0.1, 0.2, 0.35, 0.6])  # slopes differ from 1 by this
+TILTS = np.array([-0.6, -0.35, -0.2, -0.1, 0.1, 0.2, 0.35, 0.6])  # slopes differ from 1 by this
 BEGIN = 24  # beginnings within about so many periods have most of the stake
 NEAREST = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
 STEP, FURTHEST = 0.02, 2.0  # grid of the unknown shift at the reference
+SPREAD = 50.0  # of the factors by which true risks may differ from what was observed: a variance of 1 in 50
+AT_LEAST = 0.0  # log evidence from which on it pays to look at what lies beyond the cap
+REACH = 9.0  # standard deviations on either side of the mean that the number of events may take
+NEGLIGIBLE = 40.0  # the characteristic function is left out where it is below exp(-40)
+HALVINGS = 40
 
 
 def onset_stakes(n: int) -> FloatArray:
@@ -57,34 +81,52 @@ def mixture(gain: FloatArray, share: FloatArray | None = None) -> FloatArray:
     return found
 
 
-def level_gains(sums: GroupMonths) -> FloatArray:
-    """Log-likelihood ratios of shifted log-odds, for (periods, groups, bins, shifts)."""
-    return shift_gains(sums, BETS)
+def shift_gains(sums: PeriodCounts, shifts: FloatArray, own: FloatArray | None = None) -> FloatArray:
+    """Log-likelihood ratios of shifted log-odds, for (periods, groups, bins, shifts).
 
-
-def shift_gains(sums: GroupMonths, shifts: FloatArray) -> FloatArray:
-    """The same for any shifts."""
+    `own` has a shift of each group that the scores already have.
+    """
+    mean = sums.mean
+    if own is not None:
+        factor = np.exp(own)[None, :, None]
+        mean = mean * factor / (1 - mean + mean * factor)
     made = []
     for shift in shifts:
-        grown = sums.people * np.log1p(sums.mean * np.expm1(shift))
+        grown = sums.people * np.log1p(mean * np.expm1(shift))
         made.append(sums.by_bin(shift * sums.positives - grown))
     return np.stack(made, axis=-1)
 
 
-def slope_gains(sums: GroupMonths) -> FloatArray:
+def slope_gains(sums: PeriodCounts, tilts: FloatArray) -> FloatArray:
     """Log-likelihood ratios of scores too extreme, or not extreme enough: (periods, groups, tilts)."""
     x = log_odds(np.clip(sums.mean, NEAREST, 1 - NEAREST))
     spread = sums.people * sums.mean * (1 - sums.mean)
     total = np.maximum(spread.sum(axis=2, keepdims=True), 1e-300)
     distance = x - (spread * x).sum(axis=2, keepdims=True) / total
     made = []
-    for tilt in np.concatenate([-TILTS[::-1], TILTS]):
+    for tilt in tilts:
         grown = sums.people * np.log1p(sums.mean * np.expm1(tilt * distance))
         made.append((tilt * distance * sums.positives - grown).sum(axis=2))
     return np.stack(made, axis=-1)
 
 
-def changed_evidence(sums: GroupMonths, reference: BoolArray) -> tuple[FloatArray, FloatArray]:
+def best_always(own: PeriodCounts, kind: str, shift: FloatArray, bin_index: int = 0) -> float:
+    """Log-likelihood ratio of the error of a single group that fits best if it was the same all the time.
+
+    `shift` is what its scores already have; `bin_index` is the bin of "cells".
+    """
+
+    def worse(size: float) -> float:
+        sizes = np.array([size])
+        if kind == "slope":
+            return -float(slope_gains(own, sizes).sum())
+        gain = shift_gains(own, sizes, shift)
+        return -float((gain[:, :, bin_index] if kind == "cells" else gain).sum())
+
+    return max(0.0, -float(minimize_scalar(worse, bounds=(-FURTHEST, FURTHEST), method="bounded").fun))
+
+
+def changed_evidence(sums: PeriodCounts, reference: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Log evidence that groups, and their bins, differ from the reference periods (True in `reference`).
 
     Shapes (periods, groups) and (periods, groups, bins). Periods up to the last reference have no evidence.
@@ -137,17 +179,38 @@ def _highest(values: FloatArray) -> FloatArray:
     left, middle, right = (np.take_along_axis(values, (place + i)[..., None], -1)[..., 0] for i in (-1, 0, 1))
     bend = np.minimum(left - 2 * middle + right, -1e-12)
     peak = middle - (right - left) ** 2 / (8 * bend)
-    highest = np.maximum(values.max(axis=-1), middle)
-    return np.asarray(np.where(np.abs(right - left) <= -2 * bend, np.maximum(peak, highest), highest))
+    best = np.maximum(values.max(axis=-1), middle)
+    return np.asarray(np.where(np.abs(right - left) <= -2 * bend, np.maximum(peak, best), best))
 
 
-def adjusted(evidence: FloatArray, stakes: FloatArray) -> FloatArray:
+def true_events(observed: float, line: float) -> tuple[float, float]:
+    """Limits of the sum of the true risks of people of whom so many had the outcome, at every look.
+
+    If a person's true risk is p, the mean of r to the power of the outcome is at most exp(p (r - 1)), for any
+    r. So a mixture over r, by a gamma distribution, is a supermartingale whatever the risks are and however
+    they change; sums of risks with which it would have reached `line` are excluded.
+
+    >>> [round(end) for end in true_events(1000, 20)], true_events(0, 20)[0]
+    ([906, 1100], 0.0)
+    """
+    n = SPREAD + observed
+    fixed = SPREAD * np.log(SPREAD) + gammaln(n) - gammaln(SPREAD) - np.log(line)
+
+    def beyond(total: float) -> float:
+        return float(fixed + total - n * np.log(SPREAD + total))
+
+    low = brentq(beyond, 0.0, observed) if beyond(0.0) > 0 else 0.0
+    return low, brentq(beyond, observed, 2 * (n + 10 * np.log(line)))
+
+
+def adjusted_evidence(evidence: FloatArray, stakes: FloatArray) -> FloatArray:
     """Log evidence of each test (last axis), adjusted for the number of tests.
 
     Closed testing with weighted means (Vovk and Wang): the chance that any test whose hypothesis is true ever
     reaches 20 is at most 1 in 20. A test is held against the least convincing set of tests that has it.
 
-    >>> adjusted(np.log(np.array([[80.0, 1.0], [80.0, 100.0]])), np.array([0.5, 0.5])).round(2).tolist()
+    >>> evidence = np.log([[80.0, 1.0], [80.0, 100.0]])
+    >>> adjusted_evidence(evidence, np.array([0.5, 0.5])).round(2).tolist()
     [[3.7, 0.0], [4.38, 4.5]]
     """
     found = np.empty(evidence.shape)
@@ -161,3 +224,141 @@ def adjusted(evidence: FloatArray, stakes: FloatArray) -> FloatArray:
         table[np.triu_indices(len(row), 1)] = np.inf  # only tests with less evidence make it less convincing
         found[t, order] = table.min(axis=1)
     return found
+
+
+def level_evidence(sums: PeriodCounts, gains: FloatArray, caps: FloatArray) -> FloatArray:
+    """Log evidence of (periods, groups) from gains of (periods, groups, bets) and log caps of groups."""
+    stakes = onset_stakes(len(gains))
+    kept = 1 - np.concatenate([[0.0], np.cumsum(stakes)])  # on beginnings still to come
+    running = np.full(gains.shape[1:], -np.inf)
+    waiting, before = np.zeros(gains.shape[1]), np.zeros(gains.shape[1])
+    found = np.empty(gains.shape[:2])
+    for t, gain in enumerate(gains):
+        fresh = waiting + np.log(stakes[t] / kept[t])
+        placed = np.logaddexp(running, fresh[:, None] + np.log(BET_STAKES))
+        waiting = waiting + np.log(kept[t + 1] / kept[t])
+        after = np.logaddexp(np.logaddexp.reduce(placed + gain, axis=1), waiting)
+        raised = after.copy()
+        for g in np.flatnonzero((before >= AT_LEAST) & (before < caps)).tolist():
+            raised[g] += _factor(sums, t, g, placed[g], waiting[g], before[g], caps[g])
+        now = np.where(before < caps, np.minimum(raised, caps), after)
+        running, waiting = placed + gain + (now - after)[:, None], waiting + now - after
+        found[t] = before = now
+    return found
+
+
+def _factor(
+    sums: PeriodCounts, period: int, group: int, placed: FloatArray, waiting: float, before: float, cap: float
+) -> float:
+    """Log of the factor that makes up for what is given up beyond the cap; at most what reaches the cap."""
+    people, mean = sums.people[period, group], sums.mean[period, group]
+    grown = (people * np.log1p(mean * np.expm1(BETS)[:, None])).sum(axis=1)
+    counts, chance = spread_out(people, mean, sums.ends)
+    if not len(counts):
+        return 0.0
+    odds = 1 + chance * np.expm1(BETS)[:, None]
+    own = (counts * np.log(odds)).sum(axis=1)
+    events, mass = poisson_binomial(counts, chance * np.exp(BETS)[:, None] / odds)
+    parts = placed[:, None, None] + BETS[:, None, None] * events - grown[:, None, None]
+    evidence = np.logaddexp(np.logaddexp.reduce(parts, axis=0), waiting)
+    share = mass * np.exp(placed + own - grown - before)[:, None]  # of the evidence before, of each outcome
+    low, high = 0.0, cap - before
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        beyond = float((share * -np.expm1(np.minimum(cap - middle - evidence, 0.0))).sum())
+        if beyond < 1 and middle + np.log1p(-beyond) < 0:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def spread_out(people: FloatArray, mean: FloatArray, ends: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Counts and scores of people who are at the ends of their range, but for one, with the mean given.
+
+    >>> spread_out(np.array([4.0, 0.0]), np.array([0.1125, 0.0]), np.array([0.1, 0.2, 0.3]))
+    (array([3., 1.]), array([0.1 , 0.15]))
+    """
+    some = people > 0
+    n, low, high = people[some], ends[:-1][some], ends[1:][some]
+    above = np.clip(n * (mean[some] - low) / (high - low), 0, n)
+    whole = np.minimum(np.floor(above), n - 1)
+    middle = low + (above - whole) * (high - low)
+    counts = np.concatenate([n - whole - 1, whole, np.ones(len(n))])
+    return counts[counts > 0], np.concatenate([low, high, middle])[counts > 0]
+
+
+def poisson_binomial(counts: FloatArray, chance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Numbers of events and their probabilities; rows of `chance` are different chances of the same people.
+
+    >>> events, mass = poisson_binomial(np.array([2.0, 1.0]), np.array([[0.5, 0.2]]))
+    >>> {int(n): round(float(p), 12) for n, p in zip(events[0], mass[0]) if p > 1e-12}
+    {0: 0.2, 1: 0.45, 2: 0.3, 3: 0.05}
+    """
+    mean, variance = chance @ counts, (chance * (1 - chance)) @ counts
+    width = 2 * int(np.ceil(REACH * np.sqrt(variance.max()) + 12)) + 1  # odd
+    angle = 2 * np.pi * np.arange(1, width // 2 + 1) / width
+    angle = angle[variance.min() * (1 - np.cos(angle)) <= NEGLIGIBLE]
+    events: FloatArray = np.floor(mean)[:, None] - width // 2 + np.arange(float(width))
+    share = chance[:, :, None]
+    size = 0.5 * np.log1p(-2 * share * (1 - share) * (1 - np.cos(angle)))
+    turn = np.arctan2(share * np.sin(angle), 1 - share + share * np.cos(angle))
+    wave = np.zeros((len(chance), width // 2 + 1), dtype=np.complex128)
+    wave[:, 0] = 1.0
+    turned = np.einsum("p,spa->sa", counts, turn) - events[:, :1] * angle
+    wave[:, 1 : len(angle) + 1] = np.exp(np.einsum("p,spa->sa", counts, size) - 1j * turned)
+    return events, np.maximum(np.fft.irfft(wave, width, axis=1), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class CourseEvidence:
+    """Log evidence after each period, adjusted, of shape (periods, tests, groups), and the bets behind it.
+
+    `shift` is that of each group's log-odds at the reference; 0 if the reference is perfect calibration.
+    """
+
+    kinds: tuple[str, ...]
+    adjusted: FloatArray
+    gains: dict[str, FloatArray]
+    cells: FloatArray
+    shift: FloatArray
+
+
+def evidence_over_time(sums: PeriodCounts, share: Any, reference: Sequence[str]) -> CourseEvidence:
+    """The evidence of all groups; `share` is that of each in the 5 %."""
+    if reference:
+        chosen = np.array([period in reference for period in sums.periods])
+        level, cells = changed_evidence(sums, chosen)
+        shares, evidence = CHANGE_TESTS, {"level": level}
+        shift = _reference_shift(sums, chosen, sums.positives[chosen].sum(axis=0))
+        gain = shift_gains(sums, BETS, shift)
+        gain[: np.flatnonzero(chosen)[-1] + 1] = 0.0
+        gains = {"level": gain.sum(axis=2), "cells": gain}
+    else:
+        shift = np.zeros(len(sums.groups))
+        gain, slope = shift_gains(sums, BETS), slope_gains(sums, TILTS)
+        gains = {"level": gain.sum(axis=2), "slope": slope, "cells": gain}
+        cells = mixture(gain, BET_STAKES)
+        shares = TESTS
+        caps = np.log(ALARM / (shares["level"] * np.asarray(share))) + 1e-9  # enough, whatever others have
+        evidence = {"level": level_evidence(sums, gains["level"], caps), "slope": mixture(slope)}
+    evidence["cells"] = np.logaddexp.reduce(cells, axis=2) - np.log(cells.shape[2])
+    stakes = np.concatenate([shares[kind] * np.asarray(share) for kind in shares])
+    table = np.concatenate([evidence[kind] for kind in shares], axis=1)
+    # what is kept for groups that may still come counts as a test without evidence
+    kept = np.zeros((len(table), 1))
+    adjusted = adjusted_evidence(np.append(table, kept, axis=1), np.append(stakes, 1 - stakes.sum()))[:, :-1]
+    return CourseEvidence(tuple(shares), adjusted.reshape(len(table), len(shares), -1), gains, cells, shift)
+
+
+def _reference_shift(sums: PeriodCounts, chosen: Any, positives: FloatArray) -> FloatArray:
+    """The shift of each group's log-odds at the reference, by bisection; 0 where nobody was."""
+    people, mean = sums.people[chosen], sums.mean[chosen]
+    total = positives.sum(axis=1)
+    low, high = np.full(len(total), -6.0), np.full(len(total), 6.0)
+    for _ in range(50):
+        middle = (low + high) / 2
+        factor = np.exp(middle)[None, :, None]
+        expected = (people * mean * factor / (1 - mean + mean * factor)).sum(axis=(0, 2))
+        low, high = np.where(expected < total, middle, low), np.where(expected < total, high, middle)
+    return np.where(people.sum(axis=(0, 2)) > 0, (low + high) / 2, 0.0)

@@ -2,17 +2,18 @@
 
 A score that is too high for everyone is too high for every subgroup, and one that is too high for a large
 group is a little too high for everybody. So the errors of groups are taken out of the score one after the
-other, the clearest first, and a group is named if its alarm is still there. In the end, a group whose error
-the others explain as well is not named; the broadest group is tried first.
+other, the first alarm first, and a group is named if an alarm is left in it. In the end, the broadest first,
+a named group is given up if the others leave neither an alarm nor an O/E ratio whose interval excludes 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from propcal.auditing.claims import NAN
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_grid
@@ -20,15 +21,28 @@ from propcal.core.groups.collection import Group, membership
 from propcal.core.logistic import expit, log_odds
 from propcal.core.patterns import PERIOD
 from propcal.core.reduction import rescored
-from propcal.monitoring.course import Alarm
+from propcal.monitoring.alarms import Alarm
 from propcal.monitoring.e_processes import NEAREST
-from propcal.monitoring.group_months import evidence_ranges
-from propcal.numbers import listed
+from propcal.monitoring.watched_groups import evidence_ranges
+from propcal.numbers import excludes_one, listed
 
 MOST_CORRECTED = 20  # groups whose errors are taken out
 ROUNDS = 60
 WIDEST = 1.0  # longest step, in log-odds
 ENOUGH = 1e-3  # steps shorter than this end the rounds
+APART = 0.1  # share of a group from which on its people outside of other groups are judged by themselves
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is left of a group's error: alarms, and the O/E ratio with its interval and people."""
+
+    alarms: tuple[Alarm, ...]
+    value: float = NAN
+    low: float = NAN
+    high: float = NAN
+    people: float = NAN
+    events: float = NAN
 
 
 def with_explanations(
@@ -36,27 +50,47 @@ def with_explanations(
     atoms: Atoms,
     groups: Sequence[Group],
     bins: Bins,
-    alarms_of: Callable[[Atoms, str], Iterable[Alarm]],
+    left_of: Callable[[Atoms, str, BoolArray], Left],
 ) -> tuple[Alarm, ...]:
     """The alarms, those of groups to name first; the others say in `explained_by` whose errors explain them.
 
-    `alarms_of` has the alarms of a group (by its name) with other scores. An alarm counts as still there if
-    it has the same direction: a group may be too low only because the correction of others was too much.
+    Within each part, the order is that of a group's first alarm. `left_of` judges a group (by its name) with
+    other scores and some of its patterns. An alarm counts as still there if it has the same direction: a
+    group may be too low only because the correction of others was too much.
     """
-    of_group: dict[str, list[Alarm]] = {}
+    if not alarms:
+        return ()
+    first: dict[str, str] = {}
     for alarm in alarms:
+        first[alarm.group] = min(alarm.raised, first.get(alarm.group, alarm.raised))
+    of_group: dict[str, list[Alarm]] = {}
+    for alarm in sorted(alarms, key=lambda alarm: first[alarm.group]):
         of_group.setdefault(alarm.group, []).append(alarm)
     inside = dict(zip((group.name for group in groups), membership(groups, atoms.patterns)))
     errors = _Errors(atoms, bins, {name: (inside[name], of_group[name]) for name in of_group})
+    count = atoms.pattern_sums(atoms.people)
 
     def overlapping(name: str, others: Iterable[str]) -> list[str]:
         return [other for other in others if (inside[name] & inside[other]).any()]
 
+    known: dict[tuple[str, ...], Left] = {}
+
+    def left(name: str, corrected_for: Sequence[str], corrected: Atoms) -> Left:
+        key = name, *corrected_for
+        if key not in known:
+            apart = inside[name] & ~np.any([inside[other] for other in corrected_for], axis=0)
+            enough = count[apart].sum() >= APART * count[inside[name]].sum()
+            known[key] = left_of(corrected, name, apart if enough else inside[name])
+        return known[key]
+
+    def alarm_in(found: Left, name: str) -> bool:
+        directions = {alarm.direction for alarm in of_group[name]}
+        return any(alarm.direction in directions for alarm in found.alarms)
+
     def remains(name: str, corrected_for: Sequence[str], corrected: Atoms) -> bool:
         if not overlapping(name, corrected_for):
             return True
-        directions = {alarm.direction for alarm in of_group[name]}
-        return any(alarm.direction in directions for alarm in alarms_of(corrected, name))
+        return alarm_in(left(name, corrected_for, corrected), name)
 
     named: list[str] = []
     corrected = atoms
@@ -65,22 +99,36 @@ def with_explanations(
             named.append(name)
             if len(named) < MOST_CORRECTED:
                 corrected = errors.corrected(named)
-    people = {name: int(atoms.pattern_sums(atoms.people)[inside[name]].sum()) for name in named}
-    for name in sorted(named, key=lambda name: -people[name]):
+    for name in sorted(named, key=lambda name: -int(count[inside[name]].sum())):
         others = [other for other in named if other != name]
         if not overlapping(name, others):
             continue
         corrected = errors.corrected(others[:MOST_CORRECTED])
+        found = left(name, others, corrected)
+        if alarm_in(found, name) or excludes_one(found.low, found.high):
+            continue
         alike = overlapping(name, (other for other in of_group if other not in named))
-        if not any(remains(other, others, corrected) for other in [name, *alike]):
+        if not any(remains(other, others, corrected) for other in alike):
             named = others
-    labels = {name: own[0].label for name, own in of_group.items()}
-    causes = {
-        name: "" if name in named else listed([labels[other] for other in overlapping(name, named)])
-        for name in of_group
-    }
-    told = [replace(alarm, explained_by=causes[alarm.group]) for alarm in alarms]
-    return tuple(sorted(told, key=lambda alarm: bool(alarm.explained_by)))
+    told = [alarm for name in named for alarm in of_group[name]]
+    corrected = errors.corrected(named[:MOST_CORRECTED])
+    for name, own in of_group.items():
+        if name not in named:
+            found = left(name, named, corrected)
+            cause = listed([of_group[other][0].label for other in overlapping(name, named)])
+            told += [
+                replace(
+                    alarm,
+                    explained_by=cause,
+                    left=found.value,
+                    left_low=found.low,
+                    left_high=found.high,
+                    left_people=found.people,
+                    left_events=found.events,
+                )
+                for alarm in own
+            ]
+    return tuple(told)
 
 
 class _Errors:

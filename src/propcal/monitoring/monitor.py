@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from os import PathLike
 from typing import Any
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import explicit
-from propcal.core.groups.collection import Group
+from propcal.core.grid import significant
+from propcal.core.groups.collection import Group, group_labels
 from propcal.core.groups.groups import Groups
-from propcal.core.groups.labels import group_labels
-from propcal.core.keys import by_key, with_parts
 from propcal.core.patterns import PERIOD
+from propcal.core.periods_and_sites import by_key, with_parts
 from propcal.core.reduction import rescored
-from propcal.core.significant import significant
-from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms_of_files, dated_atoms_of_frame
-from propcal.data.files.file_sets import find_files
-from propcal.data.near_levels import warn_of_new_spellings
+from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms
+from propcal.data.files.file_source import are_paths, source_of
+from propcal.data.levels import warn_of_new_spellings
+from propcal.data.periods import span_of
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
-from propcal.monitoring.counts_to_course import course_of
-from propcal.monitoring.course import Course
-from propcal.monitoring.course_sentences import left_out_note, span_of, unwatched_note
+from propcal.monitoring.course import Course, course_of
 from propcal.monitoring.monitor_settings import MonitorSettings, bin_edges
 from propcal.monitoring.recalibration import Recalibration, would_recalibrating_help
-from propcal.monitoring.watched import WatchedGroup, not_watched, watch
-from propcal.numbers import listed, plural
+from propcal.monitoring.watched_groups import WatchedGroup, not_watched, watch
+from propcal.numbers import listed, listed_some, plural
 
 SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
 
@@ -127,22 +125,9 @@ class Monitor:
         title: str = "",
         source: str = "",
     ) -> None:
+        given = locals()
         self.settings = MonitorSettings(
-            score,
-            outcome,
-            time,
-            groups_of(groups),
-            every,
-            timezone,
-            delay,  # type: ignore[arg-type]  # turned into days
-            outcome_time,
-            positive,
-            drop_missing,
-            baseline,
-            gamma,
-            rho,
-            n_bins,
-            binning,
+            **{setting.name: given[setting.name] for setting in fields(MonitorSettings)}
         )
         self.identity = Identity(title, score_name, outcome_name, unit or "people", labels or {}, source)
         self.atoms: Atoms | None = None
@@ -169,13 +154,13 @@ class Monitor:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Monitor:
         """Read a state that `save` wrote."""
-        from propcal.output.files.monitor_file import load_monitor
+        from propcal.files.monitor_file import load_monitor
 
         return load_monitor(path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the state, whole or not at all. An existing file is replaced."""
-        from propcal.output.files.monitor_file import save_monitor
+        from propcal.files.monitor_file import save_monitor
 
         save_monitor(self, path)
 
@@ -217,17 +202,10 @@ class Monitor:
         for period in replace:
             settings.calendar.start(period)
         dating = Dating(settings.time, settings.calendar, settings.outcome_time, settings.delay, as_of)
-        files = isinstance(people, (str, PathLike)) or (
-            isinstance(people, (list, tuple)) and all(isinstance(one, (str, PathLike)) for one in people)
-        )
-        if files:
-            found = dated_atoms_of_files(
-                people, settings.columns, dating, na=na, memory_limit=memory_limit, progress=progress
-            )
-        else:
-            found = dated_atoms_of_frame(people, settings.columns, dating)
+        source = source_of(people, na=na, memory_limit=memory_limit, progress=progress)
+        found = dated_atoms(source, settings.columns, dating)
         if not (found.periods or found.held_back or found.undated):
-            where = listed([str(path) for path in find_files(people)]) if files else "people"
+            where = source.title if are_paths(people) else "people"
             raise InputError(f"{where}: there are no rows", argument="people")
         return self._take(found, replace)
 
@@ -322,12 +300,12 @@ class Monitor:
     def recalibration(self, course: Course | None = None, *, held_out: int | None = None) -> Recalibration:
         """Would recalibrating help? Fitted on recent periods except the last, and judged on those."""
         course = self.course() if course is None else course
-        since = course.alarms[0].onset if course.alarms else None
         return would_recalibrating_help(
             by_key(self._atoms(), PERIOD),
-            since=since,
+            since=course.claims[0].since if course.claims else "",
             held_out=held_out,
             gamma=self.settings.gamma,
+            groups=self.settings.groups,
             identity=self.identity,
         )
 
@@ -356,7 +334,9 @@ class Monitor:
             notes.append(f"{plural(len(gaps), self.settings.every)} without people: {some}.")
         small = not_watched(self._atoms(), self.settings.groups, self.settings.gamma, self.watched)
         if small:
-            notes.append(unwatched_note(self._labels(small), self.settings.gamma, self.identity))
+            names = listed_some(sorted(self._labels(small), key=lambda label: label.count(", ")))
+            share = f"{100 * self.settings.gamma:g} % of all {self.identity.unit}"
+            notes.append(f"Not watched, because they have less than {share}: {names}.")
         late = [period for period in periods if self.records[period].late]
         if late:
             notes.append(
@@ -364,8 +344,6 @@ class Monitor:
                 "computed anew, in the order of time. The limit of 5 % holds as long as periods are not "
                 "replaced because of the evidence they showed."
             )
-        if self._left_out:
-            notes.append(left_out_note(self._left_out, self.identity))
         return notes
 
     def _labels(self, groups: Sequence[Group]) -> list[str]:
@@ -375,13 +353,6 @@ class Monitor:
     @property
     def _left_out(self) -> int:
         return sum(record.left_out for record in self.records.values())
-
-
-def groups_of(groups: Any) -> Groups:
-    """Groups as columns, or as a definition that lists its columns."""
-    if isinstance(groups, Groups):
-        return groups if groups.columns is not None else replace(groups, columns=[])
-    return Groups(columns=[groups] if isinstance(groups, str) else list(groups))
 
 
 def refuse_unmonitored(atoms: Atoms) -> None:

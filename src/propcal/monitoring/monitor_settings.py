@@ -53,6 +53,7 @@ class MonitorSettings:
             if not isinstance(getattr(self, name), str):
                 raise InputError(Argument(name) + " must be the name of a column")
         object.__setattr__(self, "delay", days(self.delay))
+        object.__setattr__(self, "groups", _definition(self.groups))
         check_number("gamma", self.gamma, above=0, at_most=1)
         check_number("rho", self.rho, above=0, at_most=1)
         if not isinstance(self.binning, str):
@@ -139,6 +140,13 @@ class MonitorSettings:
                 next_step="Leave it out, or begin a new state",
             )
         return replace(self, **free)
+
+
+def _definition(groups: Any) -> Groups:
+    """Groups by columns, or a definition that lists its columns."""
+    if isinstance(groups, Groups):
+        return groups if groups.columns is not None else replace(groups, columns=[])
+    return Groups(columns=[groups] if isinstance(groups, str) else list(groups))
 
 
 def _jsonable(value: Any) -> Any:

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.claims import Claim
 from propcal.auditing.decision import MIN_PEOPLE
 from propcal.auditing.finding_names import NOT_ENOUGH
 from propcal.auditing.logistic_calibration import calibration
+from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, observed_expected
-from propcal.auditing.profile import event_effect
 from propcal.auditing.sample import Sample
-from propcal.auditing.shared_notes import shared_site_notes
 from propcal.core.atoms import Atoms
-from propcal.core.grid import FloatArray
-from propcal.core.keys import by_key, without_keys
+from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.patterns import SITE
-from propcal.data.site_names import refuse_other_spellings
+from propcal.core.periods_and_sites import by_key, without_keys
+from propcal.data.named_columns import refuse_other_spellings
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.numbers import Limit, known, without_limits
-from propcal.sites.between_sites import FEWEST_SITES, random_effects
-from propcal.sites.site_verdict import site_conclusion, site_findings, summary_sentences, verdict_sentences
+from propcal.numbers import known
+from propcal.sites.between_sites import random_effects, ratio_effects
+from propcal.sites.site_claims import judged_sites, site_claims, site_conclusion, site_findings
+from propcal.sites.site_differences import SiteCounts
 
 if TYPE_CHECKING:
     from propcal.sites.travel import Travel
+
+ENDS = ("mean", "low", "high", "prediction_low", "prediction_high")
+ALL_SITES, SMALL_SITES = "all sites", "small sites"
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ SCALES = {
     "observed_expected": Scale("O/E ratio", _log, np.exp, 1.0),
     "intercept": Scale("Calibration intercept", _same, _same, 0.0),
     "slope": Scale("Calibration slope", _same, _same, 1.0),
-    "auroc": Scale("AUROC", _logit, _expit, 0.5),
+    "auroc": Scale("AUROC", _logit, _expit, 0.5, MEASURE_NAMES["auroc"].digits),
 }
 
 
@@ -74,17 +78,27 @@ class Sites:
 
     Attributes
     ----------
+    claims : tuple of Claim
+        What the verdict states, in the order in which it is told: "overall" (all sites together), "group"
+        (one site), "beyond" (the sites differ; with a name, this site from the others) and "shape", whose
+        estimate is the calibration slope of everybody. All their tests are one family at 5 %.
+    pooled : DataFrame
+        People, events and O/E ratio with its 95 % interval of all sites together (row "all sites") and, if
+        there are several, of those without enough data to be judged one by one ("small sites").
     sites : DataFrame
         One row for each site: people, events, each measure with its 95 % interval and its standard error on
-        the scale on which sites are summarised, and the finding on the O/E ratio, adjusted for the number
-        of sites: "too high", "too low", "could be chance" or "not enough data".
+        the scale on which sites are summarised, and the finding on the O/E ratio: "too high" or "too low" if
+        there is a claim of this site, else "could be chance" or "not enough data".
     summary : DataFrame
         One row for each measure: the mean over sites with its 95 % interval (Hartung-Knapp), tau squared and
-        I squared, and the 95 % prediction interval for a new site. Empty with fewer than 3 sites.
+        I squared, and the 95 % prediction interval for a new site. O/E ratios of all sites are part of it,
+        however small; other measures of the sites that are judged. Empty with fewer than 3 sites.
     conclusion : "miscalibrated", "no miscalibration found" or "not enough data"
-        Whether any site has a finding.
+        Whether there is any claim.
+    headline : str
+        The verdict in a few words.
     sentences : tuple of str
-        What was found, in words; the verdict first.
+        What was found, in words, the pooled O/E ratio first.
     travel : Travel, optional
         Corrections fitted on the other sites, tested at each.
     notes : tuple of str
@@ -92,32 +106,56 @@ class Sites:
     identity : Identity
     """
 
+    claims: tuple[Claim, ...]
+    pooled: pd.DataFrame
     sites: pd.DataFrame
     summary: pd.DataFrame
-    sentences: tuple[str, ...]
     conclusion: str
     travel: Travel | None = None
     notes: tuple[str, ...] = ()
     identity: Identity = field(default_factory=lambda: Identity(unit="people"))
     _parts: dict[str, Atoms] | None = field(default=None, repr=False)
 
-    def to_json(self, suppress: int | None = None) -> str:
-        """Everything as JSON; with `suppress=11` from protected counts: see the guide to the report."""
-        from propcal.output.sites.sites_json import sites_to_json
+    @property
+    def headline(self) -> str:
+        from propcal.documents.site_sentences import headline
 
-        return sites_to_json(self, suppress)
+        return headline(self)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        from propcal.documents.site_sentences import site_sentences
+
+        return site_sentences(self)
+
+    @property
+    def small(self) -> BoolArray:
+        """Which sites tables show in one line: those without enough data, if there are several."""
+        few = (self.sites["finding"] == NOT_ENOUGH).to_numpy()
+        return few if SMALL_SITES in self.pooled.index else np.zeros(len(few), dtype=np.bool_)
+
+    def to_json(self, suppress: int | None = None) -> str:
+        """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
+        from propcal.documents.sites import sites_data
+        from propcal.protect.sites import protected_sites
+        from propcal.render.json import json_text, rounded
+
+        return json_text(rounded(sites_data(protected_sites(self, suppress))))
 
     def to_html(self, path: Any = None, *, suppress: int = 11, title: str | None = None) -> str:
         """A page with the sites, forest and funnel pictures, and the summary."""
-        from propcal.output.sites.sites_page import write_sites_page
+        from propcal.documents.sites import sites_document
+        from propcal.protect.rule import Rule
+        from propcal.protect.sites import protected_sites
+        from propcal.render.html import html, write_page
 
-        return write_sites_page(self, path, suppress=suppress, title=title)
+        return write_page(html(sites_document(protected_sites(self, Rule(suppress).fewest), title)), path)
 
     def __repr__(self) -> str:
-        from propcal.output.sites.sites_text import sites_text
-        from propcal.output.text_blocks import as_text
+        from propcal.documents.sites import sites_document
+        from propcal.render.text import as_text, text
 
-        return as_text(sites_text(self))
+        return as_text(text(sites_document(self)))
 
 
 def compare_sites(
@@ -136,24 +174,49 @@ def compare_sites(
     **settings
         As for `PMCBoost`, for the corrections.
     """
+    from propcal.documents.audit_notes import shared_site_notes
+
     parts = by_key(atoms, SITE)
     refuse_one_site(parts)
     refuse_other_spellings([("these data", atoms)])
-    named = identity or Identity(unit="people")
     own = {name: without_keys(one) for name, one in parts.items()}
     samples = {name: Sample.of(one) for name, one in own.items()}
+    place = atoms.patterns.attributes.index(SITE)
+    site = [atoms.patterns.levels[place][code] for code in atoms.patterns.table[:, place]]
+
+    def people_at(names: Collection[str]) -> Sample:
+        return Sample.of(atoms, [i for i, name in enumerate(site) if name in names])
+
+    everybody = people_at(samples)
+    named = identity or Identity()
+    if not named.unit:
+        named = replace(named, unit="visits" if everybody.n_clusters else "people")
+    counts = SiteCounts.of(list(samples.values()), everybody)
+    judged = judged_sites(samples, everybody)
+    claims = site_claims(samples, judged, everybody, counts.effect, people_at)
     table = pd.DataFrame([{"site": name, **site_row(sample)} for name, sample in samples.items()])
-    table["finding"] = site_findings(list(samples.values()))
-    summary = site_summary(table)
+    table["observed_expected_error"] = np.where(table["observed_expected"].notna(), counts.error, np.nan)
+    table["finding"] = site_findings(list(samples), judged, claims)
+    pooled = {ALL_SITES: pooled_row(everybody)}
+    few = table["site"][table["finding"] == NOT_ENOUGH].tolist()
+    if len(few) > 1:
+        pooled[SMALL_SITES] = pooled_row(people_at({*few}))
     found = None
     if travel:  # which brings the estimators along
         from propcal.sites.travel import leave_one_site_out
 
         found = leave_one_site_out(parts, **settings)
-    sentences = site_sentences(table, int(table["people"].sum()), summary, found, named)
-    conclusion = site_conclusion(table["finding"].tolist())
-    notes = tuple(shared_site_notes(parts, table["auroc"]))
-    return Sites(table, summary, sentences, conclusion, found, notes, named, own)
+    return Sites(
+        claims or (),
+        pd.DataFrame.from_dict(pooled, orient="index"),
+        table,
+        site_summary(table, counts, soft=everybody.soft),
+        site_conclusion(claims),
+        found,
+        tuple(shared_site_notes(parts, table["auroc"])),
+        named,
+        own,
+    )
 
 
 def refuse_one_site(parts: Mapping[str, Atoms]) -> None:
@@ -185,20 +248,14 @@ def site_row(sample: Sample) -> dict[str, Any]:
     for name, estimate in found.items():
         row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
         row[f"{name}_error"] = _error(estimate, SCALES[name], sample.quantile)
-    if known(row["observed_expected_error"]):
-        row["observed_expected_error"] = _ratio_error(sample)
     return row
 
 
-def _ratio_error(sample: Sample) -> float:
-    """Standard error of log(O/E) if the score is right.
-
-    One from the events observed would be smaller where there happen to be many of them. Such a site would
-    count for more, and the mean over sites would be too high.
-    """
-    variance = float(sample.weight_sq @ (sample.score * (1 - sample.score)))
-    effect = 1.0 if sample.cluster is None else event_effect(sample)
-    return float(np.sqrt(effect * variance) / sample.expected)
+def pooled_row(sample: Sample) -> dict[str, Any]:
+    """The O/E ratio of several sites together."""
+    ratio = observed_expected(sample)
+    row: dict[str, Any] = {"people": sample.n_people, "positives": sample.observed}
+    return row | {f"observed_expected{end}": x for end, x in zip(("", "_low", "_high"), ratio)}
 
 
 def _error(estimate: Estimate, scale: Scale, quantile: float) -> float:
@@ -208,49 +265,22 @@ def _error(estimate: Estimate, scale: Scale, quantile: float) -> float:
     return error if np.isfinite(error) and error > 0 else float("nan")
 
 
-def site_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """The summary over the sites that are judged and whose measures are known."""
-    rows, table = {}, table[table["finding"] != NOT_ENOUGH]
+def site_summary(table: pd.DataFrame, counts: SiteCounts, *, soft: bool) -> pd.DataFrame:
+    """The summary: O/E ratios of all sites, and other measures of those that are judged."""
+    rows = {}
+    expects = counts.expected > 0
+    if not soft and counts.observed.sum() > 0:
+        columns = (counts.observed, counts.expected, counts.squared, counts.effect)
+        rows["observed_expected"] = ratio_effects(*(column[expects] for column in columns))
+    judged = table[table["finding"] != NOT_ENOUGH]
     for name, scale in SCALES.items():
-        value: FloatArray = np.asarray(scale.there(np.array(without_limits(table[name]))))
-        variance = table[f"{name}_error"].to_numpy(dtype=np.float64) ** 2
-        usable = np.isfinite(value) & np.isfinite(variance)
-        if not usable.any():
+        value: FloatArray = np.asarray(scale.there(judged[name].to_numpy(dtype=np.float64)))
+        variance = judged[f"{name}_error"].to_numpy(dtype=np.float64) ** 2
+        if name == "observed_expected" or not (np.isfinite(value) & np.isfinite(variance)).any():
             continue
-        if name == "observed_expected":  # with fewer events than a right score expects, errors are larger
-            variance = variance / np.exp(np.average(value[usable], weights=1 / variance[usable]))
-            value = value + variance / 2  # the mean of a logarithm is so much below the logarithm of the mean
         found = random_effects(value, variance)
-        if found.n_sites < FEWEST_SITES:
-            continue
-        back = [found.mean, found.low, found.high, found.prediction_low, found.prediction_high]
-        mean, low, high, prediction_low, prediction_high = (float(scale.back(x)) for x in back)
-        rows[name] = {
-            "mean": mean,
-            "low": low,
-            "high": high,
-            "tau2": found.tau2,
-            "i2": found.i2,
-            "p_alike": found.p_alike,
-            "prediction_low": prediction_low,
-            "prediction_high": prediction_high,
-            "n_sites": found.n_sites,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def site_sentences(
-    table: pd.DataFrame, people: Any, summary: pd.DataFrame, travel: Travel | None, identity: Identity
-) -> tuple[str, ...]:
-    """What was found, in words; `people` is the number of all people, or a limit of it."""
-    told = verdict_sentences(table, identity)
-    told += summary_sentences(table, people, _pooled(table), summary, identity)
-    return (*told, *([] if travel is None else [travel.sentence]))
-
-
-def _pooled(table: pd.DataFrame) -> float:
-    """O/E ratio of everybody; NaN if it is not known at some site."""
-    events, ratio = table["positives"].tolist(), table["observed_expected"].tolist()
-    if any(isinstance(x, Limit) or not known(x) or float(x) <= 0 for x in (*events, *ratio)):
-        return float("nan")
-    return float(sum(events)) / sum(float(n) / float(r) for n, r in zip(events, ratio))
+        ends: dict[str, Any] = {end: float(scale.back(getattr(found, end))) for end in ENDS}
+        rows[name] = replace(found, **ends)
+    shown = {name: found for name, found in rows.items() if known(found.low)}
+    summary = pd.DataFrame.from_dict({name: asdict(found) for name, found in shown.items()}, orient="index")
+    return summary.drop(columns="error", errors="ignore")

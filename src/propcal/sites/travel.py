@@ -10,45 +10,57 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.compare import Comparison, compare, loss_of_everybody
-from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
+from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
+from propcal.auditing.intervals import CONFIDENCE, normal_quantile, normal_tail
+from propcal.auditing.measures import Estimate
 from propcal.core.atoms import Atoms
-from propcal.core.keys import without_keys
-from propcal.estimators import PMCBoost
-from propcal.numbers import excludes_one, listed
+from propcal.core.grid import BoolArray
+from propcal.core.periods_and_sites import without_keys
 
 BETTER, WORSE, ALIKE, NONE = "better", "worse", "no clear change", "not corrected"
-LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
+NEARER, FURTHER = "nearer to 1", "further from 1"
 N_DRAWS = 100
-MOST_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Travel:
-    """One row for each site: O/E ratio and log loss before and after, the change, and the finding.
+    """One row for each site: O/E ratio and log loss before and after, the change, and what was found.
 
-    The finding is about the log loss; `level` says whether the corrected score is too high or too low there.
+    `finding` is about the log loss, `moved` says whether the correction brings the O/E ratio nearer to 1 or
+    further from it, and `level` whether the corrected score is too high or too low. All tests of all sites
+    are one family at 5 % (Holm). `pooled` is the O/E ratio of all sites together after their corrections.
     `comparisons` has, for each site, the score and its correction there.
     """
 
     table: pd.DataFrame
-    sentence: str
+    pooled: Estimate
     comparisons: dict[str, Comparison] = field(repr=False)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        from propcal.documents.site_sentences import travel_sentence
+
+        return travel_sentence(self)
 
 
 def leave_one_site_out(parts: Mapping[str, Atoms], **settings: Any) -> Travel:
     """Fit a correction on all other sites and test it at each site (internal-external cross-validation)."""
+    from propcal.estimators import PMCBoost  # which takes long to import, and pages only read results
+
     found, changed = {}, {}
     for name, own in parts.items():
         others: Any = sum(without_keys(one) for other, one in parts.items() if other != name)
         correction = PMCBoost(**settings).fit_atoms(others).correction_
         changed[name] = correction.n_updates > 0
         found[name] = compare({"score": None, "corrected": correction}, without_keys(own), n_draws=N_DRAWS)
-    table = pd.DataFrame([{"site": name, **judged(one)} for name, one in found.items()])
-    table.loc[~table["site"].map(changed).astype(bool), "finding"] = NONE
-    return Travel(table, _sentence(table), found)
+    table = pd.DataFrame([{"site": name, **site_change(one)} for name, one in found.items()])
+    table = with_findings(table, np.array(list(changed.values())))
+    return Travel(table, _pooled(found), found)
 
 
-def judged(found: Comparison) -> dict[str, Any]:
+def site_change(found: Comparison) -> dict[str, Any]:
     """What a correction does to the people of one site; limits where a count is small."""
     loss = loss_of_everybody(found)
     row: dict[str, Any] = {"people": next(iter(found.audits.values())).groups["people"].iloc[0]}
@@ -56,51 +68,63 @@ def judged(found: Comparison) -> dict[str, Any]:
         everybody = audit.groups.iloc[0]
         for end in ("", "_low", "_high"):
             row[f"observed_expected_{when}{end}"] = everybody[f"observed_expected{end}"]
-    row |= {
+    return row | {
         "log_loss_before": float(loss["base"]),
         "log_loss_after": float(loss["value"]),
         "change": float(loss["difference"]),
         "change_low": float(loss["low"]),
         "change_high": float(loss["high"]),
     }
-    row["finding"] = BETTER if row["change_high"] < 0 else WORSE if row["change_low"] > 0 else ALIKE
-    low, high = row["observed_expected_after_low"], row["observed_expected_after_high"]
-    row["level"] = (TOO_LOW if low > 1 else TOO_HIGH) if excludes_one(low, high) else ""
-    return row
 
 
-def finding_text(row: Any) -> str:
-    """The finding on the log loss, and whether the corrected score is too high or too low."""
-    told = LOG_LOSS.get(row["finding"], str(row["finding"]))
-    if not row["level"] or row["finding"] == NONE:
-        return told
-    was = TOO_LOW if row["observed_expected_before"] > 1 else TOO_HIGH
-    return f"{told}; {'still' if was == row['level'] else 'now'} {row['level']}"
+def with_findings(table: pd.DataFrame, changed: BoolArray) -> pd.DataFrame:
+    """What was found at each site, from p-values adjusted for the number of tests.
+
+    The O/E ratio moves nearer to 1 if the events observed are on the same side as the corrected score of the
+    (geometric) mean of the events expected before and after.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):  # a site without events has no logarithm: not tested
+        before, after, low, high = (
+            np.log(table[f"observed_expected_{end}"].to_numpy(dtype=np.float64))
+            for end in ("before", "after", "after_low", "after_high")
+        )
+        error = _error(low, high)
+        tests = (
+            (table["change"], _error(table["change_low"], table["change_high"])),
+            (before + after, 2 * error),
+            (after, error),
+        )
+        z = np.array([np.asarray(value / of, dtype=np.float64) for value, of in tests])
+    z[:, ~changed] = np.nan
+    tested, clear = np.isfinite(z), np.zeros(z.shape, dtype=np.bool_)
+    clear[tested] = holm(np.array([2 * normal_tail(abs(x)) for x in z[tested]])) <= SIGNIFICANCE
+    loss, middle, level = z
+    nearer = (middle > 0) == (before > after)
+    table["finding"] = np.where(~clear[0], ALIKE, np.where(loss < 0, BETTER, WORSE))
+    table.loc[~tested.any(axis=0), "finding"] = UNTESTED
+    table.loc[~changed, "finding"] = NONE
+    table["moved"] = np.where(~clear[1], "", np.where(nearer, NEARER, FURTHER))
+    table["level"] = np.where(~clear[2], "", np.where(level > 0, TOO_LOW, TOO_HIGH))
+    return table
 
 
-def _sentence(table: pd.DataFrame) -> str:
-    n = len(table)
-    count = {word: int(np.sum(table["finding"] == word)) for word in (BETTER, WORSE, ALIKE, NONE)}
-    if count[NONE] == n:
-        return "At no site did the other sites show an error to correct."
-    parts = [
-        f"{verb} the score at {_sites(count[word], n)}"
-        for word, verb in ((BETTER, "improves"), (WORSE, "worsens"), (ALIKE, "does not clearly change"))
-        if count[word]
-    ]
-    others = "site" if n == 2 else "sites"
-    told = f"A correction fitted on the other {others} {' and '.join(parts)} (log loss)."
-    for side in (TOO_HIGH, TOO_LOW):
-        off = table["site"][(table["level"] == side) & (table["finding"] != NONE)].tolist()
-        if off:
-            more = [f"{len(off) - MOST_LISTED} more"] if len(off) > MOST_LISTED else []
-            told += f" The corrected score is {side} at {listed([*off[:MOST_LISTED], *more])}."
-    if count[NONE]:
-        told += f" At {_sites(count[NONE], n)}, the other {others} showed no error to correct."
-    return told
+def _error(low: Any, high: Any) -> Any:
+    """Standard error from the interval."""
+    return (high - low) / (2 * normal_quantile((1 + CONFIDENCE) / 2))
 
 
-def _sites(some: int, n: int) -> str:
-    if some == n:
-        return "both sites" if n == 2 else f"all {n} sites"
-    return f"{some} of {n} sites"
+def _pooled(found: Mapping[str, Comparison]) -> Estimate:
+    """The O/E ratio of all sites together, each after its correction."""
+    rows = [list(one.audits.values())[-1].groups.iloc[0] for one in found.values()]
+    observed, expected = (
+        np.array([float(row["people"] * row[name]) for row in rows])
+        for name in ("outcome_rate", "mean_score")
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ends = [np.log([float(row[f"observed_expected_{end}"]) for row in rows]) for end in ("low", "high")]
+        own = observed * _error(*ends)
+        own = np.where(np.isfinite(own) & (observed > 0), own, np.sqrt(expected))  # few people or events
+    error = float(np.sqrt(np.sum(own**2)) / observed.sum()) if observed.sum() > 0 else float("nan")
+    ratio = float(observed.sum() / expected.sum())
+    reach = np.exp(normal_quantile((1 + CONFIDENCE) / 2) * error)
+    return Estimate(ratio, float(ratio / reach), float(ratio * reach))

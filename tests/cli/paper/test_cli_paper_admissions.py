@@ -6,8 +6,8 @@ import pytest
 
 from propcal.cli import main
 from propcal.extras import how_to_install
-from propcal.paper.experiment.experiment import Experiment
-from propcal.paper.experiment.trial_store import Store
+from propcal.paper.experiment import Experiment
+from propcal.paper.trial_store import Store
 
 
 def test_the_command_runs_on_a_dask_cluster(tmp_path, dask_client, capsys):

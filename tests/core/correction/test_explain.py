@@ -181,22 +181,17 @@ def hand_made(start=None, updates=(), **options):
     return Correction(patterns, groups, uniform(2), table, start=start, **options)
 
 
-WITH = "with such scores had the outcome"
-
-
 def test_sentences_name_groups_and_changes_largest_first():
     correction = hand_made(updates=[(0, 0, 0.019), (1, 0, 0.05), (1, 0, -0.009), (2, 1, -0.4), (2, 0, -0.2)])
     told = correction.explain([0.168, 0.1, 0.9, 0.55], {"ward": ["a", "b", "a", "b"]}, unit="patients")
     assert told.sentences() == [
-        f"0.168 becomes 0.228: +0.041 because a patients {WITH} more often than predicted; "
-        "also +0.019 for all patients.",
-        f"0.100 becomes 0.000: -0.119 because b patients {WITH} less often than predicted; "
-        "also +0.019 for all patients. A risk cannot be below 0.",
-        "0.900 stays: no adjustment applies to such a score.",
-        f"0.550 becomes 0.000: -0.550 because b patients {WITH} less often than predicted. "
+        "0.168 becomes 0.228: +0.041 by the adjustments of a patients; also +0.019 for all patients.",
+        "0.100 becomes 0.000: -0.119 by the adjustment of b patients; also +0.019 for all patients. "
         "A risk cannot be below 0.",
+        "0.900 stays: no adjustment applies to such a score.",
+        "0.550 becomes 0.000: -0.550 by the adjustments of b patients. A risk cannot be below 0.",
     ]
-    assert repr(told).startswith("0: 0.168 becomes 0.228: +0.041 because a patients")
+    assert repr(told).startswith("0: 0.168 becomes 0.228: +0.041 by the adjustments of a patients")
     assert told.to_frame("groups")["change"].round(3).tolist()[:2] == [0.041, 0.019]
     with pytest.raises(InputError, match="person"):
         told.sentence(4)
@@ -215,6 +210,7 @@ def test_a_smooth_start_and_updates_of_one_group_are_one_change():
     changes = dict(told.changes_of(0))
     assert changes["a"] == steps["shift"][1] + steps["shift"][2]
     assert told.sentence().startswith("0.200 becomes 0.2")
+    assert "by the recalibration curve and adjustment of a people;" in told.sentence()
     assert "; also -0.018 for all people." in told.sentence()
 
 
@@ -223,10 +219,8 @@ def test_changes_that_cancel_and_changes_too_small_to_print():
         [0.2, 0.2], {"ward": ["a", "b"]}
     )
     assert told.sentences() == [
-        f"0.200 stays 0.200: +0.004 because all people {WITH} more often than predicted; "
-        "also -0.004 for a people.",
-        f"0.200 stays 0.200: +0.004 because all people {WITH} more often than predicted; "
-        "also -0.004 for b people.",
+        "0.200 stays 0.200: +0.004 by the adjustment of all people; also -0.004 for a people.",
+        "0.200 stays 0.200: +0.004 by the adjustment of all people; also -0.004 for b people.",
     ]
     small = hand_made(updates=[(0, 0, 0.0004)]).explain([0.2], {"ward": ["a"]})
     assert small.sentence() == "0.200 stays 0.200: the adjustments come to less than 0.001."
@@ -247,7 +241,7 @@ def test_long_stories_are_summed_up():
         [0.2], {f"a{i}": [levels[i]] for i in range(8)}
     )
     sentence = told.sentence()
-    assert sentence.startswith("0.200 becomes 0.236: +0.008 because level 7 people with such scores had")
+    assert sentence.startswith("0.200 becomes 0.236: +0.008 by the adjustment of level 7 people; also")
     assert sentence.endswith("+0.005 for level 4 people, +0.010 from 4 smaller adjustments.")
 
 
@@ -255,7 +249,7 @@ def test_groups_are_called_as_people_call_them(smooth):
     told = smooth.explain(
         [0.3], {"race": ["Asian"], "gender": ["F"]}, unit="patients", labels={"gender": {"F": "women"}}
     )
-    assert "because Asian patients" in told.sentence()
+    assert "by the recalibration curve and adjustments of Asian patients" in told.sentence()
     assert "for patients (women)" in told.sentence()
     assert "for patients (Asian, women)" in told.sentence()
     assert {name for name, *_ in told.steps_of(0)} <= {

@@ -5,7 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from propcal import Groups, PMCBoost
+from propcal import Groups, PMCBoost, audit
 from propcal.core.groups.collection import Group
 from propcal.core.groups.conditions import parse
 from propcal.data.derive import evaluate
@@ -141,3 +141,47 @@ def test_a_condition_holds_for_a_person_alone_as_in_a_batch(column):
     together = evaluate(condition, {"flag": values}, "flagged")
     alone = [evaluate(condition, {"flag": values[i : i + 1]}, "flagged")[0] for i in range(4)]
     assert together.tolist() == alone
+
+
+@pytest.fixture
+def many():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({f"c{i}": rng.choice(list("abcd"), 500) for i in range(10)})
+    return people, rng.uniform(0.1, 0.9, 500), rng.integers(0, 2, 500)
+
+
+def test_too_many_intersections_are_refused_before_any_is_listed(many, monkeypatch):
+    people, score, y = many
+    monkeypatch.setattr(Groups, "_sizes", lambda *_: pytest.fail("groups were listed"))
+    monkeypatch.setattr("propcal.core.groups.groups.MOST_MEMBERSHIPS", 1 << 20)
+    told = (
+        r"10 attributes have more than 2,097 intersections .* Use fewer columns, or set intersections=2 for"
+    )
+    for use in (
+        lambda: audit(y, score, sensitive_features=people),
+        lambda: PMCBoost().fit(score, y, sensitive_features=people),
+        lambda: Groups().preview(people),
+    ):
+        with pytest.raises(InputError, match=told):
+            use()
+    monkeypatch.setattr("propcal.core.groups.groups.MOST_MEMBERSHIPS", 1 << 16)
+    with pytest.raises(InputError, match=r'or set intersections="marginal" for single attributes only$'):
+        Groups(intersections=2).preview(people)
+    monkeypatch.setattr("propcal.core.groups.groups.MOST_MEMBERSHIPS", 1 << 13)
+    with pytest.raises(InputError, match=r"Use fewer columns$"):
+        Groups(intersections="marginal").preview(people)
+
+
+def test_as_many_groups_are_allowed_as_can_be_measured(many, monkeypatch):
+    people = many[0]
+    groups = Groups(columns=["c0", "c1", "c2"], where={"w": "c3 = a", "v": "c4 != a and c3 = b"})
+    n = len(groups.preview(people))
+    patterns = people[["c0", "c1", "c2"]].assign(
+        w=people.c3 == "a", v=(people.c4 != "a") & (people.c3 == "b")
+    )
+    n_patterns = len(patterns.drop_duplicates())
+    monkeypatch.setattr("propcal.core.groups.groups.MOST_MEMBERSHIPS", n * n_patterns)
+    assert len(groups.preview(people)) == n
+    monkeypatch.setattr("propcal.core.groups.groups.MOST_MEMBERSHIPS", n * n_patterns - 1)
+    with pytest.raises(InputError, match=f"more than {n - 1:,} intersections"):
+        groups.preview(people)

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from propcal import Groups, PMCBoost, audit
+from propcal import Atoms, Groups, PMCBoost, audit
+from propcal.core.groups.conditions import parse
+from propcal.core.patterns import combinations_present
 from propcal.errors import InputError
 
 
@@ -68,3 +70,26 @@ def test_what_is_no_mask_is_refused():
         Groups.from_masks(np.ones((4, 2), dtype=bool), names=["a", "b", "c"])
     with pytest.raises(InputError, match="backquote"):
         Groups.from_masks({"a`b": [True, False]})
+
+
+def test_each_mask_is_read_a_few_times_however_many_there_are(monkeypatch):
+    """A thousand masks of a file took a million readings of their conditions."""
+    from propcal.core.groups import groups as module
+
+    read = []
+    monkeypatch.setattr(module, "parse", lambda text: read.append(text) or parse(text))
+    rng = np.random.default_rng(0)
+    masks = pd.DataFrame(rng.random((300, 80)) < 0.3, columns=[f"m{i}" for i in range(80)])
+    masks.assign(s=rng.random(300), y=rng.integers(0, 2, 300)).to_parquet("masks.parquet")
+    atoms = Atoms.from_files("masks.parquet", score="s", outcome="y", groups=Groups.from_masks(masks))
+    assert len(atoms.patterns.attributes) == 80
+    assert len(read) <= 20 * 80
+
+
+def test_patterns_of_more_masks_than_an_integer_has_digits_are_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    radix = rng.integers(1, 6, 150).tolist()
+    rows = np.stack([rng.integers(0, base, 400) for base in radix], axis=1)[rng.integers(0, 200, 400)]
+    table, code = combinations_present([*rows.T], radix, len(rows))
+    assert np.array_equal(table, np.unique(rows, axis=0))
+    assert np.array_equal(table[code], rows)

@@ -1,8 +1,10 @@
 """Excel workbooks are read like the same table in a CSV file."""
 
+import re
 import sys
 from datetime import date
 from pathlib import Path
+from zipfile import ZipFile
 
 import pandas as pd
 import pytest
@@ -38,6 +40,21 @@ def test_a_workbook_gives_the_atoms_of_the_same_csv():
     assert flagged[0].fingerprint() == flagged[1].fingerprint()
     both = Atoms.from_files(["people.xlsx", "people.csv"], **COLUMNS)
     assert both.n_people == 400
+
+
+@pytest.mark.parametrize("stated", ["A1:F120", "A1:D201", "A1"])
+def test_all_cells_are_read_whatever_size_the_sheet_states(stated):
+    people().to_excel("people.xlsx", index=False)
+    with ZipFile("people.xlsx") as book, ZipFile("edited.xlsx", "w") as edited:
+        for name in book.namelist():
+            dimension = f'<dimension ref="{stated}"'.encode()
+            content, times = re.subn(rb'<dimension ref="A1:F201"', dimension, book.read(name))
+            assert times == (name == "xl/worksheets/sheet1.xml")
+            edited.writestr(name, content)
+    columns = COLUMNS | {"groups": ["g", "zip", "flag"]}
+    found, expected = (Atoms.from_files(f"{name}.xlsx", **columns) for name in ("edited", "people"))
+    assert found.n_people == 200
+    assert found.fingerprint() == expected.fingerprint()
 
 
 def test_commands_read_workbooks_and_write_other_files(cohort, capfd):

@@ -12,7 +12,7 @@ import pytest
 
 from propcal import Atoms
 from propcal.data.files import formats as files
-from propcal.data.files.formats import open_file
+from propcal.data.files.file_sets import open_file
 from propcal.errors import FileFormatError, InputError
 
 CANARY = "canary-7f3a"

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from propcal.cli.add_command import add_command
-from propcal.cli.paper.admissions import admissions
-from propcal.cli.paper.benefit_command import benefit
-from propcal.cli.paper.cohort import cohort
-from propcal.cli.paper.experiment_command import experiment
-from propcal.cli.paper.results import figures, reproduction, tables
-from propcal.cli.paper.simulation import simulation
-from propcal.cli.paper.theory import theory
+from propcal.cli.options import add_command
+from propcal.cli.paper import result_commands as show
+from propcal.cli.paper.run_commands import admissions, experiment
 
 app = typer.Typer(
     name="paper",
@@ -19,5 +14,7 @@ app = typer.Typer(
     help="Reproduce the paper's tables and figures.",
     rich_markup_mode="rich",
 )
-for command in (simulation, theory, cohort, admissions, experiment, tables, figures, reproduction, benefit):
+before = (show.simulation, show.theory, show.cohort)
+after = (show.tables, show.figures, show.reproduction, show.benefit)
+for command in (*before, admissions, experiment, *after):
     add_command(app, command)

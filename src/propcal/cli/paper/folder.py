@@ -1,22 +1,31 @@
-"""Where the commands of ``propcal paper`` write: files in a folder, none replaced unasked."""
+"""Options of ``propcal paper``, and where its commands write: files in a folder, none replaced unasked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from propcal.cli.screen import say
 from propcal.errors import InputError
 
-Folder = Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the files.")]
-ForceFiles = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+if TYPE_CHECKING:
+    from propcal.paper.figure_parts import PaperFigure
+
+
+def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """An option with its help and the name of its value."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+Folder = Annotated[Path, option("Folder for the files.", "FOLDER", "--output", "-o")]
+ForceFiles = Annotated[bool, option("Replace files that exist.", None, "--force")]
 FOLDER = Path("propcal-paper")
 PictureFormats = Annotated[
-    str, typer.Option("--format", metavar="NAMES", help="Formats of the pictures: png, pdf, svg, or several.")
+    str, option("Formats of the pictures: png, pdf, svg, or several.", "NAMES", "--format")
 ]
 PICTURE_FORMATS, TABLE_FORMATS = ("png", "pdf", "svg"), ("csv", "md", "tex")
 
@@ -39,18 +48,25 @@ def formats(text: str, known: Sequence[str]) -> list[str]:
 
 
 def planned(
-    folder: Path, names: Sequence[str], *, force: bool, reads: Sequence[Path | None] = ()
-) -> list[Path]:
-    """The files to write, checked before the work begins; the folder is made later."""
-    from propcal.output.files.whole_file import check_target
+    folder: Path, names: Iterable[str], *, force: bool, reads: Sequence[Path | None] = (), draws: bool = True
+) -> None:
+    """Refuse files that cannot be written, and figures without matplotlib, before the work begins."""
+    from propcal.files.whole_file import check_target
+    from propcal.paper.figure_parts import new_figure
 
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--output {folder} is a file", argument="--output", next_step="name a folder")
-    paths = [folder / name for name in names]
-    if folder.is_dir():
-        for path in paths:
-            check_target(path, force=force, reads=reads)
-    return paths
+    for name in names if folder.is_dir() else ():
+        check_target(folder / name, force=force, reads=reads)
+    if draws:
+        new_figure(1, 1)
+
+
+def files_of(pictures: Sequence[PaperFigure], folder: Path, kinds: Sequence[str]) -> dict[Path, Any]:
+    """The files of pictures: each in every format, and its numbers."""
+    files = {folder / f"{picture.name}.{kind}": picture.figure for picture in pictures for kind in kinds}
+    numbers = [item for picture in pictures for item in picture.data.items()]
+    return files | {folder / f"{name}.csv": frame for name, frame in numbers}
 
 
 @contextmanager
@@ -68,11 +84,19 @@ def new_folders(*folders: Path) -> Iterator[None]:
         raise
 
 
-def said(sentences: Sequence[str], files: Sequence[Path] = ()) -> None:
+def write(files: Mapping[Path, Any], *, force: bool) -> None:
+    """Write texts, figures, and frames as CSV, either all or none; folders are made."""
+    from propcal.files.transaction import outputs
+    from propcal.paper.figure_parts import save
+
+    with new_folders(*{path.parent for path in files}), outputs(force=force):
+        for path, content in files.items():
+            save(content, path)
+
+
+def said(sentences: Sequence[str], files: Iterable[Path] = ()) -> None:
     """What was found, then the files; lines as they are, so that names of files stay whole."""
-    for sentence in sentences:
+    for sentence in [*sentences, *(["Written:"] if files else [])]:
         typer.echo(sentence)
-    if files:
-        typer.echo("Written:")
-        for path in files:
-            say(f"  {path}")
+    for path in files:
+        say(f"  {path}")

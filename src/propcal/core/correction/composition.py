@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.bin_search import bin_end, bin_of
-from propcal.core.compiled import compiled
+from propcal.core.compiled import bin_end, bin_of, compiled
 from propcal.core.grid import UNIT
 
 # A node covers LENGTH raw scores in COUNT pieces and has a HEIGHT. A leaf (height 0) has its first corrected

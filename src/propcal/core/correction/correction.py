@@ -12,18 +12,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propcal.core.bins import Bins
-from propcal.core.caches import WithoutCaches
+from propcal.core.choices import Invalid, Unseen
 from propcal.core.correction.explain import Explanation, Reason, begin, held_in_order, trace
-from propcal.core.correction.folded_levels import as_listed
 from propcal.core.correction.limits import AT_ONCE, MOST_AT_ONCE, MOST_STEPS, refuse_work, steps_by_pattern
-from propcal.core.correction.lookup import Lookup, Part, unknown_levels, warn_of_unknown
+from propcal.core.correction.lookup import Lookup, Part, as_listed, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
-from propcal.core.correction.sharing import Sharing, shared
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.correction.smooth_map import SmoothStart
-from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
-from propcal.core.groups.collection import Group, membership, pattern_name
-from propcal.core.groups.labels import Labels, group_labels
+from propcal.core.grid import (
+    UNIT,
+    FloatArray,
+    IntArray,
+    WithoutCaches,
+    check_choice,
+    check_number,
+    from_grid,
+    to_grid,
+)
+from propcal.core.groups.collection import Group, Labels, group_labels, membership, pattern_name
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import BESIDE, Patterns, patterns_of
 from propcal.errors import InputError
@@ -33,7 +39,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from propcal.core.atoms import Atoms
-    from propcal.output.sql.export import SqlExport
+    from propcal.protect.shared_corrections import Sharing
+    from propcal.sql.export import SqlExport
 
 
 class Update(NamedTuple):
@@ -84,7 +91,7 @@ class Correction(WithoutCaches):
     groups: tuple[Group, ...]
     bins: Bins
     updates: IntArray
-    unseen: str = "replay"
+    unseen: Unseen = "replay"
     about: Mapping[str, Any] = field(default_factory=dict)
     start: SmoothStart | None = None
     sharing: Sharing | None = None
@@ -147,7 +154,7 @@ class Correction(WithoutCaches):
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Correction:
         """Read a correction from a JSON file; runs no code from it and checks everything in it."""
-        from propcal.output.files.correction_file import load_correction
+        from propcal.files.correction_file import load_correction
 
         return load_correction(path)
 
@@ -161,13 +168,13 @@ class Correction(WithoutCaches):
             Write it as it may be handed to another site, see `shared`. An exact file is for those who may
             see the fitting data: its numbers can give away how many people are in a small cell.
         """
-        from propcal.output.files.correction_file import save_correction
+        from propcal.files.correction_file import save_correction
 
         save_correction(self.shared() if share else self, path)
 
     def to_json(self, *, share: bool = False) -> str:
         """The text of the file that `save` writes."""
-        from propcal.output.files.correction_file import correction_to_json
+        from propcal.files.correction_file import correction_to_json
 
         return correction_to_json(self.shared() if share else self)
 
@@ -179,15 +186,20 @@ class Correction(WithoutCaches):
         most 2**-3 and at least 2**-10. Only a correction that was just fitted can be shared, by
         ``model.correction_.save("model.json", share=True)``: a file does not say how many people there were.
 
+        Share one correction of the same people only. A second one, fitted to nearly the same people, would
+        tell the outcome of a person who was added or removed.
+
         People with a combination that was left out are scored by the groups they belong to, which is
         what their map was before; with ``unseen="keep"`` or ``"error"`` they count as never seen.
         """
+        from propcal.protect.shared_corrections import shared
+
         return shared(self)
 
     @classmethod
     def from_json(cls, text: str) -> Correction:
         """A correction from the text of its file; what `to_json` gives."""
-        from propcal.output.files.correction_file import correction_from_json
+        from propcal.files.correction_file import correction_from_json
 
         return correction_from_json(text)
 
@@ -198,8 +210,8 @@ class Correction(WithoutCaches):
         *,
         column: str = "corrected",
         n_updates: int | None = None,
-        unseen: str | None = None,
-        invalid: str = "error",
+        unseen: Unseen | None = None,
+        invalid: Invalid = "error",
     ) -> Any:
         """Correct scores: arrays in, an array out; or a frame in, the same kind of frame out.
 
@@ -254,7 +266,7 @@ class Correction(WithoutCaches):
                 between=": ",
             )
         if isinstance(score, str):
-            from propcal.output.scored_frames import scored_frame
+            from propcal.scoring.frames import scored_frame
 
             return scored_frame(
                 self,
@@ -328,12 +340,12 @@ class Correction(WithoutCaches):
         return parts
 
     @cached_property
-    def _one_person(self) -> Callable[[Any, dict[str, Any], str], float]:
-        from propcal.data.one_person import OnePerson
+    def _one_person(self) -> Callable[[Any, dict[str, Any], Invalid], float]:
+        from propcal.scoring.one_person import OnePerson
 
         return OnePerson(self)
 
-    def score_one(self, score: float, /, *, invalid: str = "error", **columns: Any) -> float:
+    def score_one(self, score: float, /, *, invalid: Invalid = "error", **columns: Any) -> float:
         """Correct the score of one person: for services, some hundred times as fast as `apply` on one row.
 
         Parameters
@@ -441,8 +453,7 @@ class Correction(WithoutCaches):
         >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
         >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
-        0.250 becomes 0.550: +0.300 because B patients with such scores had the outcome more often than
-        predicted.
+        0.250 becomes 0.550: +0.300 by the adjustment of B patients.
         """
         from propcal.data.rows_to_patterns import scoring_rows
 
@@ -456,10 +467,9 @@ class Correction(WithoutCaches):
             self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
         elif self.unseen == "keep":
             inside &= known >= 0
-        begun, code = None, code.astype(np.int64)
-        if self.start is not None:
-            kept = (known < 0)[code] if self.unseen == "keep" else np.zeros(len(code), dtype=np.bool_)
-            begun = begin(self.start, to_grid(values), code, patterns, kept)
+        kept = (known < 0)[code] & (self.unseen == "keep")
+        code = code.astype(np.int64)
+        begun = begin(self.start, to_grid(values), code, patterns, kept)
         corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, begun)
         reasons, unit = self._reasons(), plain(unit)
         if self.monotone and len(self.updates):
@@ -495,9 +505,10 @@ class Correction(WithoutCaches):
             Names of patterns, as in `to_frame`; otherwise the eight that change most.
         ax : matplotlib axes, optional
         """
-        from propcal.output.plots.correction_plots import plot_correction
+        from propcal.documents.correction_charts import correction_chart
+        from propcal.render.matplotlib import draw
 
-        return plot_correction(self, patterns, ax=ax)
+        return draw(correction_chart(self, patterns), ax)
 
     def to_sql(
         self,
@@ -508,7 +519,7 @@ class Correction(WithoutCaches):
         form: str = "lookup",
         column: str = "corrected",
         lookup_table: str | Sequence[str] = "propcal_lookup",
-        unseen: str | None = None,
+        unseen: Unseen | None = None,
         types: Mapping[str, str] | None = None,
         columns: Mapping[str, str] | None = None,
         invalid: str = "null",
@@ -547,7 +558,7 @@ class Correction(WithoutCaches):
         SqlExport
             ``str()`` of it is the script; its parts are `setup`, `query` and `expression`.
         """
-        from propcal.output.sql.export import export_sql
+        from propcal.sql.export import export_sql
 
         return export_sql(
             self,
@@ -564,9 +575,10 @@ class Correction(WithoutCaches):
         )
 
     def _repr_html_(self) -> str:
-        from propcal.output.notebook import correction_html
+        from propcal.documents.correction import correction_document
+        from propcal.render.card import card
 
-        return correction_html(self)
+        return card(correction_document(self))
 
     def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
         """Maps of any patterns, from the updates of the groups that they belong to."""

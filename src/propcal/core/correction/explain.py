@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.bin_search import bin_of
-from propcal.core.compiled import compiled
+from propcal.core.bins import Bins
 from propcal.core.correction.limits import MOST_TRACED, MOST_TRACED_STEPS
 from propcal.core.grid import (
     UNIT,
@@ -24,7 +23,6 @@ from propcal.core.grid import (
 )
 from propcal.core.groups.collection import Group
 from propcal.errors import InputError
-from propcal.numbers import IN_TEXT, adding_up, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +31,7 @@ if TYPE_CHECKING:
     from propcal.core.patterns import Patterns
 
 PERSON, REASON, BEFORE, AFTER, N_COLUMNS = 0, 1, 2, 3, 4
-MOST_IN_A_SENTENCE = 4
 PEOPLE_AT_ONCE = 4096
-DIGITS = 3
 ALL_SCORES = "all scores"
 KEPT_IN_ORDER = "order of scores"
 
@@ -50,14 +46,6 @@ class Reason(NamedTuple):
     update: int
     group: Group | None
     bin: str = ALL_SCORES
-
-
-def _people(group: Group, label: str, unit: str) -> str:
-    """The people of a group in a sentence: "White patients", "patients (White, F)", "all patients"."""
-    if not group.conditions:
-        return f"all {unit}"
-    alone = len(group.conditions) == 1 and group.conditions[0][1] == label
-    return f"{label} {unit}" if alone else f"{unit} ({label})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +97,7 @@ class Explanation:
 
         check_choice("kind", kind, ("steps", "groups"))
         if kind == "groups":
-            rows = [(i, _name(g), units / UNIT) for i in range(len(self)) for g, units in self._changes(i)]
+            rows = [(i, _name(g), units / UNIT) for i in range(len(self)) for g, units in self.changes(i)]
             return pd.DataFrame(rows, columns=["person", "group", "change"])
         reason = self.steps[:, REASON]
         before, after = from_grid(self.steps[:, BEFORE]), from_grid(self.steps[:, AFTER])
@@ -131,41 +119,22 @@ class Explanation:
         """Group (as people call it), bin and shift of each step of one person."""
         rows = self._rows(person)
         shifts = from_grid(rows[:, AFTER] - rows[:, BEFORE])
-        reasons = [self.reasons[r] for r in rows[:, REASON]]
-        return [(self._label(r.group), r.bin, float(shift)) for r, shift in zip(reasons, shifts)]
+        reasons = zip(self.reasons_of(person), shifts)
+        return [(self._label(reason.group), reason.bin, float(shift)) for reason, shift in reasons]
 
     def changes_of(self, person: int) -> list[tuple[str, float]]:
         """Each group that moved one person's score, and by how much in all; the largest change first."""
-        return [(self._label(group), units / UNIT) for group, units in self._changes(person)]
+        return [(self._label(group), units / UNIT) for group, units in self.changes(person)]
 
     def sentence(self, person: int = 0) -> str:
         """What happened to one person's score, for a reader who does not know the algorithm.
 
-        The numbers are rounded so that they add up as they are printed.
+        It says what the fitted curves and adjustments do at this score, not how often people had the outcome:
+        a correction holds no rates. The numbers are rounded so that they add up as they are printed.
         """
-        changes = self._changes(person)
-        before, after = (IN_TEXT.decimal(score[person], DIGITS) for score in (self.score, self.corrected))
-        first = f"{before} becomes {after}" if before != after else f"{before} stays {after}"
-        new = "this combination of attributes was not seen in fitting"
-        if not changes:
-            why = new if self.unseen[person] else "no adjustment applies to such a score"
-            return f"{before} stays: {why}."
-        told, rest = changes[:MOST_IN_A_SENTENCE], changes[MOST_IN_A_SENTENCE:]
-        moved = [units for _, units in told] + [sum(units for _, units in rest)]
-        scale = 10**DIGITS
-        total = round(float(after) * scale) - round(float(before) * scale)
-        printed = adding_up([units / UNIT * scale for units in moved], total)
-        story = self._story([(group, n) for (group, _), n in zip(told, printed) if n])
-        if printed[-1]:
-            story.append(f"{_signed(printed[-1])} from {plural(len(rest), 'smaller adjustment')}")
-        if not story:
-            return f"{first}: the adjustments come to less than {10**-DIGITS}."
-        text = f"{first}: {story[0]}" + (f"; also {', '.join(story[1:])}" if story[1:] else "") + "."
-        if self.corrected[person] in (0, 1):
-            text += f" A risk cannot be {'below 0' if self.corrected[person] == 0 else 'above 1'}."
-        if self.unseen[person]:
-            text += f" T{new[1:]}; only groups that it belongs to apply."
-        return text
+        from propcal.documents.explanation_sentences import explanation_sentence
+
+        return explanation_sentence(self, person)
 
     def sentences(self) -> list[str]:
         """The sentence of each person."""
@@ -173,46 +142,35 @@ class Explanation:
 
     def plot(self, person: int = 0, *, ax: Any = None) -> Any:
         """Draw one person's way from raw to corrected score; returns the matplotlib axes."""
-        from propcal.output.plots.correction_plots import plot_explanation
+        from propcal.documents.correction_charts import explanation_chart
+        from propcal.render.matplotlib import draw
 
-        return plot_explanation(self, person, ax=ax)
+        return draw(explanation_chart(self, person), ax)
 
     def _rows(self, person: int) -> IntArray:
         check_number("person", person, at_least=0, at_most=len(self) - 1, whole=True)
         low, high = np.searchsorted(self.steps[:, PERSON], [person, person + 1])
         return self.steps[low:high]
 
-    def _changes(self, person: int) -> list[tuple[Group | None, int]]:
+    def changes(self, person: int) -> list[tuple[Group | None, int]]:
         """Groups and what they changed in units, the largest first."""
         changes: Counter[Group | None] = Counter()
         for _, reason, before, after in self._rows(person).tolist():
             changes[self.reasons[reason].group] += after - before
         return sorted(((g, n) for g, n in changes.items() if n), key=lambda change: -abs(change[1]))
 
+    def reasons_of(self, person: int) -> list[Reason]:
+        """What moved one person's score, in order."""
+        return [self.reasons[reason] for reason in self._rows(person)[:, REASON]]
+
     def _label(self, group: Group | None) -> str:
         return KEPT_IN_ORDER if group is None else self.labels[group]
 
-    def _story(self, changes: list[tuple[Group | None, int]]) -> list[str]:
-        """The changes (in thousandths) with their reasons; the first reason is told in full."""
-        story: list[str] = []
-        full = True
-        for group, n in changes:
-            if group is None:
-                story.append(f"{_signed(n)} to keep higher scores higher")
-                continue
-            who, often = (
-                _people(group, self.labels[group], self.unit),
-                "more often" if n > 0 else "less often",
-            )
-            why = f"because {who} with such scores had the outcome {often} than predicted"
-            story.append(f"{_signed(n)} {why if full else f'for {who}'}")
-            full = False
-        return story
-
     def _repr_html_(self) -> str:
-        from propcal.output.notebook import explanation_html
+        from propcal.documents.correction import explanation_document
+        from propcal.render.card import card
 
-        return explanation_html(self)
+        return card(explanation_document(self))
 
     def __repr__(self) -> str:
         shown = [f"{person}: {self.sentence(person)}" for person in range(min(len(self), 5))]
@@ -224,27 +182,49 @@ def _name(group: Group | None) -> str:
     return KEPT_IN_ORDER if group is None else group.name
 
 
-def _signed(thousandths: int) -> str:
-    return IN_TEXT.decimal(thousandths / 10**DIGITS, DIGITS, "+")
-
-
 def trace(
-    score: FloatArray, code: Any, inside: BoolArray, updates: IntArray, edges: IntArray, begun: Begun | None
+    score: FloatArray, code: IntArray, inside: BoolArray, updates: IntArray, edges: IntArray, begun: Begun
 ) -> tuple[FloatArray, IntArray]:
-    """Corrected scores, and every step on the way, by replaying the updates person by person.
+    """Corrected scores, and every step on the way, by replaying the updates.
 
-    `begun` has what the smooth start did, if there is one; the reasons of updates count from behind its own.
+    `begun` has what the smooth start did; the reasons of updates count from behind its own.
     """
-    raw = to_grid(score)
     refuse_if(len(score) * len(updates) > MOST_TRACED, len(score), len(updates))
-    before = raw if begun is None else begun.score
-    final, steps = _trace(before, code.astype(np.int64), inside, updates, edges, MOST_TRACED_STEPS)
-    refuse_if(len(steps) > MOST_TRACED_STEPS, len(score), len(updates))
-    if begun is not None:
-        steps[:, REASON] += begun.n_reasons
-        steps = np.concatenate([begun.steps, steps])
-        steps = steps[np.argsort(steps[:, PERSON], kind="stable")]
-    return np.where(final == raw, score, from_grid(final)), steps
+    raw, value, steps, n = to_grid(score), begun.score.copy(), [begun.steps], 0
+    for u, who, before, after in replay(value, code, inside, updates, edges):
+        moved = before != after
+        reason = np.full(int(moved.sum()), begun.n_reasons + u)
+        steps.append(np.stack([who[moved], reason, before[moved], after[moved]], axis=1))
+        n += len(reason)
+        refuse_if(n > MOST_TRACED_STEPS, len(score), len(updates))
+    return np.where(value == raw, score, from_grid(value)), _by_person(steps)
+
+
+def replay(
+    score: IntArray, code: IntArray, inside: BoolArray, updates: IntArray, edges: IntArray
+) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
+    """Apply the updates to scores (in units, in place) of people whose pattern is `code`, in order.
+
+    For each update that can apply to any of them: its index, whom it applies to, and their scores before and
+    after it.
+    """
+    bins = Bins(edges, "explicit", 1)
+    place = bins.index(score).astype(np.int16)
+    reached = np.any(inside[:, np.unique(code)], axis=1)[updates[:, 0]]
+    for u in np.flatnonzero(reached).tolist():
+        group, j, shift = updates[u, :3]
+        who = np.flatnonzero(place == j)
+        who = who[inside[group, code[who]]]
+        before = score[who]
+        after = np.clip(before + shift, 0, UNIT)
+        score[who], place[who] = after, bins.index(after)
+        yield u, who, before, after
+
+
+def _by_person(steps: list[IntArray]) -> IntArray:
+    """All steps, person by person, each person's in order."""
+    together = np.concatenate(steps)
+    return np.asarray(together[np.argsort(together[:, PERSON], kind="stable")])
 
 
 def held_in_order(corrected: FloatArray, steps: IntArray, ordered: FloatArray, reason: int) -> IntArray:
@@ -252,8 +232,7 @@ def held_in_order(corrected: FloatArray, steps: IntArray, ordered: FloatArray, r
     before, after = to_grid(corrected), to_grid(ordered)
     held = np.flatnonzero(before != after)
     more = np.stack([held, np.full(len(held), reason), before[held], after[held]], axis=1)
-    steps = np.concatenate([steps, more])
-    return np.asarray(steps[np.argsort(steps[:, PERSON], kind="stable")])
+    return _by_person([steps, more])
 
 
 class Begun(NamedTuple):
@@ -264,11 +243,15 @@ class Begun(NamedTuple):
     n_reasons: int
 
 
-def begin(start: SmoothStart, raw: IntArray, code: IntArray, patterns: Patterns, kept: BoolArray) -> Begun:
-    """Steps of the smooth start for all people but those `kept` as they are.
+def begin(
+    start: SmoothStart | None, raw: IntArray, code: IntArray, patterns: Patterns, kept: BoolArray
+) -> Begun:
+    """Steps of the smooth start, if there is one, for all people but those `kept` as they are.
 
     Its reasons are its terms, and then what keeps it from falling.
     """
+    if start is None:
+        return Begun(raw, np.empty((0, N_COLUMNS), dtype=np.int64), 0)
     n_terms = len(start.groups)
     order = [*sorted(range(n_terms), key=lambda t: len(start.groups[t].conditions)), n_terms]
     refuse_if(len(raw) * len(order) > MOST_TRACED, len(raw), len(order))
@@ -294,34 +277,3 @@ def refuse_if(too_much: bool, n_people: int, n_updates: int) -> None:
             argument="score",
             next_step="explain fewer people",
         )
-
-
-@compiled
-def _trace(raw: Any, code: Any, inside: Any, updates: Any, edges: Any, most: int) -> tuple[Any, Any]:
-    """Final scores and steps; ends early where there are more than `most` steps."""
-    final = raw.copy()
-    steps = np.empty((1024, N_COLUMNS), np.int64)
-    n = 0
-    for person in range(len(raw)):
-        value = raw[person]
-        j = bin_of(value, edges)
-        for u in range(len(updates)):
-            if updates[u, 1] != j or not inside[updates[u, 0], code[person]]:
-                continue
-            after = min(max(value + updates[u, 2], 0), UNIT)
-            if after == value:
-                continue
-            if n > most:
-                return final, steps[:n]
-            if n == len(steps):
-                larger = np.empty((2 * n, N_COLUMNS), np.int64)
-                for i in range(n):
-                    for column in range(N_COLUMNS):
-                        larger[i, column] = steps[i, column]
-                steps = larger
-            steps[n, PERSON], steps[n, REASON], steps[n, BEFORE], steps[n, AFTER] = person, u, value, after
-            n += 1
-            value = after
-            j = bin_of(value, edges)
-        final[person] = value
-    return final, steps[:n].copy()

@@ -1,25 +1,27 @@
-"""Fit summary: how far each cell (a group within a range of scores) still is off after a fit."""
+"""Fit summary: how far each cell (a group within a range of scores) is off after a fit, and what it uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from propcal.core.bins import Bins
-from propcal.core.grid import FloatArray, IntArray, from_grid
-from propcal.core.groups.collection import Collection
-from propcal.numbers import IN_TEXT, noun, plural
-from propcal.plain_text import plain
+from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
+from propcal.core.groups.collection import Collection, Group, Labels, group_labels
+from propcal.core.left_out import FEWEST_SHOWN, LeftOutReport
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from propcal.core.correction.correction import Correction
+
 WITHIN_ALPHA, WITHIN_NOISE, OUTSIDE = "within tolerance", "could be chance", "exceeds tolerance"
-MOST_LISTED = 6
+NOT_JUDGED = "not enough data"
 ROUNDING = 2.0**-31  # fitting compares gaps that are rounded to the grid
+MOST_VALUES = 4_000_000  # patterns times scores; effects of larger corrections are not computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +53,22 @@ class FitSummary:
         Why cells may still exceed the tolerance.
     calm : bool
         Whether a test found no miscalibration in the score.
+    enough : bool
+        Whether there were enough data for a test; without one, the guard against chance allows no change.
+    correction : Correction, optional
+        The correction itself.
+    raw_scores : tuple of int
+        The lowest and the highest raw score, in units of the grid.
     found : tuple of str
         The tests that found an error before the fit, the most significant first.
     notes : tuple of str
         Where the fit departed from what was asked for.
+    left_out : LeftOutReport
+        People without a score or an outcome, who were left out.
     unit : str
         Plural noun for those who were used to fit.
-    labels : dict
-        What to call groups in sentences, by their names.
+    level_labels : dict
+        What to call levels in sentences, by attribute.
     """
 
     collection: Collection
@@ -76,10 +86,14 @@ class FitSummary:
     smooth: bool
     why: str
     calm: bool
+    enough: bool = True
+    correction: Correction | None = field(default=None, repr=False)
+    raw_scores: tuple[int, int] = (0, UNIT)
     found: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    left_out: LeftOutReport = field(default_factory=LeftOutReport, repr=False)
     unit: str = "people"
-    labels: Mapping[str, str] = field(default_factory=dict, repr=False)
+    level_labels: Labels = field(default_factory=dict, repr=False)
 
     @property
     def gap(self) -> FloatArray:
@@ -88,10 +102,29 @@ class FitSummary:
 
     @property
     def status(self) -> Any:
-        """The status of each cell: "within tolerance", "could be chance" or "exceeds tolerance"."""
+        """For each cell "within tolerance", "could be chance", "exceeds tolerance" or "not enough data"."""
         size = np.abs(self.gap) - ROUNDING
         noise = (self.z > 0) & (size < np.maximum(self.cutoff, self.z * self.standard_error)) | self.calm
-        return np.where(size < self.cutoff, WITHIN_ALPHA, np.where(noise, WITHIN_NOISE, OUTSIDE))
+        rest = np.where(noise, WITHIN_NOISE, OUTSIDE) if self.enough else NOT_JUDGED
+        return np.where(size < self.cutoff, WITHIN_ALPHA, rest)
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What to call groups in sentences, by their names."""
+        if self.correction is None:
+            return {}
+        groups = [Group(()), *(size.group for size in (*self.collection.kept, *self.collection.left_out))]
+        called = group_labels(
+            groups, self.correction.patterns, self.level_labels, everyone=f"all {self.unit}"
+        )
+        return {group.name: label for group, label in zip(groups, called)}
+
+    @cached_property
+    def effects(self) -> dict[str, float]:
+        """The largest difference that each attribute alone makes to a score; empty if nothing is changed."""
+        if self.correction is None or not self.n_updates:
+            return {}
+        return attribute_effects(self.correction, *self.raw_scores)
 
     def count(self, status: str) -> int:
         """The number of cells with a status."""
@@ -104,7 +137,7 @@ class FitSummary:
         status = self.status
         names = [size.group.name for size in self.collection.kept]
         noise = f"less than {self.z:.2f} standard errors"
-        reason = {WITHIN_ALPHA: "", WITHIN_NOISE: noise, OUTSIDE: self.why}
+        reason = {WITHIN_ALPHA: "", WITHIN_NOISE: noise, OUTSIDE: self.why, NOT_JUDGED: ""}
         columns: dict[str, Any] = {
             "group": [names[g] for g in self.group],
             "bin": [self.bins.label(int(b)) for b in self.bin],
@@ -117,108 +150,72 @@ class FitSummary:
             "status": status,
             "why": [reason[s] for s in status],
         }
-        order = self._worst_first()
+        order = self.worst_first()
         return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
-    def _worst_first(self) -> IntArray:
+    def worst_first(self) -> IntArray:
         """The order of the cells: by status, then by how far each exceeds its tolerance."""
-        ranks = (OUTSIDE, WITHIN_NOISE, WITHIN_ALPHA)
+        ranks = (OUTSIDE, WITHIN_NOISE, NOT_JUDGED, WITHIN_ALPHA)
         rank = np.array([ranks.index(status) for status in self.status], dtype=np.int64)
         return np.asarray(np.lexsort((-np.abs(self.gap) / self.cutoff, rank)))
 
-    def sentences(self) -> list[str]:
-        """The summary in sentences."""
-        told = [self._what_was_done(), *self._what_was_found(), self._how_cells_are()]
-        return [*told, *(plain(f"{note[0].upper()}{note[1:]}.") for note in self.notes)]
+    def sentences(self, fewest: int = FEWEST_SHOWN) -> list[str]:
+        """The summary in sentences, without counts of fewer people that were left out."""
+        from propcal.documents.fit_sentences import fit_sentences
 
-    def _what_was_found(self) -> list[str]:
-        """Why the score was changed: what tests found in the fitting data."""
-        if not self.n_updates or not self.found:
-            return []
-        more = len(self.found) - MOST_LISTED // 2
-        names = [plain(self.labels.get(name, name)) for name in self.found[: MOST_LISTED // 2]]
-        names += [f"and {more:,} more"] if more > 0 else []
-        return [f"Tests found the raw score miscalibrated ({'; '.join(names)})."]
-
-    def _how_cells_are(self) -> str:
-        """How many cells are within tolerance."""
-        n, noise, outside = len(self.people), self.count(WITHIN_NOISE), self.count(OUTSIDE)
-        if n == 0:
-            return "No cell has enough data to judge."
-        if noise == outside == 0:
-            every = {1: "The only cell is", 2: "Both cells are"}.get(n, f"All {n:,} cells are")
-            return f"{every} within tolerance."
-        why = f" ({self.why})" if outside else ""
-        within = n - noise - outside
-        inside = f"{_number(within)} of {plural(n, 'cell')} {'is' if within == 1 else 'are'} within tolerance"
-        first = f"In the fitting data, {inside} (a cell is a subgroup within a risk range)"
-        if self.z == 0:  # without a guard, nothing is put down to chance
-            return f"{first}; {_number(outside)} {_exceed(outside)} it{why}."
-        rest = "" if outside else "all " if not within else "the other " if noise > 1 else "the other one "
-        by_chance = f"{rest}{_number(noise) if noise > 1 or outside else ''}".strip()
-        told = f"{first}; {by_chance} {_exceed(noise)} it by no more than chance explains"
-        return (
-            f"{told}, and {_number(outside)} {_exceed(outside)} it by more{why}." if outside else f"{told}."
-        )
-
-    def _what_was_done(self) -> str:
-        if not self.n_updates:
-            return f"No change: {self._why_no_change()}."
-        adjustments = self.n_updates - self.smooth
-        told = "Recalibrated with a smooth curve" if self.smooth else "Corrected"
-        if adjustments:
-            also = " and " if self.smooth else " by "
-            told += f"{also}{plural(adjustments, 'adjustment')} of {noun(adjustments, 'cell')}"
-        return f"{told}, fitted to {self.n_people:,} {self.unit}."
-
-    def _why_no_change(self) -> str:
-        """Why the fit changed nothing; this does not always mean that it found nothing wrong."""
-        if not len(self.people):
-            return "not enough data to judge"
-        if self.calm:
-            return f"no miscalibration found in the {self.n_people:,} {self.unit} used to fit"
-        if self.count(OUTSIDE):
-            return self.why
-        if self.count(WITHIN_NOISE):
-            limit = f"off by less than {self.z:.3g} standard errors"
-            return f"every cell is within tolerance or {limit}; smaller errors were not looked for"
-        return "every cell is within tolerance; smaller errors were not looked for"
+        return fit_sentences(self, fewest)
 
     def listed(self) -> list[str]:
         """The worst of the cells that are not within tolerance, one line each."""
-        off = [int(i) for i in self._worst_first() if self.status[i] != WITHIN_ALPHA]
-        lines = [self._line(i) for i in off[:MOST_LISTED]]
-        more = len(off) - len(lines)
-        return [*lines, f"... and {more:,} more; see to_frame()"] if more else lines
+        from propcal.documents.fit_sentences import worst_cells
 
-    def _line(self, i: int) -> str:
-        """One cell with its numbers."""
-        name = self.collection.kept[self.group[i]].group.name
-        name = plain(self.labels.get(name, name))
-        low, high = from_grid(self.bins.edges[self.bin[i] : self.bin[i] + 2])
-        observed, predicted, error = (
-            IN_TEXT.percent(values[i]) for values in (self.outcome_rate, self.mean_score, self.standard_error)
-        )
-        return (
-            f"{self.status[i]}: {name}, predicted risk {100 * low:.3g}-{100 * high:.3g} %: "
-            f"{IN_TEXT.whole(self.people[i])} people, observed {observed}, predicted {predicted} "
-            f"(standard error {error})"
-        )
+        return worst_cells(self)
 
     def _repr_html_(self) -> str:
-        from propcal.output.notebook import certificate_html
+        from propcal.documents.correction import fit_document
+        from propcal.render.card import card
 
-        return certificate_html(self)
+        return card(fit_document(self))
 
     def __repr__(self) -> str:
         return "\n".join([*self.sentences(), *(f"  {line}" for line in self.listed())])
 
 
-def _number(n: int) -> str:
-    """A number of cells in a sentence."""
-    return f"{n:,}" if n else "none"
+def attribute_effects(correction: Correction, low: int = 0, high: int = UNIT) -> dict[str, float]:
+    """The largest difference that each attribute alone makes to a raw score from `low` to `high` (in units).
+
+    Patterns that differ only in the attribute are compared; an attribute without such patterns is left out.
+    Maps are straight between the scores at which a piece of one of them begins, so that it is enough to look
+    there, and at the score just below.
+
+    >>> import pandas as pd
+    >>> from propcal import PMCBoost
+    >>> past = pd.DataFrame({"sex": list("FFMM") * 400, "ward": list("AAAABBBB") * 200})
+    >>> died = [0, 0, 0, 1, 0, 1, 0, 0] * 200  # every fourth man in ward A, every fourth woman in ward B
+    >>> fitted = PMCBoost.paper(intersections="marginal").fit([0.5] * 1600, died, sensitive_features=past)
+    >>> attribute_effects(fitted.correction_, UNIT // 2, UNIT // 2)
+    {'sex': 0.0, 'ward': 0.0}
+    """
+    table = correction.patterns.table
+    if len(table) * len(correction.updates) > MOST_VALUES:
+        return {}
+    begin = np.unique(correction.maps.pieces()[1])
+    at = np.unique(np.clip(np.concatenate([begin, begin - 1, [low, high]]), low, high))
+    if len(table) * len(at) > MOST_VALUES:
+        return {}
+    pattern = np.repeat(np.arange(len(table)), len(at))
+    values = correction.maps.apply(np.tile(from_grid(at), len(table)), pattern).reshape(len(table), len(at))
+    found = {}
+    for a, name in enumerate(correction.attributes):
+        _, alike = np.unique(np.delete(table, a, axis=1), axis=0, return_inverse=True)
+        if len(alike) > alike.max(initial=-1) + 1:
+            found[name] = _widest(values, alike.reshape(-1))
+    return found
 
 
-def _exceed(n: int) -> str:
-    """The verb that goes with `_number`."""
-    return "exceed" if n > 1 else "exceeds"
+def _widest(values: FloatArray, alike: np.ndarray) -> float:
+    """The largest difference within a column between rows that are alike."""
+    order = np.argsort(alike, kind="stable")
+    starts = np.searchsorted(alike[order], np.arange(alike.max() + 1))
+    highest, lowest = (f.reduceat(values[order], starts, axis=0) for f in (np.maximum, np.minimum))
+    return float((highest - lowest).max())

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.bin_search import first_not_below
-from propcal.core.compiled import compiled
+from propcal.core.compiled import compiled, first_not_below
 from propcal.core.correction.composition import compose
 from propcal.core.correction.limits import MOST_PIECES, refuse_pieces, refuse_work, steps_by_pattern
 from propcal.core.correction.smooth_map import knots, smooth_value

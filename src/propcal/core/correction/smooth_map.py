@@ -14,12 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.bin_search import first_not_below
-from propcal.core.compiled import compiled
+from propcal.core.compiled import compiled, first_not_below
 from propcal.core.correction.limits import refuse_values
-from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray
+from propcal.core.grid import (
+    TABLE_PER_UNIT,
+    TABLE_REACH,
+    UNIT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    logistic_table,
+)
 from propcal.core.groups.collection import Group, membership
-from propcal.core.logistic_table import TABLE_PER_UNIT, TABLE_REACH, logistic_table
 from propcal.core.patterns import Patterns
 
 SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds

@@ -1,14 +1,17 @@
-"""Collection: the groups that are large enough to use, those left out, and which patterns each contains."""
+"""Groups large enough to use, and those left out: which patterns each contains, and what people call it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from propcal.core.grid import BoolArray
+from propcal.core.groups.recipes import Where
 from propcal.core.patterns import Level, Patterns
 from propcal.errors import Argument, InputError
 from propcal.plain_text import plain
@@ -18,6 +21,11 @@ if TYPE_CHECKING:
 
 MISSING = "missing value"
 MOST_MEMBERSHIPS = 1 << 28  # groups times patterns, one byte each
+Labels = Mapping[str, Mapping[str, str]]  # by attribute, then by level
+
+NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*")
+# levels that say nothing without their attribute
+BARE = {"yes", "no", "y", "n", "other", "unknown", "none", "missing", "not recorded", "high", "low", "normal"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,9 @@ class Group:
         if not self.conditions:
             return "everybody"
         return " & ".join(_condition_name(attribute, level) for attribute, level in self.conditions)
+
+
+EVERYBODY = Group(())
 
 
 @dataclass(frozen=True)
@@ -117,3 +128,60 @@ def membership(groups: Sequence[Group], patterns: Patterns) -> BoolArray:
 def pattern_name(patterns: Patterns, pattern: int) -> str:
     """Write one pattern as "race=Asian & gender=F"."""
     return Group(tuple(zip(patterns.attributes, patterns.key(pattern)))).name
+
+
+def group_labels(
+    groups: Sequence[Group], patterns: Patterns, labels: Labels | None = None, *, everyone: str = "All people"
+) -> list[str]:
+    """What to call each group: its levels, each with its attribute only where the level alone is ambiguous.
+
+    Two groups never share a label: where they would, both get the names that they have in code.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> levels = (("A", "B", None), ("F", "M"), ("false", "true"))
+    >>> patterns = Patterns(("race", "sex", "icu"), levels, np.empty((0, 3), dtype=np.int64))
+    >>> groups = [Group((("race", "A"), ("sex", "F"))), Group((("icu", "false"),)), Group((("race", None),))]
+    >>> group_labels(groups, patterns, {"sex": {"F": "women"}})
+    ['A, women', 'not icu', 'race not recorded']
+    """
+    owners = Counter(str(level).casefold() for levels in patterns.levels for level in set(levels))
+    owners.update((everyone.casefold(), Group(()).name))  # a level of that name is not everyone
+    made = [plain(_label(group, patterns, labels or {}, owners, everyone)) for group in groups]
+    names = [plain(group.name) for group in groups]
+    while True:  # a name may be the label of another group
+        times = Counter(made)
+        told = [text if times[text] == 1 else name for text, name in zip(made, names)]
+        if told == made:
+            return told
+        made = told
+
+
+def _label(group: Group, patterns: Patterns, labels: Labels, owners: Counter[str], everyone: str) -> str:
+    if not group.conditions:
+        return everyone
+    return ", ".join(
+        _level_label(attribute, level, patterns, labels.get(attribute, {}), owners)
+        for attribute, level in group.conditions
+    )
+
+
+def _level_label(
+    attribute: str, level: Level, patterns: Patterns, own: Mapping[str, str], owners: Counter[str]
+) -> str:
+    key = "" if level is None else str(level)
+    if key in own:
+        return str(own[key])
+    if level is None:
+        return f"{attribute} not recorded"
+    recipe = patterns.derived.get(attribute)
+    if level == "true":
+        return attribute
+    if level == "false":
+        return f"not {attribute}"
+    if (recipe is not None and not isinstance(recipe, Where)) or NUMBER.fullmatch(level):
+        return f"{attribute} {level}"  # age 65 or over; acuity 2
+    if owners[level.casefold()] > 1 or level.casefold() in BARE:
+        return f"{attribute}: {level}"
+    return level

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from math import comb
-from typing import TYPE_CHECKING, Any
+from math import comb, prod
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from propcal.core.choices import Intersections, Missing
 from propcal.core.grid import IntArray, SumArray, check_choice, check_number
-from propcal.core.groups.collection import MISSING, Collection, Group, GroupSize
+from propcal.core.groups.collection import MISSING, MOST_MEMBERSHIPS, Collection, Group, GroupSize
 from propcal.core.groups.conditions import parse
 from propcal.core.groups.recipes import Recipe, Where, make_ranges
-from propcal.core.patterns import Patterns, combinations_present
+from propcal.core.patterns import BESIDE, KEY, Patterns, combinations_present
+from propcal.core.reduction import CLUSTER
 from propcal.errors import Argument, InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MOST_COMBINATIONS = 5_000
+RESERVED = (CLUSTER, Group(()).name, "all categories")
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ class Groups:
     columns: Sequence[str] | None = None
     cuts: Mapping[str, Sequence[float]] | None = None
     where: Mapping[str, str] | None = None
-    intersections: str | int | Sequence[Sequence[str]] = "all"
+    intersections: Intersections = "all"
     depth: Mapping[str, int] | None = None
-    missing: str = "level"
+    missing: Missing = "level"
     as_levels: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -117,7 +120,9 @@ class Groups:
         self.recipes()  # checks cuts and conditions
 
     @classmethod
-    def from_masks(cls, masks: Any, *, names: Sequence[str] | None = None, missing: str = "level") -> Groups:
+    def from_masks(
+        cls, masks: Any, *, names: Sequence[str] | None = None, missing: Missing = "level"
+    ) -> Groups:
         """Groups that may overlap, each given by a column of truth values: who is in it.
 
         Parameters
@@ -178,6 +183,8 @@ class Groups:
         """The attributes in order: columns (those with cuts in their place), other cuts, conditions."""
         own = [*(passed if self.columns is None else self.columns), *self.as_levels]
         names = dict.fromkeys([*own, *(self.cuts or {}), *(self.where or {})])
+        for name in names:
+            _refuse_reserved(name)
         for name in self.where or {}:
             if name in own:
                 raise InputError(
@@ -275,6 +282,51 @@ class Groups:
                 found.append(GroupSize(Group(((name, "true"),)), 0, 0.0, "nobody meets the condition"))
         return found
 
+    def refuse_too_many(self, patterns: Patterns, n_memberships: int | None = None) -> None:
+        """Refuse more groups than can be measured, before any of them is listed.
+
+        `n_memberships` is the number of patterns in which they are measured, if it is not that of `patterns`.
+        """
+        most = MOST_MEMBERSHIPS // (n_memberships or len(patterns))
+        # people who do not meet a named condition do not form a group
+        met = [
+            own.index("true") if isinstance(patterns.derived.get(name), Where) and "true" in own else None
+            for name, own in zip(patterns.attributes, patterns.levels)
+        ]
+        radix = [len(own) for own in patterns.levels]
+
+        def fits(words: Groups) -> bool:
+            """Whether there would be few enough groups even if all levels occurred together."""
+            n_levels = [n if only is None else 1 for n, only in zip(radix, met)]
+            chosen = words.combinations(patterns.attributes)
+            return sum(min(prod(n_levels[c] for c in columns), len(patterns)) for columns in chosen) <= most
+
+        if fits(self):
+            return
+        found = 0
+        for columns in sorted(self.combinations(patterns.attributes), key=len, reverse=True):
+            codes = [patterns.table[:, c] for c in columns]
+            present, _ = combinations_present(codes, [radix[c] for c in columns], len(patterns))
+            for place, c in enumerate(columns):
+                present = present if met[c] is None else present[present[:, place] == met[c]]
+            found += len(present)
+            if found > most:
+                break
+        else:
+            return
+        next_step = "Use fewer columns"
+        fewer: dict[Literal["marginal"] | int, str]
+        fewer = {2: "single attributes and pairs", "marginal": "single attributes"}
+        for value, which in fewer.items():
+            if self.intersections != "marginal" and fits(replace(self, intersections=value, depth=None)):
+                next_step += ", or set " + Argument("intersections", value) + f" for {which} only"
+                break
+        raise InputError(
+            f"{len(patterns.attributes)} attributes have more than {most:,} intersections in these data, "
+            "too many to measure",
+            next_step=next_step,
+        )
+
     def preview(
         self, frame: Any, outcome: Any = None, *, gamma: float = 0.05, sample_weight: Any = None
     ) -> pd.DataFrame:
@@ -337,6 +389,18 @@ class Groups:
             yield GroupSize(Group(conditions), int(count), float(share), reason)
 
 
+def _refuse_reserved(name: str) -> None:
+    """Refuse a name that propcal gives to attributes that define no groups, or to all people together."""
+    prefix = next((prefix for prefix in (KEY, BESIDE) if str(name).startswith(prefix)), None)
+    if prefix is not None or name in RESERVED:
+        which = "that name" if prefix is None else f"names that begin with {prefix!r}"
+        raise InputError(
+            f"an attribute cannot be named {name!r}, because propcal uses {which} itself",
+            argument=name,
+            next_step="Rename the column or condition",
+        )
+
+
 def _column(name: str) -> str:
     """The condition that a column of truth values (or 0 and 1) is true."""
     if "`" in name:
@@ -344,7 +408,7 @@ def _column(name: str) -> str:
     return f"`{name}` = 1"
 
 
-def definition(groups: Any, intersections: Any, missing: str) -> Groups:
+def definition(groups: Any, intersections: Any, missing: Missing) -> Groups:
     """The definition of the groups: from `groups`, or from the other two arguments, but not from both."""
     short = Groups(intersections=intersections, missing=missing)
     if groups is None:

@@ -19,10 +19,8 @@ import numpy as np
 from propcal.core.grid import UNIT
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges
-from propcal.data.checks import CODES, LARGEST_WEIGHT, MOST_POINTS
-from propcal.data.derive import wanted_keys
-from propcal.data.engines.totals import Trouble
-from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates, spellings
+from propcal.data.checks import LARGEST_WEIGHT, Trouble, inside, sound, troubles
+from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates, spellings, wanted_keys
 from propcal.errors import Column, InputError
 
 Expr = Any
@@ -55,6 +53,11 @@ def absent(value: Expr) -> Expr:
     return value.is_null() | value.is_nan()
 
 
+def null(value: Expr) -> Expr:
+    """Whether a value is null. That suffices where a number must be in a range: NaN is in none."""
+    return value.is_null()
+
+
 def either(condition: Expr, then: Expr | float, otherwise: Expr | float) -> Expr:
     """One value or the other; the condition must not be null."""
     first = nw.lit(then) if isinstance(then, (int, float)) else then
@@ -75,39 +78,10 @@ def first_of(cases: Sequence[tuple[Expr, float]], otherwise: float) -> Expr:
 
 def key(bits: int, *, weighted: bool, drop_missing: bool) -> Expr:
     """The score ``s`` on the grid, as float64, if ``s``, ``y`` (and ``w``) are valid; else the `Trouble`."""
-    s, y, w = nw.col("s"), nw.col("y"), nw.col("w")
-    whole = s == s.floor()
-    troubles = [
-        *([(absent(s) | absent(y), Trouble.LEFT_OUT)] if drop_missing else []),
-        (absent(s), Trouble.SCORE_MISSING),
-        ((s == inf) | (s == -inf), Trouble.SCORE_INFINITE),
-        (inside(s) & absent(y), Trouble.OUTCOME_MISSING),
-        (inside(s), Trouble.OUTCOME_OUTSIDE),
-        (_joined([s == code for code in CODES], or_), Trouble.SCORE_CODE),
-        (whole & (s <= MOST_POINTS), Trouble.SCORE_POINTS),
-        (whole & (s <= 100), Trouble.SCORE_WHOLE),
-        (s > 100, Trouble.SCORE_LARGE),
-        (s > 1.01, Trouble.SCORE_PERCENT),
-        (s < -0.01, Trouble.SCORE_NEGATIVE),
-    ]
-    good = inside(s) & inside(y)
-    if weighted:
-        troubles = [
-            (absent(w), Trouble.WEIGHT_MISSING),
-            ((w == inf) | (w == -inf), Trouble.WEIGHT_INFINITE),
-            (w < 0, Trouble.WEIGHT_NEGATIVE),
-            (w == 0, Trouble.WEIGHT_ZERO),
-            (w > LARGEST_WEIGHT, Trouble.WEIGHT_TOO_LARGE),
-            *troubles,
-        ]
-        good = good & counts(w)
+    s, y, w = nw.col("s"), nw.col("y"), nw.col("w") if weighted else None
     units = (s * float(1 << bits) + 0.5).floor()
-    return either(good, units, first_of(troubles, Trouble.SCORE_NEAR))
-
-
-def inside(value: Expr) -> Expr:
-    """Whether a number is present and between 0 and 1; false for NaN in every engine."""
-    return ~value.is_null() & (value >= 0) & (value <= 1)
+    cases = troubles(s, y, w, absent, lambda value: value.floor(), drop_missing=drop_missing)
+    return either(sound(s, y, w, null), units, first_of(cases, Trouble.SCORE_NEAR))
 
 
 def counts(weight: Expr) -> Expr:
@@ -119,7 +93,7 @@ def outcome_units(unit: int) -> Expr:
     """The outcome ``y`` as an integer in units of 1 / unit; 0 if it is invalid."""
     y = nw.col("y")
     units = y if unit == 1 else (y * float(unit) + 0.5).floor()
-    return either(inside(y), units, 0.0).cast(nw.Int64)
+    return either(inside(y, null), units, 0.0).cast(nw.Int64)
 
 
 def soft() -> Expr:

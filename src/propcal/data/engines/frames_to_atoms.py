@@ -1,8 +1,15 @@
 """Reduces a DuckDB, Spark, Dask or lazy polars frame to atoms by one aggregation in its own engine.
 
-The engine groups by the score (on the grid) and the attributes, and returns a table of totals
-(`propcal.data.engines.totals`) with one row per atom. Only the levels are determined in Python, from the
-distinct values; the rows never leave the engine.
+The engine groups by the score (on the grid) and the attributes, and returns a table of totals, with a row for
+each key and combination of attribute values:
+
+- ``key``: the score on the grid, or a negative `Trouble` for rows that cannot be used;
+- ``rows``, ``outcome`` (sum of the outcomes in units of 1 / unit), ``soft`` (the number of outcomes strictly
+  between 0 and 1);
+- with weights ``w``, ``ww``, ``wy``, ``wwy`` and ``parts`` (the number of weights that are not whole);
+- ``a0``, ``a1``, ...: the attributes, as values, as the number of a range, or as a truth value.
+
+Only the levels are determined in Python, from the distinct values; the rows never leave the engine.
 
 Frames in memory take another path, through numpy (`propcal.data.rows_to_atoms`), which they share with plain
 arrays: sorting packed integers is several times faster than a general aggregation. Both paths make the same
@@ -11,6 +18,7 @@ checks, give the same errors and produce the same atoms; the tests compare them 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,23 +26,37 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pyarrow as pa
 
-from propcal.core.atoms import Atoms
+from propcal.core.atoms import Atoms, refuse_too_many
 from propcal.core.grid import check_choice
 from propcal.core.groups.recipes import Ranges, Recipe, Where
-from propcal.data.derive import RECODE
+from propcal.core.patterns import BESIDE, KEY
+from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
+from propcal.data.checks import Trouble, refuse_swapped, refuse_troubles
+from propcal.data.derive import RECODE, fitting_values
 from propcal.data.engines import expressions as ex
-from propcal.data.engines.totals import Shape, atoms_of_totals
 from propcal.data.frames import require
-from propcal.data.levels import RECORDS, TRUTHS, distinct, level_key, refuse_dates, spellings
+from propcal.data.levels import (
+    RECORDS,
+    TRUTHS,
+    distinct,
+    encode,
+    level_key,
+    refuse_dates,
+    spellings,
+    warn_of_failed_conditions,
+    warn_of_similar_levels,
+)
 from propcal.data.named_columns import NamedColumns
-from propcal.data.near_levels import warn_of_failed_conditions
 from propcal.data.outcomes import event_codes
-from propcal.data.repeat_visits import refuse_cluster_name
-from propcal.data.sql_quotes import named as named_in_sql
+from propcal.data.rows_to_atoms import patterns_and_left_out
 from propcal.errors import Argument, InputError
+from propcal.plain_text import named as named_in_sql
 
 MOST_VALUES = 1_000  # of an outcome, to find the event among
+FEWEST_BITS = 8  # of a score, to tell whether it is exactly 0 or 1
+UNUSED = [trouble for trouble in Trouble if trouble not in (Trouble.SOUND, Trouble.LEFT_OUT)]
 
 
 def atoms_of_engine(frame: Any, columns: NamedColumns) -> Atoms:
@@ -78,8 +100,8 @@ def complete_rows(frame: Any, named: NamedColumns) -> Any:
     return lazy.filter(~ex.absent(score), ~ex.absent(outcome)).to_native()
 
 
-def totals(frame: Any, named: NamedColumns) -> tuple[Any, Shape]:
-    """Run the aggregation: a table of totals, and a description of its columns."""
+def totals(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns, int]:
+    """Run the aggregation: a table of totals, what its columns are, and the unit of its outcomes."""
     query, unit = totals_query(frame, named)
     table = collected(query)
     own, failed = named.words.recipes(), {}
@@ -88,7 +110,7 @@ def totals(frame: Any, named: NamedColumns) -> tuple[Any, Shape]:
         if isinstance(how, Where) and not np.any(table[f"a{place}"].to_numpy() == 1):
             failed[name] = how
     warn_of_failed_conditions(failed, lambda column: _levels_of(frame, column))
-    return table, Shape(named, unit)
+    return table, named, unit
 
 
 def _levels_of(frame: Any, column: str) -> list[Any]:
@@ -145,7 +167,6 @@ def _attributes(
     frame: Any, kinds: Mapping[str, Any], attributes: Mapping[str, Recipe | str]
 ) -> dict[str, Any]:
     """Expressions for the attributes a0, a1, ...: values of a column, ranges, or conditions."""
-    refuse_cluster_name(attributes)
     conditions = ex.Conditions(kinds, lambda column: _only_truths(frame, column))
     found = {}
     for place, (name, made) in enumerate(attributes.items()):
@@ -206,3 +227,96 @@ def _troubles() -> Iterator[None]:
                 + ", use fewer groups, or increase that limit",
             ) from error
         raise
+
+
+def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
+    """Check a table of totals (pyarrow) and turn it into atoms."""
+    _refuse_troubles(_whole(table, "key"), _whole(table, "rows"), named)
+    table = table.filter(np.isin(_whole(table, "key"), UNUSED, invert=True))
+    gone = _whole(table, "key") == Trouble.LEFT_OUT
+    attributes, bits, weighted = named.attributes, named.bits, named.weight is not None
+    encoded = {
+        name: encode(*_values(name, made, table[f"a{place}"], as_levels=name in named.words.as_levels))
+        for place, (name, made) in enumerate(attributes.items())
+    }
+    recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
+    counts = [_whole(table, "rows")[gone], *([_real(table, "w")[gone]] if weighted else [])]
+    patterns, code, left_out = patterns_and_left_out(
+        encoded, recipes, gone, counts, int(np.count_nonzero(~gone))
+    )
+    table = table.filter(~gone)
+    key, rows = _whole(table, "key"), _whole(table, "rows")
+    warn_of_similar_levels(patterns, np.bincount(code, weights=rows, minlength=len(patterns)))
+    sums = _sums(table, rows, named, unit)
+    if bits >= FEWEST_BITS and "soft" in table.column_names:
+        soft = int(_whole(table, "soft").sum())
+        refuse_swapped(key, 1 << bits, soft, int(rows.sum()), named.titles[:2])
+    counted = weighted and sums["weight"].dtype.kind == "i"
+    return atoms_of_sums(
+        patterns,
+        code,
+        key << (32 - bits),
+        sums,
+        resolution_bits=bits,
+        weighted_rows=int(rows.sum()) if weighted else 0,
+        left_out=left_out[-1 if counted else 0],
+    )
+
+
+def _whole(table: Any, name: str) -> Any:
+    """A column of integers, which engines return in various types."""
+    return np.asarray(table[name].cast(pa.int64()).to_numpy())
+
+
+def _real(table: Any, name: str) -> Any:
+    return np.asarray(table[name].cast(pa.float64()).to_numpy())
+
+
+def _values(name: str, made: Recipe | str, column: Any, *, as_levels: bool = False) -> tuple[list[Any], Any]:
+    """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
+    if isinstance(made, str):  # attributes that only a correction reads may have any values
+        return (
+            distinct(column)
+            if name.startswith((BESIDE, KEY))
+            else fitting_values(name, None, {name: column}, None, as_levels=as_levels)
+        )
+    codes = np.asarray(column.cast(pa.int32()).to_numpy())
+    return (made.labels if isinstance(made, Ranges) else [False, True]), codes
+
+
+def _refuse_troubles(key: Any, rows: Any, named: NamedColumns) -> None:
+    """Refuse invalid rows as for rows in memory."""
+    names = named.titles
+    if not len(key):
+        raise InputError(f"{names[0]} is empty: there are no rows", argument=names[0])
+    if key.min() >= 0:
+        return
+    of = Counter({trouble: int(rows[key == trouble].sum()) for trouble in Trouble if trouble})
+    of[Trouble.SOUND] = int(rows[key >= 0].sum())
+    scores = key[key >= 0]
+    binary = len(scores) > 0 and bool(np.all((scores == 0) | (scores == 1 << named.bits)))
+    refuse_troubles(of, names, drop_missing=named.drop_missing, binary=binary)
+
+
+def _sums(table: Any, rows: Any, named: NamedColumns, unit: int) -> dict[str, Any]:
+    """The sums of atoms, the same as for rows in memory."""
+    hard = int(_whole(table, "soft").sum()) == 0 if "soft" in table.column_names else True
+    if named.weight is None:
+        refuse_too_many(float(rows.sum()))
+        outcome = _whole(table, "outcome")
+        positives = outcome // unit if hard else outcome / unit
+        return sums_of_counts(rows, positives)
+    whole = int(_whole(table, "parts").sum()) == 0
+    if named.weight_kind == "frequency" and not whole:
+        refuse_fractions()
+    w, wy = _real(table, "w"), _real(table, "wy")
+    if whole and named.weight_kind != "survey":
+        refuse_too_many(float(w.sum()))
+        return sums_of_counts(w.astype(np.int64), wy.astype(np.int64) if hard else wy)
+    return {
+        "people": rows,
+        "weight": w,
+        "weight_sq": _real(table, "ww"),
+        "positives": wy,
+        "positives_sq": _real(table, "wwy"),
+    }

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import duckdb
 import pyarrow as pa
 
 from propcal.core.atoms import Atoms
-from propcal.core.keys import by_key
 from propcal.core.patterns import PERIOD
-from propcal.data.engines.frames_to_atoms import totals, with_events
-from propcal.data.engines.totals import atoms_of_totals
-from propcal.data.files.duckdb_setup import disk_full, fewer_threads, limited, memory_bytes, no_room, watched
-from propcal.data.files.file_sets import Files, find_files, refuse_same_content
-from propcal.data.files.file_table import open_files
-from propcal.data.files.files_to_atoms import people_relation, reading_trouble, refuse_identifiers
-from propcal.data.frames import frame_columns, is_engine_frame, require
+from propcal.core.periods_and_sites import by_key
+from propcal.data.engines.frames_to_atoms import atoms_of_totals, totals, with_events
+from propcal.data.files.duckdb_setup import fewer_threads, limited
+from propcal.data.files.file_sets import refuse_same_content
+from propcal.data.files.file_source import (
+    FileSource,
+    count_file_values,
+    people_relation,
+    refuse_identifiers,
+)
+from propcal.data.frames import require
 from propcal.data.levels import level_key
 from propcal.data.named_columns import NamedColumns
 from propcal.data.periods import Calendar
-from propcal.data.sql_quotes import named, quoted
+from propcal.data.repeat_visits import warn_of_undeclared
+from propcal.data.source import EngineSource, Source
 from propcal.errors import Argument, Column, InputError
+from propcal.plain_text import named, quoted
 
 ISO = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?"
 OFFSET = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)? ?(Z|[+-](0\d|1[0-4])(:?[0-5]\d)?)"
@@ -85,49 +88,39 @@ class DatedAtoms:
     undated: int = 0
 
 
-def dated_atoms_of_files(
-    files: Files,
-    columns: NamedColumns,
-    dating: Dating,
-    *,
-    na: Sequence[str] = (),
-    memory_limit: str | int | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> DatedAtoms:
-    """Reduce files of any size to the atoms of each period, in one aggregation."""
-    paths, memory = find_files(files), memory_bytes(memory_limit)
-    refuse_same_content(paths)
-    with limited(memory, None) as engine, watched(engine, progress):
-        source = open_files(paths, engine, missing=na)
-        require(source.names, dating.columns)
-        wanted = [*columns.wanted, *dating.columns]
-        try:
-            rows = fewer_threads(engine, lambda: people_relation(engine, source, columns, dating.columns))
+REPEATS = (
+    "If it is the patient ID, keep one visit of each patient: with repeat visits, false alarms are more "
+    "frequent than 1 in 20"
+)
+
+
+def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedAtoms:
+    """Reduce files of any size, or a frame in memory, to the atoms of each period, in one aggregation."""
+    wanted = list(dict.fromkeys([*columns.wanted, *dating.columns]))
+    if isinstance(source, FileSource):
+        refuse_same_content(source.paths)
+        with source.opened(wanted, _too_large) as (engine, files):
+            require(files.names, dating.columns)
+            unused = [name for name in files.names if name not in wanted]
+            warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name), advice=REPEATS)
+            rows = fewer_threads(engine, lambda: people_relation(engine, files, columns, dating.columns))
             return _dated_atoms(rows, columns, dating)
-        except duckdb.OutOfMemoryException as error:
-            if disk_full(error):
-                raise no_room() from None
-        except duckdb.Error as error:
-            raise reading_trouble(error, source, wanted) from None
-    raise InputError(
-        "the table of atoms does not fit into memory",
-        next_step="Add fewer periods at a time, or increase " + Argument("memory_limit"),
-    )
-
-
-def dated_atoms_of_frame(frame: Any, columns: NamedColumns, dating: Dating) -> DatedAtoms:
-    """The same of a data frame in memory."""
-    if is_engine_frame(frame):
+    if isinstance(source, EngineSource):
         raise InputError(
             "frames of an engine cannot be monitored directly",
             argument="frame",
             next_step="Write them to Parquet files, and name those",
         )
-    wanted = list(dict.fromkeys([*columns.wanted, *dating.columns]))
-    found = frame_columns(frame, "frame", wanted)
-    table = pa.table({name: _arrow(found[name]) for name in wanted})
-    with limited(None, None) as engine:
-        return _dated_atoms(engine.from_arrow(table), columns, dating)
+    with source.table(wanted) as table, limited(None, None) as engine:
+        found = {name: _arrow(column) for name, column in table.columns().items()}
+        return _dated_atoms(engine.from_arrow(pa.table(found)), columns, dating)
+
+
+def _too_large(_: Any) -> InputError:
+    return InputError(
+        "the table of atoms does not fit into memory",
+        next_step="Add fewer periods at a time, or increase " + Argument("memory_limit"),
+    )
 
 
 def _arrow(column: Any) -> Any:

@@ -14,9 +14,8 @@ from uuid import uuid4
 
 import duckdb
 
-from propcal.data.sql_quotes import quoted
 from propcal.errors import Argument, InputError
-from propcal.plain_text import shown
+from propcal.plain_text import quoted, shown
 
 T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Sequence
 from datetime import date, datetime, time
 from pathlib import Path
 from shutil import rmtree
@@ -12,20 +11,20 @@ from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
-from propcal.data.files.text_file import TextFile
+from propcal.data.files.text_file import CsvFile
 from propcal.errors import FileFormatError, InputError, Message
 from propcal.extras import how_to_install
 
 
-class ExcelFile(TextFile):
+class ExcelFile(CsvFile):
     """The first sheet of a workbook; its first row names the columns."""
 
-    def __init__(self, path: Path, *, missing: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path) -> None:
         folder = mkdtemp(prefix="propcal-")
         finalize(self, rmtree, folder, ignore_errors=True)  # with this object, or at the end
         content = Path(folder) / "sheet.csv"
         _write_sheet(path, content)
-        super().__init__(path, missing=missing, content=content)
+        super().__init__(path, content=content)
 
 
 def _write_sheet(path: Path, content: Path) -> None:
@@ -41,6 +40,7 @@ def _write_sheet(path: Path, content: Path) -> None:
     try:
         book = load_workbook(path, read_only=True, data_only=True)
         sheets = book.worksheets
+        sheets[0].reset_dimensions()  # the size that the file states may be out of date
         rows = [row for row in sheets[0].iter_rows(values_only=True) if any(cell is not None for cell in row)]
         title, others = sheets[0].title, len(sheets) - 1
         book.close()
@@ -49,8 +49,9 @@ def _write_sheet(path: Path, content: Path) -> None:
             f"{path} cannot be read as an Excel workbook", next_step="save the table in it as CSV"
         ) from None
     if others:
+        there = "there is 1 more" if others == 1 else f"there are {others} more"
         warnings.warn(
-            Message(f"{path}: only the first sheet, {title!r}, is read; there {_are(others)}"),
+            Message(f"{path}: only the first sheet, {title!r}, is read; {there}"),
             UserWarning,
             stacklevel=5,
         )
@@ -60,11 +61,8 @@ def _write_sheet(path: Path, content: Path) -> None:
     if any(cell is not None for row in rows for cell in row[width:]):
         raise FileFormatError(f"{path}: a column of its first sheet has values and no name in the first row")
     with content.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([_text(cell) for cell in row[:width]] for row in rows)
-
-
-def _are(others: int) -> str:
-    return "is 1 more" if others == 1 else f"are {others} more"
+        table = ([_text(cell) for cell in row[:width]] + [""] * (width - len(row)) for row in rows)
+        csv.writer(file, lineterminator="\n").writerows(table)
 
 
 def _text(cell: Any) -> str:

@@ -1,18 +1,27 @@
-"""Finds files by path or pattern, opens them, and checks that they have the same columns."""
+"""Finds files by path or pattern, tells their format by their content, and opens them.
+
+They are Parquet, CSV (plain, gzip, zstd) or Excel, or atoms.
+"""
 
 from __future__ import annotations
 
 import glob
 import hashlib
 from collections.abc import Sequence
+from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 from propcal.core.atoms import Atoms
-from propcal.data.files.formats import PeopleFile, open_file
-from propcal.data.site_names import named_column
-from propcal.errors import InputError
+from propcal.data.files.excel_file import ExcelFile
+from propcal.data.files.formats import ParquetFile, ParquetFiles, PeopleFiles, is_atoms_file
+from propcal.data.files.text_file import CsvFile, TextFiles
+from propcal.errors import FileFormatError, InputError
+from propcal.regular_file import refuse_special
 
+_MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 Files = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -38,6 +47,8 @@ def find_files(files: Files) -> list[Path]:
                 argument="files",
                 next_step="Read it with DuckDB and pass the relation: Atoms.from_frame(duckdb.sql(...), ...)",
             )
+        if not path.is_dir():  # a folder is refused with the files in it when it is opened
+            refuse_special(path)
         if seen.setdefault(path.resolve(), path) is not path:
             raise InputError(f"{path} is named twice, so its people would be counted twice", argument="files")
     return found
@@ -62,17 +73,70 @@ def refuse_same_content(paths: Sequence[Path]) -> None:
                 )
 
 
-def site_column(files: Files, site: str | None) -> str | None:
-    """The column that holds the site, if the first file has such a column; else it is a name."""
-    if site is None:
-        return None
-    first = open_file(find_files(files)[0])
-    if isinstance(first, Atoms):
-        return None
-    return named_column(site, first.names)
+def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> PeopleFiles | Atoms:
+    """Recognise a file by its content; an atoms file is loaded. `missing` as for `PeopleFiles`."""
+    path = Path(path)
+    kind = _kind(path)
+    if kind == "parquet":
+        return ParquetFiles([ParquetFile(path)]) if not is_atoms_file(path) else Atoms.load(path)
+    if kind != "zip" and path.suffix.lower() in (".parquet", ".pq"):
+        raise FileFormatError(f"{path} is not a Parquet file, despite its name. Is it cut off?")
+    file = ExcelFile(path) if kind == "zip" else CsvFile(path, compression=kind)
+    return TextFiles([file], missing=missing)
 
 
-def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: str) -> list[PeopleFile]:
+def _common_ending(folder: Path) -> str:
+    """An ending that files of a folder have."""
+    endings = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".xlsx", ".atoms"]
+    return next((ending for ending in endings if any(folder.glob(f"*{ending}"))), endings[0])
+
+
+def _kind(path: Path) -> str:
+    """What the first bytes say: parquet, gzip, zstd, zip for Excel, or none for text."""
+    if path.is_dir():
+        raise InputError(
+            f"{path} is a folder", next_step=f'name files in it, say "{path}/*{_common_ending(path)}"'
+        )
+    refuse_special(path)
+    if not path.exists():
+        raise _no_file(path)
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if not start.strip():
+        raise FileFormatError(f"{path} is empty")
+    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
+    if kind == "zip" and not _is_workbook(path):
+        raise FileFormatError(f"{path} is a zip archive", next_step="unpack it")
+    if start.startswith(b"\xd0\xcf\x11\xe0"):
+        raise FileFormatError(
+            f"{path} is an Excel workbook in the old format (.xls)", next_step="save it as .xlsx or CSV"
+        )
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise FileFormatError(f"{path} is UTF-16 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)")
+    if kind == "none" and b"\0" in start:
+        raise FileFormatError(
+            f"{path} is neither text nor Parquet", next_step="save the table as CSV or Parquet"
+        )
+    return kind
+
+
+def _is_workbook(path: Path) -> bool:
+    try:
+        with ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except BadZipFile:
+        return path.suffix.lower() == ".xlsx"  # cut off
+
+
+def _no_file(path: Path) -> InputError:
+    if not path.parent.is_dir():
+        return InputError(f"there is no file {path}, nor a folder {path.parent}")
+    close = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
+    hint = f"Did you mean {path.parent / close[0]}?" if close else None
+    return InputError(f"there is no file {path}", next_step=hint)
+
+
+def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: str) -> list[PeopleFiles]:
     """Open files with one row per person; files of atoms are refused with this advice."""
     sources = []
     for path in paths:
@@ -83,8 +147,22 @@ def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: s
     return sources
 
 
+def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = ()) -> PeopleFiles:
+    """Open files as one table; they must be either all Parquet or all text, and the content decides."""
+    opened = open_people(paths, missing=missing, advice="Load it, or merge it with propcal merge")
+    kinds = ["Parquet" if isinstance(file, ParquetFiles) else "text" for file in opened]
+    for path, kind in zip(paths, kinds):
+        if kind != kinds[0]:
+            raise InputError(
+                f"{paths[0]} is a {kinds[0]} file, but {path} is a {kind} file",
+                next_step="Use files of the same format",
+            )
+    parts = [part for file in opened for part in file.parts]
+    return type(opened[0])(parts, missing=missing, engine=engine)
+
+
 def check_same_columns(
-    sources: Sequence[PeopleFile], *, as_text: bool, only: Sequence[str] | None = None
+    sources: Sequence[PeopleFiles], *, as_text: bool, only: Sequence[str] | None = None
 ) -> None:
     """Refuse files whose columns differ from the first file's (all of them in order, or those in `only`)."""
     if len(sources) < 2:

@@ -1,51 +1,80 @@
-"""Files of people: CSV (plain, gzip, zstd), Parquet or Excel, told apart by their content, or atoms.
-
-Text is read by DuckDB, which streams it in parallel; Parquet by Arrow, which keeps every type and
-tells columns apart that differ in capitals only. Both give the columns asked for as one Arrow
-table, or all columns in batches beside those asked for.
+"""Files of people, of which several of one format are read as one table; Parquet files.
+ DuckDB reads text, and reduces files of either format;
+Arrow copies Parquet, because it keeps every type. Parquet files may have their columns in a different order
+and use numeric types of other widths, but a column must have the same kind of values in all files. Columns
+are addressed by position, because DuckDB does not distinguish ``Age`` from ``age``.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
-from zipfile import BadZipFile, ZipFile
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from propcal.core.atoms import Atoms
+from propcal.data.derive import is_record
 from propcal.data.frames import require
 from propcal.errors import FileFormatError, InputError
+from propcal.plain_text import quoted
 
 ATOMS_FORMAT = "propcal-atoms"
 BATCH_ROWS = 1 << 17
 SAMPLE_ROWS = 1 << 14
 PAGE_BYTES = 1 << 20
-_MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _NUMBER_LIKE = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*%?\s*")
 
 
-class PeopleFile(Protocol):
-    """A file with a row for each person and named columns."""
+class PeopleFiles(ABC):
+    """Files of one format with a row for each person and named columns, read as one table.
 
-    path: Path
-    names: list[str]
-    delimiter: str
+    Parameters
+    ----------
+    parts : list
+        The files, each with its `path`, `names` and `delimiter`.
+    missing : list of str
+        Texts that mean a missing value in a text file, beside the empty cell.
+    engine : DuckDB connection, optional
+        Where text files are read; by default a connection of their own.
+    """
 
+    def __init__(self, parts: Sequence[Any], *, missing: Sequence[str] = (), engine: Any = None) -> None:
+        self.parts, self.missing, self.engine = list(parts), list(missing), engine
+        self.paths: list[Path] = [part.path for part in parts]
+        self.path, self.names, self.delimiter = self.paths[0], parts[0].names, parts[0].delimiter
+
+    @abstractmethod
     def count(self) -> int:
         """How many rows there are."""
 
-    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
-        """The wanted columns as a pyarrow Table; those named in `numeric` must hold numbers."""
-
+    @abstractmethod
     def schema(self, *, as_text: bool) -> Any:
         """Names and types of all columns as `batches` gives them."""
 
+    @abstractmethod
+    def query(
+        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
+    ) -> str:
+        """The wanted columns, called w0, w1, ..., as SQL; those named in `numeric` must hold numbers.
+
+        Those in `lenient` are numbers if all of their values are, and otherwise text.
+        """
+
+    @abstractmethod
+    def values(self, name: str) -> str:
+        """One column, called w0, as SQL; without looking for its type in all rows of a text file."""
+
+    @abstractmethod
+    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
+        """The wanted columns as a pyarrow Table; those named in `numeric` must hold numbers."""
+
+    @abstractmethod
     def batches(
         self,
         wanted: Sequence[str],
@@ -61,86 +90,26 @@ class PeopleFile(Protocol):
         batches or in none.
         """
 
+    @abstractmethod
+    def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
+        """Why the files could not be read, without showing any of their content."""
 
-def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> PeopleFile | Atoms:
-    """Recognise a file by its content; an atoms file is loaded.
+    def check(self, wanted: Sequence[str]) -> None:
+        """Refuse missing columns; the error names the file if it is not the first."""
+        for part in self.parts:
+            lacking = [name for name in wanted if name not in part.names]
+            if lacking and part.path != self.path:
+                raise InputError(
+                    f"{part.path} has no column {lacking[0]!r}, but {self.path} has one; all files must have "
+                    "the same columns"
+                )
+            check_names(part.path, part.names, wanted)
 
-    Parameters
-    ----------
-    path : path
-    missing : list of str
-        Texts that mean a missing value in a CSV file, beside the empty cell.
-    """
-    from propcal.data.files.excel_file import ExcelFile
-    from propcal.data.files.text_file import TextFile
-
-    path = Path(path)
-    kind = _kind(path)
-    if kind == "parquet":
-        return ParquetFile(path) if not is_atoms_file(path) else Atoms.load(path)
-    if kind == "zip":
-        return ExcelFile(path, missing=missing)
-    if path.suffix.lower() in (".parquet", ".pq"):
-        raise FileFormatError(f"{path} is not a Parquet file, despite its name. Is it cut off?")
-    return TextFile(path, compression=kind, missing=missing)
-
-
-def _common_ending(folder: Path) -> str:
-    """An ending that files of a folder have."""
-    endings = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".xlsx", ".atoms"]
-    return next((ending for ending in endings if any(folder.glob(f"*{ending}"))), endings[0])
-
-
-def _kind(path: Path) -> str:
-    """What the first bytes say: parquet, gzip, zstd, zip for Excel, or none for text."""
-    if path.is_dir():
-        raise InputError(
-            f"{path} is a folder", next_step=f'name files in it, say "{path}/*{_common_ending(path)}"'
-        )
-    if not path.exists():
-        raise _no_file(path)
-    if not path.is_file():
-        raise InputError(
-            f"{path} is a pipe or a device, which can be read only once",
-            next_step="save them first",
-            between=": ",
-        )
-    with path.open("rb") as file:
-        start = file.read(4096)
-    if not start.strip():
-        raise FileFormatError(f"{path} is empty")
-    kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
-    if kind == "zip" and not _is_workbook(path):
-        raise FileFormatError(f"{path} is a zip archive", next_step="unpack it")
-    if start.startswith(b"\xd0\xcf\x11\xe0"):
-        raise FileFormatError(
-            f"{path} is an Excel workbook in the old format (.xls)", next_step="save it as .xlsx or CSV"
-        )
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileFormatError(f"{path} is UTF-16 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)")
-    if kind == "none" and b"\0" in start:
-        raise FileFormatError(
-            f"{path} is neither text nor Parquet", next_step="save the table as CSV or Parquet"
-        )
-    return kind
-
-
-def _is_workbook(path: Path) -> bool:
-    try:
-        with ZipFile(path) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except BadZipFile:
-        return path.suffix.lower() == ".xlsx"  # cut off
-
-
-def _no_file(path: Path) -> InputError:
-    from difflib import get_close_matches
-
-    if not path.parent.is_dir():
-        return InputError(f"there is no file {path}, nor a folder {path.parent}")
-    close = get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1)
-    hint = f"Did you mean {path.parent / close[0]}?" if close else None
-    return InputError(f"there is no file {path}", next_step=hint)
+    def check_rows(self, wanted: Sequence[str]) -> None:
+        """Refuse missing columns, and files without rows."""
+        self.check(wanted)
+        if not self.count():  # reading a damaged file fails here
+            raise InputError(f"{self.path} has a header but no rows")
 
 
 def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
@@ -203,72 +172,141 @@ def _opened(path: Path) -> Any:
 
 
 class ParquetFile:
-    """A Parquet file of people."""
+    """One Parquet file."""
 
     delimiter = ","
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file = _opened(path)
-        self.names = list(self._file.schema_arrow.names)
+        self.path, self.file = path, _opened(path)
+        self.schema = self.file.schema_arrow
+        self.names = list(self.schema.names)
 
-    def count(self) -> int:
-        """How many rows there are."""
-        return int(self._file.metadata.num_rows)
-
-    def schema(self, *, as_text: bool) -> Any:  # noqa: ARG002  # its columns have types already
-        """Names and types of all columns."""
-        return self._file.schema_arrow
-
-    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:  # noqa: ARG002
-        """The wanted columns as a pyarrow Table."""
-        self._check(wanted)
-        try:
-            table = self._file.read(columns=list(wanted)).select(list(wanted))
-            check_dictionaries(table)
-            return table
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged() from error
-
-    def batches(
-        self,
-        wanted: Sequence[str],
-        *,
-        numeric: Sequence[str] = (),  # noqa: ARG002
-        texts: Sequence[str] = (),  # noqa: ARG002
-        as_text: bool = False,  # noqa: ARG002
-    ) -> Iterator[tuple[Any, Any]]:
-        """Some rows with all columns, and the wanted columns of these rows."""
-        self._check(wanted)
-        try:
-            # what is a dictionary in the file is neither decoded nor looked up row by row, and a row
-            # group of any size is read page by page
-            repeated = self._repeated_texts()
-            file = pq.ParquetFile(
-                self.path, read_dictionary=repeated, pre_buffer=False, buffer_size=PAGE_BYTES
-            )
-            for batch in file.iter_batches(BATCH_ROWS):
-                check_dictionaries(batch)
-                yield batch, pa.Table.from_batches([batch.select(list(wanted))])
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged() from error
-
-    def _repeated_texts(self) -> list[str]:
+    def repeated_texts(self) -> list[str]:
         """Columns of texts that have few different values, judged by the first rows."""
-        schema = self._file.schema_arrow
-        plain = [field for field in schema if self.names.count(field.name) == 1 and "." not in field.name]
+        plain = [
+            field for field in self.schema if self.names.count(field.name) == 1 and "." not in field.name
+        ]
         texts = [field.name for field in plain if str(field.type) in ("string", "large_string")]
         if not texts:
             return []
-        first = next(self._file.iter_batches(SAMPLE_ROWS, columns=texts))
+        first = next(self.file.iter_batches(SAMPLE_ROWS, columns=texts))
         return [name for name in texts if len(first[name].unique()) <= len(first) // 4]
 
-    def _check(self, wanted: Sequence[str]) -> None:
-        check_names(self.path, self.names, wanted)
-        if not self.count():
-            raise InputError(f"{self.path} has a header but no rows")
-
-    def _damaged(self) -> FileFormatError:
+    def damaged(self) -> FileFormatError:
+        """The error for a file that cannot be read to its end."""
         return FileFormatError(
             f"{self.path} is damaged: it cannot be read to its end", next_step="Copy it again"
         )
+
+
+class ParquetFiles(PeopleFiles):
+    """Parquet files of people; their columns have types already."""
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(int(part.file.metadata.num_rows) for part in self.parts)
+
+    def schema(self, *, as_text: bool) -> Any:  # noqa: ARG002
+        """Names and types of all columns."""
+        return self.parts[0].schema
+
+    def query(self, wanted: Sequence[str], **_: Any) -> str:
+        """The wanted columns as SQL: files of the same columns and types are read together."""
+        alike: dict[tuple[Any, ...], list[Path]] = {}
+        kinds: dict[str, tuple[str, Path]] = {}
+        self.check(wanted)
+        for part in self.parts:
+            types = [part.schema.field(name).type for name in wanted]
+            for name, kind in zip(wanted, types):
+                if is_record(kind):
+                    raise InputError(
+                        f"column {name!r} of {part.path} contains lists or records; it must have one value "
+                        "per person",
+                        argument=name,
+                    )
+                if (now := kind_of(kind)) == "nothing":
+                    continue
+                before, other = kinds.setdefault(name, (now, part.path))
+                if before != now:
+                    raise InputError(
+                        f"column {name!r} has different types: {before} in {other}, {now} in {part.path}",
+                        argument=name,
+                        next_step="Write both files with the same type",
+                    )
+            alike.setdefault((tuple(part.names), tuple(map(str, types))), []).append(part.path)
+        parts = []
+        for (names, types), paths in alike.items():
+            listed = ", ".join(quoted(glob.escape(str(path))) for path in paths)
+            places = ", ".join(f"c{i}" for i in range(len(names)))
+            read = [_read(f"c{names.index(name)}", kind) for name, kind in zip(wanted, types)]
+            chosen = ", ".join(f"{column} AS w{k}" for k, column in enumerate(read))
+            source = f"read_parquet([{listed}], hive_partitioning=false, can_have_nan=true) AS t({places})"
+            parts.append(f"SELECT {chosen or '1'} FROM {source}")
+        return " UNION ALL ".join(parts)
+
+    def values(self, name: str) -> str:
+        """One column as SQL."""
+        return self.query([name])
+
+    def read(self, wanted: Sequence[str], **_: Any) -> Any:
+        """The wanted columns of the first file as a pyarrow Table."""
+        self.check_rows(wanted)
+        try:
+            table = self.parts[0].file.read(columns=list(wanted)).select(list(wanted))
+            check_dictionaries(table)
+            return table
+        except (pa.ArrowException, OSError) as error:
+            raise self.parts[0].damaged() from error
+
+    def batches(self, wanted: Sequence[str], **_: Any) -> Iterator[tuple[Any, Any]]:
+        """Some rows with all columns, and the wanted columns of these rows."""
+        self.check_rows(wanted)
+        for part in self.parts:
+            try:
+                # what is a dictionary in the file is neither decoded nor looked up row by row, and a row
+                # group of any size is read page by page
+                repeated = part.repeated_texts()
+                file = pq.ParquetFile(
+                    part.path, read_dictionary=repeated, pre_buffer=False, buffer_size=PAGE_BYTES
+                )
+                for batch in file.iter_batches(BATCH_ROWS):
+                    check_dictionaries(batch)
+                    yield batch, pa.Table.from_batches([batch.select(list(wanted))])
+            except (pa.ArrowException, OSError) as error:
+                raise part.damaged() from error
+
+    def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
+        """Find the damaged file by reading each one to its end."""
+        try:
+            for part in self.parts:
+                for _ in ParquetFiles([part]).batches(wanted):
+                    pass
+        except (FileFormatError, InputError) as found:
+            return found
+        return FileFormatError(
+            f"DuckDB could not read {self.path}{' or another file' * (len(self.paths) > 1)} "
+            f"({type(error).__name__})",
+            next_step="Write the file again, if necessary with another program",
+        )
+
+
+def _read(place: str, kind: str) -> str:
+    """A column as it is, but a duration as an interval: DuckDB would take it for a whole number.
+
+    The unit does not matter, for an interval is neither a group nor a number; it may only be missing.
+    """
+    return f"to_microseconds({place})" if "duration[" in kind else place
+
+
+def kind_of(arrow_type: Any) -> str:
+    """The kind of values in a column, on which all files must agree."""
+    kind = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    if pa.types.is_null(kind):
+        return "nothing"
+    if pa.types.is_boolean(kind):
+        return "truth values"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if pa.types.is_temporal(kind):
+        return "dates or times"
+    return "text" if "string" in str(kind) else str(kind)

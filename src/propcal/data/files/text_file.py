@@ -1,9 +1,10 @@
-"""A text file of people: CSV by commas, semicolons, tabs or bars, plain or compressed, through DuckDB.
+"""Text files of people: CSV by commas, semicolons, tabs or bars, plain or compressed, through DuckDB.
 
 Nothing is guessed from the first rows. The first line names the columns and its separators are the
 file's. A column holds numbers if *every* value of it is written as one: a leading zero makes codes
 (``02139`` stays text), so does a whole number of more than 18 digits. Truth values and ISO dates
-are taken as such likewise; everything else is text as it stands. An empty cell is missing.
+are taken as such likewise; everything else is text as it stands. An empty cell is missing. Of several files,
+the type of a column is that of all values in all of them.
 
 The level of a cell is that of its text, whatever the type of its column. In fitting, the type decides what
 is refused as a group (dates, measurements); for scoring, columns of levels are read as text.
@@ -25,10 +26,10 @@ import pyarrow as pa
 
 from propcal.data.derive import TOP_CODED
 from propcal.data.files.duckdb_setup import connect
-from propcal.data.files.formats import BATCH_ROWS, check_names
+from propcal.data.files.formats import BATCH_ROWS, PeopleFiles
 from propcal.data.levels import DECIMAL, LIMIT, spellings, text_key
-from propcal.data.sql_quotes import quoted
 from propcal.errors import FileFormatError, InputError
+from propcal.plain_text import quoted
 
 T = TypeVar("T")
 DELIMITERS = ",;\t|"
@@ -36,6 +37,14 @@ FIRST_LINE, LONGEST_LINE = 1 << 20, 1 << 24  # names of columns mostly take less
 MOST_COLUMNS = 1 << 15  # DuckDB takes half a minute for so many
 FIRST_ROWS = 2000
 FREE, NUMERIC, LENIENT = "free", "numeric", "lenient"  # how the type of a column is chosen
+ARROW = {
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "VARCHAR": pa.string(),
+}
 _REAL = r"-?((0|[1-9][0-9]*)(\.[0-9]*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)|\.[0-9]+([eE][+-]?[0-9]+)?)"
 PATTERNS = {
     "whole": "-?(0|[1-9][0-9]{0,17})",
@@ -63,99 +72,16 @@ KINDS = {
 }
 
 
-class TextFile:
-    """A CSV file of people."""
+class CsvFile:
+    """One CSV file: its separator, the names in its first line, and how DuckDB reads it.
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        compression: str = "none",
-        missing: Sequence[str] = (),
-        content: Path | None = None,
-    ) -> None:
-        """Open a file; `content` is the CSV to read, if `path` is its source in another format."""
+    `content` is the CSV to read, if `path` is its source in another format.
+    """
+
+    def __init__(self, path: Path, *, compression: str = "none", content: Path | None = None) -> None:
         self.path = path
-        self._content = content or path
-        self.missing = list(missing)
-        self._compression = compression
+        self._content, self._compression = content or path, compression
         self.delimiter, self.names = self._first_line()
-        self._kinds: dict[tuple[int, str], str] = {}
-
-    @cached_property
-    def _engine(self) -> Any:
-        return connect()
-
-    def count(self) -> int:
-        """How many rows there are."""
-        return self._count
-
-    @cached_property
-    def _count(self) -> int:
-        self.refuse_truncated()
-        return int(self._one("count(*)")[0])
-
-    def schema(self, *, as_text: bool) -> Any:
-        """Names and types of all columns."""
-        kinds = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
-        kinds |= {"DATE": pa.date32(), "TIMESTAMP": pa.timestamp("us"), "VARCHAR": pa.string()}
-        places = range(len(self.names))
-        found = ["VARCHAR"] * len(self.names) if as_text else self._types(list(places), [])
-        return pa.schema([pa.field(self.names[i], kinds[found[i]]) for i in places])
-
-    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
-        """The wanted columns as a pyarrow Table."""
-        query = self.typed_query(wanted, numeric=numeric)
-        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
-        return table.rename_columns(list(wanted))
-
-    def typed_query(
-        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
-    ) -> str:
-        """The wanted columns, called w0, w1, ..., each in the type of all its values, as SQL."""
-        places = self._places(wanted)
-        types = self._read_types(
-            places,
-            [self.names.index(name) for name in numeric],
-            [self.names.index(name) for name in lenient],
-        )
-        columns = ", ".join(self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types)))
-        return f"SELECT {columns} FROM {self.source(null=True)}"
-
-    def read_text(self, wanted: Sequence[str]) -> Any:
-        """The wanted columns as they are written, in the order of the file; an empty cell is missing."""
-        check_names(self.path, self.names, wanted)
-        self.refuse_truncated()
-        columns = ", ".join(f"c{self.names.index(name)} AS w{k}" for k, name in enumerate(wanted))
-        query = f"SELECT {columns} FROM {self.source(null=True)}"
-        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
-        if not len(table):
-            raise InputError(self._no_rows())
-        return table.rename_columns(list(wanted))
-
-    def batches(
-        self,
-        wanted: Sequence[str],
-        *,
-        numeric: Sequence[str] = (),
-        texts: Sequence[str] = (),
-        as_text: bool = False,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Some rows with all columns, and the wanted columns of these rows."""
-        places = self._places(wanted)
-        typed = [i for i, name in zip(places, wanted) if name not in texts]
-        found = dict(zip(typed, self._read_types(typed, [self.names.index(name) for name in numeric])))
-        types = [found.get(i, "VARCHAR") for i in places]
-        whole = self.schema(as_text=as_text)
-        n = len(self.names)
-        kinds = ["VARCHAR"] * n if as_text else self._types(list(range(n)), [])
-        columns = [self._cast(i, kind, f"a{i}", null=not as_text) for i, kind in enumerate(kinds)]
-        columns += [self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types))]
-        query = f"SELECT {', '.join(columns)} FROM {self.source(null=False)}"
-        reader: Any = iter(self._told(lambda: self._engine.sql(query).to_arrow_reader(BATCH_ROWS)))
-        while (batch := self._told(lambda: next(reader, None))) is not None:
-            own = pa.RecordBatch.from_arrays(batch.columns[:n], names=self.names).cast(whole)
-            yield own, pa.Table.from_arrays(batch.columns[n:], names=list(wanted))
 
     def _first_line(self) -> tuple[str, list[str]]:
         """The separator and the names of the columns."""
@@ -197,15 +123,164 @@ class TextFile:
         except csv.Error:  # one name of more than 131,072 letters
             return None
 
-    def source(self, *, null: bool) -> str:
-        """The file as DuckDB reads it, every column as text; `null` makes missing values of some."""
+    def sql(self, missing: Sequence[str]) -> str:
+        """The file as DuckDB reads it, every column (c0, c1, ...) as text; some texts are missing values."""
         columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
-        empty = ", ".join(quoted(text) for text in (["", *self.missing] if null else [""]))
         return (
             f"read_csv({quoted(glob.escape(str(self._content)))}, auto_detect=false, header=true, "
             f"columns={{{columns}}}, delim={quoted(self.delimiter)}, quote='\"', escape='\"', "
-            f"compression='{self._compression}', nullstr=[{empty}])"
+            f"compression='{self._compression}', nullstr=[{', '.join(map(quoted, missing))}])"
         )
+
+    def refuse_truncated(self) -> None:
+        """DuckDB takes a zstd file that was cut off for a shorter one."""
+        if self._compression != "zstd":
+            return
+        try:
+            with pa.input_stream(str(self.path), compression="zstd") as stream:
+                while stream.read(1 << 22):
+                    pass
+        except OSError as error:
+            raise self._truncated() from error
+
+    def why(self, trouble: str) -> FileFormatError:
+        """What is wrong with the file: DuckDB's errors quote the line; say where it is, not what is in it."""
+        line = re.search(r"CSV Error on Line: (\d+)", trouble)
+        where, text = f"line {int(line[1]):,}" if line else "a line", trouble.lower()
+        fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", trouble)
+        problem, step = f" cannot be read as CSV: {where} is malformed", None
+        if "GZIP" in trouble or "ZSTD" in trouble:
+            return self._truncated()
+        if "unicode" in text or "utf-8" in text:
+            return self._no_utf8()
+        if fields:
+            problem = f": {where} has {fields[2]} values, the first line names {fields[1]} columns"
+            step = "Is the file cut off? Text that contains a separator must be in quotes"
+        elif "quote" in text.split("possible")[0]:
+            problem = f": a quote that opens in {where} is not closed"
+        elif "out of memory" in text:
+            problem = " does not fit into memory"
+            step = "name fewer columns or make atoms of its parts"
+        return FileFormatError(f"{self.path}{problem}", next_step=step)
+
+    def _truncated(self) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path} is damaged: its compressed content ends early", next_step="Copy it again"
+        )
+
+    def _no_utf8(self) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path} is not UTF-8 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)"
+        )
+
+
+class TextFiles(PeopleFiles):
+    """CSV files of people."""
+
+    def __init__(self, parts: Sequence[CsvFile], *, missing: Sequence[str] = (), engine: Any = None) -> None:
+        super().__init__(parts, missing=missing, engine=engine)
+        self._kinds: dict[tuple[int, str], str] = {}
+
+    @cached_property
+    def _engine(self) -> Any:
+        return self.engine or connect()
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        self._refuse_truncated()
+        return int(self._counts([], ["count(*)"])[0])
+
+    def _refuse_truncated(self) -> None:
+        for part in self.parts:
+            part.refuse_truncated()
+
+    def schema(self, *, as_text: bool) -> Any:
+        """Names and types of all columns."""
+        return pa.schema([(name, ARROW[kind]) for name, kind in zip(self.names, self._all_types(as_text))])
+
+    def _all_types(self, as_text: bool) -> list[str]:
+        every = range(len(self.names))
+        return ["VARCHAR" for _ in every] if as_text else self._types(every, [])
+
+    def query(
+        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
+    ) -> str:
+        """The wanted columns, called w0, w1, ..., each in the type of all its values, as SQL."""
+        self.check(wanted)
+        self._refuse_truncated()
+        places = self._places(wanted)
+        types = self._read_types(places, self._places(numeric), self._places(lenient))
+        columns = ", ".join(self._cast(i, kind, f"w{k}") for k, (i, kind) in enumerate(zip(places, types)))
+        return f"SELECT {columns} FROM {self._table(places)}"
+
+    def values(self, name: str) -> str:
+        """One column as SQL, as text."""
+        (place,) = self._places([name])
+        return f"SELECT c{place} AS w0 FROM {self._table([place])}"
+
+    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
+        """The wanted columns as a pyarrow Table."""
+        self.check_rows(wanted)
+        return self._arrow(self.query(wanted, numeric=numeric), wanted)
+
+    def read_text(self, wanted: Sequence[str]) -> Any:
+        """The wanted columns as they are written, in the order of the file; an empty cell is missing."""
+        self.check_rows(wanted)
+        places = self._places(wanted)
+        columns = ", ".join(f"c{place} AS w{k}" for k, place in enumerate(places))
+        return self._arrow(f"SELECT {columns} FROM {self._table(places)}", wanted)
+
+    def _arrow(self, query: str, wanted: Sequence[str]) -> Any:
+        table = self._told(lambda: self._engine.sql(query).to_arrow_table())
+        return table.rename_columns(list(wanted))
+
+    def batches(
+        self,
+        wanted: Sequence[str],
+        *,
+        numeric: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        as_text: bool = False,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Some rows with all columns, and the wanted columns of these rows."""
+        self.check_rows(wanted)
+        places = self._places(wanted)
+        typed = [i for i, name in zip(places, wanted) if name not in texts]
+        found = dict(zip(typed, self._read_types(typed, self._places(numeric))))
+        kinds, n = self._all_types(as_text), len(self.names)
+        columns = [self._cast(i, kind, f"a{i}", null=not as_text) for i, kind in enumerate(kinds)]
+        columns += [self._cast(i, found.get(i, "VARCHAR"), f"w{k}") for k, i in enumerate(places)]
+        query = f"SELECT {', '.join(columns)} FROM {self._table(range(n), null=False)}"
+        whole = self.schema(as_text=as_text)
+        reader: Any = iter(self._told(lambda: self._engine.sql(query).to_arrow_reader(BATCH_ROWS)))
+        while (batch := self._told(lambda: next(reader, None))) is not None:
+            own = pa.RecordBatch.from_arrays(batch.columns[:n], names=self.names).cast(whole)
+            yield own, pa.Table.from_arrays(batch.columns[n:], names=list(wanted))
+
+    def trouble(self, error: Exception, wanted: Sequence[str] = ()) -> Exception:  # noqa: ARG002
+        """Find the damaged file by reading each one to its end."""
+        try:
+            for part in self.parts:
+                TextFiles([part]).count()
+        except (FileFormatError, InputError) as found:
+            return found
+        return FileFormatError(f"{self.path} cannot be read as CSV ({type(error).__name__})")
+
+    def _table(self, places: Sequence[int], *, null: bool = True) -> str:
+        """SQL that reads some columns of all files; `null` makes missing values of texts that mean them."""
+        missing, parts = ["", *self.missing] if null else [""], []
+        for part in self.parts:
+            there = places if part is self.parts[0] else [part.names.index(self.names[i]) for i in places]
+            columns = ", ".join(f"c{place} AS c{i}" for i, place in zip(places, there))
+            parts.append(f"SELECT {columns or '1'} FROM {part.sql(missing)}")
+        return f"({' UNION ALL '.join(parts)})"
+
+    def _places(self, names: Sequence[str]) -> list[int]:
+        return [self.names.index(name) for name in names]
 
     def _cast(self, place: int, kind: str, name: str, *, null: bool = True) -> str:
         value = f"c{place}"
@@ -222,12 +297,6 @@ class TextFile:
             for text in codes:
                 value = f"nullif({value}, {text})"
         return f"{value} AS {name}"
-
-    def _places(self, wanted: Sequence[str]) -> list[int]:
-        check_names(self.path, self.names, wanted)
-        if not self.count():  # a damaged file is told as such
-            raise InputError(self._no_rows())
-        return [self.names.index(name) for name in wanted]
 
     def _read_types(
         self, places: Sequence[int], numeric: Sequence[int], lenient: Sequence[int] = ()
@@ -269,7 +338,7 @@ class TextFile:
         if not asked:
             return {}
         counts = [_counted(f"c{i}", name) for i, name in asked]
-        return dict(zip(asked, self._one(", ".join(counts), limit=limit)))
+        return dict(zip(asked, self._counts([i for i, _ in asked], counts, limit=limit)))
 
     def _numeric_kind(self, place: int, found: dict[tuple[int, str], int], *, lenient: bool) -> str:
         """The type of a column that must hold numbers, or else may hold text; truth values are numbers."""
@@ -292,7 +361,7 @@ class TextFile:
 
     def _if_castable(self, place: int, kind: str) -> str:
         """A date such as 2020-02-30 is none: then the column is text."""
-        valid, n = self._one(f"count(TRY_CAST(c{place} AS {kind})), count(c{place})")
+        valid, n = self._counts([place], [f"count(TRY_CAST(c{place} AS {kind}))", f"count(c{place})"])
         return kind if valid == n else "VARCHAR"
 
     def _no_numbers(self, place: int, n: int, wrong: int, found: dict[str, int]) -> InputError:
@@ -313,67 +382,22 @@ class TextFile:
             between=". ",
         )
 
-    def _one(self, columns: str, *, limit: int | None = None) -> Sequence[int]:
-        source = self.source(null=True)
-        if limit is not None:
-            source = f"(SELECT * FROM {source} LIMIT {limit})"
-        rows: list[Any] = self._told(lambda: self._engine.sql(f"SELECT {columns} FROM {source}").fetchall())
-        found: Sequence[int] = rows[0]
-        return found
+    def _counts(self, places: Sequence[int], counts: Sequence[str], *, limit: int | None = None) -> Any:
+        """Some counts over all rows, or the first rows, of which these columns are read."""
+        rows = self._table(list(dict.fromkeys(places)))
+        rows = rows if limit is None else f"(SELECT * FROM {rows} LIMIT {limit})"
+        query = f"SELECT {', '.join(counts)} FROM {rows}"
+        return self._told(lambda: self._engine.sql(query).fetchall()[0])
 
     def _told(self, step: Callable[[], T]) -> T:
-        """DuckDB's errors quote the line that they are about: say where it is, not what is in it."""
         try:
             return step()
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            trouble = str(error)
-        raise self._why(trouble)  # out here it carries no trace of the original
-
-    def _why(self, trouble: str) -> FileFormatError:
-        line = re.search(r"CSV Error on Line: (\d+)", trouble)
-        where = f"line {int(line[1]):,}" if line else "a line"
-        fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", trouble)
-        if "GZIP" in trouble or "ZSTD" in trouble:
-            return self._truncated()
-        if "unicode" in trouble.lower() or "utf-8" in trouble.lower():
-            return self._no_utf8()
-        if fields:
-            return FileFormatError(
-                f"{self.path}: {where} has {fields[2]} values, the first line names {fields[1]} columns",
-                next_step="Is the file cut off? Text that contains a separator must be in quotes",
-            )
-        if "quote" in trouble.split("Possible")[0].lower():
-            return FileFormatError(f"{self.path}: a quote that opens in {where} is not closed")
-        if "out of memory" in trouble.lower():
-            return FileFormatError(
-                f"{self.path} does not fit into memory",
-                next_step="name fewer columns or make atoms of its parts",
-            )
-        return FileFormatError(f"{self.path} cannot be read as CSV: {where} is malformed")
-
-    def _truncated(self) -> FileFormatError:
-        return FileFormatError(
-            f"{self.path} is damaged: its compressed content ends early", next_step="Copy it again"
-        )
-
-    def _no_rows(self) -> str:
-        return f"{self.path} has a header but no rows"
-
-    def _no_utf8(self) -> FileFormatError:
-        return FileFormatError(
-            f"{self.path} is not UTF-8 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)"
-        )
-
-    def refuse_truncated(self) -> None:
-        """DuckDB takes a zstd file that was cut off for a shorter one."""
-        if self._compression != "zstd":
-            return
-        try:
-            with pa.input_stream(str(self.path), compression="zstd") as stream:
-                while stream.read(1 << 22):
-                    pass
-        except OSError as error:
-            raise self._truncated() from error
+            passed_on = (duckdb.OutOfMemoryException, duckdb.InterruptException)
+            if self.engine is not None and isinstance(error, passed_on):
+                raise
+            trouble = self.trouble(error) if self.engine is not None else self.parts[0].why(str(error))
+        raise trouble  # out here it carries no trace of the original
 
 
 def _possible(place: int, first: dict[tuple[int, str], int]) -> list[str]:

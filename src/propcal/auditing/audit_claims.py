@@ -1,0 +1,187 @@
+"""The claims of an audit, in the order in which they are told: everybody, groups, cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.special import chdtri
+
+from propcal.auditing.claims import Claim, Kind, Region
+from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
+from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, SLOPE, CalibrationTest
+from propcal.auditing.intervals import exact_interval
+from propcal.auditing.measures import observed_expected
+from propcal.auditing.named_errors import NamedErrors, NamedGroup
+from propcal.auditing.profile import Profile
+from propcal.auditing.sample import Sample
+from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES
+from propcal.core.atoms import Atoms
+from propcal.core.fit.log_odds_cells import Basis, fine_cells
+from propcal.core.grid import UNIT
+from propcal.core.groups.collection import EVERYBODY, Group, membership
+from propcal.core.logistic import expit, fit_logistic
+
+POINTS = 200
+NEARLY = 0.01  # a rate so close to 0 or 1 is not told from a score of exactly 0 or 1
+
+
+def curve_regions(atoms: Atoms) -> tuple[Region, ...]:
+    """Regions from low to high scores; atoms have variances that allow for repeat visits.
+
+    The curve is a spline in log-odds. Its band is Scheffé's, which holds at all scores together.
+    """
+    cells = fine_cells(atoms, (EVERYBODY,))
+    found: list[Region] = []
+    if len(cells):
+        basis = Basis(cells)
+        columns = basis(cells.log_odds)
+        fit = fit_logistic(columns, cells.log_odds, cells.n, cells.positives)
+        if fit is not None:
+            at = np.linspace(basis.low, basis.high, POINTS)
+            design = basis(at)
+            error = np.sqrt(np.einsum("ij,ij->i", design @ np.linalg.pinv(fit.information), design))
+            value = design @ fit.coefficients
+            reach = np.sqrt(chdtri(columns.shape[1], SIGNIFICANCE)) * error
+            sign = np.where(np.abs(value) > reach, np.sign(value), 0.0)
+            starts = np.flatnonzero(np.diff(sign, prepend=np.nan))
+            for first, last in zip(starts, [*(starts[1:] - 1), POINTS - 1]):
+                if sign[first]:
+                    low = 0.0 if first == 0 else float(expit(at[first]))
+                    high = 1.0 if last == POINTS - 1 else float(expit(at[last]))
+                    found.append(Region(low, high, TOO_LOW if sign[first] > 0 else TOO_HIGH))
+    ends = certain_regions(atoms)
+    return (*ends[0], *found, *ends[1])
+
+
+def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:
+    """Scores of exactly 0, and of exactly 1, if their people's rates are others."""
+    return _certain(atoms, 0, TOO_LOW), _certain(atoms, 1, TOO_HIGH)
+
+
+def _certain(atoms: Atoms, score: int, direction: str) -> list[Region]:
+    """Scores of exactly 0 or 1, if their people's rate is another."""
+    there = atoms.score == score * UNIT
+    weight, squares = float(atoms.weight[there].sum()), float(atoms.weight_sq[there].sum())
+    if not squares:
+        return []
+    rate = np.array([float(atoms.positives[there].sum()) / weight])
+    low, high = exact_interval(rate, np.array([weight**2 / squares]), SIGNIFICANCE / 2)
+    wrong = low[0] > NEARLY if score == 0 else high[0] < 1 - NEARLY
+    return [Region(float(score), float(score), direction)] if wrong else []
+
+
+CERTAIN = "scores of exactly 0 and 1"
+DIFFER = 0.015  # level of both tests of differences together, however much level other tests pass on to them
+
+
+def group_claims(
+    atoms: Atoms,
+    profiles: Sequence[Profile],
+    tests: Sequence[CalibrationTest],
+    errors: NamedErrors,
+    regions: tuple[Region, ...],
+) -> tuple[Claim, ...]:
+    """The claims on everybody and on groups; atoms may have clusters of repeat visits."""
+    rejected = {test.test: test for test in tests if test.rejected}
+    by_name = {profile.size.group.name: profile for profile in profiles}
+    everybody = by_name[EVERYBODY.name]
+    found = []
+    if errors.level:
+        test = rejected[EVERYBODY.name]
+        found.append(_claim("overall", everybody, test.statistic, test.test, test.adjusted_p))
+    curved = [rejected[name] for name in (SLOPE, BENDS) if errors.curve and name in rejected]
+    if curved:
+        shape = min(curved, key=lambda test: test.adjusted_p)
+        found.append(_claim("shape", everybody, 0.0, shape.test, shape.adjusted_p, where=regions))
+    elif regions:  # scores of exactly 0 or 1, which leave nothing to chance
+        found.append(_claim("shape", everybody, 0.0, CERTAIN, 0.0, where=regions))
+    for named in sorted(errors.named, key=lambda one: -abs(_excess(by_name[one.group.name]))):
+        own = by_name[named.group.name]
+        others = _others(atoms, named.group) if not named.beyond and len(errors.named) == 1 else {}
+        found.append(_group_claim(named, own, rejected.get(named.group.name), others))
+    differences = [rejected[name] for name in (DIFFERENCES, GROUP_SLOPES) if name in rejected]
+    together = [test for test in differences if test.p_value <= DIFFER / 2]
+    if together and not errors.named:
+        test = min(together, key=lambda t: t.adjusted_p)
+        found.append(Claim("beyond", "", "", "", test=test.test, p_value=test.adjusted_p))
+    return tuple(found)
+
+
+def cell_claims(
+    tests: Sequence[CalibrationTest], others: Sequence[Claim], categories: pd.DataFrame
+) -> tuple[Claim, ...]:
+    """The clearest cell, if nothing else was found, or if errors of groups depend on the score."""
+    rejected = {test.test: test for test in tests if test.rejected}
+    if CATEGORIES not in rejected or (others and GROUP_SLOPES not in rejected):
+        return ()
+    worst = clearest_cells(categories, 1)
+    if worst.empty:
+        return ()
+    cell = worst.iloc[0]
+    return (
+        Claim(
+            "cell",
+            cell["group"],
+            cell["group"],
+            TOO_LOW if cell["gap"] > 0 else TOO_HIGH,
+            test=CATEGORIES,
+            p_value=rejected[CATEGORIES].adjusted_p,
+            bin=cell["bin"],
+        ),
+    )
+
+
+def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
+    """Cells with enough data: surely wrong ones first, then by their gap relative to the detectable one."""
+    eligible = categories[categories["eligible"] & categories["gap"].notna()]
+    sure = eligible["finding"].isin([TOO_HIGH, TOO_LOW])
+    gap, detectable = eligible["gap"].astype(float).abs(), eligible["detectable_gap"].astype(float)
+    relative = (gap / detectable).where(detectable.notna(), gap)  # by the gap itself if chance is not known
+    ranked = eligible.assign(beyond=sure, relative=relative)
+    return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
+
+
+def _group_claim(
+    named: NamedGroup, own: Profile, test: CalibrationTest | None, others: dict[str, float]
+) -> Claim:
+    if named.beyond:
+        return _claim(
+            "beyond", own, named.sign, "difference from the overall error", named.p_value, given=named.given
+        )
+    assert test is not None
+    return _claim("group", own, test.statistic, test.test, test.adjusted_p, **others)
+
+
+def _excess(profile: Profile) -> float:
+    """Events beyond those expected."""
+    return profile.sample.observed - profile.sample.expected
+
+
+def _claim(kind: Kind, profile: Profile, sign: float, test: str, p_value: float, **more: object) -> Claim:
+    value, low, high = profile.measures["observed_expected"]
+    name, sample = profile.size.group.name, profile.sample
+    return Claim(
+        kind,
+        name,
+        name,
+        TOO_LOW if sign > 0 else TOO_HIGH if sign < 0 else "",
+        estimate=value,
+        low=low,
+        high=high,
+        test=test,
+        p_value=p_value,
+        people=profile.size.people,
+        events=sample.observed,
+        observed=sample.observed / sample.total,
+        predicted=sample.expected / sample.total,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def _others(atoms: Atoms, group: Group) -> dict[str, float]:
+    """The O/E ratio of everybody who is not in a group."""
+    outside = np.flatnonzero(~membership([group], atoms.patterns)[0])
+    value, low, high = observed_expected(Sample.of(atoms, outside))
+    return {"others": value, "others_low": low, "others_high": high}

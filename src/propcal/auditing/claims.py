@@ -1,0 +1,176 @@
+"""Claims: what a verdict states. Each has its own test, estimate, interval and number of events.
+
+Sentences, headlines, marks in tables and JSON are made from claims; nothing reads sentences. A claim is made
+only if its test rejects at its adjusted level, so that at most 5 % of perfect scores get any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pandas as pd
+
+from propcal.core.groups.collection import EVERYBODY
+from propcal.numbers import Limit, known
+
+# overall: everybody taken together. shape: the calibration curve of everybody, told by where it errs.
+# group: these people, whatever holds for the others. beyond: these people differ from what the overall error
+# (level and curve) would give. cell: a group within a range of scores.
+Kind = Literal["overall", "shape", "group", "beyond", "cell"]
+NAN = float("nan")
+FITTING = "fitting"  # what a note may be about
+
+
+class Note(str):
+    """What a reader must know beside the verdict; nobody may miss it if it is `vital`."""
+
+    vital: bool
+    about: str
+
+    def __new__(cls, text: str, *, vital: bool = False, about: str = "") -> Note:
+        note = super().__new__(cls, text)
+        note.vital, note.about = vital, about
+        return note
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]:
+        return (str(self),), {"vital": self.vital, "about": self.about}
+
+
+@dataclass(frozen=True)
+class Region:
+    """Scores from `low` to `high` at which predictions are too high or too low."""
+
+    low: float
+    high: float
+    direction: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement, and what supports it.
+
+    Attributes
+    ----------
+    kind : "overall", "shape", "group", "beyond" or "cell"
+    who : str
+        The name of the group or site ("everybody" for all people); empty for several groups taken together.
+    label : str
+        The same for readers.
+    direction : "too high" or "too low"
+        Of the predictions. Of "beyond": in comparison with the others. Empty if there is no single one.
+    estimate, low, high : float
+        O/E ratio with its 95 % interval; of "cell" the observed rate with its interval.
+    test : str
+        The test that supports the claim.
+    p_value : float
+        Adjusted for the number of tests.
+    people, events : float
+        Behind the estimate; events are people with the outcome.
+    observed, predicted : float
+        Outcome rate and mean score.
+    others, others_low, others_high : float
+        Of a single "group": the O/E ratio of everybody else with its interval.
+    given : float
+        Of "beyond": the O/E ratio that the error of the others would give these people.
+    where : tuple of Region
+        Of "shape": the scores at which predictions are too high or too low.
+    bin : str
+        Of "cell": the range of scores.
+    since : str
+        When the error began, if the claim is about time and the data show it.
+    """
+
+    kind: Kind
+    who: str
+    label: str
+    direction: str
+    estimate: float = NAN
+    low: float = NAN
+    high: float = NAN
+    test: str = ""
+    p_value: float = NAN
+    people: float = NAN
+    events: float = NAN
+    observed: float = NAN
+    predicted: float = NAN
+    others: float = NAN
+    others_low: float = NAN
+    others_high: float = NAN
+    given: float = NAN
+    where: tuple[Region, ...] = ()
+    bin: str = ""
+    since: str = ""
+
+
+def labelled_claims(
+    claims: Iterable[Claim], groups: pd.DataFrame, categories: pd.DataFrame
+) -> tuple[Claim, ...]:
+    """Claims with the labels and numbers of the tables beside them, which may be protected."""
+    rows = dict(zip(groups["group"], (row for _, row in groups.iterrows())))
+    chosen = {(claim.who, claim.bin) for claim in claims if claim.kind == "cell"}
+    cells: dict[tuple[str, str], Any] = {
+        (row["group"], row["bin"]): row
+        for _, row in categories.iterrows()
+        if (row["group"], row["bin"]) in chosen
+    }
+    return tuple(
+        replace(_with_numbers(claim, rows, cells), label=rows[claim.who]["label"] if claim.who else "")
+        for claim in claims
+    )
+
+
+def _with_numbers(
+    claim: Claim, groups: Mapping[str, Mapping[str, Any]], cells: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Claim:
+    if claim.kind == "cell":
+        row = cells[claim.who, claim.bin]
+        return replace(
+            claim,
+            estimate=row["outcome_rate"],
+            low=row["rate_low"],
+            high=row["rate_high"],
+            people=row["people"],
+            events=row["positives"],
+            observed=row["outcome_rate"],
+            predicted=row["mean_score"],
+        )
+    if claim.who not in groups:
+        return claim
+    row = groups[claim.who]
+    others = _others(claim, groups)
+    factor = others / claim.others if claim.others > 0 and others > 0 else NAN
+    return replace(
+        claim,
+        **numbers_of(row),
+        others=others,
+        others_low=claim.others_low * factor,
+        others_high=claim.others_high * factor,
+    )
+
+
+def numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row of the table of groups says, as numbers of a claim."""
+    return {
+        "estimate": row["observed_expected"],
+        "low": row["observed_expected_low"],
+        "high": row["observed_expected_high"],
+        "people": row["people"],
+        "events": row["positives"],
+        "observed": row["outcome_rate"],
+        "predicted": row["mean_score"],
+    }
+
+
+def _others(claim: Claim, groups: Mapping[str, Mapping[str, Any]]) -> float:
+    """The O/E ratio of everybody else, from the numbers of everybody and of the group."""
+    rows = [groups[name] for name in (EVERYBODY.name, claim.who)]
+    numbers = [row[name] for row in rows for name in ("positives", "people", "mean_score", "outcome_rate")]
+    if not known(claim.others) or not all(known(x) and not isinstance(x, Limit) for x in numbers):
+        return NAN
+    events, expected = (
+        rows[0]["people"] * rows[0][name] - rows[1]["people"] * rows[1][name]
+        for name in ("outcome_rate", "mean_score")
+    )
+    return float(events / expected) if expected > 0 and events >= 0 else NAN

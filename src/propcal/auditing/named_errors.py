@@ -1,0 +1,269 @@
+"""Who is to be named: the fewest errors that account for all others, so that one does not look like many.
+
+A score that is too high for women is too high for Black women, and a little too high for everybody. Errors
+are therefore fitted together, by logistic regression on the log-odds of the score: level and curve of
+everybody, if their tests reject, and a shift for each group that is named. The group whose events are
+furthest from what the model expects is added until none is left; then groups whose error the others account
+for are taken out again. A broad group is named only if an error remains in it without its named parts, and a
+part of it only if it differs from the rest of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc
+
+from propcal.auditing.chance import ScoreCells
+from propcal.auditing.hypothesis_tests import SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
+from propcal.auditing.intervals import normal_quantile
+from propcal.auditing.shape_tests import BENDS
+from propcal.core.atoms import Atoms
+from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
+from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.groups.collection import EVERYBODY, Group
+from propcal.core.logistic import expit, fit_logistic
+
+MOST_NAMED = 20
+BEYOND = 0.02  # level of all comparisons of groups with the overall error, taken together
+APART = 2.5  # standard errors by which a part must differ from the rest of a broader group that is also wrong
+LEFT_OVERALL = 0.02  # level at which others are wrong as well, where groups are named in place of everybody
+
+FEWEST_OTHERS = 0.1  # share of people that a group named in place of everybody must leave out
+
+
+class NamedGroup(NamedTuple):
+    """A group to name, and the sign of its error.
+
+    If it is compared with the overall error (`beyond`), the sign is that of the difference, the p-value is
+    adjusted for all groups, and `given` is the O/E ratio that the error of the others would give.
+    """
+
+    group: Group
+    beyond: bool
+    sign: float
+    p_value: float = float("nan")
+    given: float = float("nan")
+
+
+@dataclass(frozen=True)
+class NamedErrors:
+    """The errors to tell: level and curve of everybody, and groups; and what they leave of other errors.
+
+    `left` has the O/E ratio of each further group that its own test calls wrong, once the errors named are
+    taken out, and by how many standard errors it differs from 1.
+    """
+
+    level: bool
+    curve: bool
+    named: tuple[NamedGroup, ...]
+    left: dict[str, tuple[float, float]]
+
+
+def name_errors(atoms: Atoms, groups: Sequence[Group], tests: Sequence[CalibrationTest]) -> NamedErrors:
+    """Choose from groups that were tested; atoms have variances that allow for repeat visits.
+
+    People with a score of exactly 0 or 1 are left out: they have no log-odds.
+    """
+    rejected = {test.test: test for test in tests if test.rejected}
+    level, curve = EVERYBODY.name in rejected, SLOPE in rejected or BENDS in rejected
+    if not (level or curve or any(group.name in rejected for group in groups)):
+        return NamedErrors(False, False, (), {})
+    if level and not 0 < atoms.positives.sum() < atoms.weight.sum():  # one error tells all
+        return NamedErrors(True, False, (), {})
+    model = _Model(atoms, tuple(groups))
+    wrong = np.array(
+        [np.sign(rejected[g.name].statistic) if g.name in rejected else 0.0 for g in groups], dtype=np.float64
+    )
+    base = int(level) + 2 * int(curve)
+    if not len(model.cells):  # all scores are exactly 0 or 1
+        some = [] if base else [NamedGroup(g, False, sign) for g, sign in zip(groups, wrong) if sign]
+        return NamedErrors(level, curve, tuple(some[:MOST_NAMED]), {})
+    base = next(
+        b for b in (base, min(base, 1), 0) if model.fitted(b, []) is not None
+    )  # data may be separated
+    chosen, fit = model.chosen(base, wrong, beyond=base > 0)
+    if base:
+        alone, without = model.chosen(0, wrong, beyond=False)
+        fewer = 0 < len(alone) <= len(chosen) + (base > 1)
+        if fewer and model.others_p(alone) > LEFT_OVERALL:
+            base, chosen, fit = 0, alone, without
+    if not base and not chosen and wrong.any():  # their error is that of scores of exactly 0 or 1
+        chosen = [
+            int(np.argmax([abs(rejected[g.name].statistic) if g.name in rejected else 0 for g in groups]))
+        ]
+    named = tuple(model.named(i, base, chosen, wrong) for i in chosen)
+    names = {one.group.name for one in named}
+    z = model.excess(fit)
+    left = {
+        g.name: (model.left(i, fit), float(z[i]))
+        for i, g in enumerate(groups)
+        if wrong[i] and g.name not in names
+    }
+    overall = base > 0 or not named
+    return NamedErrors(level and overall, curve and overall, named, left)
+
+
+class _Fit(NamedTuple):
+    """Columns of a model, their effects on the log-odds, and the risks that it fits."""
+
+    design: FloatArray
+    effects: FloatArray
+    risk: FloatArray
+
+
+class _Model:
+    """Groups by cells of the log-odds of the score."""
+
+    def __init__(self, atoms: Atoms, groups: tuple[Group, ...]) -> None:
+        self.groups = groups
+        self.cells: LogOddsCells = fine_cells(atoms, (EVERYBODY, *groups))
+        self.row = np.repeat(np.arange(len(self.cells.members)), np.diff(self.cells.starts))
+        self.members = self.cells.members[:, 1:]
+        self.limit = normal_quantile(1 - SIGNIFICANCE / (2 * max(len(groups), 1)))
+
+    @cached_property
+    def basis(self) -> tuple[FloatArray, BoolArray]:
+        """Columns of the overall error, and which of them is the level."""
+        basis = Basis(self.cells)
+        return basis(self.cells.log_odds), basis.kinds == CONSTANT
+
+    def _base(self, base: int) -> FloatArray:
+        columns, level = self.basis
+        return columns if base > 1 else columns[:, level] if base else columns[:, :0]
+
+    def fitted(self, base: int, chosen: Sequence[int]) -> _Fit | None:
+        """Fit the overall error and a shift for each chosen group; None if the data do not determine it."""
+        cells, design = self.cells, self._design(base, chosen)
+        if not design.shape[1]:
+            return _Fit(design, np.empty(0), expit(cells.log_odds))
+        fit = fit_logistic(design, cells.log_odds, cells.n, cells.positives)
+        return None if fit is None else _Fit(design, fit.coefficients, fit.fitted)
+
+    def _design(self, base: int, chosen: Sequence[int]) -> FloatArray:
+        """The columns of a model: the overall error, then one for each chosen group."""
+        return np.hstack([self._base(base), self.members[:, list(chosen)][self.row].astype(np.float64)])
+
+    def excess(self, fit: _Fit) -> FloatArray:
+        """Events beyond those expected in each group, in standard errors; 0 where the model has the group."""
+        cells, starts = self.cells, self.cells.starts[:-1]
+        spread = cells.n * fit.risk * (1 - fit.risk)
+        inside = self.members.T.astype(np.float64)
+        more = inside @ np.add.reduceat(cells.positives - cells.n * fit.risk, starts)
+        variance = inside @ np.add.reduceat(spread, starts)
+        if fit.design.shape[1]:
+            across = inside @ np.add.reduceat(spread[:, None] * fit.design, starts)
+            inner = np.linalg.pinv(fit.design.T @ (spread[:, None] * fit.design))
+            free = variance - np.einsum("ij,jk,ik->i", across, inner, across)
+            variance = np.where(free > 1e-6 * variance, free, np.inf)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.nan_to_num(more / np.sqrt(variance), posinf=0.0, neginf=0.0)
+
+    def chosen(self, base: int, wrong: FloatArray, *, beyond: bool) -> tuple[list[int], _Fit]:
+        """The groups to name, in the order of their errors, and the model with them.
+
+        Without an overall error, only groups that their own test calls wrong, in its direction.
+        """
+        chosen: list[int] = []
+        fit = self.fitted(base, chosen)
+        assert fit is not None
+        limit = normal_quantile(1 - BEYOND / (2 * max(len(self.groups), 1))) if beyond else self.limit
+        while len(chosen) < MOST_NAMED:
+            z = self.excess(fit)
+            z[chosen] = 0.0
+            allowed = np.abs(z) >= limit
+            allowed &= self._exact(z, fit, limit) if beyond else z * wrong > 0
+            if not allowed.any():
+                break
+            best = int(np.argmax(np.where(allowed, np.abs(z), 0.0)))
+            more = self.fitted(base, [*chosen, best])
+            if more is None:
+                break
+            chosen, fit = [*chosen, best], more
+        chosen, fit = self._without_parts(base, chosen, fit, wrong)
+        for i in list(chosen):  # errors that those named later account for
+            rest = [j for j in chosen if j != i]
+            tried = self.fitted(base, rest)
+            if rest and tried is not None and abs(self.excess(tried)[i]) < limit:
+                chosen, fit = rest, tried
+        return chosen, fit
+
+    def _exact(self, z: FloatArray, fit: _Fit, limit: float) -> BoolArray:
+        """Whether the exact p-value of a small group is as small as its normal one must be."""
+        found = np.zeros(len(z), dtype=np.bool_)
+        for i in np.flatnonzero(np.abs(z) >= limit).tolist():
+            found[i] = self._tail(i, fit) <= BEYOND / len(self.groups)
+        return found
+
+    def _tail(self, i: int, fit: _Fit) -> float:
+        """P-value of a group's number of events under the risks of a model."""
+        cells, inside = self.cells, self.members[self.row, i]
+        nowhere, one = np.zeros(len(cells), dtype=np.int64), np.ones(len(cells))
+        events = float(cells.positives[inside].sum())
+        return group_p_value(ScoreCells(nowhere, nowhere, cells.n, one, fit.risk), inside, events)[1]
+
+    def _without_parts(
+        self, base: int, chosen: list[int], fit: _Fit, wrong: FloatArray
+    ) -> tuple[list[int], _Fit]:
+        """Replace a part by a broader group that is wrong as well, unless it differs from the rest of it."""
+        for i in list(chosen):
+            for whole in self._wholes(i, wrong):
+                if whole in chosen:
+                    continue
+                others = [j for j in chosen if j != i]
+                apart = [j for j in others if np.any(self.members[:, j] & ~self.members[:, whole])]
+                compared, tried = self.fitted(base, [*apart, whole]), self.fitted(base, [*others, whole])
+                if compared is None or tried is None or abs(self.excess(compared)[i]) >= APART:
+                    continue
+                chosen, fit = [*others, whole], tried
+                break
+        return chosen, fit
+
+    def _wholes(self, i: int, wrong: FloatArray) -> list[int]:
+        """Broader groups that are wrong in the same direction, the broadest first."""
+        own = set(self.groups[i].conditions)
+        found = [
+            j for j, group in enumerate(self.groups) if wrong[j] == wrong[i] and set(group.conditions) < own
+        ]
+        return sorted(found, key=lambda j: len(self.groups[j].conditions)) if wrong[i] else []
+
+    def others_p(self, chosen: Sequence[int]) -> float:
+        """P-value of level and curve of the people who are in none of the chosen groups."""
+        inside: BoolArray = self.members[:, list(chosen)].any(axis=1)  # type: ignore[assignment]
+        outside = ~inside[self.row]
+        n_outside = float(self.cells.n[outside].sum())
+        if not outside.any():
+            return 1.0
+        if n_outside < FEWEST_OTHERS * float(self.cells.n.sum()):
+            return 0.0  # too few to tell a group from everybody
+        cells, columns = self.cells, self.basis[0][outside]
+        n, risk = cells.n[outside], expit(cells.log_odds[outside])
+        gradient = columns.T @ (cells.positives[outside] - n * risk)
+        information = columns.T @ ((n * risk * (1 - risk))[:, None] * columns)
+        statistic = float(gradient @ np.linalg.pinv(information, hermitian=True) @ gradient)
+        return float(chdtrc(np.linalg.matrix_rank(information, hermitian=True), max(statistic, 0.0)))
+
+    def named(self, i: int, base: int, chosen: Sequence[int], wrong: FloatArray) -> NamedGroup:
+        """A group with the sign of its error, or of its difference from an overall one."""
+        if not base:
+            return NamedGroup(self.groups[i], False, float(wrong[i]))
+        without, fit = self.fitted(base, [j for j in chosen if j != i]), self.fitted(base, chosen)
+        assert without is not None
+        assert fit is not None
+        z, p_value = float(self.excess(without)[i]), self._tail(i, without) * len(self.groups)
+        inside, cells = self.members[self.row, i], self.cells
+        shift = fit.effects[len(fit.effects) - len(chosen) + list(chosen).index(i)]
+        n, score = cells.n[inside], cells.log_odds[inside]
+        given = float(n @ expit(score + fit.design[inside] @ fit.effects - shift)) / float(n @ expit(score))
+        return NamedGroup(self.groups[i], True, float(np.sign(z)), min(p_value, 1.0), given)
+
+    def left(self, i: int, fit: _Fit) -> float:
+        """The O/E ratio of a group once the errors named are taken out."""
+        inside = self.members[self.row, i]
+        observed = float(self.cells.positives[inside].sum())
+        expected = float(self.cells.n[inside] @ fit.risk[inside])
+        return observed / expected if expected > 0 else float("nan")

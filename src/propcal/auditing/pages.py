@@ -1,0 +1,73 @@
+"""Pages: an audit or a comparison as an HTML page or Markdown text, with protected counts."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+
+class Pages:
+    """What an audit and a comparison have in common: both can be written as a page."""
+
+    def to_html(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = 11,
+        title: str | None = None,
+        correction: Any = None,
+        certificate: Any = None,
+        discovery: Any = None,
+    ) -> str:
+        """One page for everyone who must decide: the verdict in plain words, pictures, tables, methods.
+
+        The page of a comparison is that of the last score, with what changed from the base.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write it, whole or not at all; it is one file that needs nothing else.
+        suppress : int, default=11
+            Protect counts: fewer than 11 people with the outcome, or without it, are shown as "fewer than
+            11", and other counts are moved by at most 2. Findings and statistics are those of the audit.
+            0 shows everything.
+        title : str, optional
+        correction : Correction or fitted PMCBoost or MCBoost, optional
+            Show what it does to the score, and its certificate if it has one.
+        certificate : FitSummary, optional
+        discovery : Discovery, optional
+            Add a section on the groups that `propcal.discover` found.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        from propcal.documents.report import report
+        from propcal.render.html import html, write_page
+
+        document = report(
+            self,
+            suppress=suppress,
+            title=title,
+            correction=correction,
+            certificate=certificate,
+            discovery=discovery,
+        )
+        return write_page(html(document), path)
+
+    def to_markdown(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        suppress: int = 11,
+        title: str | None = None,
+        discovery: Any = None,
+    ) -> str:
+        """The page in short, as Markdown text; arguments as for `to_html`."""
+        from propcal.documents.report import report
+        from propcal.render.html import write_page
+        from propcal.render.markdown import markdown
+
+        document = report(self, suppress=suppress, title=title, discovery=discovery)
+        return write_page(markdown(document), path)

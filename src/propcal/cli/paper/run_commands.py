@@ -1,0 +1,213 @@
+"""``propcal paper admissions`` and ``experiment``: run trials, show progress, and go on after a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from propcal.cli import texts as o
+from propcal.cli.paper.folder import option
+from propcal.cli.screen import say, working
+from propcal.errors import InputError
+from propcal.extras import how_to_install
+from propcal.interrupts import Stopped
+from propcal.numbers import plural
+from propcal.paper.settings import MODELS, N_SEEDS
+
+if TYPE_CHECKING:
+    from propcal.paper.experiment import Experiment
+    from propcal.paper.trials import Unit
+
+ALL_MODELS = ",".join(MODELS)
+SETUP = (
+    "As the paper describes it, or with the settings of its public code: post-processing on half of the "
+    "training data, with steps of 0.25."
+)
+GROUPS = "Columns that define the groups, such as race,gender; repeat it for a second grouping."
+FEATURES = "Columns that the base models use. [dim]Default: all but the outcome and the cluster[/dim]"
+VISITS = "Visits from propcal paper cohort. [dim]Default: generated visits, no patients[/dim]"
+Trials = Annotated[int, option("Shuffles of the data.", min=1)]
+Rows = Annotated[int | None, option("Number of rows to use. [dim]Default: all[/dim]", "N")]
+Models = Annotated[str, option("Base models.", "NAMES")]
+SetupName = Annotated[str, option(SETUP, "printed|public", "--setup")]
+Jobs = Annotated[int | None, option("Processes at once. [dim]Default: one for each core[/dim]", min=1)]
+Scheduler = Annotated[str | None, option("A Dask scheduler to run on, such as tcp://host:8786.", "ADDRESS")]
+StoreFile = Annotated[Path, option("Store of the trials.", "FILE", "--output", "-o")]
+
+
+def admissions(
+    cohort: Annotated[Path | None, option(VISITS, "FILE")] = None,
+    trials: Trials = N_SEEDS,
+    rows: Rows = None,
+    models: Models = ALL_MODELS,
+    setup: SetupName = "printed",
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    output: StoreFile = Path("admissions.sqlite"),
+) -> None:
+    """Run the hospital-admission experiment, or continue it.
+
+    For each shuffle of the visits trains LR, RF and DNN, post-processes
+    each with MCBoost and PMCBoost with every setting of Table 3, and stores
+    what comes out on the test set. An existing store is extended: you can
+    stop at any time and resume with the same command.
+
+    For example:
+
+      propcal paper admissions --trials 3 -o admissions.sqlite
+
+      propcal paper admissions --setup public --cohort cohort.parquet
+    """
+    from propcal.paper.experiment import Experiment
+
+    _run_experiment(Experiment(output, cohort, trials, rows, models.split(","), setup=setup), jobs, scheduler)
+
+
+def experiment(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The cohort: CSV or Parquet, a row for each stay.")
+    ],
+    outcome: Annotated[str, option("Column of the event.", "COLUMN")],
+    groups: Annotated[list[str], option(GROUPS, "NAMES")],
+    features: Annotated[list[str] | None, option(FEATURES, "NAMES")] = None,
+    text: Annotated[
+        list[str] | None, option("Features that are free text, used by their frequent words.", "NAMES")
+    ] = None,
+    cluster: Annotated[
+        str | None, option("Patient ID, if patients recur: splits are then by patient.", "COLUMN")
+    ] = None,
+    positive: Annotated[str | None, option("Value of the outcome that means the event.", "VALUE")] = None,
+    na: Annotated[list[str] | None, option("Text that means a missing value in a CSV file.", "TEXT")] = None,
+    trials: Trials = N_SEEDS,
+    rows: Rows = None,
+    models: Models = ALL_MODELS,
+    setup: SetupName = "public",
+    unit: Annotated[str, option("What a row is, in the plural.", "NOUN")] = "stays",
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
+    output: StoreFile = Path("experiment.sqlite"),
+) -> None:
+    """Run the paper's experiment on a cohort of your own.
+
+    Trains LR, RF and DNN on each shuffle, post-processes each with MCBoost
+    and PMCBoost with every setting of Table 3 and with propcal's default
+    method, and stores what comes out on the test set. Features that are
+    text become levels, others numbers. Then propcal paper tables, figures,
+    reproduction and benefit read the store.
+
+    For example:
+
+      propcal paper experiment stays.parquet --outcome readmitted
+      --groups race,gender --groups age_band,payer --cluster patient -o stays.sqlite
+    """
+    from propcal.paper.cohort_files import cohort_file
+    from propcal.paper.experiment import Experiment
+
+    cohort = cohort_file(
+        file,
+        outcome=outcome,
+        groups=[o.names([names]) for names in groups],
+        features=o.names(features, "--features") if features else (),
+        text=o.names(text, "--text") if text else (),
+        cluster=cluster,
+        positive=positive,
+        na=na or (),
+        rows=rows,
+        unit=unit,
+    )
+    _run_experiment(
+        Experiment(output, cohort, trials, models=models.split(","), setup=setup), jobs, scheduler
+    )
+
+
+def _run_experiment(experiment: Experiment, jobs: int | None, scheduler: str | None) -> None:
+    """Run what is left of an experiment, here or on a cluster."""
+    from joblib import cpu_count
+
+    if scheduler is not None and jobs is not None:
+        raise InputError(
+            "--jobs: the workers of the --scheduler say how many run at once",
+            argument="--jobs",
+            next_step="leave it out",
+        )
+    with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
+        _run(experiment, None if scheduler else jobs or cpu_count())
+    path = quote(str(experiment.path))
+    say(f"Tables and figures of it: propcal paper tables {path}; propcal paper figures {path}")
+
+
+@contextmanager
+def _cluster(scheduler: str | None) -> Iterator[Any]:
+    """Workers of a Dask cluster, or processes of this machine."""
+    if scheduler is None:
+        yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--scheduler needs Dask", argument="--scheduler", next_step=how_to_install("dask"), between=": "
+        ) from None
+    from joblib import parallel_config
+
+    try:
+        client: Any = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--scheduler {scheduler}: nobody answers there ({error})", argument="--scheduler"
+        ) from None
+    with client, parallel_config(backend="dask"):
+        yield
+
+
+def _run(experiment: Experiment, jobs: int | None) -> None:
+    """Run what is left, and show how far it is: a status line on a terminal, lines in a log."""
+    units = experiment.units()
+    total, left = experiment.n_trials, sum(len(unit.settings) for unit in units)
+    typer.echo(_begin(experiment, left))
+    if not units:
+        return
+    for note in experiment.notes():
+        say(f"propcal: note: {note}", err=True)
+    began, n_units, trials = perf_counter(), 0, total - left
+    with working("Running trials...") as status:
+
+        def told(unit: Unit) -> None:
+            nonlocal n_units, trials
+            n_units, trials = n_units + 1, trials + len(unit.settings)
+            minutes = (perf_counter() - began) / n_units * (len(units) - n_units) / 60
+            done = f"{trials:,} of {total:,} trials are done, about {minutes:.0f} min left"
+            line = f"{unit.model}, shuffle {unit.seed + 1}: {done}"
+            if Console(stderr=True).is_terminal:
+                status(line)
+            else:
+                typer.echo(line, err=True)
+
+        try:
+            experiment.run(jobs=jobs, told=told)
+        except (KeyboardInterrupt, Stopped) as stop:
+            stored = f"{len(experiment.store.done()):,} trials are in {experiment.path}"
+            typer.echo(f"propcal: interrupted; {stored}, and the same command goes on", err=True)
+            raise SystemExit(stop.code if isinstance(stop, Stopped) else 130) from None
+
+
+def _begin(experiment: Experiment, left: int) -> str:
+    """How much there is, and how much of it is done."""
+    n, plan = experiment.n_trials, experiment.plan
+    what = (
+        f"{n:,} trials: {plural(experiment.trials, 'shuffle')} x "
+        f"{plural(len(experiment.models), 'base model')} ({', '.join(experiment.models)}) x "
+        f"{plural(len(experiment.settings), 'setting')}, on {len(experiment.visits.frame):,} "
+        f"{plan.columns.unit} ({experiment.store.about['cohort']}).\n"
+        f"Set-up {plan.setup.name}: {plan.setup.in_words()}"
+    )
+    if not left:
+        return f"{what}\nAll are in {experiment.path} already."
+    return f"{what}\n{n - left:,} are in {experiment.path} already, {left:,} are to be run."

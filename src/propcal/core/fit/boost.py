@@ -1,0 +1,325 @@
+"""Runs a whole fit, for MCBoost and PMCBoost (Algorithm 1): atoms in, correction and fit summary out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.bins import Binning, Bins, make_bins
+from propcal.core.categories import category_min_share
+from propcal.core.choices import Missing, Unseen
+from propcal.core.compiled import say_if_compiling
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.fit_summary import FitSummary
+from propcal.core.criterion import Criterion
+from propcal.core.fit import kernel as kernel
+from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
+from propcal.core.fit.smooth_fit import Learned, learn_start
+from propcal.core.fit.state import BoostingState, UpdateRule
+from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
+from propcal.core.groups.collection import Collection
+from propcal.core.groups.groups import Groups, definition
+from propcal.core.left_out import LeftOutReport
+from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
+from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.errors import Argument, InputError
+
+LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of a fit; `propcal.PMCBoost` describes each of them."""
+
+    criterion: Criterion
+    alpha: float = 0.05
+    gamma: float = 0.05
+    rho: float = 0.1
+    n_bins: int = 10
+    binning: Binning = "uniform"
+    eta: float = 1.0
+    intersections: Any = "all"
+    max_updates: int = 100_000
+    order: str = "cyclic"
+    sample: str | None = None
+    missing: Missing = "level"
+    unseen: Unseen = "replay"
+    groups: Groups | None = None
+    start: str = "smooth"
+    guard: str | float | None = "noise"
+    monotone: bool = True
+    min_share: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, above=0, at_most=1)
+        check_number("gamma", self.gamma, above=0, at_most=1)
+        check_number("rho", self.rho, above=0, at_most=1)
+        check_number("eta", self.eta, above=0, at_most=2)
+        check_number("max_updates", self.max_updates, at_least=0, whole=True)
+        check_choice("order", self.order, ("cyclic", "random", "worst"))
+        check_choice("sample", self.sample, (None, "bootstrap"))
+        check_choice("unseen", self.unseen, ("replay", "keep", "error"))
+        check_choice("start", self.start, ("smooth", "identity"))
+        check_choice("monotone", self.monotone, (True, False))
+        if isinstance(self.guard, (int, float, np.integer, np.floating)):
+            check_number("guard", self.guard, at_least=0)
+        elif not (self.guard is None or (isinstance(self.guard, str) and self.guard == "noise")):
+            shown = repr(self.guard) if isinstance(self.guard, str) else f"a {type(self.guard).__name__}"
+            raise InputError(
+                Argument("guard") + f' must be "noise", None or a number of standard errors; got {shown}'
+            )
+        if self.min_share is not None:
+            check_number("min_share", self.min_share, at_least=0, at_most=1)
+        self.definition()  # checks its own arguments
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Whether tests decide about any change that the fit makes."""
+        return self.max_updates > 0 and (self.start == "smooth" or self.guard == "noise")
+
+    def definition(self) -> Groups:
+        """The definition of the groups, from `groups` or from `intersections` and `missing`."""
+        return definition(self.groups, self.intersections, self.missing)
+
+
+@dataclass(frozen=True, eq=False)
+class BoostResult:
+    """The result of a fit: the correction, and how the fit went."""
+
+    correction: Correction
+    collection: Collection
+    fit_summary: FitSummary
+    n_sweeps: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class FittingData:
+    """The people of a fit, and what tests and boosting both need to know of them.
+
+    Attributes
+    ----------
+    rows, atoms : Atoms
+        With the clusters of repeat visits, if there are any, and without.
+    effect : float
+        The design effect of repeat visits.
+    bins : Bins
+    collection : Collection
+    """
+
+    rows: Atoms
+    atoms: Atoms
+    effect: float
+    bins: Bins
+    collection: Collection
+
+    @classmethod
+    def of(cls, rows: Atoms, settings: Settings) -> FittingData:
+        """Check the people, and choose bins and groups."""
+        effect, atoms = repeat_effect(rows), without_clusters(rows)
+        if alike := outcome_alike(atoms):
+            raise InputError(f"a correction needs both classes of the outcome: {alike}", argument="outcome")
+        check_outcome_groups(atoms)
+        bins = make_bins(
+            settings.binning, settings.n_bins, rho=settings.rho, score=atoms.score, weight=atoms.weight
+        )
+        words = settings.definition()
+        if settings.needs_evidence:  # tests measure every group, however small
+            words.refuse_too_many(atoms.patterns)
+        return cls(rows, atoms, effect, bins, atoms.collection(words, gamma=settings.gamma))
+
+    @property
+    def unit(self) -> str:
+        """What a row is."""
+        return "visits" if CLUSTER in self.rows.patterns.attributes else "people"
+
+
+def boost(
+    data: FittingData, settings: Settings, rng: np.random.Generator, evidence: FoundErrors | None = None
+) -> BoostResult:
+    """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update.
+
+    Without evidence of an error there is no recalibration, and with the guard against chance no update.
+    """
+    from propcal.protect.shared_corrections import sharing_of  # what may be shared is decided there
+
+    evidence = evidence or FoundErrors(tested=False)
+    atoms, bins, collection = data.atoms, data.bins, data.collection
+    rare = {} if atoms.shared is None else atoms.shared.folded
+    say_if_compiling(kernel.sweep)
+    learned, spread = Learned(None), with_effect(atoms, data.effect)
+    if settings.start == "smooth" and settings.max_updates > 0:
+        learned = learn_start(spread, collection, evidence)
+    elif settings.start == "smooth":
+        learned = Learned(None, notes=("not recalibrated, because max_updates=0 allows no change",))
+    if data.effect > 1:
+        learned = replace(learned, notes=(*learned.notes, repeat_note(data.effect)))
+    started = spread
+    if learned.start is not None:
+        score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
+        started = replace(spread, score=score)
+    rule = _rule(settings, bins, evidence)
+    state = BoostingState(started, bins, collection)
+    most = int(settings.max_updates) - (learned.start is not None)
+    if settings.guard == "noise" and not evidence.found:
+        most = 0
+    batches, converged = _sweeps(state, settings, rule, most, rng)
+    converged = converged or (settings.guard == "noise" and not evidence.found)
+    while settings.guard == "noise" and most and learned.start is None and not any(map(len, batches)):
+        # tests found an error that the curve could not take up: adjust the clearest cell
+        rule = replace(rule, z=rule.z * 0.8)
+        batches, converged = _sweeps(state, settings, rule, most, rng)
+        if rule.z < LEAST_Z:
+            break
+    made = np.concatenate([np.empty((0, 4), dtype=np.int64), *batches])
+    correction = Correction(
+        patterns=atoms.patterns,
+        groups=collection.groups,
+        bins=bins,
+        updates=np.ascontiguousarray(made[:, :3]),
+        start=learned.start,
+        unseen=settings.unseen,
+        about=_about(settings, atoms, rule.z),
+        sharing=sharing_of(data.rows, collection.groups, bins, learned.start, made),
+        monotone=settings.monotone,
+        folded=tuple(name for name in atoms.patterns.attributes if name in rare),
+    )
+    if settings.monotone and len(made):
+        corrected = to_grid(correction.maps.apply(from_grid(atoms.score), atoms.pattern_index()))
+        state = BoostingState(replace(spread, score=corrected), bins, collection)
+    fit_summary = _fit_summary(state, settings, rule, data, correction, learned, evidence)
+    return BoostResult(correction, collection, fit_summary, len(batches), converged)
+
+
+def _rule(settings: Settings, bins: Bins, evidence: FoundErrors) -> UpdateRule:
+    """The rule for when to update a category, in the kernel's units."""
+    min_share = category_min_share(settings.alpha, settings.gamma, bins)
+    if settings.min_share is not None:
+        min_share = float(settings.min_share)
+    z = evidence.limit if settings.guard == "noise" else float(settings.guard or 0.0)
+    return UpdateRule.of(settings.criterion, float(settings.alpha), z=z, min_share=min_share)
+
+
+def _fit_summary(
+    state: BoostingState,
+    settings: Settings,
+    rule: UpdateRule,
+    data: FittingData,
+    correction: Correction,
+    learned: Learned,
+    evidence: FoundErrors,
+) -> FitSummary:
+    """Summarise the categories at the end of a fit."""
+    sums = state.category_sums().astype(np.float64)
+    size = sums[:, :, kernel.SIZE]
+    group, j = np.nonzero((size > 0) & (size / state.total >= rule.min_share))
+    weight, outcome, score, squares = np.moveaxis(sums[group, j, kernel.WEIGHT :], 1, 0)
+    rate = outcome / weight / UNIT
+    why = "the last sweep used a bootstrap sample" if settings.sample else "the next shift rounds to zero"
+    if settings.monotone:
+        why = "a higher score must not become a lower one" if len(correction.updates) else why
+    if correction.n_updates >= settings.max_updates:
+        why = f"stopped at max_updates={settings.max_updates:,}"
+    return FitSummary(
+        data.collection,
+        data.bins,
+        group,
+        j,
+        people=weight**2 / squares,
+        outcome_rate=rate,
+        mean_score=score / weight / UNIT,
+        cutoff=settings.criterion.cutoff(rate, float(settings.alpha)),
+        standard_error=standard_errors(weight, squares, outcome / UNIT, score / UNIT),
+        z=rule.z,
+        n_people=state.atoms.n_people,
+        n_updates=correction.n_updates,
+        smooth=correction.start is not None,
+        why=why,
+        calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found),
+        enough=evidence.tested or settings.guard != "noise" or settings.max_updates == 0,
+        correction=correction,
+        raw_scores=(int(data.atoms.score.min()), int(data.atoms.score.max())),
+        found=evidence.found,
+        notes=learned.notes,
+        left_out=LeftOutReport.of(data.atoms),
+        unit=data.unit,
+    )
+
+
+def _sweeps(
+    state: BoostingState, settings: Settings, rule: UpdateRule, most: int, rng: np.random.Generator
+) -> tuple[list[IntArray], bool]:
+    """Sweep until nothing changes or `most` updates were made; return the updates of each sweep."""
+    batches: list[IntArray] = []
+    left = most
+    for order in _orders(state, settings, rule, rng):
+        if left == 0:
+            return batches, state.worst(rule) < 0
+        updates = state.sweep(order, rule, float(settings.eta), left)
+        batches.append(updates)
+        left -= len(updates)
+        if not len(updates):
+            # a shift that rounds to zero is not an update, but it does not show convergence either
+            return batches, settings.eta * rule.smallest_cutoff >= 1 or state.worst(rule) < 0
+    raise AssertionError("unreachable: the orders never end")
+
+
+def _orders(
+    state: BoostingState, settings: Settings, rule: UpdateRule, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    """The categories that each sweep visits, in order; draws a new sample first if asked to."""
+    everything = np.arange((len(state.group_starts) - 1) * (len(state.edges) - 1))
+    while True:
+        if settings.sample == "bootstrap":
+            state.resample(rng)
+        if settings.order == "cyclic":
+            yield everything
+        elif settings.order == "random":
+            yield rng.permutation(len(everything))
+        else:
+            worst = state.worst(rule)
+            yield np.array([worst] if worst >= 0 else [], dtype=np.int64)
+
+
+def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
+    """How the correction was made, for readers of its file; it contains no counts and no rows."""
+    binning = settings.binning if isinstance(settings.binning, str) else "explicit"
+    asked = {} if settings.min_share is None else {"min_share": float(settings.min_share)}
+    return {
+        "method": settings.criterion.method,
+        "alpha": float(settings.alpha),
+        "gamma": float(settings.gamma),
+        "rho": float(settings.rho),
+        "eta": float(settings.eta),
+        "binning": binning,
+        "intersections": _plain(settings.definition().intersections),
+        "order": settings.order,
+        "sample": settings.sample,
+        **asked,
+        "missing": settings.definition().missing,
+        "start": settings.start,
+        "guard": settings.guard if settings.guard is None else round(z, 6),
+        "monotone": bool(settings.monotone),
+        "fingerprint": atoms.people_fingerprint(),
+    }
+
+
+def _plain(intersections: Any) -> Any:
+    """The setting as JSON can hold it."""
+    return (
+        intersections if isinstance(intersections, (str, int)) else [list(names) for names in intersections]
+    )
+
+
+def standard_errors(
+    weight: FloatArray, squares: FloatArray, positives: FloatArray, score: FloatArray
+) -> FloatArray:
+    """Standard errors of gaps if the score is calibrated; `kernel.standard_error` for arrays of sums."""
+    people = weight**2 / squares
+    mean = score / weight
+    rate = (positives / weight * people + 1) / (people + 2)
+    return np.asarray(np.sqrt(np.maximum(mean * (1 - mean), rate * (1 - rate)) / people))

@@ -1,0 +1,118 @@
+"""Evidence before a fit: what tests of calibration found, draws by chance alone, and what repeat visits tell.
+
+Audits and protected pages compare the data with what chance alone would show. Each uses its own cells, in
+which a whole number of people share a risk.
+
+Rows of the same people tell less than rows of different people. Residuals (outcome minus score) are summed
+over clusters of people. If rows of one person are alike, these sums vary more than those of independent rows
+would; the ratio of the two variances is the design effect. A fit then works as with survey weights: the same
+sums, with variances that are larger by the design effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import Atoms
+from propcal.core.grid import FloatArray, IntArray, from_grid
+from propcal.core.reduction import CLUSTER
+from propcal.errors import InputError
+from propcal.numbers import plural
+
+FEWEST_CLUSTERS = 10  # with fewer, the variation between clusters says too little
+
+
+@dataclass(frozen=True)
+class FoundErrors:
+    """The result of the tests, which are those of an audit (`propcal.auditing.decision`).
+
+    Attributes
+    ----------
+    tested : bool
+        Whether there were enough data for any test.
+    found : tuple of str
+        The names of the tests that found an error: names of groups, and other tests.
+    overall : bool
+        Whether level or slope of everybody are among them.
+    limit : float
+        The largest gap of a cell, in standard errors, that chance is likely to produce.
+    """
+
+    tested: bool
+    found: tuple[str, ...] = ()
+    overall: bool = False
+    limit: float = 0.0
+
+
+def draw_outcomes(
+    people: IntArray, risk: FloatArray, n_draws: int, rng: np.random.Generator, *, block: int
+) -> Iterator[IntArray]:
+    """Simulate how many people in each cell have the outcome, `block` data sets at a time.
+
+    Blocks have the shape (draws, n_cells); their size does not affect the numbers drawn.
+
+    >>> people, risk = np.array([10, 1000]), np.array([0.5, 0.1])
+    >>> [drawn.shape for drawn in draw_outcomes(people, risk, 5, np.random.default_rng(0), block=2)]
+    [(2, 2), (2, 2), (1, 2)]
+    """
+    for begin in range(0, n_draws, max(block, 1)):
+        yield rng.binomial(people, risk, (min(max(block, 1), n_draws - begin), len(people)))
+
+
+def repeat_effect(atoms: Atoms) -> float:
+    """The design effect of repeat visits, at least 1; exactly 1 if the rows are of different people."""
+    if CLUSTER not in atoms.patterns.attributes:
+        return 1.0
+    place = atoms.patterns.attributes.index(CLUSTER)
+    of_pattern = atoms.patterns.table[:, place]
+    score, weight, squares, positives, positive_squares = (
+        np.asarray(column, dtype=np.float64)
+        for column in (
+            from_grid(atoms.score),
+            atoms.weight,
+            atoms.weight_sq,
+            atoms.positives,
+            atoms.positives_sq,
+        )
+    )
+    known, cluster = np.unique(of_pattern[atoms.pattern_index()], return_inverse=True)
+    if len(known) < FEWEST_CLUSTERS:
+        raise InputError(
+            f"the patient ID column (cluster) has about {plural(len(known), 'different value')}, too few to "
+            "see how much patients differ",
+            argument="cluster",
+            next_step="Name a column that identifies patients, not sites",
+        )
+
+    def sums(column: FloatArray) -> Any:
+        return np.bincount(cluster, weights=column)
+
+    excess = positives - weight * score
+    centred = sums(excess) - excess.sum() / weight.sum() * sums(weight)
+    together = float(np.sum(centred**2)) * len(known) / (len(known) - 1)
+    apart = float(np.sum(positive_squares * (1 - 2 * score) + squares * score**2))
+    return max(together / apart, 1.0) if apart > 0 else 1.0
+
+
+def with_effect(atoms: Atoms, effect: float) -> Atoms:
+    """The same people with variances that are larger by a design effect."""
+    if effect == 1:
+        return atoms
+    weight, positives = (np.asarray(c, dtype=np.float64) for c in (atoms.weight, atoms.positives))
+    return replace(
+        atoms,
+        weight=weight,
+        positives=positives,
+        weight_sq=np.asarray(atoms.weight_sq, dtype=np.float64) * effect,
+        positives_sq=np.asarray(atoms.positives_sq, dtype=np.float64) * effect,
+    )
+
+
+def repeat_note(effect: float) -> str:
+    """What a fit summary says about repeat visits."""
+    worth = f"{100 / effect:.0f}"
+    return f"repeat visits were taken into account: 100 rows say as much as {worth} different patients would"

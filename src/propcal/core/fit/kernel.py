@@ -1,0 +1,292 @@
+"""The compiled sweep of Algorithm 1, on current scores kept as a few linear segments.
+
+A segment is a run of one pattern's atoms, sorted by raw score, that have had the same updates: their
+score is now raw + offset (slope 1), or a constant (slope 0, after clipping at 0 or 1). Each segment
+lies in exactly one bucket (pattern, bin), and each bucket keeps the sums of its people, outcomes and
+scores. Checking a category means adding the sums of its group's buckets; updating it means moving
+their segments and cutting them at bin edges and at 0 and 1. The cost does not depend on the number of
+people: a cut is a binary search in the sorted scores, and running sums give the counts on either side.
+
+All numbers are in units of the grid; sums are int64, or float64 with survey weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from propcal.core.compiled import bin_end, bin_of, compiled, first_not_below
+from propcal.core.grid import UNIT
+
+# Columns of the segment table: it contains atoms LOW:HIGH; NEXT is the next segment in the same bucket.
+SLOPE, OFFSET, LOW, HIGH, NEXT, N_COLUMNS = 0, 1, 2, 3, 4, 5
+# Entries of a bucket's sums. SIZE is the weight in the full data, the others are of this sweep's sample.
+SIZE, WEIGHT, OUTCOME, SCORE, SQUARES, N_SUMS = 0, 1, 2, 3, 4, 5
+# Entries of a rule: when a category is updated (`UpdateRule`), and the weight of everybody.
+CONSTANT, IN_PROPORTION, RHO, Z, MIN_SHARE, TOTAL = 0, 1, 2, 3, 4, 5
+NONE = -1
+# Rounding to the grid moves a gap and its cutoff by at most 1.5 units together. A gap that close to its
+# cutoff may equal it in the decimals that were typed, and counts as reaching it.
+TIE = 2.0
+
+
+@compiled
+def _nearest(numerator: Any, denominator: Any) -> int:
+    """Numerator / denominator rounded to a whole number, halves upwards; exact for integers."""
+    quotient = numerator // denominator
+    remainder = numerator - quotient * denominator
+    return int(quotient) + (1 if 2 * remainder >= denominator else 0)
+
+
+@compiled
+def _add_to_bucket(
+    segments: Any, k: int, heads: Any, sums: Any, pattern: int, j: int, size: Any, running: Any
+) -> None:
+    """Put segment k into bucket (pattern, j) and add its people to the bucket's sums."""
+    segments[k, NEXT] = heads[pattern, j]
+    heads[pattern, j] = k
+    low, high = segments[k, LOW], segments[k, HIGH]
+    weight = running[0][high] - running[0][low]
+    sums[pattern, j, SIZE] += size[high] - size[low] if size.size else weight
+    sums[pattern, j, WEIGHT] += weight
+    sums[pattern, j, OUTCOME] += running[1][high] - running[1][low]
+    sums[pattern, j, SCORE] += segments[k, OFFSET] * weight
+    if segments[k, SLOPE] == 1:
+        sums[pattern, j, SCORE] += running[2][high] - running[2][low]
+    sums[pattern, j, SQUARES] += running[3][high] - running[3][low]
+
+
+@compiled
+def _room(segments: Any, needed: int) -> Any:
+    """The table itself, or a copy with more rows."""
+    if needed <= len(segments):
+        return segments
+    larger = np.empty((max(needed, 2 * len(segments)), N_COLUMNS), np.int64)
+    for k in range(len(segments)):  # a slice assignment would take four seconds longer to compile
+        for column in range(N_COLUMNS):
+            larger[k, column] = segments[k, column]
+    return larger
+
+
+@compiled
+def _move_bucket(
+    segments: Any,
+    count: int,
+    heads: Any,
+    sums: Any,
+    pattern: int,
+    j: int,
+    shift: int,
+    edges: Any,
+    scores: Any,
+    size: Any,
+    running: Any,
+) -> tuple[Any, int]:
+    """Add `shift` to every score in one bucket, clip to [0, 1], and put the pieces into their new buckets."""
+    k = heads[pattern, j]
+    heads[pattern, j] = NONE
+    for entry in range(N_SUMS):
+        sums[pattern, j, entry] = 0
+    while k != NONE:
+        following = segments[k, NEXT]
+        if segments[k, SLOPE] == 0:
+            value = min(max(segments[k, OFFSET] + shift, 0), UNIT)
+            segments[k, OFFSET] = value
+            _add_to_bucket(segments, k, heads, sums, pattern, bin_of(value, edges), size, running)
+            k = following
+            continue
+        segments = _room(segments, count + len(edges) + 1)
+        low, high = segments[k, LOW], segments[k, HIGH]
+        offset = segments[k, OFFSET] + shift
+        slot = k  # the first piece replaces the segment
+        while low < high:
+            value = scores[low] + offset
+            slope, new_offset, cut = 0, 0, high
+            if value < 0:
+                target = 0
+                cut = first_not_below(scores, low, high, -offset)
+            elif value > UNIT:
+                target, new_offset = len(edges) - 2, UNIT
+            else:
+                slope, new_offset = 1, offset
+                target = j if edges[j] <= value and value < bin_end(j, edges) else bin_of(value, edges)
+                end = bin_end(target, edges) - offset
+                if scores[high - 1] >= end:
+                    cut = first_not_below(scores, low, high, end)
+            if slot == NONE:
+                slot = count
+                count += 1
+            segments[slot, SLOPE], segments[slot, OFFSET] = slope, new_offset
+            segments[slot, LOW], segments[slot, HIGH] = low, cut
+            _add_to_bucket(segments, slot, heads, sums, pattern, target, size, running)
+            low, slot = cut, NONE
+        k = following
+    return segments, count
+
+
+@compiled
+def _category(sums: Any, members: Any, first: int, last: int, j: int) -> tuple[Any, Any, Any, Any, Any]:
+    """Size, weight, outcomes, scores and squared weights of one category, summed over its group's buckets."""
+    p = members[first]  # groups are never empty
+    size, weight, outcome, score, squares = (
+        sums[p, j, SIZE],
+        sums[p, j, WEIGHT],
+        sums[p, j, OUTCOME],
+        sums[p, j, SCORE],
+        sums[p, j, SQUARES],
+    )
+    for m in range(first + 1, last):
+        p = members[m]
+        size += sums[p, j, SIZE]
+        weight += sums[p, j, WEIGHT]
+        outcome += sums[p, j, OUTCOME]
+        score += sums[p, j, SCORE]
+        squares += sums[p, j, SQUARES]
+    return size, weight, outcome, score, squares
+
+
+@compiled
+def standard_error(weight: float, squares: float, outcome: float, score: float) -> float:
+    """The standard error of a gap if the score is calibrated, in units.
+
+    The larger of two binomial standard errors: at the mean score, and at the outcome rate after adding
+    one person with the outcome and one without. The second prevents small categories, and those with
+    scores of 0, from appearing significant.
+    """
+    people = weight * weight / squares
+    mean = score / weight / UNIT
+    rate = (outcome / weight / UNIT * people + 1.0) / (people + 2.0)
+    return float(np.sqrt(max(mean * (1.0 - mean), rate * (1.0 - rate)) / people)) * UNIT
+
+
+@compiled
+def within_ties(cutoff: float) -> float:
+    """The smallest gap in units that counts as reaching a cutoff; always above 0."""
+    return max(cutoff - TIE, 0.5 * cutoff)
+
+
+@compiled
+def _gap_and_limits(
+    weight: Any, outcome: Any, score: Any, squares: Any, rule: Any
+) -> tuple[int, float, float]:
+    """The gap (outcome rate minus mean score), the gap that reaches its cutoff, and z standard errors."""
+    gap, rate = _nearest(outcome - score, weight), float(_nearest(outcome, weight))
+    cutoff, noise = within_ties(rule[CONSTANT] + rule[IN_PROPORTION] * max(rate, rule[RHO])), 0.0
+    if rule[Z] > 0:
+        noise = rule[Z] * standard_error(float(weight), float(squares), float(outcome), float(score))
+    return gap, cutoff, noise
+
+
+@compiled
+def _shift(gap: int, noise: float, eta: float) -> int:
+    """The shift of an update: eta times the gap, shrunk by the James-Stein factor.
+
+    A gap just above the noise limit is mostly chance and shrinks a lot; a gap of three times the limit
+    hardly shrinks. Without a guard the limit is 0 and nothing shrinks.
+    """
+    luck = noise / gap
+    return int(np.floor(eta * (1.0 - luck * luck) * gap + 0.5))
+
+
+@compiled
+def sweep(
+    order: Any,
+    group_starts: Any,
+    members: Any,
+    segments: Any,
+    count: int,
+    heads: Any,
+    sums: Any,
+    edges: Any,
+    scores: Any,
+    size: Any,
+    running: Any,
+    rule: Any,
+    eta: float,
+    max_updates: int,
+) -> tuple[Any, int, Any]:
+    """Visit categories in the given order and update those whose gap reaches its limits.
+
+    Returns the segment table, its length, and the updates as rows (group, bin, shift, people); with survey
+    weights, people is the effective number.
+    """
+    n_bins = len(edges) - 1
+    updates = np.empty((min(len(order), max_updates), 4), np.int64)
+    n_updates = 0
+    for category in order:
+        if n_updates == max_updates:
+            break
+        group, j = category // n_bins, category % n_bins
+        first, last = group_starts[group], group_starts[group + 1]
+        n, weight, outcome, score, squares = _category(sums, members, first, last, j)
+        if weight <= 0 or n / rule[TOTAL] < rule[MIN_SHARE]:
+            continue
+        gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, rule)
+        if abs(gap) < max(cutoff, noise):
+            continue
+        shift = _shift(gap, noise, eta)
+        if shift == 0:
+            continue
+        # the buckets belong to different patterns, so moving one does not affect the others
+        for m in range(first, last):
+            segments, count = _move_bucket(
+                segments, count, heads, sums, members[m], j, shift, edges, scores, size, running
+            )
+        updates[n_updates, 0], updates[n_updates, 1], updates[n_updates, 2] = group, j, shift
+        updates[n_updates, 3] = int(min(float(n), float(weight) * float(weight) / float(squares)))
+        n_updates += 1
+    return segments, count, updates[:n_updates]
+
+
+@compiled
+def worst_category(group_starts: Any, members: Any, sums: Any, n_bins: int, rule: Any) -> int:
+    """The category whose gap exceeds its limit by the largest factor; -1 if none reaches it."""
+    worst, largest = NONE, 1.0
+    for group in range(len(group_starts) - 1):
+        for j in range(n_bins):
+            n, weight, outcome, score, squares = _category(
+                sums, members, group_starts[group], group_starts[group + 1], j
+            )
+            if weight <= 0 or n / rule[TOTAL] < rule[MIN_SHARE]:
+                continue
+            gap, cutoff, noise = _gap_and_limits(weight, outcome, score, squares, rule)
+            limit = max(cutoff, noise)
+            if abs(gap) / limit >= largest and (worst == NONE or abs(gap) / limit > largest):
+                worst, largest = group * n_bins + j, abs(gap) / limit
+    return worst
+
+
+@compiled
+def fill_sums(segments: Any, heads: Any, sums: Any, size: Any, running: Any) -> None:
+    """Recompute the sums of every bucket after a new sample has been drawn."""
+    for pattern in range(len(heads)):
+        for j in range(heads.shape[1]):
+            for entry in range(N_SUMS):
+                sums[pattern, j, entry] = 0
+            k = heads[pattern, j]
+            heads[pattern, j] = NONE
+            while k != NONE:
+                following = segments[k, NEXT]
+                _add_to_bucket(segments, k, heads, sums, pattern, j, size, running)
+                k = following
+
+
+@compiled
+def start_segments(
+    starts: Any, edges: Any, scores: Any, heads: Any, sums: Any, size: Any, running: Any
+) -> tuple[Any, int]:
+    """One segment for each (pattern, bin) with people, before any update."""
+    segments = np.empty((len(heads) * heads.shape[1], N_COLUMNS), np.int64)
+    count = 0
+    for pattern in range(len(heads)):
+        low = starts[pattern]
+        for j in range(heads.shape[1]):
+            high = first_not_below(scores, low, starts[pattern + 1], bin_end(j, edges))
+            if low < high:
+                segments[count, SLOPE], segments[count, OFFSET] = 1, 0
+                segments[count, LOW], segments[count, HIGH] = low, high
+                _add_to_bucket(segments, count, heads, sums, pattern, j, size, running)
+                count += 1
+            low = high
+    return segments, count

@@ -1,0 +1,328 @@
+"""Learns the smooth recalibration: a random-effects logistic model, fitted to a few thousand cells.
+
+The model corrects the log-odds of a score for everybody, for each group and for each intersection by a
+constant, a slope, a curve and local bumps. What groups share is learned from everybody; a group only adds its
+departure, and small groups have fewer columns. For each set of attributes, every kind of effect has one
+variance, estimated by marginal likelihood, so that effects without support in the data shrink to zero:
+Newton's method finds the effects for given variances; MacKay's update then re-estimates the variances. Before
+that, tests of the hypothesis that the score is perfect decide whether to recalibrate at all (`FoundErrors`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from propcal.core.atoms import Atoms
+from propcal.core.compiled import compiled
+from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.fit.evidence import FoundErrors
+from propcal.core.fit.log_odds_cells import (
+    BUMPS,
+    CONSTANT,
+    CURVE,
+    FEWEST_PEOPLE,
+    SLOPE,
+    TYPICAL,
+    Basis,
+    LogOddsCells,
+    fine_cells,
+    smooth_terms,
+)
+from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, to_grid
+from propcal.core.groups.collection import Collection, Group
+from propcal.core.logistic import expit
+from propcal.numbers import plural
+
+BUMP_LEVELS = (20,)
+FEWEST_FOR_SLOPE, FEWEST_FOR_CURVE, FEWEST_FOR_BUMPS = 300, 1500, 5000  # people of a group
+MOST_ROWS_FOR_BUMPS = 1000  # combinations of terms, above which groups have no bumps: they would take minutes
+PRIOR_OF_BUMPS = 1.0
+# The smallest variance of the overall level and slope if a test found them wrong: they are two numbers, which
+# hardly need to be shrunk. Where everything would be shrunk to zero although tests found an error, a second
+# attempt keeps every variance above the other number.
+FOUND_OVERALL, FOUND = 1.0, 0.01
+LARGEST, SMALLEST = 9.0, 1e-4  # limits of a variance; a smaller one is set to zero
+# When a variance is estimated, half an effect of zero is added to the effects. Chosen by the benchmark:
+# without it, fits of slightly miscalibrated scores follow noise; with two, large errors are shrunk too much.
+PRIOR = 0.5
+MOST_ROUNDS, LAST_ROUNDS = 80, 30
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A smooth recalibration, or the reason why there is none."""
+
+    start: SmoothStart | None
+    notes: tuple[str, ...] = ()
+
+
+def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> Learned:
+    """Learn a smooth recalibration, if tests found the score miscalibrated."""
+    people = float(atoms.weight[(atoms.score > 0) & (atoms.score < UNIT)].sum())
+    people *= float(atoms.weight.sum()) / float(atoms.weight_sq.sum())  # survey weights: effective numbers
+    if people < FEWEST_PEOPLE:
+        few = (
+            f"not recalibrated: this needs at least {FEWEST_PEOPLE} people with scores between 0 and 1, "
+            f"and there are {people:.0f}"
+        )
+        return Learned(None, (few,))
+    if not evidence.found:
+        return Learned(None)
+    terms, notes = smooth_terms(collection)
+    cells = fine_cells(atoms, terms)
+    basis = Basis(cells, BUMP_LEVELS)
+    columns = basis(cells.log_odds)
+    for everything in (False, True):  # the second time, nothing is shrunk to zero
+        effects = fit_effects(cells, columns, _effects(terms, cells, basis, evidence, everything=everything))
+        if effects is None:
+            return Learned(None, (*notes, "not recalibrated: the smooth curve did not converge"))
+        start = _tabulated(terms, effects, basis)
+        if start is not None and _better(start, terms, cells):
+            return Learned(start, (*notes, *_notes(basis, atoms)))
+    return Learned(None, (*notes, "not recalibrated: the smooth curve did not improve the fit"))
+
+
+def _notes(basis: Basis, atoms: Atoms) -> tuple[str, ...]:
+    """Where the recalibration had to do without a slope or a curve, and whom it leaves out."""
+    notes: tuple[str, ...] = ()
+    if SLOPE not in basis.kinds:
+        notes = ("all scores are equal, so each group is recalibrated by a constant shift only",)
+    elif CURVE not in basis.kinds:
+        notes = ("there are few distinct scores, so the recalibration is a straight line in log-odds",)
+    certain = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
+    if certain:
+        notes = (*notes, f"the recalibration leaves {plural(certain, 'score')} of exactly 0 or 1 unchanged")
+    return notes
+
+
+def _effects(
+    terms: tuple[Group, ...], cells: LogOddsCells, basis: Basis, evidence: FoundErrors, *, everything: bool
+) -> Effects:
+    """The columns of each term, and the variance of each effect."""
+    by_row = np.add.reduceat(cells.n, cells.starts[:-1])
+    people = cells.members.T @ by_row
+    bumps = len(cells.members) <= MOST_ROWS_FOR_BUMPS
+    n_columns = np.array([_n_columns(basis, n, first=t == 0, bumps=bumps) for t, n in enumerate(people)])
+    sets: dict[tuple[str, ...], int] = {}
+    number = [sets.setdefault(tuple(a for a, _ in term.conditions), len(sets)) for term in terms]
+    n_kinds = int(basis.kinds.max()) + 1
+    key = np.concatenate([number[t] * n_kinds + basis.kinds[:n] for t, n in enumerate(n_columns)])
+    found, component = np.unique(key, return_inverse=True)
+    least = np.zeros(len(found))
+    if everything:
+        least[:] = FOUND
+    if evidence.overall:
+        least[(found == CONSTANT) | (found == SLOPE)] = FOUND_OVERALL  # everybody is the first set
+    prior = np.where(found % n_kinds >= BUMPS, PRIOR_OF_BUMPS, PRIOR)
+    return Effects(n_columns, component.reshape(-1), least, prior)
+
+
+def _n_columns(basis: Basis, people: float, *, first: bool, bumps: bool) -> int:
+    """How many columns a term of so many people has; the first term, everybody, has all of them."""
+    if first:
+        return len(basis.kinds)
+    if people < FEWEST_FOR_SLOPE:
+        return 1
+    if people < FEWEST_FOR_CURVE:
+        return min(2, basis.n_smooth)
+    own = bumps and basis.bumps and people >= FEWEST_FOR_BUMPS
+    return basis.n_smooth + (len(basis.bumps[0]) if own else 0)
+
+
+def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> SmoothStart | None:
+    """The shifts in log-odds at the knots; None if all of them are zero."""
+    at = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
+    most = MOST_SHIFT * SHIFT_UNIT
+    shifts = np.clip(np.rint(effects @ basis(at).T * SHIFT_UNIT), -most, most).astype(np.int64)
+    moved = np.flatnonzero(shifts.any(axis=1))
+    return SmoothStart(tuple(terms[t] for t in moved), shifts[moved]) if len(moved) else None
+
+
+def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> bool:
+    """Whether the recalibration as applied (tabulated, non-decreasing) fits better than the raw score."""
+    kept = [terms.index(group) for group in start.groups]
+    values = start.values_inside(cells.members[:, kept].T)
+    raw = to_grid(expit(cells.log_odds))
+    row = np.repeat(np.arange(len(values)), np.diff(cells.starts))
+    before, after = (
+        np.clip(units, 1, UNIT - 1) / UNIT for units in (raw, start.apply_to_rows(raw, row, values))
+    )
+    gain = cells.positives * np.log(after / before)
+    gain += (cells.n - cells.positives) * (np.log1p(-after) - np.log1p(-before))
+    return float(gain.sum()) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Which effects there are: term t has one for each of the first ``n_columns[t]`` columns of the basis.
+
+    `component` has the index of each effect's variance. For each variance, `least` is the smallest value that
+    it may have (0: it may be dropped), and `prior` how many effects of zero are added when it is estimated.
+    """
+
+    n_columns: IntArray
+    component: IntArray
+    least: FloatArray
+    prior: FloatArray
+
+    @property
+    def starts(self) -> IntArray:
+        """Effects ``starts[t]:starts[t + 1]`` belong to term t."""
+        return np.concatenate([[0], np.cumsum(self.n_columns)])
+
+    def table(self, effect: FloatArray, n_columns: int) -> FloatArray:
+        """Effects as an array of shape (n_terms, n_columns), zero where a term has none."""
+        found = np.zeros((len(self.n_columns), n_columns))
+        found[np.arange(n_columns) < self.n_columns[:, None]] = effect
+        return found
+
+
+def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> FloatArray | None:
+    """Effects of shape (n_terms, n_columns), or None if Newton's method does not converge.
+
+    Each round is a Newton step with the current variances, then MacKay's update of the variances. A
+    variance that falls below `SMALLEST` is dropped permanently, with its effects. In the last rounds the
+    variances are held fixed.
+    """
+    component, least = effects.component, effects.least
+    problem = _Problem(cells, columns, effects)
+    variance = np.full(len(least), TYPICAL)
+    left = np.arange(len(component))  # effects whose variance has not been dropped
+    largest, hold = np.inf, False
+    for number in range(MOST_ROUNDS + LAST_ROUNDS):
+        hold = hold or number >= MOST_ROUNDS
+        penalty = 1 / variance[component[left]]
+        largest, spread = problem.newton(left, penalty)
+        if hold and largest < 1e-6:
+            break
+        if hold or largest > 0.5:  # the effects must settle before the variances change
+            continue
+        free = np.bincount(component[left], 1 - spread * penalty, len(variance))
+        squares = np.bincount(component[left], problem.effect[left] ** 2, len(variance))
+        found = np.minimum(squares / (np.maximum(free, 0.0) + effects.prior), LARGEST)
+        before, variance = variance, np.maximum(found, least)
+        alive = variance >= SMALLEST
+        left = left[alive[component[left]]]
+        problem.drop(~alive[component])
+        if not len(left):
+            break
+        hold = bool(np.all(np.abs(np.log(variance[alive] / before[alive])) < 0.02))
+    settled = not len(left) or largest < 1e-3
+    return effects.table(problem.effect, columns.shape[1]) if settled else None
+
+
+class _Problem:
+    """The log-likelihood of the cells at the current effects."""
+
+    def __init__(self, cells: LogOddsCells, columns: FloatArray, effects: Effects) -> None:
+        row, term = np.nonzero(cells.members)
+        term_starts = np.searchsorted(row, np.arange(len(cells.members) + 1))
+        self.data = (
+            cells.starts,
+            cells.n,
+            cells.positives,
+            cells.log_odds,
+            np.ascontiguousarray(columns),
+            term_starts,
+            term,
+            effects.starts,
+        )
+        self.effect = np.zeros(len(effects.component))
+        self.derivatives = _derivatives(*self.data, self.effect)
+
+    def drop(self, effects: BoolArray) -> None:
+        """Set effects to zero permanently."""
+        if np.any(self.effect[effects]):
+            self.effect[effects] = 0.0
+            self.derivatives = _derivatives(*self.data, self.effect)
+
+    def newton(self, left: IntArray, penalty: FloatArray) -> tuple[float, FloatArray]:
+        """One step of the effects in `left`, with a ridge penalty; its length, and posterior variances.
+
+        The step is halved until the penalised likelihood, which is concave, does not fall.
+        """
+        value, gradient, information = self.derivatives
+        inverse = _inverse(information[np.ix_(left, left)], penalty)
+        step = inverse @ (gradient[left] - penalty * self.effect[left])
+        value -= 0.5 * float(penalty @ self.effect[left] ** 2)
+        for halvings in range(40):
+            trial = self.effect.copy()
+            trial[left] += step * 0.5**halvings
+            found = _derivatives(*self.data, trial)
+            if found[0] - 0.5 * float(penalty @ trial[left] ** 2) >= value - 1e-9 * abs(value):
+                self.effect, self.derivatives = trial, found
+                break
+        return float(np.abs(step).max()), np.diag(inverse)
+
+
+def _inverse(information: FloatArray, penalty: FloatArray) -> FloatArray:
+    """The inverse of a symmetric matrix plus a positive diagonal, by Cholesky's method."""
+    information[np.diag_indices_from(information)] += penalty
+    root, failed = lapack.dpotrf(information, lower=True, overwrite_a=True)
+    if failed:
+        return np.asarray(np.linalg.inv(information), dtype=np.float64)
+    inverse, _ = lapack.dpotri(root, lower=True, overwrite_c=True)
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(inverse, -1).T)
+
+
+@compiled
+def _derivatives(
+    starts: Any,
+    n: Any,
+    positives: Any,
+    offset: Any,
+    columns: Any,
+    term_starts: Any,
+    term: Any,
+    effect_starts: Any,
+    effect: Any,
+) -> tuple[float, Any, Any]:
+    """The log-likelihood, its gradient and its information matrix; each row of cells has only a few terms."""
+    n_columns, total = columns.shape[1], 0.0
+    gradient = np.zeros(len(effect))
+    information = np.zeros((len(effect), len(effect)))
+    own, slope, bend = np.zeros(n_columns), np.zeros(n_columns), np.zeros((n_columns, n_columns))
+    filled, scaled = np.zeros(n_columns, np.int64), np.zeros(n_columns)
+    for row in range(len(starts) - 1):
+        own[:], slope[:], bend[:] = 0.0, 0.0, 0.0
+        most = 0
+        for t in term[term_starts[row] : term_starts[row + 1]]:
+            first = effect_starts[t]
+            most = max(most, effect_starts[t + 1] - first)
+            for j in range(effect_starts[t + 1] - first):
+                own[j] += effect[first + j]
+        for cell in range(starts[row], starts[row + 1]):
+            value, count = offset[cell], 0
+            for j in range(most):  # most columns are zero at most scores
+                if columns[cell, j] != 0.0:
+                    value += own[j] * columns[cell, j]
+                    filled[count] = j
+                    count += 1
+            small = np.exp(-abs(value))
+            risk = (1.0 if value >= 0 else small) / (1.0 + small)
+            total += positives[cell] * value - n[cell] * (max(value, 0.0) + np.log1p(small))
+            rest, weight = positives[cell] - n[cell] * risk, n[cell] * risk * (1.0 - risk)
+            for a in range(count):
+                j = filled[a]
+                slope[j] += rest * columns[cell, j]
+                scaled[j] = weight * columns[cell, j]
+                for b in range(a + 1):
+                    bend[j, filled[b]] += scaled[j] * columns[cell, filled[b]]
+        for j in range(most):
+            for k in range(j):
+                bend[k, j] = bend[j, k]
+        for t in term[term_starts[row] : term_starts[row + 1]]:
+            first, size = effect_starts[t], effect_starts[t + 1] - effect_starts[t]
+            for j in range(size):
+                gradient[first + j] += slope[j]
+            for u in term[term_starts[row] : term_starts[row + 1]]:
+                other, width = effect_starts[u], effect_starts[u + 1] - effect_starts[u]
+                for j in range(size):
+                    for k in range(width):
+                        information[first + j, other + k] += bend[j, k]
+    return total, gradient, information

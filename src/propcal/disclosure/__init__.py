@@ -1,1 +1,0 @@
-"""Pages that are handed on: computed from protected counts, and from nothing else."""

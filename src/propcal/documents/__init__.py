@@ -1,0 +1,1 @@
+"""Documents: what each result says, as blocks that any renderer can print."""

@@ -1,0 +1,365 @@
+"""What an audit says: the verdict, groups, risk ranges, thresholds, pictures and methods, as one document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from propcal import __version__
+from propcal.auditing.audit import Audit
+from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW, explanation, headline_of
+from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.documents.advice import cannot_tell, mostly_unjudged, next_steps
+from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
+from propcal.documents.blocks import (
+    BRIEF,
+    CARD,
+    EVERYWHERE,
+    MARKDOWN,
+    PAGE,
+    TEXT,
+    WRITTEN,
+    Beside,
+    Block,
+    Column,
+    Details,
+    Document,
+    Figure,
+    Figures,
+    Fragment,
+    Items,
+    Paragraphs,
+    Section,
+    Table,
+    Verdict,
+)
+from propcal.documents.charts import Forest, ForestRow, ratio_axis
+from propcal.documents.data import audit_content
+from propcal.documents.methods import lead, methods_section
+from propcal.documents.risk_ranges import LOOKS, groups_apart, risk_ranges
+from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, excludes_one, known, plural
+
+TITLE = "Is this risk score right for everyone?"
+RATIO = "observed_expected"
+SCREEN = (BRIEF, TEXT)
+BRIEF_GROUPS, MOST_LEFT_OUT, MOST_BARS = 5, 8, 7
+FIGURES = {
+    RATIO: "1 is right on average",
+    "slope": "below 1: too extreme",
+    "auroc": "0.5 is chance, 1 is perfect",
+    "brier": "lower is better",
+}
+DEFINITION = "O/E: observed over expected events; below 1 the score is too high."
+
+
+@dataclass(frozen=True)
+class Around:
+    """What other results add to the document of an audit.
+
+    `before` is the audit of the score that was corrected, `verdicts` and `steps` stand in the place of the
+    audit's own, and `content` is what machines read. `found`, `changed` and `last` are further sections.
+    """
+
+    title: str = ""
+    score: str = ""
+    before: Audit | None = None
+    verdicts: Sequence[Block] = ()
+    steps: Sequence[str] = ()
+    compared: Sequence[str] = ()
+    found: Sequence[Section] = ()
+    changed: Sequence[Section] = ()
+    last: Sequence[Section] = ()
+    notes: Sequence[str] = ()
+    content: Callable[[], Any] | None = None
+    suppress: int = 0
+    links: Sequence[tuple[str, str, str]] = ()
+
+
+def audit_document(audit: Audit, around: Around | None = None) -> Document:
+    """The document of an audit, whose counts may be protected."""
+    around = around or Around()
+    made, names = date.today().isoformat(), audit.identity
+    about = {
+        "Score": names.score,
+        "Outcome": names.outcome,
+        "Who": names.population,
+        "Where": names.institution,
+        "Source": names.source,
+        "Period": names.period,
+        "Made": f"{made}, propcal {__version__}",
+    }
+    four = cache(lambda: four_pictures(audit))  # drawn once, when a page is made
+    return Document(
+        "Calibration audit of a risk score",
+        around.title or names.title or TITLE,
+        [
+            Paragraphs([lead(audit)], places=(MARKDOWN,)),
+            *(around.verdicts or [replace(verdict_block(audit), links=around.links)]),
+            key_figures(audit, around.before),
+            Beside([_first_picture(audit, around.before, four), _advice(audit, around)], places=WRITTEN),
+            Section("limits", "What the data cannot tell", [Items("", cannot_tell(audit))], places=WRITTEN),
+            _groups(audit, around.score),
+            *_panels(audit, four),
+            *around.found,
+            risk_ranges(audit),
+            *_thresholds(audit),
+            *around.changed,
+            _pictures(audit, four),
+            groups_apart(audit, around.suppress),
+            methods_section(audit, around.notes or audit.notes, around.suppress),
+            *around.last,
+        ],
+        about=[(name, text) for name, text in about.items() if text],
+        data=around.content or (lambda: audit_content(audit)),
+        data_key="audit",
+        made=made,
+        script="report.js",
+    )
+
+
+def headline(audit: Audit) -> tuple[str, str]:
+    """Tone and words of the headline."""
+    fitted = audit.settings["fitted_on_these"]
+    if mostly_unjudged(audit) and not fitted:
+        return "few", "No miscalibration found, but not enough data for most cells"
+    return headline_of(audit.verdict.conclusion, fitted, audit.identity.unit)
+
+
+def verdict_block(audit: Audit, subject: str = "Verdict") -> Verdict:
+    """The verdict of an audit."""
+    return Verdict(*headline(audit), audit.verdict.sentences, subject)
+
+
+def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
+    """How many people, and how good the score is overall."""
+    row, outcome = audit.groups.iloc[0], audit.identity.outcome
+    earlier = None if before is None else before.groups.iloc[0]
+    rate = f"{IN_SENTENCE.percent(row['outcome_rate'])} of all"
+    moved = "" if audit._source is not None else "counts are moved by at most 2"  # protected audits have none
+    counts = [ON_PAGE.count(audit.settings[name]) for name in ("people", "positives")]
+    figures = [
+        Figure(audit.identity.unit, counts[0], meaning=moved),
+        Figure("with the outcome", counts[1], meaning=f"{outcome}: {rate}" if outcome else rate),
+    ]
+    for name, meaning in FIGURES.items():
+        measure, value = MEASURE_NAMES[name], row[name]
+        limits = ON_PAGE.interval(row[f"{name}_low"], row[f"{name}_high"], measure.digits)
+        shown = "" if limits == ON_PAGE.unknown or isinstance(value, Limit) else limits
+        was = "" if earlier is None else ON_PAGE.decimal(earlier[name], measure.digits)
+        figures.append(Figure(measure.name, ON_PAGE.decimal(value, measure.digits), shown, was, meaning))
+    return Figures(f"Key figures, all {audit.identity.unit}", figures)
+
+
+def _first_picture(audit: Audit, before: Audit | None, four: Callable[[], FourPictures]) -> Section:
+    """The finding: the calibration curve if only the shape is wrong, or else O/E ratios."""
+    if {claim.kind for claim in audit.verdict.claims} == {"shape"}:
+        curve = Fragment("main_curve.html", lambda: {"picture": four().plots[1]})
+        return Section("picture", "Observed rate by predicted risk", [curve], places=(PAGE,))
+    return Section(
+        "picture", "Observed over expected events (O/E)", [ratio_forest(audit, before)], places=(PAGE,)
+    )
+
+
+def ratio_forest(audit: Audit, before: Audit | None = None) -> Forest:
+    """O/E ratios of everybody, then of the groups that the verdicts name and the largest others, by O/E."""
+    groups = audit.groups[audit.groups["kept"].astype(bool) & audit.groups[RATIO].notna()]
+    rows = row_dicts(groups)
+    earlier = {} if before is None else {row["group"]: row for row in row_dicts(before.groups)}
+
+    def concern(row: Mapping[str, Any]) -> tuple[float, float]:
+        ranks = [row["rank"], earlier[row["group"]]["rank"] if row["group"] in earlier else 0]
+        return min([rank for rank in ranks if rank] or [np.inf]), -float(row["share"])
+
+    others = sorted(sorted(rows[1:], key=concern)[: MOST_BARS - 1], key=lambda row: float(row[RATIO]))
+    shown = [_bar(row, earlier.get(row["group"])) for row in [*rows[:1], *others]]
+    ends = [float(end) for bar in shown for end in (bar.value, bar.low, bar.high, bar.before) if known(end)]
+    more = len(rows) - len(shown)
+    words = "Dot: O/E ratio. Line: its 95 % CI. Coloured: named by the verdict."
+    words += "" if before is None else " Ring: before the correction."
+    words += (
+        f" {plural(more, 'more group')} {'is' if more == 1 else 'are'} in the table below." if more else ""
+    )
+    words = words if shown else "There are not enough data for an O/E ratio."
+    return Forest("ratios", "", words, ratio_axis(ends), shown, ends=("score too high", "score too low"))
+
+
+def _bar(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> ForestRow:
+    value, low, high = (row[f"{RATIO}{end}"] for end in ("", "_low", "_high"))
+    was = np.nan if earlier is None else earlier[RATIO]
+    interval = ON_PAGE.interval(low, high)
+    text = f"{ON_PAGE.decimal(was)} → " if earlier is not None else ""
+    text += ON_PAGE.decimal(value) + (f" ({interval})" if interval != ON_PAGE.unknown else "")
+    look = LOOKS.get(row["finding"], "noise") if row["rank"] else "noise"
+    return ForestRow(row["label"], value, low, high, text, look, was, row["finding"])
+
+
+def _advice(audit: Audit, around: Around) -> Section:
+    steps = Items("", around.steps or next_steps(audit))
+    return Section("details", "What to do next", [steps, Paragraphs(around.compared)], places=WRITTEN)
+
+
+def look_of(row: Mapping[str, Any]) -> str:
+    """How a group is drawn: in colour if the verdict names it."""
+    wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
+    return "noise" if wrong and not row["rank"] else LOOKS.get(row["finding"], "few")
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    """A finding in a narrow table: in brackets if the verdict does not name it, "+" if it is near one."""
+    if row["finding"] in (TOO_HIGH, TOO_LOW):
+        return str(row["finding"] if row["rank"] else f"({row['finding']})")
+    if row["finding"] == CHANCE and excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"]):
+        return "+"
+    return "few data" if row["finding"] == NOT_ENOUGH else ""
+
+
+def _groups(audit: Audit, score: str) -> Section:
+    rows = [
+        row | {"look": look_of(row), "mark": _mark(row), "explained": explanation(row)}
+        for row in row_dicts(audit.groups)
+    ]
+    kept, left_out = ([row for row in rows if bool(row["kept"]) is way] for way in (True, False))
+    named = sum(row["rank"] > 0 for row in kept[1:])
+    for i, row in enumerate(kept):
+        row["brief"] = i == 0 or row["rank"] > 0 or (not named and i < BRIEF_GROUPS)
+    counts = [
+        Column("label", "group"),
+        Column("people", audit.identity.unit, "count", minor=True),
+        Column("outcome_rate", "observed", "percent", minor=True),
+        Column("mean_score", "predicted", "percent", minor=True),
+    ]
+    columns = [
+        *counts,
+        Column(RATIO, "O/E", "decimal"),
+        Column(RATIO, "", "forest", places=(PAGE, CARD), minor=True),
+        Column(RATIO, "95 % CI", "interval"),
+        Column("mark", "finding", places=SCREEN),
+        Column("finding", "finding", "finding", places=(PAGE, MARKDOWN, CARD)),
+        Column("auroc", "AUROC", "decimal", MEASURE_NAMES["auroc"].digits, WRITTEN, minor=True),
+        Column("p_value", "adjusted p", "p", places=(PAGE, MARKDOWN, CARD), minor=True),
+        Column("certain_within", "error at most", "at most", places=(PAGE,), minor=True),
+    ]
+    if any(row["explained"] for row in kept):
+        columns.append(Column("explained", "explained by", places=(CARD,)))
+    untested = [*counts, Column("reason", "why")]
+    title = f"{score or 'Groups'}: observed and predicted rates, O/E ratio"
+    blocks: list[Block] = [
+        Paragraphs([_how_to_read(any(row["explained"] for row in kept))], places=(PAGE,)),
+        Table("groups", title, columns, kept, DEFINITION, sortable=True, legend=_legend(audit)),
+    ]
+    if left_out:
+        heading = f"Shown but not tested: {plural(len(left_out), 'group')}"
+        table = Table("left", heading, untested, left_out, most=MOST_LEFT_OUT, places=(TEXT, *WRITTEN))
+        blocks.append(Details(heading, [table], places=(TEXT, *WRITTEN), printed=True))
+    return Section("groups", "Group by group", blocks, link="Groups")
+
+
+def _how_to_read(explained: bool) -> str:
+    words = (
+        "The 95 % CI of a group is its own, not adjusted for the number of groups. Findings and p-values are "
+        "adjusted, so a finding can be “could be chance” although the interval excludes 1. Colours mark the "
+        "groups that the verdict names."
+    )
+    if explained:
+        words += (
+            " For other groups that are off, the finding names the errors that account for theirs, "
+            "if they do, and the O/E ratio that remains."
+        )
+    return words + (
+        " “Error at most” is the largest error, as a share of the expected events, that the data allow with "
+        "95 % confidence in all groups together."
+    )
+
+
+def _legend(audit: Audit) -> dict[str, str]:
+    """What the marks beside groups mean."""
+    off = "In brackets: off as well, but not named by the verdict."
+    return {
+        "": "Blank: could be chance." if len(audit.verdict.tests) else "Nothing was tested.",
+        f"({TOO_HIGH})": off,
+        f"({TOO_LOW})": off,
+        "+": "+: the interval excludes 1, but not after adjustment for the number of tests.",
+    }
+
+
+def threshold_label(threshold: float) -> str:
+    """A threshold as people say it.
+
+    >>> threshold_label(0.075), threshold_label(0.2)
+    ('7.5 %', '20 %')
+    """
+    return f"{100 * threshold:.4g} %"
+
+
+def _thresholds(audit: Audit) -> list[Section]:
+    """What acting on the score comes to: at the user's thresholds, or on a page from the overall rate on."""
+    if not len(audit.net_benefit):
+        return []
+    given, rate = audit.settings["thresholds"], audit.groups["outcome_rate"].iloc[0]
+    usual = float(np.clip(round(100 * float(rate)), 1, 99)) / 100 if known(rate) else 0.5
+    thresholds = [float(t) for t in given] or [usual]
+    shown = [(t, threshold_label(t)) for t in thresholds]
+    places = EVERYWHERE if given else WRITTEN
+    columns = [
+        Column("label", "group"),
+        Column("flagged", "flagged per 100", "per 100 with interval", 1),
+        Column("sensitivity", "sensitivity, %", "per 100 with interval", 1),
+        Column("specificity", "specificity, %", "per 100 with interval", 1, minor=True),
+        Column("ppv", "PPV, %", "per 100 with interval", 1),
+        Column("net_benefit", "net benefit per 100", "per 100 with interval", 1, minor=True),
+        Column("avoided", "treatments avoided per 100", "per 100", 1, places=WRITTEN, minor=True),
+    ]
+    table = [row | {"key": row["group"]} for row in row_dicts(audit.at_threshold(*thresholds))]
+    tables = [
+        Table(
+            f"threshold-{i}",
+            f"Threshold {label}: per 100 {audit.identity.unit}, or in percent, with 95 % CI",
+            columns,
+            [row for row in table if abs(row["threshold"] - t) < 1e-9],
+            places=places,
+            sortable=i == 0,
+        )
+        for i, (t, label) in enumerate(shown)
+    ]
+    note = (
+        "Flagged: predicted at or above the threshold. Sensitivity: share of those with the outcome who are "
+        "flagged. Specificity: share of those without it who are not. PPV: share of those flagged who have "
+        "the outcome. Net benefit: true positives minus false positives weighted by the odds of the "
+        "threshold; it compares scores and policies, also with treating nobody (0). Treatments avoided: "
+        "compared with treating everybody, at no loss of net benefit; below 0, treating everybody would do "
+        "better."
+    )
+    slider = Fragment("threshold_slider.html", lambda: {"chosen": bool(given), "thresholds": shown})
+    blocks: list[Block] = [slider, tables[0]]
+    if tables[1:]:
+        blocks.append(Details("At the other thresholds", tables[1:], places=places))
+    blocks.append(Paragraphs([note], places=places))
+    return [Section("thresholds", "At your threshold", blocks, link="Thresholds", places=places)]
+
+
+def _pictures(audit: Audit, four: Callable[[], FourPictures]) -> Section:
+    pictures = Fragment("four_pictures.html", lambda: {"four": four(), "unit": audit.identity.unit})
+    return Section("pictures", "Four pictures", [pictures], link="Four pictures", places=(PAGE,))
+
+
+def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:
+    """The calibration curve of each group."""
+    if audit.curves["group"].nunique() < 2:
+        return []
+
+    def content() -> dict[str, Any]:
+        return {
+            "panels": curve_panels(audit.groups, four().groups, look_of),
+            "four": four(),
+            "unit": audit.identity.unit,
+            "exact": audit._source is not None,
+        }
+
+    panels = Fragment("curve_panels.html", content)
+    return [Section("panels", "Calibration, group by group", [panels], link="Curves", places=(PAGE,))]

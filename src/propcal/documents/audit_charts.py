@@ -1,0 +1,297 @@
+"""Charts of audits and comparisons by name; each shows numbers that are in a table of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.audit import Audit
+from propcal.auditing.compare import Comparison
+from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.loss_intervals import dc_by_bin, in_bins
+from propcal.documents.charts import (
+    FEW_KEY,
+    INTERVAL_KEY,
+    Axis,
+    Chart,
+    Forest,
+    ForestRow,
+    Mark,
+    Plot,
+    row_axis,
+)
+from propcal.documents.shown_groups import EVERYBODY, Chosen, lines_of, named_groups, rows_of, unknown
+from propcal.numbers import IN_TEXT
+
+MOST_ROWS, MOST_LINES, MOST_BINS = 24, 5, 12
+NOBODY = "No group has enough data for this picture."
+NO_RATIO = "No group has enough data to compare observed and predicted rates."
+RATIO = ["observed_expected", "observed_expected_low", "observed_expected_high"]
+CURVE = ["group", "score", "outcome_rate", "low", "high"]
+RATIO_LABEL = "O/E ratio: observed over\nexpected events (log scale)"
+SIDES = ("score too high", "score too low")
+WRONG = [TOO_HIGH, TOO_LOW]
+# marks of the axis of ratios, by how far it reaches
+RATIO_MARKS = {
+    2.5: [0.4, 0.5, 0.6, 0.8, 1, 1.2, 1.5, 2, 2.5],
+    20: [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20],
+    1000: [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20],
+}
+
+
+def forest(a: Audit, groups: Any = None) -> Chart:
+    """O/E ratio of each group, with 95 % confidence intervals."""
+    chosen = rows_of(a, groups, MOST_ROWS)
+    if chosen.rows["observed_expected"].isna().all():
+        return NO_RATIO
+    rows = []
+    for row in chosen.rows.to_dict("records"):
+        value, low, high = (float(row[name]) for name in RATIO)
+        interval = f" ({IN_TEXT.interval(low, high)})" if np.isfinite(low) else ""
+        text = IN_TEXT.decimal(value) + interval if np.isfinite(value) else ""
+        rows.append(ForestRow(str(row["label"]), value, low, high, text, finding=row["finding"]))
+    description = "O/E ratio of each group with its 95 % confidence interval."
+    return Forest("forest", "", description, _ratio_axis([chosen.rows]), rows, ends=SIDES, note=chosen.said)
+
+
+def before_after(c: Comparison, groups: Any = None) -> Chart:
+    """O/E ratio of each group under every score, with 95 % confidence intervals."""
+    chosen = rows_of(c.audits[c.base], groups, MOST_ROWS)
+    tables = [a.groups.set_index("group", drop=False).loc[chosen.names] for a in c.audits.values()]
+    if all(table["observed_expected"].isna().all() for table in tables):
+        return NO_RATIO
+    step = min(0.26, 0.7 / len(tables))
+    x, y = _ratio_axis(tables), row_axis(chosen.labels)
+    few = np.any([table["observed_expected"].isna() for table in tables], axis=0)
+    marks = [
+        Mark("rows", "shade", [], range(1, len(chosen.rows), 2)),
+        Mark("rows", "hatch", [], np.flatnonzero(tables[0]["observed_expected"].isna())),
+        Mark("line", "guide", [1.0, 1.0], [y.low, y.high]),
+    ]
+    for i, (name, table) in enumerate(zip(c.audits, tables)):
+        look = "grey dot" if i == 0 else f"series-{i} solid"
+        value, low, high = table[RATIO].to_numpy(dtype=np.float64).T
+        place = np.arange(len(table)) + step * (i - (len(tables) - 1) / 2)
+        sure, there = table["finding"].isin(WRONG).to_numpy(), np.isfinite(value)
+        told = np.isfinite(low) & np.isfinite(high) & there
+        marks.append(Mark("ranges", look, low[told], place[told], high[told]))
+        for row in np.flatnonzero(there):
+            fill = look if sure[row] else f"{look} hollow"
+            marks.append(Mark("points", fill, [value[row]], [place[row]]))
+        marks.append(Mark("line", f"{look} keyed", [], [], name=name))
+    marks += [
+        Mark("points", "grey", [], [], name="filled: more than chance explains"),
+        Mark("points", "grey hollow", [], [], name="hollow: could be chance, or not tested"),
+        INTERVAL_KEY,
+        *([FEW_KEY] if few.any() else []),
+    ]
+    height = round(max(29, 12 * len(tables)) * len(chosen.rows))
+    description = "O/E ratio of each group under every score."
+    return Plot("before-after", "", description, x, y, marks, height=height, ends=SIDES, note=chosen.said)
+
+
+def _ratio_axis(tables: Sequence[pd.DataFrame]) -> Axis:
+    """A log axis that reaches as far as the ratios and their intervals do."""
+    values = np.concatenate([table[RATIO].to_numpy(dtype=np.float64).ravel() for table in tables])
+    values = values[np.isfinite(values) & (values > 0)]
+    low = float(np.clip(values.min(initial=1.0) / 1.08, 0.05, 1 / 1.25))
+    high = float(np.clip(values.max(initial=1.0) * 1.08, 1.25, 20.0))
+    marks = next(marks for reach, marks in RATIO_MARKS.items() if high / low <= reach)
+    ticks = [(float(mark), f"{mark:g}") for mark in marks if low <= mark <= high]
+    return Axis(RATIO_LABEL, low, high, ticks, log=True)
+
+
+def _each(chosen: Chosen, table: pd.DataFrame) -> Iterator[tuple[str, str, str, pd.DataFrame]]:
+    """Name, label, look and numbers of each group; everybody is a black line."""
+    others = 0
+    for name, label in zip(chosen.names, chosen.labels):
+        look = "all-line" if name == EVERYBODY else f"series-{others}"
+        others += name != EVERYBODY
+        yield name, label, look, table[table["group"] == name]
+
+
+def _missing(label: str, why: str = "not enough data") -> Mark:
+    return Mark("rows", "hatch", [], [], names=[why], name=label)
+
+
+def calibration(a: Audit, groups: Any = None) -> Chart:
+    """Smooth calibration curves with their bands, and the observed rate of each cell."""
+    chosen = lines_of(a, groups, MOST_LINES)
+    if a.curves.empty and not a.categories["eligible"].any():
+        return NOBODY
+    marks: list[Mark] = []
+    for name, label, look, curve in _each(chosen, a.curves.reindex(columns=CURVE)):
+        points = a.categories[(a.categories["group"] == name) & a.categories["eligible"]]
+        # a score of 0 or 1 that many people have is a point by itself
+        certain = curve["score"].isin([0.0, 1.0]) & (len(curve) > 1)
+        rows, ends = curve[~certain], curve[certain]
+        marks.append(Mark("points", f"{look} diamond hollow", ends["score"], ends["outcome_rate"]))
+        if len(rows) > 1:
+            marks.append(Mark("band", look, rows["score"], rows["low"], rows["high"]))
+            marks.append(Mark("line", f"{look} keyed", rows["score"], rows["outcome_rate"], name=label))
+        elif len(rows) and points.empty:  # all scores are equal
+            marks.append(Mark("points", f"{look} hollow", rows["score"], rows["outcome_rate"], name=label))
+        elif len(points):
+            marks.append(Mark("line", f"{look} keyed", [], [], name=label))
+        else:
+            enough = chosen.rows.loc[chosen.rows["group"] == name, "observed_expected"].notna().any()
+            marks.append(_missing(label, "no curve" if enough else "not enough data"))
+        sure = points["finding"].isin(WRONG)
+        for part, fill in ((points[sure], look), (points[~sure], f"{look} hollow")):
+            marks.append(Mark("points", fill, part["mean_score"], part["outcome_rate"]))
+    otherwise = "not tested" if (a.categories["finding"] == UNTESTED).any() else "could be chance"
+    drawn = [np.asarray([mark.x, mark.y, mark.high if len(mark.high) else mark.y]) for mark in marks]
+    most = float(np.nanmax([0.0, *np.concatenate([part.ravel() for part in drawn])]))
+    end = 1.0 if most > 0.6 or most <= 0 else 1.1 * most  # earlier if everything is rare
+    marks += [
+        Mark("points", "grey", [], [], name="risk range: more than chance explains"),
+        Mark("points", "grey hollow", [], [], name=f"risk range: {otherwise}"),
+        Mark("line", "guide", [0.0, 1.0], [0.0, 1.0], name="a perfect score; bands: 95 % CI"),
+    ]
+    x, y = Axis("predicted risk", 0.0, end), Axis("observed rate", 0.0, end)
+    description = "Observed rate by predicted risk, with 95 % bands."
+    return Plot("calibration", "", description, x, y, marks, 480, 480, ends=SIDES, note=chosen.said)
+
+
+def decision(a: Audit, groups: Any = None) -> Chart:
+    """Net benefit of acting on the score over thresholds, beside acting on everybody or nobody."""
+    chosen = lines_of(a, groups, MOST_LINES)
+    if a.net_benefit.empty:
+        return NOBODY
+    marks, top, bottom, reach = [], 0.0, 0.0, 0.0
+    for _, label, look, rows in _each(chosen, a.net_benefit):
+        if rows.empty:
+            marks.append(_missing(label))
+            continue
+        x, benefit = rows["threshold"].to_numpy(), 100 * rows["net_benefit"].to_numpy()
+        low, high, everybody = (100 * rows[name].to_numpy() for name in ("low", "high", "treat_all"))
+        marks += [
+            Mark("band", look, x, low, high),
+            Mark("line", f"{look} marked", x, benefit, name=label),
+            Mark("line", f"{look} dotted", x, everybody),
+        ]
+        top = max(top, float(np.nanmax(np.append(benefit, everybody))))
+        bottom = min(bottom, float(np.nanmin(benefit)))
+        useful = x[(np.maximum(benefit, everybody) > 0.02 * top) | (rows["treated"].to_numpy() > 0.01)]
+        reach = max(reach, float(useful.max(initial=0.0)))
+    marks += [
+        Mark("line", "grey dotted", [], [], name="everybody in the same group is acted on"),
+        Mark("line", "guide", [0.0, 1.0], [0.0, 0.0], name="nobody is acted on; bands: 95 % CI"),
+    ]
+    top = top or 5.0
+    across = Axis(
+        "threshold: act on people with scores ≥ this", 0.0, min(1.0, reach + 0.03) if reach else 1.0
+    )
+    up = Axis("net benefit per 100 people", max(1.1 * bottom, -top) - 0.05 * top, 1.05 * top)
+    description = "Net benefit by threshold, with 95 % bands."
+    return Plot("decision", "", description, across, up, marks, 640, 400, note=chosen.said)
+
+
+def distribution(a: Audit, groups: Any = None) -> Chart:
+    """How the scores of each group are spread, in twentieths."""
+    chosen = lines_of(a, groups, MOST_LINES)
+    if a.distribution.empty:
+        return NOBODY
+    marks, top = [], 0.0
+    for _, label, look, rows in _each(chosen, a.distribution):
+        people = rows["people"].to_numpy(dtype=np.float64)
+        if not people.sum():
+            marks.append(_missing(label))
+            continue
+        share = 100 * people / people.sum()
+        marks.append(Mark("steps", look, np.append(rows["score_from"], 1.0), share, name=label))
+        top = max(top, float(share.max()))
+    x = Axis("risk score, in steps of 0.05", 0.0, 1.0)
+    y = Axis("people of the group, %", 0.0, 1.06 * top or 1.0)
+    description = "Share of people by score."
+    return Plot("distribution", "", description, x, y, marks, 640, 352, note=chosen.said)
+
+
+def dc(a: Audit, groups: Any = None) -> Chart:
+    """In each bin, how far apart the outcome rates of groups are; the two furthest apart are named."""
+    if groups is not None:
+        names = named_groups(a.groups, groups).names
+        a = replace(a, categories=a.categories[a.categories["group"].isin(names)])
+    table, members = dc_by_bin(a), [rows[rows["eligible"]] for _, rows in in_bins(a)]
+    known = table.index[table["dc"].notna()].tolist()
+    if not known:
+        return "No risk range has two groups with enough data to compare."
+    drawn = sorted(sorted(known, key=lambda j: -float(table["dc"][j]))[:MOST_BINS])
+    rho, shown = float(a.settings["rho"]), table.loc[drawn]
+    rates = np.maximum(shown[["lowest_rate", "highest_rate"]].to_numpy(dtype=np.float64), rho)
+    x = _rate_axis(float(rates.min()), float(rates.max()))
+    bins = [(float(y), str(name)) for y, name in enumerate(shown["bin"])]
+    rows = Axis("predicted risk", -0.35, len(drawn) - 0.15, bins, rows=True)
+    marks = [Mark("line", "shade", [x.low, x.high], [y - 0.28] * 2) for y in range(1, len(drawn))]
+    for y, (row, (low, high)) in enumerate(zip(shown.to_dict("records"), rates)):
+        sure = row["low"] > 0
+        fill = "" if sure else " hollow"
+        every = np.maximum(members[drawn[y]]["outcome_rate"].to_numpy(dtype=np.float64), rho)
+        highest, lowest = (a.labels.get(row[name], str(row[name])) for name in ("highest", "lowest"))
+        marks += [
+            Mark("ranges", "heavy" if sure else "grey dashed", [low], [y], [high]),
+            Mark("points", "grey stroke", every, np.full(len(every), y)),
+            Mark("points", f"rightmost{fill}", [high], [y]),
+            Mark("points", f"leftmost{fill}", [low], [y]),
+            Mark("texts", "rightmost", [x.low], [y + 0.55], names=[f"▶ {highest}"]),
+            Mark("texts", "leftmost", [x.low], [y + 0.28], names=[f"◀ {lowest}"]),
+            Mark(
+                "texts",
+                "flush bold" if sure else "flush",
+                [x.high],
+                [y + 0.42],
+                names=[f"DC {IN_TEXT.decimal(row['dc'])}"],
+            ),
+        ]
+    otherwise = "could be chance" if table["low"].notna().any() else "not tested"
+    marks += [
+        Mark("line", "heavy", [], [], name="further apart than chance explains"),
+        Mark("line", "grey dashed", [], [], name=otherwise),
+        Mark("points", "grey stroke", [], [], name="each group with enough data"),
+    ]
+    note = ["DC: log of the ratio of the highest to the lowest rate"]
+    if rho > table["lowest_rate"].min():
+        note.append(f"Rates below {100 * rho:g} % count as {100 * rho:g} %")
+    floor = float(a.losses["floor_95"]["dc"])
+    if groups is None and np.isfinite(floor):
+        note.append(f"By chance, a perfect score shows a DC up to {IN_TEXT.decimal(floor)} here")
+    few = len(table) - len(known)
+    if len(drawn) < len(known):
+        note.append(f"{len(drawn)} of {len(known)} risk ranges: the largest DC")
+    elif few:
+        note.append(f"{few} of {len(table)} risk ranges do not have two groups with enough data")
+    height, description = 47 * len(drawn), "The groups whose rates differ most, by predicted risk."
+    return Plot("dc", "", description, x, rows, marks, height=height, note="\n".join(note))
+
+
+def _rate_axis(low: float, high: float) -> Axis:
+    """A log axis of rates, marked in per cent."""
+    low, high = (low / 1.1, high * 1.1) if high > low * 1.05 else (low / 1.5, high * 1.5)
+    marks: list[float] = []
+    for steps in ((10, 20, 30, 50), range(10, 100, 10), range(10, 100, 5), range(10, 100)):
+        every = (step * 10.0**power for power in range(-7, 2) for step in steps)
+        marks = [mark for mark in every if 100 * low <= mark <= 100 * high]
+        if len(marks) > 2:
+            break
+    ticks = [(mark / 100, f"{mark:g}") for mark in marks[:: 1 + len(marks) // 9]]
+    return Axis("observed rate, % (log scale)", low, high, ticks, log=True)
+
+
+AUDIT_CHARTS: dict[str, Callable[..., Chart]] = {
+    "calibration": calibration,
+    "forest": forest,
+    "dc": dc,
+    "decision": decision,
+    "distribution": distribution,
+}
+
+
+def comparison_chart(c: Comparison, kind: str, groups: Any = None) -> Chart:
+    """The chart of a comparison: "before_after"."""
+    if kind != "before_after":
+        raise unknown("picture", kind, ["before_after"])
+    return before_after(c, groups)

@@ -1,0 +1,275 @@
+"""Four pictures of clinical practice for everybody, what each group adds to them, and curves of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.audit import Audit
+from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
+from propcal.core.grid import FloatArray
+from propcal.documents.charts import Axis, Mark, Plot, round_steps
+from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, known, trimmed
+
+ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # of axes that hold rare risks
+FEWEST_POINTS = 5  # a line through fewer looks like a worse score than it is
+AT_ONCE = 12  # panels
+POINT = ("threshold", "net_benefit", "treat_all", "sensitivity", "specificity")
+BAR = ("score_from", "score_to", "people", "positives")
+CURVE = ("score", "outcome_rate", "low", "high")
+
+
+@dataclass(frozen=True, eq=False)
+class GroupCurves:
+    """One group: its row, its numbers by threshold (columns of `POINT`), its smooth curve, its histogram.
+
+    `bars` has numbers or limits (objects), `density` numbers to draw, with half of a limit.
+    """
+
+    row: Any
+    points: FloatArray
+    curve: FloatArray
+    bars: Any
+    density: FloatArray
+
+
+@dataclass(frozen=True)
+class GroupPictures:
+    """What one group draws into the four pictures, its tables and its sentences.
+
+    The part of the key of a mark before "-" is the key of its picture.
+    """
+
+    name: str
+    marks: dict[str, Mark]
+    tables: dict[str, list[list[str]]]
+    told: dict[str, str]
+
+    def marks_in(self, plot: Plot) -> dict[str, Mark]:
+        """The marks of one picture."""
+        return {key: mark for key, mark in self.marks.items() if key.split("-")[0] == plot.key}
+
+
+@dataclass(frozen=True)
+class FourPictures:
+    """Four pictures of everybody, and every group's marks."""
+
+    plots: list[Plot]
+    headings: dict[str, list[str]]
+    groups: list[GroupPictures]
+    risk_end: str  # of both axes of the calibration curves
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One group's curve and band, drawn as in the large picture, and whether it is shown at once."""
+
+    group: GroupPictures
+    look: str
+    finding: str
+    at_once: bool
+
+
+def four_pictures(audit: Audit) -> FourPictures:
+    """The pictures of everybody, and the groups ready for the reader to pick."""
+    found, unit = _group_curves(audit), audit.identity.unit
+    end, densest = _risk_end(found), max([1e-9, *(each.density.max(initial=0.0) for each in found)])
+    plots = _frames(_benefit_axis(found), end, unit)
+    groups = [_group(each, densest, plots[2].y.low, end, unit) for each in found]
+    for i, plot in enumerate(plots):
+        marks = groups[0].marks_in(plot)
+        picked = [
+            Mark(mark.kind, mark.look.replace("all", "one"), [], [], key=key) for key, mark in marks.items()
+        ]
+        plots[i] = replace(plot, marks=[*plot.marks, *marks.values(), *picked])
+    return FourPictures(plots, _headings(unit), groups, trimmed(end))
+
+
+def curve_panels(
+    groups: pd.DataFrame, drawn: Sequence[GroupPictures], look_of: Callable[[Any], str]
+) -> list[Panel]:
+    """Groups that have a curve: those named, then those that are off, then the others, the largest first."""
+    kept = groups[groups["kept"].astype(bool)].iloc[1:]
+    order = kept.assign(
+        named=kept["rank"].where(kept["rank"] > 0, len(kept) + 1),
+        off=kept["finding"].isin([TOO_HIGH, TOO_LOW]),
+    ).sort_values(["named", "off", "share"], ascending=[True, False, False], kind="stable")
+    curves = {group.name: group for group in drawn if len(group.marks["calibration"].y)}
+    rows = [row for row in row_dicts(order) if row["label"] in curves]
+    return [
+        Panel(curves[row["label"]], look_of(row), row["finding"], i < AT_ONCE) for i, row in enumerate(rows)
+    ]
+
+
+def _group_curves(audit: Audit) -> list[GroupCurves]:
+    """The curves of everybody and of every group that counts."""
+    points, bars, curves = (
+        _by_group(table, columns)
+        for table, columns in ((audit.net_benefit, POINT), (audit.distribution, BAR), (audit.curves, CURVE))
+    )
+    found = []
+    for i, row in enumerate(row_dicts(audit.groups)):
+        if i and not row["kept"]:
+            continue
+        name = row["group"]
+        histogram = bars.get(name, np.empty((0, len(BAR)), dtype=object))
+        low, high = histogram[:, :2].astype(np.float64).T
+        people = np.array([float(n) / (2 if isinstance(n, Limit) else 1) for n in histogram[:, 2]])
+        density = people / max(float(people.sum()), 1e-9) / (high - low)
+        thresholds = points.get(name, np.empty((0, len(POINT)))).astype(np.float64)
+        curve = curves.get(name, np.empty((0, len(CURVE)))).astype(np.float64)
+        found.append(GroupCurves(row, thresholds, curve, histogram, density))
+    return found
+
+
+def _by_group(table: pd.DataFrame, columns: tuple[str, ...]) -> dict[str, Any]:
+    """The rows of each group as an array, in the order of the columns."""
+    if not len(table):
+        return {}
+    values = table[list(columns)].astype(object).to_numpy()
+    return {str(name): values[places] for name, places in table.groupby("group", sort=False).indices.items()}
+
+
+def _risk_end(found: list[GroupCurves]) -> float:
+    """Where calibration curves end: at 1, or earlier if everything is rare."""
+    most = [float(np.nanmax(curve[:, :2], initial=0.0)) for each in found if len(curve := _inner(each.curve))]
+    highest = max([*most, 0.0])
+    return next((end for end in ENDS if highest <= end), 1.0) if highest > 0 else 1.0
+
+
+def _inner(curve: FloatArray) -> FloatArray:
+    """The curve without points of scores that are exactly 0 or 1."""
+    inside = (curve[:, 0] > 0) & (curve[:, 0] < 1)
+    return curve[inside] if inside.any() else curve
+
+
+def _benefit_axis(found: list[GroupCurves]) -> Axis:
+    tops = [float(np.nanmax(each.points[:, 1], initial=0.0)) for each in found]
+    rates = [float(each.row["outcome_rate"]) for each in found if known(each.row["outcome_rate"])]
+    high = max([0.02, *tops, *rates]) * 1.05
+    return _axis("net benefit, per person", -0.25 * high, high)
+
+
+def _axis(label: str, low: float, high: float) -> Axis:
+    values, digits = round_steps(low, high)
+    return Axis(label, low, high, [(value, ON_PAGE.decimal(value, digits)) for value in values])
+
+
+def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
+    """The pictures without people: words, axes and guides."""
+    zero = Mark("line", "guide", [0, 1], [0, 0])
+    return [
+        Plot(
+            "roc",
+            "Does it tell people apart?",
+            "ROC curve: sensitivity against 1 − specificity, over all thresholds. A useless score lies on "
+            "the dotted diagonal.",
+            _axis("1 − specificity", 0.0, 1.0),
+            _axis("sensitivity", 0.0, 1.0),
+            [Mark("line", "guide", [0, 1], [0, 1])],
+        ),
+        Plot(
+            "calibration",
+            "Is a score of 30 % right 30 % of the time?",
+            "Calibration curve: observed rate by predicted risk, smoothed, with a 95 % band. A calibrated "
+            "score lies on the dotted diagonal; below it the score is too high.",
+            _axis("predicted risk", 0.0, end),
+            _axis("observed rate", 0.0, end),
+            [Mark("line", "guide", [0, end], [0, end])],
+        ),
+        Plot(
+            "benefit",
+            "Would acting on it help?",
+            "Net benefit: true positives minus false positives weighted by the odds of the threshold, per "
+            "person. The score should lie above treating everybody (thin line) and nobody (zero).",
+            _axis("threshold from which people are treated", 0.0, 1.0),
+            benefit,
+            [zero],
+        ),
+        Plot(
+            "distribution",
+            "How are the scores spread?",
+            f"Distribution: share of the {unit} in each range of scores. Bars of everybody are filled; those "
+            "of the group are outlined.",
+            _axis("score", 0.0, 1.0),
+            Axis(f"{unit}, relative", 0.0, 1.0),
+            [zero],
+        ),
+    ]
+
+
+def _headings(unit: str) -> dict[str, list[str]]:
+    """Of the table of numbers behind each picture."""
+    return {
+        "roc": ["threshold", "sensitivity", "1 − specificity"],
+        "calibration": ["predicted risk", "observed rate", "95 % band, %"],
+        "benefit": ["threshold", "net benefit", "treat everybody"],
+        "distribution": ["scores from", "to", unit, "events"],
+    }
+
+
+def _group(found: GroupCurves, densest: float, lowest: float, end: float, unit: str) -> GroupPictures:
+    threshold, benefit, treat_all, sensitivity, specificity = found.points.T
+    false = np.concatenate([[1.0], 1 - specificity, [0.0]])
+    right = np.concatenate([[1.0], sensitivity, [0.0]])
+    there = np.isfinite(false + right)  # others rest on few people
+    enough = int(there.sum()) >= FEWEST_POINTS + 2 and known(found.row["outcome_rate"])
+    there &= enough
+    score, rate, low, high = np.clip(_thinned(_inner(found.curve), 60), 0.0, end).T
+    ends = found.curve[np.isin(found.curve[:, 0], [0.0, 1.0]) & (found.curve[:, :2] <= end).all(axis=1)]
+    treated, shown = treat_all >= lowest, benefit >= lowest  # far below zero there is nothing to see
+    bars, height = found.bars[found.density > 0], found.density[found.density > 0] / densest
+    marks = {
+        "roc": Mark("line", "all-line", false[there], right[there]),
+        "calibration-band": Mark("band", "all-band", score, low, high),
+        "calibration": Mark("line", "all-line", score, rate),
+        "calibration-ends": Mark("points", "all-line", ends[:, 0], ends[:, 1]),
+        "benefit-all": Mark("line", "all-thin", threshold[treated], treat_all[treated]),
+        "benefit": Mark("line", "all-line", threshold[shown], benefit[shown]),
+        "distribution": Mark("bars", "all-fill", bars[:, 0], height, bars[:, 1]),
+    }
+    return GroupPictures(found.row["label"], marks, _tables(found), _told(found.row, enough, unit))
+
+
+def _tables(found: GroupCurves) -> dict[str, list[list[str]]]:
+    """The numbers behind the pictures."""
+    points, decimal = _thinned(found.points), ON_PAGE.decimal
+    return {
+        "roc": [[trimmed(t), decimal(yes, 3), decimal(1 - no, 3)] for t, _, _, yes, no in points],
+        "calibration": [
+            [trimmed(s), ON_PAGE.percent(rate), ON_PAGE.interval(100 * low, 100 * high, 1)]
+            for s, rate, low, high in _thinned(found.curve)
+        ],
+        "benefit": [[trimmed(t), decimal(net, 4), decimal(treat, 4)] for t, net, treat, _, _ in points],
+        "distribution": [
+            [trimmed(low), trimmed(high), ON_PAGE.count(people), ON_PAGE.count(positives)]
+            for low, high, people, positives in found.bars
+        ],
+    }
+
+
+def _thinned(rows: Any, most: int = 25) -> Any:
+    """Every row, every second, every third ...: as many as are read."""
+    return rows[:: max(1, -(-len(rows) // most))]
+
+
+def _told(row: Any, enough: bool, unit: str) -> dict[str, str]:
+    """A sentence under each picture."""
+    limits = ON_PAGE.interval(row["auroc_low"], row["auroc_high"], 3)
+    auroc = f"AUROC {ON_PAGE.decimal(row['auroc'], 3)} (95 % CI {limits})"
+    off = f"Mean distance from the diagonal (ICI) {ON_PAGE.decimal(100 * row['ici'], 1)} percentage points"
+    people, rate = IN_SENTENCE.count(row["people"]), IN_SENTENCE.percent(row["outcome_rate"])
+    return {
+        "roc": (auroc + "." if known(row["auroc"]) else "AUROC is not known.")
+        + ("" if enough else " There are not enough data for a curve."),
+        "calibration": f"{off}; calibration slope {ON_PAGE.decimal(row['slope'])}."
+        if known(row["ici"])
+        else "Not enough data for a curve.",
+        "benefit": f"Observed rate {rate}." if known(row["outcome_rate"]) else "Not enough data.",
+        "distribution": f"{people[0].upper()}{people[1:]} {unit}.",
+    }

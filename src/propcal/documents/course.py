@@ -1,0 +1,314 @@
+"""What a monitor found: the verdict, O/E ratios and evidence over time, tables and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
+from propcal.core.groups.collection import Group
+from propcal.data.periods import span_of
+from propcal.documents.blocks import (
+    CARD,
+    EVERYWHERE,
+    PAGE,
+    TEXT,
+    Block,
+    Column,
+    Details,
+    Document,
+    Items,
+    Paragraphs,
+    Section,
+    Table,
+    Verdict,
+)
+from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
+from propcal.documents.course_sentences import TEST_NAMES, methods, next_steps, promise, what_is_left
+from propcal.documents.data import course_content
+from propcal.documents.shown_groups import named_groups, unknown
+from propcal.monitoring.course import ALARM_RAISED, Course
+from propcal.monitoring.e_processes import ALARM
+from propcal.monitoring.recalibration import RECALIBRATED, Recalibration
+from propcal.numbers import plural, without_limits
+
+MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
+MOST_LINES = 6  # colours that can be told apart
+MOST_PICTURES = 24
+HIGHEST = 1000.0  # evidence that is drawn
+RATIO, EVERYBODY = "observed_expected", Group(()).name
+DEFINITION = "O/E ratio: observed over expected events. Above 1 the score predicts too low, below 1 too high."
+
+
+def course_document(course: Course, title: str | None = None) -> Document:
+    """The document of what a monitor found."""
+    identity, settings = course.identity, course.settings
+    about = [
+        ("Source", identity.source),
+        ("Score", identity.score or settings["score"]),
+        ("Outcome", identity.outcome or settings["outcome"]),
+        ("Periods", span_of(settings["periods"])),
+    ]
+    alarm, (verdict, *details) = course.conclusion == ALARM_RAISED, course.sentences
+    return Document(
+        brand="Monitoring of a risk score",
+        title=title or identity.title or f"{identity.subject} over time",
+        about=[(name, text) for name, text in about if text],
+        blocks=[
+            Verdict("wrong" if alarm else "noise", verdict, details, "", DEFINITION if alarm else ""),
+            Section("next", "What to do next", [Items("", next_steps(course))], places=(PAGE,)),
+            Section("ratios", "O/E ratio over time", [ratio_plot(course)], "O/E over time", (PAGE,)),
+            Section("evidence", "Evidence over time", _evidence(course), "Evidence"),
+            Section("rates", "Observed and predicted rates over time", _rates(course), "Rates", (PAGE,)),
+            _last_period(course),
+            *([] if course.recalibration is None else _recalibration(course, course.recalibration)),
+            Section(
+                "methods",
+                "Methods and notes",
+                [Items("", [*methods(course), *course.notes])],
+                "Methods",
+                (PAGE,),
+            ),
+            Items("Notes", course.notes, places=(TEXT,)),
+        ],
+        data=course_content(course),
+    )
+
+
+def _time_axis(course: Course, most: int) -> Axis:
+    periods = course.settings["periods"]
+    step = -(-len(periods) // most)
+    ticks = [(float(i), str(periods[i])) for i in range(0, len(periods), step)]
+    return Axis(course.settings["every"], -0.5, len(periods) - 0.5, ticks)
+
+
+def _over_time(course: Course, group: str, *columns: str) -> list[Any]:
+    """Columns of the table of periods for one group, as numbers; limits are unknown."""
+    rows = course.periods[course.periods["group"] == group].set_index("period")
+    rows = rows.reindex(course.settings["periods"])
+    return [np.array(without_limits(rows[column])) for column in columns]
+
+
+def course_chart(course: Course, kind: str, groups: Any = None) -> Plot:
+    """A chart by name: "evidence" or "ratios"."""
+    if kind not in COURSE_CHARTS:
+        raise unknown("picture", kind, list(COURSE_CHARTS))
+    return COURSE_CHARTS[kind](course, groups)
+
+
+def ratio_plot(course: Course, groups: Any = None) -> Plot:
+    """O/E ratios with their bands: of everybody and the groups that the verdict names, or those asked for."""
+    x, label = _time_axis(course, 7), dict(zip(course.groups["group"], course.groups["label"]))
+    named = list(dict.fromkeys(claim.who for claim in course.claims if claim.who != EVERYBODY))
+    drawn = [EVERYBODY, *named[:MOST_BANDS]]
+    if groups is not None:
+        drawn = named_groups(course.groups, groups).names
+    bands = {name: _over_time(course, name, RATIO, f"{RATIO}_low", f"{RATIO}_high") for name in drawn}
+    values = np.concatenate([band[0] for band in bands.values()])
+    ends = np.concatenate([end for band in bands.values() for end in band[1:]])
+    y = ratio_axis([*values, *np.clip(ends, 0.5, 2)], "O/E ratio of each period")
+    places = np.arange(len(course.settings["periods"]), dtype=np.float64)
+    lines, marks = [], [Mark("line", "guide", [x.low, x.high], [1.0, 1.0])]
+    looks = (f"series-{i}" for i in range(len(drawn)))
+    for name, band in bands.items():
+        value, low, high = (np.clip(part, y.low, y.high) for part in band)
+        look = "all" if name == EVERYBODY else next(looks)
+        if len(drawn) <= MOST_BANDS + 1:  # more would hide each other
+            marks.append(Mark("band", f"{look}-band", places, low, high))
+        lines.append(
+            Mark(
+                "line", f"{look}-line" if look == "all" else f"series {look}", places, value, name=label[name]
+            )
+        )
+    if course.claims:
+        first = min(claim.raised for claim in course.claims)
+        place = course.settings["periods"].index(first)
+        lines.append(Mark("line", "alarm", [place, place], [y.low, y.high], name=f"first alarm, {first}"))
+    more = len(named) - MOST_BANDS if groups is None else 0
+    description = (
+        "Observed over expected events in each period, with ordinary 95 % bands. Above 1 the score predicts "
+        "too low, below 1 too high."
+        + (f" {plural(more, 'more named group')}: see below." if more > 0 else "")
+        + (" Gaps: nobody, or withheld to protect a small count." if np.isnan(values).any() else "")
+    )
+    heading = "Named groups and everybody" if named else "Everybody"
+    return Plot("ratio", heading, description, x, y, [*marks, *lines], 720, 300)
+
+
+def _evidence(course: Course) -> list[Block]:
+    if (course.groups["highest"] >= 1).any():
+        return [evidence_plot(course), _groups(course)]
+    below = "The evidence of every group has been below 1 all the time."
+    return [Paragraphs([below], places=(PAGE,)), _groups(course)]
+
+
+def evidence_plot(course: Course, groups: Any = None) -> Plot:
+    """The adjusted evidence of each group, on a log scale, with the alarm line."""
+    x, order = _time_axis(course, 7), list(course.ranked["group"])
+    order = order if groups is None else named_groups(course.groups, groups).names
+    marks_of_axis = {1: "≤ 1", 5: "5", ALARM: f"{ALARM:g}", 100: "100", HIGHEST: f"≥ {HIGHEST:,.0f}"}
+    y = Axis("evidence", 1.0, HIGHEST, list(marks_of_axis.items()), log=True)
+    best = course.evidence.groupby(["group", "period"], sort=False)["evidence"].max().unstack("period")
+    values = np.clip(best[course.settings["periods"]].astype(float), y.low, y.high)
+    label = dict(zip(course.groups["group"], course.groups["label"]))
+    places = np.arange(values.shape[1], dtype=np.float64)
+
+    def line(name: str, look: str, known_as: str = "") -> Mark:
+        return Mark("line", look, places, values.loc[name].to_numpy(), name=known_as)
+
+    marks = [line(name, "all-thin") for name in reversed(order[MOST_LINES:])]
+    looks = iter(f"series series-{i}" for i in range(MOST_LINES))
+    for name in order[:MOST_LINES]:
+        marks.append(line(name, "all-line" if name == EVERYBODY else next(looks), label[name]))
+    marks.append(Mark("line", "alarm", [x.low, x.high], [ALARM, ALARM], name="alarm line"))
+    description = (
+        "Evidence of miscalibration of each group after each period, on a logarithmic scale. Above the "
+        f"line at {ALARM:g} an alarm is raised. Values below 1 do not point to an error."
+    )
+    return Plot("evidence-picture", "Evidence of each group", description, x, y, marks, 720, 300)
+
+
+COURSE_CHARTS: dict[str, Callable[..., Plot]] = {"evidence": evidence_plot, "ratios": ratio_plot}
+
+
+def _groups(course: Course) -> Table:
+    rows = [
+        row
+        | {"look": "high" if row["named"] else "", "raised": row["raised"] or "no alarm"}
+        | {
+            "test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else "",
+            "finding": what_is_left(row),
+        }
+        for row in row_dicts(course.ranked)
+    ]
+    columns = [
+        Column("label", "group"),
+        Column("raised", "alarm raised", "finding"),
+        Column("evidence", "evidence now", "evidence"),
+        Column("highest", "highest", "evidence"),
+        Column("test", "clearest test", "label", places=(TEXT, PAGE)),
+        *([Column("finding", "finding")] if course.claims else []),
+    ]
+    title = "Evidence over the whole time: groups that the verdict names, other alarms, then by evidence"
+    return Table("groups", title, columns, rows, promise(course), places=(TEXT, PAGE, CARD))
+
+
+def _rates(course: Course) -> list[Block]:
+    """Observed and predicted rates of each group, the named ones first."""
+    drawn = [
+        name
+        for name in course.ranked["group"]
+        if np.isfinite(_over_time(course, name, "outcome_rate")[0]).any()
+    ]
+    shown = drawn[:MOST_PICTURES]
+    more = len(course.groups) - len(shown)
+    below = f" {more} more {'group is' if more == 1 else 'groups are'} in the table below." if more else ""
+    text = (
+        "Bands are ordinary 95 % confidence intervals of each period by itself; vertical scales differ. The "
+        f"groups that the verdict names come first.{below}"
+    )
+    columns = [
+        Column("period", "period", "label"),
+        Column("label", "group"),
+        *_rate_columns(course),
+        *_ratio_columns(RATIO, "O/E"),
+    ]
+    name = "The numbers of every period"
+    table = Table("periods", name, columns, row_dicts(course.periods))
+    plots = Plots([_rate_plot(course, group, i) for i, group in enumerate(shown)])
+    return [Paragraphs([text]), plots, Details(name, [table])]
+
+
+def _rate_plot(course: Course, group: str, i: int) -> Plot:
+    """Observed rate with its 95 % band, and the predicted rate, of one group."""
+    people, observed, predicted = _over_time(course, group, "people", "outcome_rate", "mean_score")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = wilson_interval(observed, people, normal_quantile((1 + CONFIDENCE) / 2))
+    places = np.arange(len(people), dtype=np.float64)
+    marks = [
+        Mark("band", "all-band", places, low, high),
+        Mark("line", "all-line", places, observed, name="observed, with 95 % band"),
+        Mark("line", "one-line", places, predicted, name="predicted"),
+    ]
+    label = str(course.groups["label"][course.groups["group"] == group].iloc[0])
+    y = axis_around(100 * np.concatenate([low, high, predicted]), "rate", most=4)
+    scale = Axis(
+        "",
+        max(y.low, 0) / 100,
+        min(y.high, 100) / 100,
+        [(tick / 100, f"{text} %") for tick, text in y.ticks if 0 <= tick <= 100],
+    )
+    description = (
+        f"{label}: observed rate (solid, with 95 % band) and predicted rate (dashed) in each period."
+    )
+    return Plot(f"rates-{i}", label, description, _time_axis(course, 4), scale, marks, 360, 200)
+
+
+def _rate_columns(course: Course) -> list[Column]:
+    return [
+        Column("people", course.identity.unit, "count"),
+        Column("outcome_rate", "observed", "percent"),
+        Column("mean_score", "predicted", "percent"),
+    ]
+
+
+def _ratio_columns(key: str, heading: str, places: tuple[str, ...] = EVERYWHERE) -> list[Column]:
+    """A ratio, and its interval at these places."""
+    return [Column(key, heading, "decimal"), Column(key, "95 % CI", "interval", places=places)]
+
+
+def _last_period(course: Course) -> Section:
+    """The last period by itself, and the one before."""
+    last, before = course.last, course.settings["periods"][-2:-1]
+    columns = [Column("label", "group"), *_ratio_columns(RATIO, f"O/E {last}")]
+    for period in before:
+        columns += _ratio_columns(f"before_{RATIO}", f"O/E {period}", (PAGE,))
+    columns += _rate_columns(course)
+    note = (
+        "O/E: observed over expected events; below 1 the score predicts too high. These intervals hold for "
+        "one look at one group: among many groups and periods, some exclude 1 by chance. Rely on the "
+        "evidence above."
+    )
+    title = f"The last period, {last}, by itself (ordinary intervals)"
+    table = Table("last", title, columns, row_dicts(course.ranked), note)
+    heading = " compared with ".join([last, *before])
+    return Section("period", heading, [table], "The last period", (TEXT, PAGE))
+
+
+def _recalibration(course: Course, found: Recalibration) -> list[Block]:
+    """Whether recalibrating would help, and what it does to each group."""
+    label = found.comparison.audits[RECALIBRATED].labels | dict(
+        zip(course.groups["group"], course.groups["label"])
+    )
+    by_group: dict[str, dict[str, Any]] = {}
+    for row in row_dicts(found.comparison.differences):
+        by_group.setdefault(row["group"], {})[row["measure"]] = row
+    rows = []
+    for group, measures in by_group.items():
+        if {RATIO, "log_loss"} <= {*measures}:
+            ratio, loss = measures[RATIO], measures["log_loss"]
+            change = {"change": loss["difference"], "change_low": loss["low"], "change_high": loss["high"]}
+            rows.append(
+                {"label": label.get(group, group), "before": ratio["base"], "after": ratio["value"], **change}
+            )
+    columns = [
+        Column("label", "group"),
+        Column("before", "O/E before", "decimal"),
+        Column("after", "O/E after", "decimal"),
+        Column("change", "change of log loss", "signed", 4),
+        Column("change", "95 % CI", "signed interval", 4),
+    ]
+    judged, heading = span_of(found.judged), "Would recalibrating help?"
+    note = (
+        f"Of {judged}, which was not used to fit. A negative change of the log loss is an improvement; a "
+        "dash: suppressed to protect small counts."
+    )
+    table = Table("recalibrated", f"The recalibrated score in {judged}", columns, rows, note)
+    blocks: Sequence[Block] = [Paragraphs([found.sentence]), table]
+    return [
+        Paragraphs([found.sentence], heading, (TEXT,)),
+        Section("recalibration", heading, blocks, "Recalibration", (PAGE,)),
+    ]

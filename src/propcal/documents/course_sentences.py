@@ -1,0 +1,234 @@
+"""What was found over time, in sentences that are made from claims: for whom, since when and how large."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from propcal.auditing.compare import loss_of_everybody
+from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.data.periods import span_of
+from propcal.monitoring.alarms import TOO_EXTREME
+from propcal.monitoring.course import ALARM_RAISED, Course
+from propcal.monitoring.course_claims import CourseClaim
+from propcal.monitoring.e_processes import ALARM
+from propcal.monitoring.recalibration import (
+    EARLY,
+    FEWEST_FITTED,
+    HARMS,
+    HELPS,
+    NOTHING,
+    RECALIBRATED,
+    UNCLEAR,
+    Recalibration,
+)
+from propcal.numbers import IN_SENTENCE, IN_TEXT, known, listed, listed_some, plural, risk_range
+
+MOST = 4  # sentences
+TEST_NAMES = {"level": "O/E ratio", "slope": "slope", "cells": "risk ranges"}
+
+
+def course_sentences(course: Course) -> tuple[str, ...]:
+    """At most four sentences, the verdict first."""
+    identity, claims, reference = course.identity, course.claims, course.settings["reference"]
+    periods, groups = course.settings["periods"], course.groups
+    if not claims:
+        over = f"from {span_of(periods)}" if len(periods) > 1 else f"in {periods[0]}"
+        change = "a change" if reference else "miscalibration"
+        score = f" {'in' if reference else 'of'} {identity.score}" if identity.score else ""
+        where = "for everyone" if len(groups) == 1 else f"in all {len(groups)} groups"
+        return (
+            f"No alarm {over} ({identity.count(course.people)}): the evidence of {change}{score} is below "
+            f"the alarm line {where}.",
+            "Small changes, and changes in small groups, take longer to show."
+            if reference
+            else _right_to_within(groups),
+        )
+    names = listed_some([claim.label for claim in claims])
+    subject = identity.score or "the score"
+    is_now = "is" if any(claim.direction for claim in claims) else "was for a time"
+    verdict = (
+        f"Alarm: compared with {span_of(reference)}, {subject} has changed for {names}."
+        if reference
+        else f"Alarm: {subject} {is_now} miscalibrated for {names}."
+    )
+    others = _others(groups)
+    details = [_claim(claim, periods, reference) for claim in claims[: MOST - 1 - len(others)]]
+    return (verdict, *details, *others)
+
+
+def _others(groups: pd.DataFrame) -> list[str]:
+    """Alarms of groups that are not named, if there are any."""
+    others = groups[groups["alarm"] & ~groups["named"]]
+    if len(others) > 1:
+        return [
+            f"Alarms were also raised for {len(others)} other groups; the table shows the O/E ratio that "
+            "remains in them."
+        ]
+    return [
+        f"An alarm was also raised for {row['label']}: {what_is_left(row)}." for _, row in others.iterrows()
+    ]
+
+
+def what_is_left(row: Any) -> str:
+    """What is found of a row of the table of groups; nothing if there was no alarm."""
+    if not row["explained_by"]:
+        return "named" if row["named"] else ""
+    ratio = _ratio(row["left"], row["left_low"], row["left_high"]) or "no alarm"
+    return f"{ratio} without the error of {row['explained_by']}"
+
+
+def _ratio(value: Any, low: Any, high: Any) -> str:
+    """An O/E ratio with its interval, as far as these are known."""
+    if not known(value):
+        return ""
+    interval = IN_SENTENCE.interval(low, high)
+    size = f"O/E {IN_SENTENCE.decimal(value)}"
+    return size + (f" (95 % CI {interval})" if interval != IN_SENTENCE.unknown else "")
+
+
+def _right_to_within(groups: pd.DataFrame) -> str:
+    """How large an error is excluded over the whole time: for all people, and where the data say least."""
+    limits = {
+        row["label"]: max(row["ratio_high"] - 1, 1 - row["ratio_low"])
+        for _, row in groups.iterrows()
+        if known(row["ratio_high"])
+    }
+    if not limits:
+        return "This is not proof of calibration: there are too few people to say more."
+    sizes = {
+        label: f"to within {math.ceil(round(100 * error, 6))} % for {label}"
+        for label, error in limits.items()
+    }
+    both = dict.fromkeys([sizes[next(iter(sizes))], sizes[max(limits, key=lambda label: limits[label])]])
+    return (
+        "With 95 % confidence at every look, predictions over the whole time are right on average "
+        f"{' and '.join(both)}. The error of a few periods may be larger."
+    )
+
+
+def _claim(claim: CourseClaim, periods: Sequence[str], reference: Sequence[str]) -> str:
+    """A claim in words."""
+    who = f"{claim.label} (alarm in {claim.raised})"
+    size = _ratio(claim.estimate, claim.low, claim.high)
+    whole = "" if claim.since else " over the whole time"
+    if not claim.direction:
+        over = whole or _since(claim, "")
+        return (
+            f"{who}: the evidence has reached the alarm line, but{over} the O/E ratio shows no error: {size}."
+        )
+    where = "".join(
+        f" at predicted risks of {risk_range(f'[{part.low}, {part.high})')}" for part in claim.where
+    )
+    if reference:
+        first = next(period for period in periods if period > max(reference))
+        then = f", against {IN_SENTENCE.decimal(claim.reference)} in {span_of(reference)}"
+        size = f": {size}{then if known(claim.reference) else ''}" if size else ""
+        since = _since(claim, f", possibly from {first} on")
+        return f"{who}: the O/E ratio{where} {claim.direction}{since}{size}."
+    since = _since(claim, ", possibly from the start")
+    if claim.kind == "shape":
+        side = "below" if claim.direction == TOO_EXTREME else "above"
+        return f"{who}: predicted risks are {claim.direction}{since} (calibration slope {side} 1)."
+    size = f": {size}{whole}" if size else ""
+    return f"{who}: the score predicts {claim.direction}{where}{since}{size}."
+
+
+def _since(claim: CourseClaim, unknown: str) -> str:
+    """Since when, if that is shown."""
+    if not claim.since:
+        return unknown
+    if claim.since_low == claim.since_high:
+        return f" since {claim.since} (no other period is plausible)"
+    return f" since about {claim.since} (95 % CI {claim.since_low} to {claim.since_high})"
+
+
+def recalibration_sentence(found: Recalibration) -> str:
+    """Whether it helps: the log loss of everybody before and after, and groups that are further off."""
+    row, digits = loss_of_everybody(found.comparison), MEASURE_NAMES["log_loss"].digits
+    on, later = f"fitted on {span_of(found.fitted)}", f"in {span_of(found.judged)}"
+    change = ""
+    if known(row["difference"]):
+        change = (
+            f" (log loss {IN_TEXT.decimal(row['base'], digits)} before and "
+            f"{IN_TEXT.decimal(row['value'], digits)} after, 95 % CI of the change "
+            f"{IN_TEXT.change(row['low'], row['high'], digits)})"
+        )
+    answer = {
+        HELPS: f"Recalibrating would help: {on}, it would have lowered the error {later}{change}.",
+        HARMS: f"Recalibrating would do harm: {on}, it would have raised the error {later}{change}.",
+        UNCLEAR: f"Whether recalibrating would help is not clear yet: {on}, it would have changed the error "
+        f"{later} by no more than chance explains{change}.",
+        NOTHING: "Recalibrating would change nothing: "
+        f"in {span_of(found.fitted)} the score is off by no more than chance explains.",
+        EARLY: "It is too early to say whether recalibrating would help: at least "
+        f"{FEWEST_FITTED + 1} periods since the beginning of the error are needed.",
+    }[found.answer]
+    judged = found.answer in (HELPS, HARMS, UNCLEAR)
+    worse = found.comparison.worse_groups(RECALIBRATED) if judged else []
+    if not worse:
+        return answer
+    further = f"{plural(len(worse), 'group')} would be further off than now"
+    return f"{answer} {further}: {listed_some(worse, 5)}."
+
+
+def next_steps(course: Course) -> list[str]:
+    """What to do after looking."""
+    found = course.recalibration
+    if course.conclusion != ALARM_RAISED:
+        steps = ["Go on: add the next period when its outcomes are known."]
+        return steps if found is None else [*steps, found.sentence]
+    first = course.claims[0]
+    return [
+        f"Find out what changed for {first.label} about {first.since}: coding, case mix, treatment, or the "
+        "score's inputs."
+        if first.since
+        else f"Find out whether the score was ever right for {first.label}: the data do not show when the "
+        "error began.",
+        "Ask the analyst whether recalibrating would help (propcal monitor --recalibrate)."
+        if found is None
+        else found.sentence,
+        "Once the score is corrected, begin a new state: an alarm stays raised.",
+    ]
+
+
+def promise(course: Course) -> str:
+    """What the alarm line promises."""
+    right = "had not changed" if course.settings["reference"] else "were right for everyone"
+    return (
+        f"An alarm is raised at {ALARM:g}. If the score {right}, at most 1 in 20 monitors would raise an "
+        "alarm in their whole time, however often one looks. Values below 1 do not point to an error."
+    )
+
+
+def methods(course: Course) -> list[str]:
+    """How evidence, alarms and onsets were computed."""
+    settings = course.settings
+    reference = (
+        f"the score as it was in {span_of(settings['reference'])}"
+        if settings["reference"]
+        else "perfect calibration"
+    )
+    waited = f" and {plural(settings['delay'], 'more day')} have passed" if settings["delay"] else ""
+    kinds = listed([TEST_NAMES[kind] for kind in settings["tests"]])
+    return [
+        f"Reference: {reference}. Tests for each of {plural(len(course.groups), 'group')}: {kinds}.",
+        "Each test is an e-process: a bet against the reference whose value stays at 1 on average if the "
+        "reference holds. The bet is divided over sizes of the error and over all periods in which it may "
+        "begin. The chance that such a value ever reaches 20 is at most 1 in 20 (Ville's inequality), "
+        "however often one looks and whenever one stops.",
+        "Evidence is adjusted for the number of tests by closed testing with weighted means; an alarm is "
+        f"raised at {ALARM:g}. If the reference holds for every group, at most 5 % of monitors raise an "
+        "alarm in their whole time.",
+        "Start of the error: the most plausible period, and the range of the periods with 95 % of the "
+        "weight. It is given only if the data exclude, at 5 % for all groups together, that the error was "
+        "there from the start, and if events before it were as many as expected. "
+        "O/E ratio since then: its 95 % confidence interval covers every plausible start.",
+        "The verdict names a group if an alarm is left in it once the errors of the other named groups are "
+        "corrected. Other alarms are shown with the O/E ratio of what is left: that of the people who are in "
+        "none of the named groups or, if these are less than a tenth, of the whole group after correction.",
+        f"A period is added when it has ended{waited}. Scores are kept to 7 binary digits.",
+    ]

@@ -1,0 +1,117 @@
+"""The report of an audit or a comparison: protected counts, and what was found of groups, sites and a fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from propcal.auditing.audit import Audit
+from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.compare import Comparison
+from propcal.auditing.pages import Pages
+from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
+from propcal.documents.audit import Around, audit_document
+from propcal.documents.blocks import (
+    PAGE,
+    Block,
+    Column,
+    Details,
+    Document,
+    Paragraphs,
+    Section,
+    Table,
+)
+from propcal.documents.comparison import comparison_document
+from propcal.documents.correction_charts import correction_blocks
+from propcal.documents.sites import sites_section
+from propcal.errors import InputError
+from propcal.protect.comparisons import protected
+from propcal.protect.rule import Rule
+from propcal.protect.sites import protected_sites
+
+MOST_CELLS = 30
+PAGE_ONLY = (PAGE,)
+
+
+def report(
+    result: Pages,
+    *,
+    suppress: int = 11,
+    title: str | None = None,
+    correction: Any = None,
+    certificate: Any = None,
+    discovery: Any = None,
+    sites: Any = None,
+) -> Document:
+    """What may be handed on; counts that are protected already stay so."""
+    around = Around(
+        title=title or "",
+        changed=_correction(correction, certificate),
+        found=_discovery(discovery, suppress),
+        suppress=suppress,
+    )
+    if sites is not None:
+        section = sites_section(protected_sites(sites, suppress))
+        around = replace(around, last=[section], links=[("sites", "Sites", f"{sites.headline}.")])
+    assert isinstance(result, (Audit, Comparison))
+    shown = protected(result, Rule(suppress).fewest)
+    if isinstance(shown, Comparison):
+        return comparison_document(shown, around)
+    return audit_document(shown, around)
+
+
+def _correction(correction: Any, certificate: Any) -> list[Section]:
+    """What a correction does, and what its fit says of its own cells, without their counts."""
+    summary = certificate if certificate is not None else getattr(correction, "certificate_", None)
+    fitted = getattr(correction, "correction_", correction)
+    if fitted is not None and not hasattr(fitted, "apply_to_atoms"):
+        raise InputError(
+            f"correction must be a Correction, or a fitted PMCBoost or MCBoost; got {type(fitted).__name__}",
+            argument="correction",
+        )
+    if summary is not None and not isinstance(summary, FitSummary):
+        raise InputError(
+            f"certificate must be a FitSummary; got {type(summary).__name__}", argument="certificate"
+        )
+    blocks: list[Block] = []
+    if fitted is not None:
+        blocks += correction_blocks(fitted)
+    if summary is not None:
+        blocks += _fit_summary(summary)
+    return [Section("correction", "The correction", blocks, "Correction", PAGE_ONLY)] if blocks else []
+
+
+def _fit_summary(summary: FitSummary) -> list[Block]:
+    last = (
+        "This describes the fitting data. Only an audit of other people can show how well the correction "
+        "works."
+    )
+    blocks: list[Block] = [Paragraphs([*summary.sentences(), last], "Fit summary")]
+    cells = summary.to_frame()
+    cells = cells[cells["status"] != WITHIN_ALPHA]
+    if len(cells):
+        columns = [
+            Column("group", "group"),
+            Column("bin", "predicted risk", "range"),
+            Column("status", "status"),
+        ]
+        more = len(cells) - MOST_CELLS
+        title = f"Not within tolerance{f'; {more} more are not shown' if more > 0 else ''}"
+        table = Table("outside", title, columns, row_dicts(cells.head(MOST_CELLS)))
+        blocks.append(Details("Cells that are not within tolerance", [table]))
+    return blocks
+
+
+def _discovery(found: Any, suppress: int) -> list[Section]:
+    """Groups that a search found."""
+    if found is None:
+        return []
+    from propcal.discovery.discovery import Discovery  # which imports numba; a page without one does not
+    from propcal.documents.discovery import discovery_section
+
+    if not isinstance(found, Discovery):
+        raise InputError(
+            f"discovery must be what propcal.discover returns; got {type(found).__name__}",
+            argument="discovery",
+        )
+    return [discovery_section(found, suppress)]

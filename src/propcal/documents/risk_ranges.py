@@ -1,0 +1,277 @@
+"""At which risks a score is wrong: cells in a heat map, losses, measures without bins, groups compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.audit import Audit
+from propcal.auditing.audit_claims import clearest_cells
+from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
+from propcal.auditing.hypothesis_tests import SIGNIFICANCE
+from propcal.auditing.loss_intervals import bin_labels, dc_by_bin
+from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.documents.blocks import (
+    BRIEF,
+    CARD,
+    FULL,
+    MARKDOWN,
+    PAGE,
+    TEXT,
+    WRITTEN,
+    Block,
+    Column,
+    Details,
+    Fragment,
+    Paragraphs,
+    Section,
+    Table,
+)
+from propcal.numbers import IN_SENTENCE, ON_PAGE, known, risk_range
+
+LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}
+SHADES = (0.025, 0.05, 0.1)  # gaps from which cells of the heat map are darker
+BRIEF_CELLS = 3
+
+
+def risk_ranges(audit: Audit) -> Section:
+    """Cells and losses, unless shared atoms leave them too uncertain; a note then says so."""
+    blocks: list[Block] = []
+    if not audit.cells_unsure:
+        blocks = [*_heat(audit), *_clearest_cells(audit), *_losses(audit)]
+    return Section("heat", "At which risks?", [*blocks, *_bin_free(audit)], link="Risk ranges")
+
+
+def _cell_rows(audit: Audit) -> list[dict[str, Any]]:
+    labels = audit.labels
+    return [
+        row | {"label": labels.get(row["group"], row["group"]), "look": LOOKS.get(row["finding"], "noise")}
+        for row in row_dicts(audit.categories)
+    ]
+
+
+def _cell_columns(unit: str) -> list[Column]:
+    return [
+        Column("label", "group"),
+        Column("bin", "predicted risk", "range"),
+        Column("people", unit, "count"),
+        Column("outcome_rate", "observed", "percent"),
+        Column("mean_score", "predicted", "percent"),
+        Column("gap", "95 % CI of the gap", "points interval", 1),
+    ]
+
+
+def _heat(audit: Audit) -> list[Block]:
+    """The heat map, and every cell in numbers."""
+    rows = _cell_rows(audit)
+    if not rows:
+        return [Paragraphs(["There are no cells."], places=(PAGE,))]
+    for place, row in enumerate(rows):
+        row |= {"key": place, "gap_low": row["low"], "gap_high": row["high"]}
+    labels, by_group = _heat_rows(audit, rows)
+    columns = [
+        *_cell_columns(audit.identity.unit),
+        Column("finding", "finding", "finding"),
+        Column("detectable_gap", "detectable gap", "per 100", 1),
+    ]
+    note = (
+        "Gap: observed minus predicted rate, in percentage points; its interval is adjusted for the number "
+        "of cells."
+    )
+    grid = [Column("label", "group"), *(Column(str(i), label, "word") for i, label in enumerate(labels))]
+    short = [
+        {"label": name, **{str(i): cell["mark"] for i, cell in enumerate(cells)}} for name, cells in by_group
+    ]
+    told = (
+        "Gap between observed and predicted rate, in percentage points. *: more than chance explains; few: "
+        "not enough data; –: nobody, or withheld to protect a small count."
+    )
+    return [
+        Fragment(
+            "heat.html",
+            lambda: {
+                "ranges": labels,
+                "rows": by_group,
+                "hidden": any(cell["look"] == "noise hidden" for _, cells in by_group for cell in cells),
+            },
+        ),
+        Table("by-risk", "Groups by predicted risk", grid, short, told, places=(MARKDOWN,)),
+        Details(
+            f"Every cell in numbers ({len(rows)})",
+            [Table("categories", "Every cell", columns, rows, note, sortable=True)],
+            key="all-categories",
+        ),
+    ]
+
+
+def _heat_rows(
+    audit: Audit, rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
+    """The cells of each group in the order of the risk ranges; narrow ranges may share their name."""
+    labels, used = bin_labels(audit), list(dict.fromkeys(row["bin"] for row in rows))
+    if not set(used) <= set(labels):  # bins so narrow that the edges in the settings do not tell them
+        labels = used
+    by_group: list[tuple[str, list[dict[str, Any]]]] = []
+    last, group = len(labels), None
+    for row in rows:
+        later = [i for i, label in enumerate(labels) if label == row["bin"] and i > last]
+        if not later or row["group"] != group:
+            group, later = row["group"], [labels.index(row["bin"])]
+            nobody = {"text": "", "words": "nobody", "look": "nobody", "mark": "–"}
+            by_group.append((row["label"], [nobody] * len(labels)))
+        last = later[0]
+        by_group[-1][1][last] = _heat_cell(row)
+    return [risk_range(label) for label in labels], by_group
+
+
+def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
+    finding, gap, look = row["finding"], row["gap"], row["look"]
+    found = look in ("high", "low")
+    if not known(gap):
+        words, text, look = f"{finding}, too few people for numbers", "", f"{look} hidden"
+    elif finding == NOT_ENOUGH:
+        words, text = finding, ""
+    else:
+        text = ON_PAGE.points(gap, 0)
+        words = f"{finding}, gap {text} percentage points"
+        look += f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if found else ""
+    mark = f"{text} *" if found else text or ("few" if finding == NOT_ENOUGH else "–")
+    return {"text": text, "words": words, "look": look, "place": row["key"], "mark": mark}
+
+
+def _clearest_cells(audit: Audit) -> list[Block]:
+    worst, labels = clearest_cells(audit.categories), audit.labels
+    places = (BRIEF, TEXT, CARD)
+    if not len(worst):
+        return [Paragraphs(["No cell has enough data to judge."], places=(TEXT,))]
+    sure = bool(worst["beyond"].any())
+    title = f"Cells with the clearest gaps{'' if sure else '; all could be chance'}"
+    if worst["low"].isna().all() and not sure:
+        title = "Cells with the largest gaps; whether chance explains them is not known"
+    rows = []
+    for i, row in enumerate(row_dicts(worst)):
+        label = labels.get(row["group"], row["group"])
+        rows.append(
+            row
+            | {"label": f"* {label}" if row["beyond"] else label, "brief": i < BRIEF_CELLS}
+            | {"gap_low": row["low"], "gap_high": row["high"]}
+        )
+    note = (
+        "Gap: observed minus predicted rate, in percentage points; intervals are adjusted for the number of "
+        f"cells.{' *: more than chance explains.' if sure else ''}"
+    )
+    table = Table(
+        "clearest", title, _cell_columns(audit.identity.unit), rows, note, item="cell", places=places
+    )
+    return [table]
+
+
+def _losses(audit: Audit) -> list[Block]:
+    rows = [
+        row
+        | {"digits": measure.digits, "measure": measure.name, "interval_low": row["low"]}
+        | {"interval_high": row["high"], "meaning": measure.meaning}
+        for row in row_dicts(audit.losses.reset_index())
+        for measure in [MEASURE_NAMES[str(row["name"])]]
+    ]
+    columns = [
+        Column("measure", "loss"),
+        Column("value", "value", "decimal"),
+        Column("interval", "95 % CI", "open interval"),
+        Column("floor_95", "chance 95 %", "decimal"),
+        Column("p_value", "p", "p", places=(TEXT, PAGE)),
+        Column("where", "where"),
+    ]
+    note = (
+        "A cell is a group within a range of scores. MC: gap between observed and predicted rate. PMC: the "
+        "gap as a share of the observed rate. DC: log-ratio of two groups' observed rates. Chance 95 %: what "
+        "a perfect score stays below in 95 of 100 data sets like this one. The p-value of a maximum has low "
+        "power; rely on the verdict."
+    )
+    blocks: list[Block] = [
+        Table("losses", "Losses: the largest gap of all cells", columns, rows, note, places=FULL)
+    ]
+    gaps = [
+        f"{MEASURE_NAMES[str(row['name'])].symbol} {IN_SENTENCE.decimal(row['rms'], 3)} "
+        f"(95 % CI {IN_SENTENCE.interval(row['low'], row['high'], 3)})"
+        for row in row_dicts(audit.debiased.reset_index())
+        if known(row["rms"])
+    ]
+    if gaps:
+        words = f"Typical gap of a cell, without what chance adds (root mean square): {'; '.join(gaps)}."
+        blocks.append(Paragraphs([words], places=(TEXT, *WRITTEN)))
+    return blocks
+
+
+def _bin_free(audit: Audit) -> list[Block]:
+    """Measures that need no bins, if the audit has them."""
+    found = audit.bin_free
+    if found is None:
+        return []
+    if found.table.empty:
+        return [Paragraphs([found.sentence])]
+    smooth = found.of("smooth_ece")
+    rows = [
+        row
+        | {"range_low": row["low"], "range_high": row["high"]}
+        | {"finding": row["direction"] if row["adjusted_p"] <= SIGNIFICANCE else ""}
+        | {f"smooth_{name}": smooth.loc[row["group"], name] for name in ("value", "chance_95", "adjusted_p")}
+        for row in row_dicts(found.of("ecce").reset_index())
+    ]
+    columns = [
+        Column("label", "group"),
+        Column("range", "worst range, %", "percent interval", 1),
+        Column("finding", "score"),
+    ]
+    for key, heading in (("", "ECCE"), ("smooth_", "smooth ECE")):
+        columns += [
+            Column(f"{key}value", heading, "decimal", 3),
+            Column(f"{key}chance_95", "chance 95 %", "decimal", 3),
+            Column(f"{key}adjusted_p", "p", "p"),
+        ]
+    note = (
+        "ECCE (cumulative error): the largest sum of observed minus predicted over any "
+        "range of predicted risk (the worst range), per person of the group. Smooth ECE: the mean absolute "
+        "error after smoothing. Chance 95 %: 95th percentile of a perfect score, for this group alone; p is "
+        "adjusted for the number of groups. A blank could be chance. These measures do not enter the verdict."
+    )
+    table = Table("bin-free", "Without bins", columns, rows, note, places=(TEXT, *WRITTEN))
+    return [table, Paragraphs([found.sentence])]
+
+
+def groups_apart(audit: Audit, suppress: int) -> Section:
+    """For each risk range the two groups whose rates are furthest apart, among those shown."""
+    found = dc_by_bin(audit, own_rates=True)
+    rho, labels = float(audit.settings["rho"]), audit.labels
+    floor = f"{100 * rho:g} %"
+    rows = [
+        row
+        | {name: labels.get(row[name], row[name]) for name in ("highest", "lowest")}
+        | {"ratio": np.exp(row["dc"])}
+        | ({"ratio": f"both below {floor}"} if max(row["highest_rate"], row["lowest_rate"]) < rho else {})
+        for row in row_dicts(found[found["dc"].notna()])
+    ]
+    words = (
+        "Among people with about the same score, which group had the highest observed rate, and which the "
+        "lowest? If the score meant the same for everyone, the ratio of the two would be near 1; chance, and "
+        f"different scores within a range, make it larger. Rates below {floor} count as {floor}."
+    )
+    few = f" Groups with fewer than {suppress} events or non-events are left out." if suppress > 1 else ""
+    columns = [
+        Column("bin", "predicted risk", "range"),
+        Column("ratio", "ratio", "decimal"),
+        Column("highest", "highest rate"),
+        Column("highest_rate", "observed", "percent"),
+        Column("lowest", "lowest rate"),
+        Column("lowest_rate", "observed", "percent"),
+        Column("dc", "log ratio", "decimal", places=(PAGE,)),
+    ]
+    title = "Largest ratio of two groups' observed rates within a risk range"
+    note = f"The logarithm of the ratio is the DC loss of that range.{few}"
+    table = Table("dc", title, columns, rows, note, places=WRITTEN)
+    none = Paragraphs(["No risk range has two groups with enough data to compare."])
+    blocks: list[Block] = [Paragraphs([words]), table] if rows else [none]
+    return Section("apart", "The same score, different groups", blocks, "Groups compared", WRITTEN)

@@ -1,0 +1,411 @@
+"""The verdict of an audit: its claims in a few sentences, the broadest first; every front end prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.claims import Claim, Region, numbers_of
+from propcal.auditing.finding_names import (
+    CHANCE,
+    MISCALIBRATED,
+    NONE_FOUND,
+    NOT_ENOUGH,
+    NOT_SHOWN,
+    SHOWN,
+    TOO_HIGH,
+    TOO_LOW,
+    UNTESTED,
+)
+from propcal.auditing.ranking import reversed_area
+from propcal.auditing.ratio_interval import events_needed
+from propcal.auditing.verdict import Verdict
+from propcal.documents.audit_notes import reversed_sentence
+from propcal.identity import Identity
+from propcal.numbers import IN_SENTENCE, Limit, known, listed, p_equals, plural, risk_range
+
+MOST_SENTENCES = 4  # what does not fit is in the tables
+MOST_NAMED = 3  # in one direction; a fourth is named rather than called "1 more"
+FEW_NAMED = 2  # groups whose intervals have room in a sentence
+# how large an error is, by the limit of its O/E ratio, where a count is suppressed
+SIZES = {
+    ("below", 0.5): "fewer than half of the predicted events",
+    ("below", 1.0): "fewer events than predicted",
+    ("above", 2.0): "more than twice the predicted events",
+    ("above", 1.0): "more events than predicted",
+}
+LARGE = 0.5  # an error that a certificate tells by the name of the group
+TOO_UNSURE = 0.3  # if the score could be off by more than this share overall, the data cannot judge it
+FEW_EVENTS = 20  # fewer are told by their number, not as a rate
+NEAR = 0.08  # regions of scores narrower than this are told by their middle
+
+
+def verdict_of(
+    claims: tuple[Claim, ...],
+    tests: pd.DataFrame,
+    groups: pd.DataFrame,
+    identity: Identity,
+    *,
+    untested: str,
+    too_small: str,
+    within: float | None = None,
+    fitted: bool = False,
+) -> Verdict:
+    """Put the claims into words.
+
+    `untested` says why there are no tests, and `too_small` what too small a group is. With `within`, the
+    first sentence says whether the score is shown to be right to within that share. Nothing is certified of a
+    score that was `fitted` to these people.
+    """
+    if untested:
+        return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
+    area = reversed_area(groups.iloc[0])
+    first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
+    conclusion, sentences = _judged(claims, groups, identity, too_small, fitted=fitted)
+    if within is not None and groups["finding"].iloc[0] != NOT_ENOUGH and not fitted:
+        conclusion, shown = _within(groups, identity, within)
+        kept = sentences[:1] if claims else []
+        sentences = [*shown[: MOST_SENTENCES - len(first) - len(kept)], *kept]
+    told = (*first, *sentences)[:MOST_SENTENCES]
+    return Verdict(conclusion, told, tests, claims, ranks_backwards=bool(first))
+
+
+def _judged(
+    claims: tuple[Claim, ...], groups: pd.DataFrame, identity: Identity, too_small: str, *, fitted: bool
+) -> tuple[str, list[str]]:
+    if claims:
+        return MISCALIBRATED, _miscalibrated(claims, groups, identity)
+    tested = groups[groups["kept"].astype(bool) & (groups["finding"] == CHANCE)]
+    if groups["finding"].iloc[0] != CHANCE or (len(groups) > 1 and len(tested) < 2):
+        return NOT_ENOUGH, _not_enough(groups, identity, too_small)
+    if tested["certain_within"].iloc[0] > TOO_UNSURE:
+        return NOT_ENOUGH, _too_few(groups, identity)
+    return NONE_FOUND, _none_found(tested, identity, fitted=fitted)
+
+
+def _miscalibrated(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity) -> list[str]:
+    smallest = min((claim.p_value for claim in claims if known(claim.p_value)), default=float("nan"))
+    p = f" (adjusted {p_equals(smallest)})" if known(smallest) else ""
+    told = [f"{identity.subject} is miscalibrated{p}."]
+    by_kind = {
+        kind: [c for c in claims if c.kind == kind]
+        for kind in ("overall", "shape", "group", "beyond", "cell")
+    }
+    overall, shape = by_kind["overall"], by_kind["shape"]
+    if overall:
+        told.append(f"Overall, it predicts {overall[0].direction}{_numbers(overall[0], identity)}.")
+    if shape:
+        told.append(_shape(shape[0].where))
+    told += _for_whom(by_kind["group"], identity)
+    told += _beyond(by_kind["beyond"])
+    told += _everyone_else(by_kind["group"], groups.iloc[0], identity)
+    told += [_cell(cell, identity) for cell in by_kind["cell"]]
+    return [sentence for sentence in told if sentence]
+
+
+def _shape(where: tuple[Region, ...]) -> str:
+    """At which scores the curve of everybody errs."""
+    if not where:
+        return "Its error depends on the predicted risk, but the data do not show how."
+    parts = []
+    for direction in (TOO_HIGH, TOO_LOW):
+        regions = [_region(region) for region in where if region.direction == direction]
+        if regions:
+            parts.append(f"{direction} at predicted risks {listed(regions)}")
+    return f"It predicts {', and '.join(parts)}."
+
+
+def _region(region: Region) -> str:
+    """A range of scores in whole percents that lie inside it.
+
+    >>> _region(Region(0.0, 0.3014, "too high")), _region(Region(0.44, 0.47, "too low"))
+    ('below 30 %', 'near 46 %')
+    """
+    low, high = _inside(region.low, up=True), _inside(region.high, up=False)
+    if region.low == region.high:
+        return f"of exactly {100 * region.low:.0f} %"
+    if region.low <= 0 and region.high >= 1:
+        return "of all sizes"
+    if region.low <= 0:
+        return f"below {high}"
+    if region.high >= 1:
+        return f"above {low}"
+    if region.high - region.low < NEAR:
+        return f"near {_inside((region.low + region.high) / 2, up=True)}"
+    return f"from {low} to {high}"
+
+
+def _inside(score: float, *, up: bool) -> str:
+    """A limit, rounded to a whole percent (to a tenth below 10 %) on the inner side of its range."""
+    scale = 1000 if score < 0.1 else 100
+    steps = (ceil if up else floor)(round(score * scale, 6))
+    return f"{100 * steps / scale:g} %"
+
+
+def _for_whom(claims: Sequence[Claim], identity: Identity) -> list[str]:
+    """The groups that are wrong in their own right."""
+    if len(claims) == 1:
+        (claim,) = claims
+        return [f"It predicts {claim.direction} for {claim.label}{_numbers(claim, identity)}."]
+    parts, interval = [], len(claims) <= FEW_NAMED
+    for direction in (TOO_HIGH, TOO_LOW):
+        names = [
+            f"{claim.label}{_parenthesis(claim, interval=interval)}"
+            for claim in claims
+            if claim.direction == direction
+        ]
+        if names:
+            parts.append(f"{direction} for {_some(names)}")
+    return [f"It predicts {', and '.join(parts)}."] if parts else []
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return listed(names if more < 2 else [*names[:MOST_NAMED], f"{more} others"])
+
+
+def _beyond(claims: Sequence[Claim]) -> list[str]:
+    """Groups whose error differs from the overall one."""
+    if any(not claim.who for claim in claims):
+        return [
+            "The error differs between subgroups by more than chance explains, but the data do not show for "
+            "whom."
+        ]
+    parts = []
+    for direction, word in ((TOO_LOW, "higher"), (TOO_HIGH, "lower")):
+        some = [_compared(claim) for claim in claims if claim.direction == direction]
+        if some:
+            parts.append(f"{word} for {_some(some)}")
+    if not parts:
+        return []
+    return [f"O/E is {', and '.join(parts)} than the error of the others would give."]
+
+
+def _compared(claim: Claim) -> str:
+    """A group with its O/E ratio and the one that the error of the others would give.
+
+    >>> _compared(Claim("beyond", "sex=F", "women", "too high", estimate=1.24, given=1.53))
+    'women (1.24 rather than 1.53)'
+    """
+    if isinstance(claim.events, Limit) or not known(claim.estimate) or not known(claim.given):
+        return claim.label
+    ratio, given = (IN_SENTENCE.decimal(x) for x in (claim.estimate, claim.given))
+    return f"{claim.label} ({ratio} rather than {given})" if ratio != given else claim.label
+
+
+def _everyone_else(claims: Sequence[Claim], everybody: Any, identity: Identity) -> list[str]:
+    """The O/E ratio of the people who are not named: of everybody else, or of everybody together."""
+    if not claims:
+        return []
+    if len(claims) == 1:
+        ratio, low, high = claims[0].others, claims[0].others_low, claims[0].others_high
+        whom = f"the other {identity.unit}"
+    else:
+        ratio, low, high = (everybody[f"observed_expected{end}"] for end in ("", "_low", "_high"))
+        whom = f"all {identity.unit} together"
+    if not known(ratio) or isinstance(ratio, Limit):
+        return []
+    limits = IN_SENTENCE.interval(low, high)
+    interval = f" (95 % CI {limits})" if limits != IN_SENTENCE.unknown else ""
+    return [f"For {whom}, O/E is {IN_SENTENCE.decimal(ratio)}{interval}."]
+
+
+def _cell(claim: Claim, identity: Identity) -> str:
+    """The cell whose gap is the most significant."""
+    if not known(claim.estimate) or not known(claim.predicted):
+        return ""
+    whom = f"all {identity.unit}" if claim.label == identity.everyone else claim.label
+    return (
+        f"The clearest gap is in {whom} at predicted risk {risk_range(claim.bin)}: observed "
+        f"{IN_SENTENCE.percent(claim.estimate)}, predicted {IN_SENTENCE.percent(claim.predicted)}."
+    )
+
+
+def _numbers(claim: Claim, identity: Identity) -> str:
+    """Observed and predicted rate, O/E ratio and interval, as far as they may be shown."""
+    if isinstance(claim.events, Limit):
+        return _few_events(claim, identity)
+    if not known(claim.observed) or not known(claim.predicted):
+        return ""
+    if claim.events < FEW_EVENTS and known(claim.people):
+        expected = IN_SENTENCE.whole(claim.predicted * claim.people)
+        return f": {_events(claim)}, {expected} predicted{_parenthesis(claim, interval=True)}"
+    observed, predicted = (IN_SENTENCE.percent(rate) for rate in (claim.observed, claim.predicted))
+    return f": observed {observed}, predicted {predicted}{_parenthesis(claim, interval=True)}"
+
+
+def _few_events(claim: Claim, identity: Identity) -> str:
+    """What can be said where a count is suppressed; nothing that would not support the finding."""
+    if not known(claim.people) or isinstance(claim.people, Limit) or not known(claim.predicted):
+        return f": {_events(claim)}"
+    among = f"among about {identity.count(claim.people)}"
+    events: Any = claim.events
+    expected, few = claim.predicted * claim.people, events.side == "below"
+    clear = expected >= claim.events if few else expected <= claim.events
+    if not clear or few != (claim.direction == TOO_HIGH):
+        ratio: Any = claim.estimate
+        return f": {SIZES[ratio.side, float(ratio)]} {among}" if isinstance(ratio, Limit) else ""
+    return f": {_events(claim)} {among}, about {IN_SENTENCE.whole(expected)} predicted"
+
+
+def _parenthesis(claim: Claim, *, interval: bool) -> str:
+    if isinstance(claim.events, Limit):
+        return f" ({_events(claim)})"
+    if not known(claim.estimate):
+        return f" ({_events(claim)}, none expected)" if known(claim.events) and claim.predicted == 0 else ""
+    ratio = f"O/E {IN_SENTENCE.decimal(claim.estimate)}"
+    limits = IN_SENTENCE.interval(claim.low, claim.high)
+    return f" ({ratio}, 95 % CI {limits})" if interval and limits != IN_SENTENCE.unknown else f" ({ratio})"
+
+
+def _events(claim: Claim) -> str:
+    if isinstance(claim.events, Limit):
+        return f"{IN_SENTENCE.count(claim.events)} events"
+    return plural(round(claim.events), "event")
+
+
+def _row_numbers(row: Any, identity: Identity) -> str:
+    """Rates and O/E ratio of a row of the table of groups."""
+    claim = Claim("overall", row["group"], row["label"], "", **numbers_of(row))
+    return _numbers(claim, identity)
+
+
+def _not_enough(groups: pd.DataFrame, identity: Identity, too_small: str) -> list[str]:
+    everybody = groups.iloc[0]
+    if everybody["finding"] != CHANCE:
+        return [
+            f"There are not enough data to judge {_in_sentence(identity.subject)} ({too_small}). The audit "
+            "cannot say whether it is calibrated."
+        ]
+    return [
+        f"There are not enough data to judge {f'{identity.score} in ' if identity.score else ''}any subgroup "
+        f"({too_small}).",
+        f"Over all {identity.count(everybody['people'])}, no miscalibration was found"
+        f"{_row_numbers(everybody, identity)}.",
+    ]
+
+
+def _too_few(groups: pd.DataFrame, identity: Identity) -> list[str]:
+    """Nothing was found, but hardly anything could have been."""
+    everybody: Any = groups.iloc[0]
+    told = [
+        f"There are not enough data to judge {_in_sentence(identity.subject)}: no miscalibration was found "
+        f"among {identity.count(everybody['people'])}{_row_numbers(everybody, identity)}."
+    ]
+    error = everybody["certain_within"]
+    if known(error):
+        told.append(f"With 95 % confidence, the error is at most {_at_most(error)} of the expected events.")
+    return told
+
+
+def _none_found(tested: pd.DataFrame, identity: Identity, *, fitted: bool) -> list[str]:
+    n = len(tested) - 1
+    whom = (
+        f", overall or in any of the {n} subgroups tested"
+        if n > 1
+        else ", overall or in the subgroup tested"
+        if n
+        else ""
+    )
+    people = identity.count(tested["people"].iloc[0])
+    score = f" in {identity.score}" if identity.score else ""
+    told = [f"No miscalibration was found{score}{whom} ({people})."]
+    known_error = known(tested["certain_within"].iloc[0]) and not fitted
+    return [*told, _certificate(tested, identity)] if known_error else told
+
+
+def _certificate(tested: pd.DataFrame, identity: Identity) -> str:
+    """How far off the score can be, overall and in each subgroup."""
+    tested = tested[tested["certain_within"].notna()]
+    error = tested["certain_within"].to_numpy(dtype=np.float64)
+    told = f"With 95 % confidence, {_in_sentence(identity.subject)} is right to within {_at_most(error[0])}"
+    told += " of the expected events overall"
+    sure = [x for x in error[1:] if x <= LARGE]
+    unsure = [
+        (row["label"], x, row["people"])
+        for (_, row), x in zip(tested.iloc[1:].iterrows(), error[1:])
+        if not x <= LARGE
+    ]
+    if sure:
+        each = (
+            "in the subgroup"
+            if len(error) == 2
+            else "in each of them"
+            if not unsure
+            else f"in {plural(len(sure), 'subgroup')}"
+        )
+        told += f" and to within {_at_most(max(sure))} {each}"
+    if not unsure:
+        return f"{told}."
+    if len(unsure) <= FEW_NAMED:
+        names = [f"{label} ({identity.count(people)}), {_allowed(x)}" for label, x, people in unsure]
+        return f"{told}; the data allow larger errors for {listed(names)}."
+    return f"{told}; in the other {len(unsure)}, the data allow larger errors."
+
+
+def _allowed(error: float) -> str:
+    return f"up to {_at_most(error)}" if known(error) else "of any size"
+
+
+def _at_most(share: float) -> str:
+    """A share in whole percents, rounded up.
+
+    >>> _at_most(0.0712), _at_most(1.3)
+    ('8 %', '130 %')
+    """
+    return f"{max(ceil(round(100 * share, 6)), 1)} %"
+
+
+def _within(groups: pd.DataFrame, identity: Identity, within: float) -> tuple[str, list[str]]:
+    """Whether the score is shown to be right to within a share, overall and in every group tested."""
+    share, subject = _at_most(within), identity.subject
+    tested = groups[groups["kept"].astype(bool) & groups["shown_within"].notna()]
+    shown = tested["shown_within"].to_numpy(dtype=np.float64) <= within
+    n = len(tested) - 1
+    if shown.all():
+        each = (
+            ""
+            if not n
+            else ", overall and in the subgroup tested"
+            if n == 1
+            else f", overall and in each of the {n} subgroups tested"
+        )
+        people = identity.count(tested["people"].iloc[0])
+        return f"{SHOWN} {share}", [
+            f"With 95 % confidence, {_in_sentence(subject)} is right to within {share}{each} ({people})."
+        ]
+    outside = [
+        f"{row['label']} (O/E {IN_SENTENCE.decimal(row['observed_expected'])})"
+        for _, row in tested[~shown].iterrows()
+        if _surely_outside(row, within)
+    ]
+    unsure = [row["label"] for _, row in tested[~shown].iterrows() if not _surely_outside(row, within)]
+    told = []
+    if outside:
+        told.append(f"{subject} is off by more than {share} for {_some(outside)}.")
+    if unsure:
+        who = "It" if outside else subject
+        told.append(f"{who} is not shown to be right to within {share} for {_some(unsure)}.")
+    if shown[0] and shown[1:].any():
+        some = f"{int(shown[1:].sum())} of {plural(n, 'subgroup')}"
+        told.append(f"It is shown for all {identity.unit} together and for {some}.")
+    if unsure:
+        events = events_needed(within)
+        told.append(f"If O/E is 1 and the outcome is rare, that takes about {events} events in a group.")
+    return f"{NOT_SHOWN} {share}", told
+
+
+def _surely_outside(row: Any, within: float) -> bool:
+    """Whether the interval of a group that its test calls wrong excludes all errors up to a share."""
+    wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
+    low, high = row["observed_expected_low"], row["observed_expected_high"]
+    return bool(wrong and (low > 1 + within or high < 1 - within))
+
+
+def _in_sentence(subject: str) -> str:
+    """The subject within a sentence."""
+    return "the score" if subject == "The score" else subject

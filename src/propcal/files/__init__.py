@@ -1,0 +1,1 @@
+"""Files that propcal writes: corrections, atoms, monitors and tables, all or nothing."""

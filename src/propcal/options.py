@@ -1,0 +1,318 @@
+"""Options as records: which column is what, what a group and a risk range are, what is tested.
+
+The fields of a record are keyword arguments of the library, and each is described once, under a `Panel`. The
+command line is generated from these descriptions. A field that has its default was not given: the library
+then decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """How the command line offers a field.
+
+    Attributes
+    ----------
+    panel, help : str
+        The heading under which it is listed, and its text, which may end with ``Default: ...``.
+    flags : tuple of str
+        Its names with dashes, if they differ from the field's.
+    metavar : str
+        What stands for its value. It also tells how a text is read: see `propcal.cli.texts.READ`.
+    argument : str
+        The library's keyword argument, if its name differs from the field's.
+    least : int, optional
+        The smallest number that is accepted.
+    """
+
+    panel: str
+    help: str
+    flags: tuple[str, ...]
+    metavar: str
+    argument: str = ""
+    least: int | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A heading in the help of a command, and the options below it: fields of records, or parameters."""
+
+    title: str
+
+    def option(self, words: str, text: str, *, default: Any = None, **more: Any) -> Any:
+        """An option that may be left out; `words` are its flags, if it needs other ones, and its metavar."""
+        parts = words.split()
+        flags = tuple(part for part in parts if part.startswith("-"))
+        about = Option(self.title, text, flags, " ".join(parts[len(flags) :]), **more)
+        return field(default=default, metadata={"option": about})
+
+    def required(self, words: str, text: str) -> Any:
+        """An option that must be given."""
+        return self.option(words, text, default=MISSING)
+
+    def flag(self, text: str) -> Any:
+        """An option without a value."""
+        return self.option("", text, default=False)
+
+    def text(self, text: str, words: str = "TEXT", **more: Any) -> Any:
+        """A text that is empty if it is not given."""
+        return self.option(words, text, default="", **more)
+
+
+DATA, GROUPS, METHOD, OUTPUT = Panel("Your data"), Panel("Groups"), Panel("Method"), Panel("Output")
+TIME, SEARCH, DATABASE = Panel("Time"), Panel("Search"), Panel("Your database")
+UNSEEN = METHOD.option(
+    "replay|keep|error",
+    "For combinations of groups that did not occur in the fitting data: apply the adjustments of the "
+    "groups that a person belongs to, keep the score, or stop.",
+)
+
+
+def given_fields(record: Any) -> list[tuple[Field[Any], Any]]:
+    """The fields of a record that were given, with their values."""
+    values = [(f, getattr(record, f.name)) for f in fields(record)]
+    return [(f, value) for f, value in values if value is not f.default and value not in ("", [], {})]
+
+
+def given(*records: Any) -> dict[str, Any]:
+    """The options that were given, by the library's keyword arguments.
+
+    >>> given(GroupRule(gamma=0.02), BinRule())
+    {'gamma': 0.02}
+    """
+    return {
+        f.metadata["option"].argument or f.name: value
+        for record in records
+        for f, value in given_fields(record)
+    }
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column is what, and which people count."""
+
+    score: str | None = DATA.option("COLUMN", "Risk score column, from 0 to 1.")
+    outcome: str | None = DATA.option("COLUMN", "Outcome column: 0 or 1, yes or no.")
+    positive: str | None = DATA.option(
+        "VALUE",
+        "Value of the outcome that means the event, such as EXPIRED. Not needed for 0/1, yes/no or "
+        "true/false.",
+    )
+    groups: list[str] | None = GROUPS.option("COLUMNS", "Columns that define the groups: race,gender.")
+    weight: str | None = DATA.option("COLUMN", "Weight column.")
+    weight_kind: str | None = DATA.option(
+        "auto|frequency|survey",
+        "Whether weights are counts of people or survey weights. Default: counts if all are whole numbers",
+    )
+    cluster: str | None = DATA.option("COLUMN", "Patient ID column, if there are repeat visits.")
+    site: str | None = DATA.option(
+        "COLUMN|NAME",
+        "Column with the site (hospital) of each person; or the name of the one site that all files are "
+        "from, if there is no such column.",
+    )
+    cuts: dict[str, list[float]] | None = GROUPS.option(
+        "--cut COLUMN=NUMBERS", "Divide a number column into ranges: age=18,40,65."
+    )
+    where: dict[str, str] | None = GROUPS.option(
+        "NAME=CONDITION", 'Define a group by a condition: "elderly=age >= 75 and insurance = Medicare".'
+    )
+    as_levels: list[str] | None = GROUPS.option(
+        "COLUMNS",
+        "Columns of number codes, such as hospital, whose values are groups even if there are more than 20.",
+    )
+    na: list[str] | None = DATA.option(
+        "TEXT", "Text in a CSV file that means missing, such as NA; empty cells always do."
+    )
+    drop_missing: bool = DATA.flag("Leave out people without a score or an outcome, and report how many.")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    resolution: float | None = DATA.option(
+        "2^-N", "Round scores to this grid, such as 2^-16, to save memory. Default: exact"
+    )
+    memory_limit: str | None = DATA.option(
+        "--memory SIZE", "Memory to use while reading, such as 2GB; the rest is kept on disk temporarily."
+    )
+
+
+@dataclass(frozen=True)
+class GroupRule:
+    """Which groups there are, and which of them are tested."""
+
+    intersections: str | int | None = GROUPS.option(
+        "all|marginal|DEPTH",
+        "Which intersections are groups too: all, marginal (none), or those of up to DEPTH columns. "
+        "Default: all",
+    )
+    missing: str | None = GROUPS.option(
+        "level|exclude|error",
+        "People with a missing value form their own group, belong to none, or cause an error. Default: level",
+    )
+    gamma: float | None = GROUPS.option(
+        "SHARE",
+        "Smallest share of people in a group whose risk ranges, losses and adjustments count. Default: 0.05",
+    )
+    min_people: int | None = GROUPS.option("N", "Fewest people in a cell that is tested. Default: 30")
+    min_group: int | None = GROUPS.option("N", "Fewest people in a group that is tested. Default: 50")
+    min_events: int | None = GROUPS.option(
+        "N", "Fewest expected events, and non-events, in a group that is tested. Default: 10"
+    )
+
+
+@dataclass(frozen=True)
+class BinRule:
+    """Risk ranges, and the tolerance within them."""
+
+    alpha: float | None = METHOD.option("SHARE", "Tolerance, as a share of the observed rate. Default: 0.05")
+    rho: float | None = METHOD.option(
+        "RATE",
+        "Floor on observed rates: lower ones count as this rate. Use a smaller one if the outcome is "
+        "rare. Default: 0.1",
+    )
+    n_bins: int | None = METHOD.option("N", "Number of risk ranges. Default: 10")
+    binning: str | list[float] | None = METHOD.option(
+        "KIND|EDGES",
+        "Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. Default: uniform",
+    )
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What is asked of a score, and how chance is simulated."""
+
+    n_draws: int | None = METHOD.option(
+        "--draws N", "Simulated data sets for what chance alone would show. Default: 1000"
+    )
+    bin_free: bool = METHOD.flag(
+        "Also compute measures that need no bins: ECCE with its worst range of scores, smooth ECE."
+    )
+    within: float | None = METHOD.option(
+        "20%",
+        "Ask whether the score is shown to be right to within this share, such as 20%, overall and in "
+        "every group tested.",
+    )
+    random_state: int | None = METHOD.option("--seed N", "Seed for random numbers.")
+    thresholds: list[float] | None = METHOD.option(
+        "--threshold RISK",
+        "Risk from which people would be treated, such as 0.2: prints what that comes to in every group, "
+        "and the report starts there.",
+    )
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a correction is fitted: keyword arguments of the estimators."""
+
+    eta: float | None = METHOD.option("SHARE", "Share of an error that one adjustment removes. Default: 1")
+    order: str | None = METHOD.option(
+        "cyclic|random|worst", "Order in which cells are visited; random uses --seed. Default: cyclic"
+    )
+    sample: str | None = METHOD.option(
+        "bootstrap",
+        "Measure errors on a new bootstrap sample in each sweep, drawn with --seed. Default: on all data",
+    )
+    min_share: float | None = METHOD.option(
+        "SHARE", "Smallest share of all people in a cell. Default: alpha * gamma / n-bins"
+    )
+    max_updates: int | None = METHOD.option("N", "Most adjustments to make. Default: 100000")
+    start: str | None = METHOD.option(
+        "smooth|identity",
+        "smooth: recalibrate with a smooth curve first. identity: begin with the raw score. Default: smooth",
+    )
+    guard: str | float | None = METHOD.option(
+        "noise|none|NUMBER",
+        "noise: leave errors that could be chance. none: adjust every error beyond the tolerance. "
+        "NUMBER: adjust errors of at least that many standard errors. Default: noise",
+    )
+    monotone: bool | None = METHOD.option(
+        "--monotone/--no-monotone",
+        "Never turn a higher score into a lower one, within a combination of attributes. Default: --monotone",
+    )
+    allow_reversed: bool = METHOD.flag("Fit even if higher scores go with fewer events (AUROC below 0.4).")
+    unseen: str | None = UNSEEN
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where groups are looked for: keyword arguments of `propcal.discover`."""
+
+    features: list[str] | None = DATA.option(
+        "COLUMNS", "Columns by which groups may be described (required)."
+    )
+    protect: list[str] | None = SEARCH.option(
+        "COLUMNS",
+        "Columns that a correction must not read, such as race: find groups, described by the other "
+        "features, whose correction reduces the errors for the groups of these columns.",
+    )
+    depth: int | None = SEARCH.option("N", "Most conditions in a description. Default: 3")
+    min_share: float | None = SEARCH.option("SHARE", "Smallest share of a group. Default: 0.02")
+    max_groups: int | None = SEARCH.option("N", "Most groups to find. Default: 10")
+    level: float | None = SEARCH.option(
+        "PROBABILITY", "Largest probability of finding any group if the score is right. Default: 0.05"
+    )
+    n_draws: int | None = SEARCH.option(
+        "--draws N", "Simulated data sets for what chance alone would show. Default: 64"
+    )
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """How time is divided, and what later periods are compared with."""
+
+    time: str | None = TIME.option("COLUMN", "Column with the date of the score (ISO 8601).")
+    every: str | None = TIME.option("day|week|month|quarter|year", "Length of a period. Default: month")
+    timezone: str | None = TIME.option(
+        "NAME", "Time zone in which a day begins, such as Europe/Berlin. Default: UTC"
+    )
+    delay: str | None = TIME.option(
+        "30d", "Wait this many days (d) or weeks (w) after the end of a period before adding it. Default: 0d"
+    )
+    outcome_time: str | None = TIME.option(
+        "COLUMN", "Column with the date of the outcome; outcomes before the score are refused."
+    )
+    baseline: str | None = TIME.option(
+        "PERIOD",
+        "Compare with the score as it was then (2025-01 or 2025-01..2025-06) instead of perfect calibration.",
+    )
+
+
+@dataclass(frozen=True)
+class Export:
+    """SQL that corrects scores: keyword arguments of `Correction.to_sql`."""
+
+    score: str = DATABASE.required("COLUMN", "Score column to correct.")
+    dialect: str = DATABASE.option(
+        "duckdb|sqlite|postgres|spark|tsql|snowflake|bigquery",
+        "SQL dialect. The last three need propcal\\[sql]; propcal's tests do not run them.",
+        default="duckdb",
+    )
+    table: str = DATABASE.option(
+        "TABLE", "Table with one row per person: visits, or clinic.visits.", default="people"
+    )
+    types: dict[str, str] | None = DATABASE.option(
+        "--type COLUMN=KIND",
+        "Type of a column: text, number or boolean. Default: found at run time, or inferred from the levels",
+    )
+    columns: dict[str, str] | None = DATABASE.option(
+        "--rename COLUMN=NAME", "Name in the table of a column that the correction reads: race=RACE."
+    )
+    form: str = OUTPUT.option(
+        "lookup|case",
+        "Write a lookup table and a query, or one long expression without a table.",
+        default="lookup",
+    )
+    lookup_table: str = OUTPUT.option("TABLE", "Name of the lookup table.", default="propcal_lookup")
+    column: str = OUTPUT.option("NAME", "Name of the new column.", default="corrected")
+    unseen: str | None = UNSEEN
+    invalid: str = OUTPUT.option(
+        "null|keep",
+        "Corrected score where the score is NULL, NaN or not from 0 to 1: NULL, or the score.",
+        default="null",
+    )

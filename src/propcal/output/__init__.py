@@ -1,1 +1,0 @@
-"""Writes results: files, SQL, JSON, the report, plots, and text for terminals and notebooks."""

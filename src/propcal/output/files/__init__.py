@@ -1,1 +1,0 @@
-"""Files that propcal writes: corrections, atoms, and tables with corrected scores."""

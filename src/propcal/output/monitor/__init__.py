@@ -1,1 +1,0 @@
-"""What a monitor found: in the terminal, as JSON, as a page, and as metrics for Prometheus."""

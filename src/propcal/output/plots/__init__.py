@@ -1,1 +1,0 @@
-"""Pictures with matplotlib; each draws a result that can also be printed."""

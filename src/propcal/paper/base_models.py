@@ -1,0 +1,169 @@
+"""The base models of the experiment: the features they use, and LR, RF and DNN, each trained on one core."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from inspect import signature
+from time import process_time
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from propcal.core.grid import FloatArray
+from propcal.errors import Argument, InputError
+from propcal.extras import how_to_install
+from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Increased whenever the same data would give different features or models, so that trials are not mixed.
+FEATURES_VERSION, MODELS_VERSION = 1, 1
+
+# Words of a text are features if at least this share of the training rows has them, the most frequent ones
+# first. Real complaints have thousands of words, most of them misspelt and in only a few visits.
+WORD_SHARE = 0.001
+MOST_WORDS = 300
+MISSING = "\1"  # in place of a missing level: never equal to a text such as "missing"
+
+Matrix = npt.NDArray[np.float32]
+
+
+class Features:
+    """Turns rows into a matrix of numbers, using only the training rows to learn levels and words.
+
+    The features are the numbers, with NaN for missing ones; a column of 0 and 1 for each level, the last one
+    for "missing"; and one for each frequent word of a text. Levels and words that do not occur in the
+    training rows are left out.
+    """
+
+    def __init__(self, columns: CohortColumns = ADMISSIONS) -> None:
+        self.columns = columns
+
+    def fit(self, rows: pd.DataFrame) -> Self:
+        """Learn levels and words."""
+        from sklearn.feature_extraction.text import CountVectorizer
+        from sklearn.preprocessing import OneHotEncoder
+
+        texts = self._texts(rows)
+        kind: dict[str, Any] = {"dtype": np.float32}
+        self._encoders: dict[str, Any] = {}
+        for name in self.columns.categories:
+            levels = [*sorted({*texts[name]} - {MISSING}), MISSING]
+            coded = OneHotEncoder(categories=[levels], handle_unknown="ignore", **kind)
+            self._encoders[name] = coded.fit(texts[[name]])
+        for name in self.columns.text:
+            words = CountVectorizer(
+                binary=True, min_df=WORD_SHARE, max_features=MOST_WORDS, token_pattern=r"\w+", **kind
+            )
+            try:
+                self._encoders[name] = words.fit(texts[name])
+            except ValueError:  # no word is frequent enough
+                continue
+        return self
+
+    def transform(self, rows: pd.DataFrame) -> Matrix:
+        """One row for each row, one column for each feature."""
+        texts, parts = self._texts(rows), []
+        for name, encoder in self._encoders.items():
+            column = texts[name] if name in self.columns.text else texts[[name]]
+            parts.append(encoder.transform(column).toarray())
+        numbers = rows[list(self.columns.numbers)].to_numpy(dtype=np.float32, na_value=np.nan)
+        return np.hstack([numbers, *parts])
+
+    def _texts(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The columns of levels and words as texts."""
+        import pandas as pd
+
+        missing = dict.fromkeys(self.columns.categories, MISSING) | dict.fromkeys(self.columns.text, "")
+        texts = {
+            name: np.where(rows[name].isna(), instead, rows[name].astype(str))
+            for name, instead in missing.items()
+        }
+        return pd.DataFrame(texts, index=rows.index, dtype=object)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained base model: `score` gives risks for rows of features."""
+
+    score: Callable[[Matrix], FloatArray]
+    seconds: float
+    converged: bool
+
+
+def check_models(names: Iterable[str]) -> tuple[str, ...]:
+    """The models in the paper's order; unknown models, and those whose library is missing, are refused."""
+    given = [name.strip() for name in names]
+    wanted = {name.upper() for name in given}
+    unknown = [name for name in given if name.upper() not in MODELS]
+    if unknown or not wanted:
+        raise InputError(
+            Argument("models") + (f": there is no {unknown[0]!r}" if unknown else " must name one or more"),
+            next_step=f"The models are {', '.join(MODELS)}",
+        )
+    if "RF" in wanted:
+        _forest_class()
+    return tuple(name for name in MODELS if name in wanted)
+
+
+def train(name: str, features: Matrix, outcome: Any, seed: int, n_numbers: int) -> Trained:
+    """Train a base model; the same seed gives the same model.
+
+    The first `n_numbers` columns of the features are numbers, the others are 0 or 1.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    model = _model(name, seed, n_numbers, features.shape[1])
+    began = process_time()
+    with warnings.catch_warnings():  # recorded in `converged`
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="Got `batch_size` less than 1 or larger")  # with few visits
+        model.fit(features, outcome)
+    seconds = process_time() - began
+
+    def score(rows: Matrix) -> FloatArray:
+        return np.asarray(model.predict_proba(rows)[:, 1], dtype=np.float64)
+
+    return Trained(score, seconds, name == "RF" or bool(np.max(model[-1].n_iter_) < model[-1].max_iter))
+
+
+def _forest_class() -> Any:
+    try:
+        from xgboost import XGBRFClassifier
+    except ImportError:
+        raise InputError("RF needs xgboost", next_step=how_to_install("paper"), between=": ") from None
+    return XGBRFClassifier
+
+
+def _model(name: str, seed: int, n_numbers: int, n_features: int) -> Any:
+    """A base model with the parameters of settings.toml.
+
+    The forest handles missing values itself; for the others numbers are imputed and scaled. For LR, columns
+    of 0 and 1 are scaled but not centred, so that they stay sparse; with an intercept this is the same model
+    in a tenth of the memory.
+    """
+    from scipy.sparse import csr_matrix
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    given: dict[str, Any] = DATA["base_models"][name] | {"random_state": seed}
+    if name == "RF":
+        return _forest_class()(**given)
+    imputer = SimpleImputer(strategy="median", keep_empty_features=True)
+    scaled = make_pipeline(imputer, StandardScaler(copy=False))
+    if name == "DNN":
+        return make_pipeline(scaled, MLPClassifier(**given))
+    sparse = make_pipeline(FunctionTransformer(csr_matrix), StandardScaler(with_mean=False))
+    both = (scaled, list(range(n_numbers))), (sparse, list(range(n_numbers, n_features)))
+    old = signature(LogisticRegression).parameters["penalty"].default == "l2"  # scikit-learn before 1.8
+    l1: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}
+    columns = make_column_transformer(*both, sparse_threshold=1.0)
+    return make_pipeline(columns, LogisticRegression(**given, **l1))

@@ -1,0 +1,378 @@
+"""Who gains and who loses by post-processing: errors of the same patients before and after, by subgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.core.grid import FloatArray
+from propcal.errors import InputError
+from propcal.numbers import plural
+from propcal.paper import figure_parts as parts
+from propcal.paper.figure_parts import LOOKS, PAGE
+from propcal.paper.results import median_interval
+from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC
+from propcal.paper.tables import Table, table_of
+from propcal.paper.trial_arrays import subgroup
+from propcal.paper.trial_store import KEYS, Evidence
+from propcal.render.letters import labels, short
+from propcal.render.matplotlib import SMALL, TEXT, tidy
+
+# Algorithm 1 with the paper's middle settings; alpha varies. Our method has its defaults.
+SETTING = {"gamma": 0.05, "rho": 0.1}
+ALPHA, FINE_ALPHA = 0.1, 0.01  # the alphas of which stores have curves
+FEWEST = 20  # shuffles for a verdict
+HELPS, HARMS, UNCLEAR, UNCHANGED = "helps", "harms", "no clear change", "no change"
+TOO_FEW = "too few shuffles"
+LARGEST, ALL_CELLS = "largest error", "largest error, all cells"
+AVERAGE, PREDICTION = "average error", "prediction error"
+# The columns of the store with the errors; the average error comes from the counts of the curves.
+COLUMNS = {LARGEST: "sizes_pmc_loss", ALL_CELLS: "pmc_loss", AVERAGE: "average", PREDICTION: "log_loss"}
+NAMES = {BASE: "before", OURS: "propcal's default"}
+SHOWN_MODEL = "RF"
+MOST_DIGITS = 5  # a change that is smaller than these can show is written as 0
+
+
+def method_name(method: str, alpha: float) -> str:
+    """A method with its alpha, as tables and figures call it."""
+    return NAMES.get(method, method) if pd.isna(alpha) else f"{method}, alpha {alpha:g}"
+
+
+def _with_names(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(name=[method_name(*pair) for pair in zip(frame["method"], frame["alpha"])])
+
+
+def _chosen(evidence: Evidence) -> pd.DataFrame:
+    """The trials that are compared, in the order of the store and of the methods."""
+    trials = evidence.stored
+    same = np.logical_and.reduce([np.isclose(trials[name], value) for name, value in SETTING.items()])
+    chosen = trials[(same & trials["method"].isin((MC, PMC))) | trials["method"].isin((BASE, OURS))]
+    order = {"groups": evidence.grouping_names, "model": evidence.models, "method": (BASE, MC, PMC, OURS)}
+    places = [chosen["alpha"], *(chosen[c].map(list(v).index) for c, v in reversed(order.items()))]
+    found: pd.DataFrame = chosen.iloc[np.lexsort(places)].drop_duplicates(KEYS)
+    return found
+
+
+def average_errors(evidence: Evidence) -> pd.DataFrame:
+    """The average error of the subgroups, for each seed, base model and setting with curves."""
+    counts = evidence.curves
+    off = (counts["positives"] - counts["score_sum"]).abs()
+    by_group = counts.assign(off=off).groupby([*KEYS, "group_name"])[["people", "positives", "off"]].sum()
+    by_group = by_group[by_group["positives"] > 0]
+    weighted = by_group.assign(error=by_group["people"] * by_group["off"] / by_group["positives"])
+    total = weighted.groupby(level=KEYS)[["error", "people"]].sum()
+    return (total["error"] / total["people"]).rename("average").reset_index()
+
+
+def benefit(evidence: Evidence) -> pd.DataFrame:
+    """How each method changes the errors of each base model, in percent of the base model's.
+
+    Returns
+    -------
+    frame
+        groups, model, method, alpha (NaN for ours), smallest (the smallest cell of the fit, in rows; NaN for
+        ours), measure, n_seeds, before and after (medians), change (median percent) with low and high (95 %
+        bootstrap interval over seeds), better and worse (share of the seeds), verdict.
+    """
+    trials = _chosen(evidence).merge(average_errors(evidence), on=KEYS, how="left")
+    whose, names = ["seed", "model", "groups"], ["groups", "model", "method", "alpha"]
+    base = trials[trials["method"] == BASE].drop_duplicates(whose).set_index(whose)
+    treated = trials[trials["method"] != BASE].join(base[[*COLUMNS.values()]].add_prefix("base_"), on=whose)
+    rows = []
+    values: Any
+    for values, part in treated.groupby(names, sort=False, dropna=False):
+        n, alpha = float(part["n_post"].median()), float(values[-1])
+        smallest = max(1, ceil(n * alpha * SETTING["gamma"] / N_BINS)) if alpha == alpha else np.nan
+        for measure, column in COLUMNS.items():
+            both = part[[f"base_{column}", column]].dropna().to_numpy(dtype=float)
+            rows += [(*values, smallest, measure, *_compared(both))] if len(both) else []
+    columns = [*names, "smallest", "measure", "n_seeds", "before", "after", "change", "low", "high"]
+    return _with_names(pd.DataFrame(rows, columns=[*columns, "better", "worse", "verdict"]))
+
+
+def _compared(both: FloatArray) -> tuple[Any, ...]:
+    """The change from the first column to the second, over the rows (seeds)."""
+    both = both[both[:, 0] > 0]
+    change = 100 * (both[:, 1] / both[:, 0] - 1)
+    middle, low, high, _ = median_interval(change, confidence=0.95)
+    verdict = verdict_on(middle, low, high, len(both))
+    if not len(both):
+        return (0, *[np.nan] * 7, verdict)
+    shares = float(np.mean(change < 0)), float(np.mean(change > 0))
+    return (len(both), *np.median(both, axis=0).tolist(), middle, low, high, *shares, verdict)
+
+
+def verdict_on(change: float, low: float, high: float, n_seeds: int) -> str:
+    """Whether a change of an error is for the better or the worse.
+
+    >>> verdict_on(-10, -14, -6, 30), verdict_on(12, 3, 20, 30), verdict_on(2, -5, 9, 30)
+    ('helps', 'harms', 'no clear change')
+    >>> verdict_on(-10, -14, -6, 5), verdict_on(0, 0, 0, 30)
+    ('too few shuffles', 'no change')
+    """
+    if n_seeds < FEWEST:
+        return TOO_FEW
+    if change == low == high == 0:
+        return UNCHANGED
+    return HELPS if high < 0 else HARMS if low > 0 else UNCLEAR
+
+
+def observed_to_expected(evidence: Evidence) -> pd.DataFrame:
+    """O/E ratio of each subgroup before and after: median over seeds, with the range of most seeds.
+
+    Returns
+    -------
+    frame
+        groups, model, group_name, method, alpha, share (of the test set), rate (observed), ratio, low and
+        high (5th and 95th percentile over seeds), n_seeds. Only subgroups with a share of at least gamma.
+    """
+    known = _chosen(evidence)[[*KEYS, "groups", "alpha", "n_test"]]
+    counts = known.merge(evidence.curves, on=KEYS)
+    names = ["groups", "model", "group_name", "method", "alpha"]
+    sums = counts.groupby([*names, "n_test", "seed"], sort=False, dropna=False).sum(numeric_only=True)
+    n_test = sums.index.get_level_values("n_test")
+    sums = sums.assign(share=sums["people"] / n_test, ratio=sums["positives"] / sums["score_sum"])
+    each = sums.groupby(level=names, sort=False, dropna=False)
+    total = each[["positives", "people"]].sum()
+    found = pd.DataFrame(
+        {
+            "share": each["share"].mean(),
+            "rate": total["positives"] / total["people"],
+            "ratio": each["ratio"].median(),
+            "low": each["ratio"].quantile(0.05),
+            "high": each["ratio"].quantile(0.95),
+            "n_seeds": each.size(),
+        }
+    ).reset_index()
+    return _with_names(found[found["share"] >= SETTING["gamma"]].reset_index(drop=True))
+
+
+def benefit_tables(stores: Mapping[str, Evidence]) -> list[Table]:
+    """What the stores of several outcomes say: the outcomes, how often methods help, changes, O/E ratios."""
+    found = pd.concat([benefit(e).assign(outcome=name) for name, e in stores.items()], ignore_index=True)
+    ratios = pd.concat([observed_to_expected(e).assign(outcome=name) for name, e in stores.items()])
+    known: dict[str, Any] = {"unit": next(iter(stores.values())).unit, "fewest": FEWEST}
+    rows = [(name, _rate(e), str(e.n_seeds), _auroc(e), e.setup.name) for name, e in stores.items()]
+    headings = ["outcome", "observed rate in test sets", "shuffles", "AUROC of the models", "set-up"]
+    outcomes = pd.DataFrame(rows, columns=headings)
+    return [
+        table_of("benefit_outcomes", outcomes, outcomes, **known),
+        table_of("benefit", found, _tally(found, known["unit"]), **known),
+        table_of("benefit_changes", found, _changes(found), **known),
+        table_of("benefit_ratios", ratios, _ratios(ratios, stores), **known),
+    ]
+
+
+def _tally(found: pd.DataFrame, unit: str) -> pd.DataFrame:
+    """A row for each method and alpha: in how many comparisons it helps, does nothing clear, and harms."""
+    rows = []
+    for name, part in found.groupby("name", sort=False):
+        smallest = part["smallest"].min()
+        cell = "chosen by tests" if pd.isna(smallest) else f"{smallest:,.0f}"
+        rows.append((name, cell, *(_counted(part.loc[part["measure"] == m, "verdict"]) for m in COLUMNS)))
+    return pd.DataFrame(rows, columns=["method", f"smallest cell in the fitting data, {unit}", *COLUMNS])
+
+
+def _counted(verdicts: pd.Series) -> str:
+    n = verdicts.value_counts()
+    if TOO_FEW in n or n.empty:
+        return TOO_FEW if len(n) else "–"
+    return f"{n.get(HELPS, 0)} / {n.get(UNCLEAR, 0) + n.get(UNCHANGED, 0)} / {n.get(HARMS, 0)}"
+
+
+def _changes(found: pd.DataFrame) -> pd.DataFrame:
+    """One row for each outcome, grouping, base model, method and alpha, with the errors side by side."""
+    names = ["outcome", "groups", "model", "name"]
+    cells = found.assign(cell=[*map(_change, found.to_dict("records"))]).set_index([*names, "measure"])[
+        "cell"
+    ]
+    wide = cells.unstack("measure").reindex(columns=[*COLUMNS]).fillna("–")
+    wide = wide.reindex(pd.MultiIndex.from_frame(found[names].drop_duplicates())).reset_index()
+    return wide.rename(columns={"name": "method"})
+
+
+def _change(row: Mapping[Any, Any]) -> str:
+    """An error before and after, its change in percent with the interval, and the verdict if it is clear."""
+    if pd.isna(row["change"]):
+        return "–"
+    scale, digits, sign = (1, 4, "") if row["measure"] == PREDICTION else (100, 1, " %")
+    errors = " → ".join(f"{scale * row[name]:.{digits}f}{sign}" for name in ("before", "after"))
+    digits = 0 if abs(row["change"]) >= 10 else 1 if abs(row["change"]) >= 1 else 2
+    change, low, high = (_signed(row[name], digits) for name in ("change", "low", "high"))
+    interval = "" if pd.isna(row["low"]) else f" ({low} to {high})"
+    said = f"{errors}; {change} %{interval}; {100 * row['better']:.0f} / {100 * row['worse']:.0f}"
+    return f"{said}; {row['verdict']}" if row["verdict"] in (HELPS, HARMS) else said
+
+
+def _signed(value: float, digits: int = 0) -> str:
+    """A number with its sign, with more digits if it would be rounded to 0; 0 has no sign.
+
+    >>> _signed(0.0), _signed(12.6), _signed(-0.24, 1), _signed(0.374), _signed(-0.0002, 2)
+    ('0', '+13', '-0.2', '+0.4', '-0.0002')
+    """
+    if pd.isna(value) or round(value, MOST_DIGITS) == 0:
+        return "0"
+    while round(value, digits) == 0:
+        digits += 1
+    return f"{value:+.{digits}f}"
+
+
+def _ratios(found: pd.DataFrame, stores: Mapping[str, Evidence]) -> pd.DataFrame:
+    """A row for each outcome, base model and subgroup: O/E ratios before and with each method."""
+    methods, rows = list(dict.fromkeys(found["name"])), []
+    for (outcome, groups, model, group), part in found.groupby(
+        ["outcome", "groups", "model", "group_name"], sort=False
+    ):
+        ratio = part.set_index("name")["ratio"]
+        cells = (f"{ratio[name]:.2f}" if name in ratio else "–" for name in methods)
+        who = subgroup(str(group), stores[str(outcome)].attributes[str(groups)])
+        share, rate = (f"{100 * part[name].iloc[0]:.1f} %" for name in ("share", "rate"))
+        rows.append((outcome, model, who, share, rate, *cells))
+    return pd.DataFrame(rows, columns=["outcome", "model", "subgroup", "share", "observed rate", *methods])
+
+
+def _auroc(evidence: Evidence) -> str:
+    """The AUROC of the base models."""
+    medians = evidence.stored[evidence.stored["method"] == BASE].groupby("model")["auroc"].median()
+    return ", ".join(f"{model} {medians[model]:.2f}" for model in evidence.models if model in medians)
+
+
+def _rate(evidence: Evidence) -> str:
+    """The share of the rows of all test sets together with the outcome; the store has no rate of the data."""
+    counts = evidence.curves[evidence.curves["method"] == BASE]
+    people = counts["people"].sum()
+    return f"{100 * counts['positives'].sum() / people:.1f} %" if people else "–"
+
+
+def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]:
+    """The names of the outcomes on the page: those given, one for each store, or their columns."""
+    if names and len(names) != len(stores):
+        raise InputError(
+            f"--name: {plural(len(names), 'name')} for {plural(len(stores), 'store')}",
+            next_step="Give it once for each store, in the same order, or leave it out",
+            argument="--name",
+        )
+    found = list(names) or [evidence.outcome for evidence in stores]
+    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
+    if twice is not None:
+        raise InputError(
+            f"{found.count(twice)} of the outcomes have the name {twice!r}",
+            argument="--name",
+            next_step="Give each a name of its own with --name, once for each store",
+        )
+    return found
+
+
+def benefit_page(stores: Mapping[str, Evidence], about: str, images: str) -> str:
+    """The tables and pictures as a page in Markdown; `images` is the path from the page to the pictures."""
+    from propcal.render.markdown import escaped
+
+    parts = ["# Whom does a correction help, and whom does it harm?\n"]
+    parts += [f"{escaped(about)}\n"] if about else []
+    outcomes, tally, changes, ratios = (table.markdown() for table in benefit_tables(stores))
+    change, drawn = (f"![{words}]({images}/{name}.png)\n" for name, words in PICTURES.items())
+    return "\n".join([*parts, outcomes, tally, change, drawn, ratios, changes])
+
+
+PICTURES = {
+    "benefit": "Change of three errors of each model, for each outcome",
+    "observed_to_expected": "O/E ratios of subgroups before and after correction",
+}
+
+
+BEFORE, MC_NAME, PMC_NAME, FINE, OURS_NAME = (
+    method_name(*pair)
+    for pair in ((BASE, np.nan), (MC, ALPHA), (PMC, ALPHA), (PMC, FINE_ALPHA), (OURS, np.nan))
+)
+_LOOKS = {
+    BEFORE: LOOKS[BASE],
+    MC_NAME: LOOKS[MC],
+    PMC_NAME: LOOKS[PMC],
+    FINE: {**LOOKS[PMC], "markerfacecolor": "white"},
+    OURS_NAME: LOOKS[OURS],
+}
+
+
+def benefit_figures(stores: Mapping[str, Evidence]) -> dict[str, Any]:
+    """The two pictures by file name."""
+    drawn = {"benefit": _draw_changes(stores), "observed_to_expected": _draw_ratios(stores)}
+    shuffles = plural(min(evidence.n_seeds for evidence in stores.values()), "shuffle")
+    for figure, words in drawn.values():
+        parts.note_below(figure, words.replace("{shuffles}", shuffles))
+    return {name: figure for name, (figure, _) in drawn.items()}
+
+
+def _draw_changes(stores: Mapping[str, Evidence]) -> tuple[Any, str]:
+    """A row of panels for each outcome, a column for each measure; points are changes of the error."""
+    found = {name: benefit(evidence) for name, evidence in stores.items()}
+    places = list(dict.fromkeys(pair for f in found.values() for pair in zip(f["groups"], f["model"])))
+    panels: dict[str, dict[str, pd.DataFrame]] = {}
+    for outcome, frame in found.items():
+        row = [*map(places.index, zip(frame["groups"], frame["model"]))]
+        placed = frame.assign(value=frame["change"], place=row)
+        panels[outcome] = {m: placed[placed["measure"] == m] for m in (LARGEST, AVERAGE, PREDICTION)}
+    groupings = (groups.replace(" x ", " × ").replace("_", " ") for groups, _ in places)
+    words = [f"{short(MODEL_NAMES.get(m, m))}\n{short(groups)}" for groups, (_, m) in zip(groupings, places)]
+    # MCBoost changes little at this alpha; its numbers are in the tables
+    figure = _points(panels, (PMC_NAME, FINE, OURS_NAME), words, 0, "change, %\n← better   worse →")
+    return figure, (
+        "Change of the error in test sets. Points: medians over {shuffles}; lines: 95 % CI. An error is "
+        "smaller after the correction if its point is to the left of 0."
+    )
+
+
+def _draw_ratios(stores: Mapping[str, Evidence]) -> tuple[Any, str]:
+    """A panel for each outcome: the O/E ratio of each subgroup of the last grouping, before and after."""
+    first = next(iter(stores.values()))
+    model = SHOWN_MODEL if SHOWN_MODEL in first.models else first.models[0]
+    found = {}
+    for outcome, evidence in stores.items():
+        frame = observed_to_expected(evidence)
+        last = evidence.grouping_names[-1]
+        found[short(outcome)] = frame[(frame["model"] == model) & (frame["groups"] == last)]
+    groups = sorted({group for frame in found.values() for group in frame["group_name"]})
+    panels = {
+        outcome: frame.assign(value=frame["ratio"], place=frame["group_name"].map(groups.index))
+        for outcome, frame in found.items()
+    }
+    words = labels([subgroup(group, [*first.attributes.values()][-1]) for group in groups], 48, 2)
+    shown = (BEFORE, MC_NAME, PMC_NAME, OURS_NAME)
+    figure = _points({"": panels}, shown, words, 1, "O/E ratio\n← predicts too high   too low →")
+    return figure, (
+        f"{MODEL_NAMES.get(model, model).capitalize()}; subgroups with at least "
+        f"{100 * SETTING['gamma']:g} % of the {first.unit} of the test set. Points: medians over "
+        + "{shuffles}; "
+        "lines: from the 5th to the 95th percentile."
+    )
+
+
+def _points(
+    panels: Mapping[str, Mapping[str, pd.DataFrame]],
+    wanted: Sequence[str],
+    words: Sequence[str],
+    middle: float,
+    xlabel: str,
+) -> Any:
+    """Rows of panels by their labels, with a point and an interval for each `place` (row) and method."""
+    frames = [frame for row in panels.values() for frame in row.values()]
+    there = {name for frame in frames for name in frame["name"]}
+    shown = {name: {"ms": 4, **_LOOKS[name]} for name in wanted if name in there}
+    figure = parts.new_figure(PAGE, 1.3 + len(panels) * (0.5 + 0.135 * len(words) * (len(shown) + parts.GAP)))
+    sharex = "col" if middle == 0 else "all"  # changes of different errors are not comparable, ratios are
+    grid = figure.subplots(len(panels), len(frames) // len(panels), sharex=sharex, sharey=True, squeeze=False)
+    for axes, (label, row) in zip(grid, panels.items()):
+        for ax, (title, frame) in zip(axes, row.items()):
+            block = parts.point_rows(ax, frame, shown, len(words))
+            ax.axvline(middle, color="0.3", lw=0.9)
+            ax.tick_params(labelbottom=True)
+            tidy(ax, xlabel=xlabel if label == [*panels][-1] else "")
+            ax.set_title(title, fontsize=TEXT)
+        axes[0].set_ylabel(short(label), fontsize=TEXT, fontweight="bold")
+        middles = [block * i + (len(shown) - 1) / 2 for i in range(len(words))]
+        axes[0].set_yticks(middles, words, fontsize=SMALL)
+    parts.legend_above(figure, [parts.entry(name, **{"lw": 0, **look}) for name, look in shown.items()])
+    return figure

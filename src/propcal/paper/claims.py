@@ -1,0 +1,247 @@
+"""The paper's claims about the experiment, judged by their tests on all seeds and on resamples of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.core.grid import IntArray
+from propcal.numbers import listed, plural
+from propcal.paper import predicates
+from propcal.paper.predicates import NOT_ASKED, NOT_YET, Case, NoVerdictError
+from propcal.paper.settings import BASE, MC, MODELS, PMC, RULES, toml_file
+from propcal.paper.tables import Table, table_of
+from propcal.paper.trial_store import Evidence
+
+AGREES, DIFFERS, UNDECIDED, VACUOUS = "agrees", "differs", "undecided", "vacuous"
+CONTRADICTED = "the paper contradicts itself"
+# The verdicts of one claim, and of several.
+VERDICTS = {
+    AGREES: ("{} agrees", "{} agree"),
+    DIFFERS: ("{} differs", "{} differ"),
+    UNDECIDED: ("{} is undecided", "{} are undecided"),
+    VACUOUS: ("{} is vacuous", "{} are vacuous"),
+    CONTRADICTED: ("on {} the paper contradicts itself",) * 2,
+    NOT_ASKED: ("{} cannot be asked here",) * 2,
+    NOT_YET: ("{} cannot be judged yet",) * 2,
+}
+SURE = 0.9  # the share of resamples that must agree, or differ, for a verdict
+N_DRAWS = 200
+HOW: str = toml_file("words.toml")["claims"]["how"].format(n_draws=N_DRAWS, sure=100 * SURE)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of claims.toml, which describes the fields."""
+
+    name: str
+    place: str
+    says: str
+    rule: str
+    why: str
+    test: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    odd: str = ""
+    contradicted: bool = False
+    models: tuple[str, ...] = MODELS
+    methods: tuple[str, ...] = (BASE, MC, PMC)
+    by_losses: bool = True
+    of_its_patients: bool = False
+
+    def check(self, case: Case) -> tuple[bool | None, str]:
+        """Whether the trials agree, None if there is nothing to compare; and the numbers."""
+        agrees, numbers = getattr(predicates, self.test)(case, **self.options)
+        return (None if agrees is None else bool(agrees)), numbers
+
+
+def _claims() -> tuple[Claim, ...]:
+    content = toml_file("claims.toml")
+    found = []
+    for one in content["claim"]:
+        why = " ".join(content["why"].get(key, key) for key in one["why"])
+        fields = {name: value for name, value in one.items() if name != "with"}
+        found.append(Claim(**fields | {"why": why, "options": one.get("with", {})}))
+    return tuple(found)
+
+
+CLAIMS = _claims()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim with its verdict, the numbers behind it and the number of seeds.
+
+    `share` is the share of resamples of the seeds that agree; NaN if the claim is about every single fit or
+    has no verdict. `vacuous` is the share of resamples in which there was nothing to compare. `here` is what
+    the trials say where the paper contradicts itself.
+    """
+
+    claim: Claim
+    verdict: str
+    numbers: str
+    n_seeds: int = 0
+    share: float = float("nan")
+    vacuous: float = 0.0
+    here: str = ""
+    by_rule: Mapping[str, Judgement] = field(default_factory=dict)
+
+    @property
+    def depends_on_rule(self) -> bool:
+        """Whether the rules by which losses are computed give different verdicts."""
+        return len({(j.verdict, j.here) for j in self.by_rule.values()}) > 1
+
+    def sure(self) -> str:
+        """The verdict with the share of resamples that agree."""
+        said = f"{self.verdict} (here: {self.here})" if self.here else self.verdict
+        if np.isnan(self.share):
+            return said
+        said = f"{said}, {_percent(self.share)} of resamples agree"
+        if self.vacuous and UNDECIDED in (self.verdict, self.here):
+            said += f", {_percent(self.vacuous)} vacuous"
+        return said
+
+
+def judge_all(
+    evidence: Evidence, n_draws: int = N_DRAWS, claims: Sequence[Claim] = CLAIMS
+) -> list[Judgement]:
+    """Every claim with its verdict by the rule of the set-up, and by the others if it depends on losses."""
+    first, n = evidence.setup.rule, evidence.n_seeds
+    draws = np.random.default_rng(0).integers(n, size=(n_draws, n))
+    found: dict[str, dict[str, Judgement]] = {claim.name: {} for claim in claims}
+    for rule in RULES:
+        asked = [claim for claim in claims if claim.by_losses or rule == first]
+        for one in _judge(asked, Case.of(evidence.by(rule)), draws) if asked else ():
+            found[one.claim.name][rule] = one
+    return [
+        replace(found[claim.name][first], by_rule=found[claim.name] if claim.by_losses else {})
+        for claim in claims
+    ]
+
+
+def _judge(claims: Sequence[Claim], case: Case, draws: IntArray) -> list[Judgement]:
+    """Decide claims by all seeds and by resamples of them, one in each row of `draws`."""
+    first = {claim.name: _with_all_seeds(claim, case) for claim in claims}
+    asked = [c for c in claims if c.models and first[c.name].verdict in (AGREES, DIFFERS, VACUOUS)]
+    flags: dict[str, list[bool | None]] = {claim.name: [] for claim in asked}
+    for places in draws if asked else ():
+        drawn = case.drawn(places)  # shared by all claims, which need the same medians
+        for claim in asked:
+            flags[claim.name].append(_flag(claim, drawn))
+    return [_resampled(one, flags[name]) if name in flags else one for name, one in first.items()]
+
+
+def _with_all_seeds(claim: Claim, case: Case) -> Judgement:
+    if claim.of_its_patients and not case.evidence.of_admissions:
+        return Judgement(claim, NOT_ASKED, "it is about the size of an effect among the paper's patients")
+    try:
+        n_seeds = case.need(claim.models, claim.methods)
+        agrees, numbers = claim.check(case)
+    except NoVerdictError as missing:
+        return Judgement(claim, missing.verdict, str(missing))
+    return Judgement(claim, {None: VACUOUS, True: AGREES, False: DIFFERS}[agrees], numbers, n_seeds)
+
+
+def _flag(claim: Claim, case: Case) -> bool | None:
+    try:
+        return claim.check(case)[0]
+    except NoVerdictError:
+        return None
+
+
+def _resampled(found: Judgement, flags: Sequence[bool | None]) -> Judgement:
+    """The verdict after resampling the seeds."""
+    share, vacuous = (float(np.mean([flag is value for flag in flags])) for value in (True, None))
+    verdict = _verdict({AGREES: True, DIFFERS: False}.get(found.verdict), share, vacuous)
+    share = float("nan") if verdict == VACUOUS else share
+    if found.claim.contradicted:
+        return replace(found, verdict=CONTRADICTED, share=share, vacuous=vacuous, here=verdict)
+    return replace(found, verdict=verdict, share=share, vacuous=vacuous)
+
+
+def _verdict(agrees: bool | None, share: float, vacuous: float) -> str:
+    """The verdict of all seeds and of the resamples.
+
+    >>> _verdict(True, 0.95, 0.0), _verdict(True, 0.7, 0.0), _verdict(False, 0.05, 0.0)
+    ('agrees', 'undecided', 'differs')
+    >>> _verdict(None, 0.0, 0.8)
+    'vacuous'
+    """
+    if agrees is None:
+        return VACUOUS if vacuous >= 0.5 else UNDECIDED
+    if agrees and share >= SURE:
+        return AGREES
+    return DIFFERS if not agrees and share <= 1 - SURE else UNDECIDED
+
+
+def _percent(share: float) -> str:
+    """A share in percent, with a decimal where rounding would hide on which side of the limit it is.
+
+    >>> _percent(0.895), _percent(0.105), _percent(0.9), _percent(0.654), _percent(0.004)
+    ('89.5 %', '10.5 %', '90 %', '65 %', '0.4 %')
+    """
+    whole = round(100 * share)
+    near = {0, 100, round(100 * SURE), round(100 * (1 - SURE))}
+    hidden = whole in near and abs(100 * share - whole) > 1e-9
+    return f"{100 * share:.1f} %" if hidden else f"{whole} %"
+
+
+def claims_table(judged: Sequence[Judgement]) -> Table:
+    """One row for each claim; the CSV also has the rules, the reasons and inconsistencies in the paper."""
+    rows = []
+    for j in judged:
+        said: dict[str, Any] = {
+            "claim": j.claim.name,
+            "place": j.claim.place,
+            "says": j.claim.says,
+            "rule": j.claim.rule,
+        }
+        said |= {"verdict": j.verdict, "share_of_resamples": j.share, "numbers": j.numbers}
+        said |= {"n_seeds": j.n_seeds, "why": j.claim.why, "odd": j.claim.odd}
+        for rule in RULES:
+            one = j.by_rule.get(rule, j)
+            said |= {
+                f"verdict_{rule}": one.verdict,
+                f"share_{rule}": one.share,
+                f"numbers_{rule}": one.numbers,
+            }
+        rows.append(said)
+    shown = {
+        "verdict": [j.sure() for j in judged],
+        "the paper says": [j.claim.says for j in judged],
+        "here": [_here(j) for j in judged],
+    }
+    known = {"counts": verdict_counts(judged), "by_rules": by_rules(judged), "how": HOW}
+    return table_of("claims", pd.DataFrame(rows), pd.DataFrame(shown), **known)
+
+
+def _here(j: Judgement) -> str:
+    """The numbers, and the verdicts by the other rules if they differ."""
+    others = "; ".join(f"by {RULES[rule]}: {one.sure()}" for rule, one in j.by_rule.items())
+    return f"{j.numbers}; {others}" if j.depends_on_rule else j.numbers
+
+
+def by_rules(judged: Sequence[Judgement]) -> str:
+    """How many verdicts depend on the rule by which losses are computed."""
+    several = [j for j in judged if j.by_rule]
+    n = sum(j.depends_on_rule for j in several)
+    return (
+        f"{len(several)} of them depend on losses and are judged by three rules; {plural(n, 'verdict')} "
+        f"{'depends' if n == 1 else 'depend'} on the rule."
+    )
+
+
+def counts_by_rule(judged: Sequence[Judgement]) -> dict[str, Mapping[str, int]]:
+    """The number of verdicts of each kind, by rule."""
+    return {rule: Counter(j.by_rule.get(rule, j).verdict for j in judged) for rule in RULES}
+
+
+def verdict_counts(judged: Sequence[Judgement]) -> str:
+    """How many claims agree, differ, and so on, by the first rule."""
+    n = Counter(j.verdict for j in judged)
+    said = listed([words[n[v] > 1].format(n[v]) for v, words in VERDICTS.items() if n[v]])
+    return f"Of {len(judged)} claims, {said}."

@@ -1,1 +1,0 @@
-"""Builds the hospital-admission cohort from the files of MIMIC-IV and MIMIC-IV-ED."""

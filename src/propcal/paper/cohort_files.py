@@ -1,0 +1,366 @@
+"""The people of an experiment: simulated visits, visits from a file, or any cohort file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.core.grid import check_number
+from propcal.data.cohorts import N_VISITS, make_ed_visits
+from propcal.errors import Argument, InputError
+from propcal.numbers import are, noun
+from propcal.paper.settings import ADMISSIONS, CohortColumns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST = 100  # the fewest rows that can be run; the open demo of MIMIC has 215
+LARGEST = float(np.finfo(np.float32).max)  # the base models use single precision
+FEWEST_PEOPLE = 20  # the fewest that a split by person can use: five of them are the test set
+FEW = 1000  # with fewer, test sets have groups without outcomes, and nothing can be judged
+MOST_LEVELS = 200
+COHORT_KEY = "propcal_cohort"  # metadata key in a Parquet file: the MIMIC version and the rule
+_SEED = 0  # for simulating the cohort, and for sampling --rows visits from a file
+
+
+@dataclass(frozen=True)
+class GeneratedVisits:
+    """Simulated visits, modelled on the paper's Table 1."""
+
+    rows: int = N_VISITS
+    seed: int = _SEED
+    columns = asked = ADMISSIONS
+    notes = ()
+
+    def __post_init__(self) -> None:
+        _check_rows(self.rows, N_VISITS, "the simulated cohort", "visits")
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row for each visit."""
+        return make_ed_visits(self.rows, seed=self.seed)
+
+    def about(self) -> dict[str, Any]:
+        """The description of the visits in a store, with a hash of the data on which trials depend."""
+        from pandas.util import hash_pandas_object
+
+        known = self.frame.drop(columns=ADMISSIONS.true_risk)  # its last digits may vary
+        rows = np.ascontiguousarray(hash_pandas_object(known, index=False).to_numpy())
+        return {
+            "cohort": f"generated, no patients: make_ed_visits, seed {self.seed}",
+            "rows": self.rows,  # before the fingerprint, because an error names the first difference
+            "fingerprint": f"sha256:{hashlib.sha256(rows.tobytes()).hexdigest()}",
+        }
+
+
+@dataclass(frozen=True)
+class CohortFile:
+    """People from a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : path
+    asked : CohortColumns
+        The columns to use.
+    rows : int, optional
+        Use a random sample of this many rows.
+    positive : optional
+        The value of the outcome that means the event; not needed for 0 and 1, or yes and no.
+    na : sequence of str
+        Texts that mean a missing value in a CSV file, beside the empty cell.
+    how : str
+        What to do if a column is missing.
+    empty : tuple of str
+        Columns that are not used because they have no values.
+    """
+
+    path: Path
+    asked: CohortColumns
+    rows: int | None = None
+    positive: Any = None
+    na: tuple[str, ...] = ()
+    how: str = "Check the names of the columns"
+    empty: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> CohortColumns:
+        """The columns that are there: real people have no known true risk."""
+        there = self.asked.true_risk in self.frame
+        return self.asked if there else replace(self.asked, true_risk=None)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row for each row of the file; a random sample of them if fewer are asked for."""
+        found = self._read()
+        n, unit = len(found), self.asked.unit
+        _check_rows(n if self.rows is None else self.rows, n, str(self.path), unit)
+        if self.rows is not None and self.rows < n:
+            some = np.random.default_rng(_SEED).choice(n, self.rows, replace=False)
+            found = found.iloc[np.sort(some)].reset_index(drop=True)
+        if (person := self.asked.person) is not None:
+            people = found[person].nunique() + int(found[person].isna().sum())
+            if people < FEWEST_PEOPLE:
+                few = "1 person" if people == 1 else f"{people} people"
+                raise InputError(
+                    Argument("cluster", person) + f": the {len(found):,} {unit} are of {few}; a split by "
+                    f"person needs at least {FEWEST_PEOPLE}",
+                    next_step="Name the column of the patient ID, or leave it out",
+                )
+        return found
+
+    def about(self) -> dict[str, Any]:
+        """The description of the people in a store, without the file name, because files may be moved."""
+        with open(self.path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        about: dict[str, Any] = {"cohort": f"a file of {self.asked.unit}{_origin(self.path)}"}
+        about["rows"] = "all" if self.rows is None else self.rows
+        if self.positive is not None:
+            about["positive"] = str(self.positive)
+        if self.na:
+            about["na"] = sorted({*self.na})
+        if self._n_alone:  # older versions left these rows out of every split
+            about["alone"] = self._n_alone
+        return {**about, "fingerprint": f"sha256:{digest}"}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences on what a user may not expect."""
+        found = []
+        if n := len(self.empty):
+            what = "it is not a feature" if n == 1 else "they are not features"
+            found.append(f"no values in {noun(n, 'column')} {', '.join(self.empty)}: {what}")
+        if n := self._n_alone:
+            where = f"{n:,} of {len(self.frame):,} {self.asked.unit}"
+            found.append(f"{self.asked.person!r} is missing in {where}: each counts as a person of its own")
+        return found
+
+    @property
+    def _n_alone(self) -> int:
+        """The number of rows without a person."""
+        return int(self.frame[self.asked.person].isna().sum()) if self.asked.person else 0
+
+    def _read(self) -> pd.DataFrame:
+        """The columns of the experiment, checked."""
+        from propcal.data.outcomes import outcome_numbers
+
+        asked, file = self.asked, _opened(self.path, self.na)
+        _require(self.path, file.names, asked.wanted, self.how)
+        extra = [name for name in file.names if name == asked.true_risk]
+        numbers, wanted = [*asked.numbers, *extra], [*asked.wanted, *extra]
+        event = [asked.outcome] if self.positive is None else []
+        try:  # an outcome of words is read as text
+            table = _read_columns(file, wanted, numbers + event)
+        except InputError:
+            table = _read_columns(file, wanted, numbers)
+        frame: pd.DataFrame = table.to_pandas()
+        if asked.person:  # as floating-point numbers, long IDs would no longer differ
+            frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
+        for name in numbers:
+            if not _numeric(table.schema.field(name).type):
+                raise InputError(f"column {name!r} of {self.path} must hold numbers")
+            frame[name] = table.column(name).cast("float64", safe=False).to_pandas()
+            if wrong := int((frame[name].abs() > LARGEST).sum()):
+                raise InputError(
+                    f"column {name!r} of {self.path}: {are(wrong, 'value')} infinite or beyond {LARGEST:.1e}",
+                    next_step="Leave the column out, or make them missing values",
+                )
+        outcome = outcome_numbers(frame[asked.outcome], asked.outcome, self.positive)
+        self._check_outcome(outcome)
+        return frame.assign(**{asked.outcome: outcome.astype(np.int64)})
+
+    def _check_outcome(self, found: Any) -> None:
+        """The outcome must be 0 or 1 in each row, and both must occur."""
+        where, of_all = f"column {self.asked.outcome!r} of {self.path}", f"{len(found):,} {self.asked.unit}"
+        if missing := int(np.isnan(found).sum()):
+            said = f"{where} is missing for {missing:,} of {of_all}"
+            raise InputError(said, argument="outcome", next_step="Leave them out of the file")
+        if wrong := int(((found != 0) & (found != 1)).sum()):
+            raise InputError(f"{where} must be 0 or 1; {are(wrong, 'value')} neither", argument="outcome")
+        if len(np.unique(found)) == 1:
+            raise InputError(f"{where} is {int(found[0])} for all {of_all}; both outcomes must occur")
+
+
+Cohort = GeneratedVisits | CohortFile
+
+
+def visits_of(cohort: str | PathLike[str] | None, rows: int | None) -> Cohort:
+    """Simulated visits, or those in a file."""
+    if cohort is None:
+        return GeneratedVisits() if rows is None else GeneratedVisits(rows)
+    path = Path(cohort)
+    if not path.is_file():
+        raise InputError(
+            f"there is no file {path}",
+            next_step="Make one from MIMIC-IV with propcal paper cohort, or leave out --cohort to simulate "
+            "visits",
+        )
+    return CohortFile(path, ADMISSIONS, rows, how="Make a file with all columns with propcal paper cohort")
+
+
+def cohort_file(
+    path: str | PathLike[str],
+    *,
+    outcome: str,
+    groups: Sequence[Sequence[str]],
+    features: Sequence[str] = (),
+    text: Sequence[str] = (),
+    cluster: str | None = None,
+    positive: Any = None,
+    na: Sequence[str] = (),
+    rows: int | None = None,
+    unit: str = "rows",
+) -> CohortFile:
+    """A cohort file with its columns for the experiment.
+
+    Parameters
+    ----------
+    path : path
+        A CSV or Parquet file.
+    outcome : str
+        The column of the event; `positive` is the value that means it, if it is not 0 and 1 or yes and no.
+    groups : list of lists of str
+        The groupings. Table 3 has two; one is enough.
+    features : list of str, optional
+        The columns that the base models use; by default all but the outcome and the cluster. Those of
+        numbers are used as numbers, those of text as levels.
+    text : list of str, optional
+        Which of the features are free text, used by their frequent words.
+    cluster : str, optional
+        The column of the person, if people recur; splits are then by person.
+    na : list of str
+        Texts that mean a missing value in a CSV file.
+    rows, unit
+        A sample of this many rows, and what a row is called.
+    """
+    file = _opened(Path(path), na)
+    chosen = list(features) or [name for name in file.names if name not in (outcome, cluster)]
+    chosen += [name for name in text if name not in chosen]
+    attributes = [name for names in groups for name in names]
+    _require(path, file.names, [outcome, *attributes, *chosen, *([cluster] if cluster else [])])
+    _check_roles(outcome, cluster, groups, chosen)
+    table = _read_columns(file, chosen)
+    empty = [name for name in chosen if table.column(name).null_count == len(table)]
+    kinds = {name: table.schema.field(name).type for name in chosen if name not in (*empty, *text)}
+    numbers = [name for name, kind in kinds.items() if _numeric(kind)]
+    levels = [name for name in kinds if name not in numbers]
+    if refused := [name for name in empty if name in (*features, *text)]:
+        have = "has" if len(refused) == 1 else "have"
+        said = f"{noun(len(refused), 'column')} {', '.join(refused)} of {path} {have} no values"
+        raise _refusal("features", said, "Leave it out")
+    for name in levels:
+        _check_levels(name, table.column(name))
+    if not (numbers or levels or text):
+        raise _refusal("features", f"{path} has no column with values that could be a feature")
+    kinds_of = (tuple(numbers), tuple(levels), tuple(text))
+    columns = CohortColumns(outcome, tuple(map(tuple, groups)), *kinds_of, cluster, unit=unit)
+    return CohortFile(Path(path), columns, rows, positive, tuple(na), empty=tuple(empty))
+
+
+def _refusal(role: str, what: str, next_step: Any = None) -> InputError:
+    return InputError(Argument(role) + f": {what}", next_step=next_step)
+
+
+def _check_levels(name: str, column: Any) -> None:
+    """Refuse columns of neither numbers nor text, of too many levels, or of infinite numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise _refusal("features", f"column {name!r} must hold numbers or text", "Leave it out")
+    try:
+        values = [float(text) for text in column.drop_null().unique().to_pylist()]
+    except ValueError:
+        values = []
+    if not all(abs(value) <= LARGEST for value in values):
+        said = f"column {name!r} holds numbers that are infinite, undefined or beyond {LARGEST:.1e}"
+        how = "Leave it out, or name these texts with --na if they mean missing"
+        raise _refusal("features", said, how)
+    if (n := pc.count_distinct(column).as_py()) > MOST_LEVELS:
+        words = "Leave it out, or name it in " + Argument("text") + " to use its frequent words"
+        raise _refusal("features", f"column {name!r} holds {n:,} different texts", words)
+
+
+def _check_roles(
+    outcome: str, cluster: str | None, groups: Sequence[Sequence[str]], features: Sequence[str]
+) -> None:
+    """Refuse columns that would give the outcome away, and groupings that are the same."""
+    if not groups or not all(groups):
+        raise InputError(Argument("groups") + " must name at least one column")
+    for role, column in (("outcome", outcome), ("cluster", cluster)):
+        if column in features:
+            raise _refusal("features", f"{column!r} is the {role}, and cannot be a feature")
+        if any(column in names for names in groups):
+            raise _refusal("groups", f"{column!r} is the {role}, and cannot define groups")
+    sets = [frozenset(names) for names in groups]
+    for i, names in enumerate(groups):
+        if sets[i] in sets[:i]:
+            raise _refusal("groups", f"the grouping {','.join(names)} is listed twice")
+    named = [" x ".join(names) for names in groups]  # as in the store
+    if len({*named}) < len(named):
+        twice = max(named, key=named.count)
+        raise _refusal("groups", f"two groupings would be called {twice!r}", "Rename a column")
+
+
+def _require(
+    path: object, there: Sequence[str], asked: Sequence[str], how: str = "Check the names of the columns"
+) -> None:
+    """Refuse a file that lacks columns."""
+    if lacking := [name for name in dict.fromkeys(asked) if name not in there]:
+        names = f"{noun(len(lacking), 'column')} {', '.join(lacking)}"
+        raise InputError(f"{path} has no {names}", next_step=how)
+
+
+def _opened(path: Path, na: Sequence[str] = ()) -> Any:
+    """A file with a row for each person; a file of atoms is refused."""
+    from propcal.core.atoms import Atoms
+    from propcal.data.files.file_sets import open_file
+
+    file = open_file(path, missing=na)
+    if isinstance(file, Atoms):
+        raise InputError(f"{path} is a file of atoms; the experiment needs one row per visit, with features")
+    return file
+
+
+def _read_columns(file: Any, wanted: Sequence[str], numeric: Sequence[str] = ()) -> Any:
+    """Columns of a file as an Arrow table; categories, which a file may store as numbers, are texts."""
+    import pyarrow as pa
+
+    table = file.read(wanted, numeric=numeric)
+    kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in table.schema.types]
+    return table.cast(pa.schema([*zip(table.schema.names, kinds)]))
+
+
+def _numeric(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers; truth values are 0 and 1."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _check_rows(rows: int, most: int, whose: str, unit: str) -> None:
+    if most < FEWEST:
+        raise InputError(f"{whose} has {most:,} {unit}; the experiment needs at least {FEWEST:,}")
+    check_number("rows", rows, at_least=FEWEST, whole=True)
+    if rows > most:
+        raise InputError(
+            Argument("rows") + f" is {rows:,}, but {whose} has only {most:,} {unit}", next_step="Choose fewer"
+        )
+
+
+def _origin(path: Path) -> str:
+    """The description in a Parquet file of `propcal paper cohort`; empty if it has none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        said = (pq.read_schema(path).metadata or {}).get(COHORT_KEY.encode())
+    except (pa.ArrowException, OSError):  # not Parquet, or damaged; reading it will raise the error
+        return ""
+    return f" ({said.decode(errors='replace')})" if said else ""

@@ -1,0 +1,215 @@
+"""Runs every shuffle, base model and setting of the experiment in parallel, and stores the trials."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.core.grid import check_number
+from propcal.data.rows_to_atoms import checked_rows
+from propcal.errors import Argument, InputError
+from propcal.files.whole_file import check_target
+from propcal.paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
+from propcal.paper.cohort_files import FEW, Cohort, CohortFile, visits_of
+from propcal.paper.settings import MODELS, N_SEEDS, RULE, Setting, Setup, grid, setup_of
+from propcal.paper.trial_store import Store
+from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to run, and what remains to be run.
+
+    Parameters
+    ----------
+    path : path
+        The store, an SQLite file. An existing store is continued if it has the same cohort, set-up, rule and
+        settings; otherwise an error says what differs.
+    cohort : path or cohort, optional
+        A file written by ``propcal paper cohort``, or any other from `cohort_file`; by default visits are
+        simulated.
+    trials : int, default=100
+        The number of shuffles of the rows (seeds 0, 1, ...).
+    rows : int, optional
+        The number of visits; by default all.
+    models : list of str, default=("LR", "RF", "DNN")
+    settings : list of Setting, optional
+        By default those of Table 3, for each grouping of the cohort.
+    setup : str or Setup, default="printed"
+        How the training data are used, and how large a step is.
+    """
+
+    path: str | PathLike[str]
+    cohort: str | PathLike[str] | CohortFile | None = None
+    trials: int = N_SEEDS
+    rows: int | None = None
+    models: Sequence[str] = MODELS
+    settings: Sequence[Setting] = ()
+    setup: str | Setup = "printed"
+
+    def __post_init__(self) -> None:
+        check_number("trials", self.trials, at_least=1, whole=True)
+        object.__setattr__(self, "models", check_models(self.models))
+        object.__setattr__(self, "setup", setup_of(self.setup))
+        if not self.settings:
+            object.__setattr__(self, "settings", grid(self.visits.asked.groupings))
+
+    @cached_property
+    def visits(self) -> Cohort:
+        """The source of the rows."""
+        if isinstance(self.cohort, CohortFile):
+            return self.cohort
+        return visits_of(self.cohort, self.rows)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The columns and the set-up."""
+        return Plan(self.visits.columns, setup_of(self.setup))
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of trials; it is created if it does not exist and the cohort is valid."""
+        reads = self.cohort.path if isinstance(self.cohort, CohortFile) else self.cohort
+        check_target(self.path, force=True, reads=[reads])
+        if not Path(self.path).exists():
+            self._check_outcomes(range(self.trials))
+            self._check_groups()
+        return Store(self.path, self.about())
+
+    def about(self) -> dict[str, Any]:
+        """What all trials in the store have in common."""
+        keys = "\n".join(sorted(setting.key() for setting in self.settings))
+        return {
+            **self.visits.about(),
+            "setup": self.plan.setup.about(),
+            "columns": self.plan.columns.about(),
+            "rule": RULE,
+            "grid": f"{len(self.settings)} settings, {hashlib.sha256(keys.encode()).hexdigest()[:12]}",
+            "features": FEATURES_VERSION,
+            "base_models": MODELS_VERSION,
+            "split": SPLIT,
+        }
+
+    @property
+    def n_trials(self) -> int:
+        """The number of trials in the whole experiment."""
+        return self.trials * len(self.models) * len(self.settings)
+
+    def units(self) -> list[Unit]:
+        """The units that remain to be run, seed by seed."""
+        done, found = self.store.done(), []
+        for seed in range(self.trials):
+            for model in self.models:
+                left = tuple(s for s in self.settings if (seed, model, s.key()) not in done)
+                if left:
+                    found.append(Unit(seed, model, left))
+        return found
+
+    def run(
+        self,
+        *,
+        jobs: int | None = None,
+        told: Callable[[Unit], object] = lambda unit: None,  # noqa: ARG005
+    ) -> Store:
+        """Run what remains.
+
+        Parameters
+        ----------
+        jobs : int, optional
+            The number of parallel processes, as joblib's `n_jobs`; by default that of
+            `joblib.parallel_config`, whose backend is used as well: ``parallel_config(backend="dask")`` runs
+            the experiment on a cluster.
+        told : callable
+            Called with each unit after its trials have been stored.
+        """
+        units = {(unit.seed, unit.model): unit for unit in self.units()}
+        if not units:
+            return self.store
+        self._check_outcomes({unit.seed for unit in units.values()})
+        with warnings.catch_warnings():
+            # joblib's warning about an interrupted run, for which the caller has a better message
+            warnings.filterwarnings("ignore", message=r".*tasks which were still being processed")
+            for trials, curves in _results(self.visits.frame, self.plan, list(units.values()), jobs):
+                self.store.add(trials, curves)
+                told(units[trials[0]["seed"], trials[0]["model"]])
+        return self.store
+
+    def notes(self) -> list[str]:
+        """Sentences on what a user may not expect."""
+        n = len(self.visits.frame)
+        few = (
+            f"on {n:,} {self.plan.columns.unit} nothing can be judged, as most groups have a handful of "
+            "people; this shows that the commands run"
+        )
+        return [*self.visits.notes, *([few] if n < FEW else [])]
+
+    def _check_outcomes(self, seeds: Iterable[int]) -> None:
+        """Refuse data if a part has fewer than two rows with each outcome (the DNN holds some out)."""
+        rows, name = self.visits.frame, self.plan.columns.outcome
+        outcome = rows[name].to_numpy()
+        n_bad = 0
+        for seed in seeds:
+            learn, post, _ = split_rows(rows, seed, self.plan)
+            fewest = min(np.bincount(outcome[part], minlength=2).min() for part in (learn, post))
+            n_bad += int(fewest < 2)
+        if n_bad:
+            rare = np.bincount(outcome, minlength=2)
+            raise InputError(
+                f"only {rare.min():,} of {len(outcome):,} {self.plan.columns.unit} have {name} = "
+                f"{rare.argmin()}: in {n_bad:,} of the shuffles the training part has fewer than two of them",
+                next_step=f"Use more {self.plan.columns.unit}",
+            )
+
+    def _check_groups(self) -> None:
+        """Refuse columns that cannot define groups, before any model is trained."""
+        rows, columns = self.visits.frame, self.plan.columns
+        for groups in columns.groupings:
+            try:
+                checked_rows(np.full(len(rows), 0.5), rows[columns.outcome].to_numpy(), rows[list(groups)])
+            except InputError as error:
+                raise InputError(
+                    Argument("groups") + f": {error.problem}",
+                    next_step="Name columns with few levels; make ranges of numbers before, such as age_band",
+                ) from None
+
+
+def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:
+    """Run or continue the experiment; the arguments are those of `Experiment`.
+
+    On a Dask cluster, from Python::
+
+        with Client("tcp://scheduler:8786"), joblib.parallel_config(backend="dask"):
+            run("admissions.sqlite", trials=100)
+    """
+    return Experiment(path, **what).run(jobs=jobs)
+
+
+def _results(
+    rows: pd.DataFrame, plan: Plan, units: Sequence[Unit], jobs: int | None
+) -> Iterator[tuple[list[Row], list[Row]]]:
+    """The rows of each unit as soon as it is finished; only the parent process writes to disk."""
+    from joblib import Parallel, delayed, effective_n_jobs
+
+    def tasks(some: Iterable[Unit]) -> Iterator[Any]:
+        return (delayed(run_unit)(rows, plan, unit) for unit in some)
+
+    try:
+        parallel = Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
+    except ValueError:  # the backend returns all results at once, so run as many as work in parallel
+        parallel = Parallel(n_jobs=jobs, batch_size=1)
+        at_once = max(1, effective_n_jobs(parallel.n_jobs))
+        for first in range(0, len(units), at_once):
+            yield from parallel(tasks(units[first : first + at_once]))
+        return
+    yield from parallel(tasks(units))

@@ -1,0 +1,155 @@
+"""Shared parts of the figures: files, the appearance of each method, axes, legends and notes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.errors import InputError
+from propcal.extras import how_to_install
+from propcal.files.whole_file import whole_file
+from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.render.letters import literal
+from propcal.render.matplotlib import COLORS, LETTER, SMALL, require_matplotlib
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMN, PAGE = 3.4, 7.0  # widths in inches: one column of a journal page, or the whole page
+DPI = 200
+PMC_COLOR, MC_COLOR, OURS_COLOR, DC_COLOR = COLORS[:4]
+# Methods differ in both colour and marker.
+LOOKS: dict[str, dict[str, Any]] = {
+    BASE: {"color": "0.4", "marker": "o"},
+    MC: {"color": MC_COLOR, "marker": "s"},
+    MC_FOR_PMC: {"color": MC_COLOR, "marker": "s"},
+    PMC: {"color": PMC_COLOR, "marker": "^"},
+    OURS: {"color": OURS_COLOR, "marker": "D"},
+}
+NAMES = {OURS: "propcal (ours)", MC_FOR_PMC: "MCBoost at α·ρ"}  # in a legend
+# Letters stay letters in vector files, and the same figure gives the same file.
+_VECTORS: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "propcal"}
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure with its name, title and numbers (one frame for each CSV file)."""
+
+    name: str
+    title: str
+    figure: Any
+    data: Mapping[str, pd.DataFrame]
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A new figure without a window."""
+    try:
+        figure = require_matplotlib()
+    except ImportError:
+        raise InputError(
+            "the paper's figures need matplotlib", next_step=how_to_install("paper"), between=": "
+        ) from None
+    return figure(figsize=(width, height), layout="constrained")
+
+
+def save(content: Any, path: str | PathLike[str]) -> None:
+    """Write a text, a frame as CSV with six digits, or a figure in the format of the file's ending."""
+    kind = Path(path).suffix.lstrip(".").lower()
+    with whole_file(path) as part:
+        if isinstance(content, str):
+            part.write_text(content, encoding="utf-8", newline="\n")
+        elif kind == "csv":
+            content.to_csv(part, index=False, float_format="%.6g")
+        else:
+            from matplotlib import rc_context
+
+            dated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
+            with rc_context(_VECTORS):
+                content.savefig(part, format=kind, dpi=DPI, metadata=dated)
+
+
+def entry(label: str, **look: Any) -> Any:
+    """An entry of a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], label=label, **look)
+
+
+def handles(methods: tuple[str, ...], **look: Any) -> list[Any]:
+    """The entries of methods in a legend."""
+    return [entry(NAMES.get(m, m), **({"ms": 4.5, "lw": 0} | LOOKS[m] | look)) for m in methods]
+
+
+def legend_above(figure: Any, entries: list[Any]) -> None:
+    """A legend in one line above the panels."""
+    space = {"handletextpad": 0.4, "columnspacing": 1.5, "ncols": len(entries)}
+    figure.legend(handles=entries, loc="outside upper center", fontsize=SMALL, frameon=False, **space)
+
+
+def note_below(figure: Any, text: str) -> None:
+    """A note in small print below the panels."""
+    width = int(figure.get_figwidth() / (0.88 * LETTER))
+    lines = "\n".join(textwrap.fill(line, width) for line in text.splitlines())
+    figure.supxlabel(literal(lines), fontsize=SMALL, x=0.01, ha="left", color="0.25")
+
+
+def count_axis(ax: Any, counts: Any) -> None:
+    """A logarithmic axis of counts in plain numbers, including 0 for fits without updates."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    if np.asarray(counts).min() > 0:
+        log_value_axis(ax)
+    else:
+        ax.set_yscale("symlog", linthresh=10)
+        ax.yaxis.set_major_locator(FixedLocator([0, *(10.0**k for k in range(1, 10))]))
+        ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+
+
+def log_value_axis(ax: Any) -> None:
+    """A logarithmic axis with plain numbers at 1, 2, 5, 10 and so on."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter("{x:g}")
+
+
+def reach(rows: Any, column: str) -> Any:
+    """The lengths of error bars from a column to both limits; 0 if there is no interval."""
+    middle, low, high = (np.atleast_1d(np.asarray(rows[name], float)) for name in (column, "low", "high"))
+    return np.nan_to_num(np.maximum(np.array([middle - low, high - middle]), 0.0))
+
+
+def light_grid(ax: Any, axis: Any) -> None:
+    """Light lines behind the points."""
+    ax.grid(axis=axis, color="0.92", lw=0.6)
+    ax.set_axisbelow(True)
+
+
+GAP = 0.8  # between two blocks of rows
+
+
+def point_rows(ax: Any, points: pd.DataFrame, shown: Mapping[str, Any], n_places: int) -> float:
+    """Points with intervals: a block of rows for each `place`, a row in it for each `name` that is shown.
+
+    `shown` has the look of each name. Returns the height of a block.
+    """
+    names, block = list(shown), len(shown) + GAP
+    for point in points[points["name"].isin(names)].to_dict("records"):
+        y = block * point["place"] + names.index(point["name"])
+        wide = reach(point, "value")
+        ax.errorbar([point["value"]], [y], xerr=wide, ls="", lw=1.2, **{"ms": 4.5, **shown[point["name"]]})
+    for i in range(1, n_places):
+        ax.axhline(block * i - (1 + GAP) / 2, color="0.88", lw=0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(block * n_places - GAP - 0.2, -0.8)
+    light_grid(ax, "x")
+    return block

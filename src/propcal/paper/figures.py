@@ -1,0 +1,238 @@
+"""The figures of an experiment, drawn from the frames of its results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from propcal.numbers import IN_TEXT
+from propcal.paper import figure_parts as parts
+from propcal.paper.figure_parts import LOOKS, PAGE, PaperFigure, handles, reach
+from propcal.paper.results import LEGEND, convergence, method_medians, over_alpha, tests, too_few
+from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.paper.trial_arrays import CURVE_METHODS, MIN_PEOPLE, curves, subgroup
+from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
+from propcal.render.letters import labels, short
+from propcal.render.matplotlib import SMALL, TEXT, tidy
+
+# Which pairs get a bracket, and in which column beside the panel.
+BRACKETS = {(BASE, MC): 0, (MC, PMC): 0, (BASE, PMC): 1}
+EQUIVALENT = (MC_FOR_PMC, PMC)
+UPDATES = "n_updates"
+LABELS = {**METRICS, UPDATES: "updates"}
+WIDE = 20  # values that differ by more than this factor are drawn on a logarithmic axis
+DRAWN = ("auroc", "mc_loss", "pmc_loss", UPDATES)
+
+
+def draw_comparison(evidence: Evidence) -> PaperFigure:
+    """Medians with intervals, and brackets with the significance marks of the published caption."""
+    found, tested, models = method_medians(evidence.trials), tests(evidence.trials), evidence.models
+    shown = {method: LOOKS[method] for method in evidence.methods}
+    points = found.assign(name=found["method"], value=found["median"], place=found["model"].map(models.index))
+    figure = parts.new_figure(PAGE, 1.5 + 0.85 * len(models))
+    panels = figure.subplots(1, len(METRICS), sharey=True)
+    for ax, metric in zip(panels, METRICS):
+        block = parts.point_rows(ax, points[points["metric"] == metric], shown, len(models))
+        for _, pair in tested[tested["metric"] == metric].iterrows():
+            both = (pair["method_a"], pair["method_b"])
+            if both in BRACKETS:
+                rows = [block * models.index(pair["model"]) + [*shown].index(method) for method in both]
+                _bracket(ax, rows, 1.04 + 0.15 * BRACKETS[both], str(pair["mark"]))
+        ax.locator_params(axis="x", nbins=4)
+        ax.margins(x=0.08)
+        better = "higher is better" if metric in HIGHER_IS_BETTER else "lower is better"
+        tidy(ax, xlabel=f"{METRICS[metric]}\n({better})")
+    middles = [block * i + (len(shown) - 1) / 2 for i in range(len(models))]
+    panels[0].set_yticks(middles, models, fontsize=TEXT)
+    parts.legend_above(figure, handles(evidence.methods))
+    notes = [f"{evidence.caption()} {evidence.by_which()} Points: medians. {evidence.how_sure()}"]
+    notes += [f"Rank-sum tests with Bonferroni correction. {LEGEND}.", too_few(tested)]
+    parts.note_below(figure, "\n".join(filter(None, notes)))
+    title, data = "AUROC and losses of every base model and method", {"comparison": found}
+    return PaperFigure("comparison", title, figure, {**data, "comparison_tests": tested})
+
+
+def _bracket(ax: Any, rows: list[float], x: float, mark: str) -> None:
+    """A bracket beside the panel from one row to another, with its mark."""
+    ends, place = [rows[0] + 0.12, rows[1] - 0.12], ax.get_yaxis_transform()
+    ax.plot([x, x], ends, transform=place, color="0.5", lw=0.8, clip_on=False)
+    style = {"rotation": 90, "ha": "left", "va": "center", "fontsize": SMALL, "color": "0.25"}
+    ax.text(x + 0.015, sum(ends) / 2, mark, transform=place, clip_on=False, **style)
+
+
+def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
+    """One panel for each group; None if the store has no curves of the base model."""
+    found = curves(evidence, model)
+    if found is None or found.errors.empty:
+        return None
+    errors = found.errors.set_index("group")
+    methods = tuple(m for m in CURVE_METHODS if m in errors)
+    figure = parts.new_figure(PAGE, 3.5)
+    panels = figure.subplots(1, len(errors), sharex=True, sharey=True, squeeze=False)[0]
+    titles = labels([subgroup(group, found.attributes) for group in errors.index], 30, 3)
+    for ax, group, title in zip(panels, errors.index, titles):
+        ax.plot([0, 1], [0, 1], color="0.75", lw=0.8, zorder=0)
+        for method in methods:
+            chosen = (found.points["group"] == group) & (found.points["method"] == method)
+            curve = found.points[chosen].sort_values("bin_index")
+            look = {"lw": 1.2, "ms": 4, "clip_on": False, "in_layout": False}  # points at 0 or 1 are whole
+            if len(curve):  # there may be no bin with enough people
+                ax.plot(curve["mean_score"], curve["outcome_rate"], **look, **LOOKS[method])
+        ax.set(xlim=(0, 1), ylim=(0, 1))
+        ax.set_box_aspect(1)
+        ax.set_title(title, fontsize=TEXT)
+        off = [f"{parts.NAMES.get(m, m)}: {IN_TEXT.percent(errors.at[group, m])}" for m in methods]
+        words = "\n".join(["off by", *off])
+        ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize=SMALL)
+        tidy(ax, xlabel="mean score", ylabel="outcome rate" if ax is panels[0] else "")
+    parts.legend_above(figure, handles(methods, lw=1.2))
+    seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds combined"
+    notes = f"Set-up {evidence.setup.name}. Base model {model}, {seeds}; {found.setting}."
+    off_by = '"Off by": sum over ten bins of |observed - expected events|, as a share of observed events.'
+    few = f"Bins with fewer than {MIN_PEOPLE} people per seed are not drawn."
+    parts.note_below(figure, f"{evidence.caption()} {notes}\n{off_by} {few}")
+    title = f"Calibration curves of {model} with and without PMCBoost"
+    data = {"calibration_curves": found.points, "calibration_curves_groups": found.errors}
+    return PaperFigure("calibration_curves", title, figure, data)
+
+
+def draw_convergence(evidence: Evidence) -> PaperFigure | None:
+    """One panel for each base model; None if there are no trials that aim at the same PMC yet."""
+    found = convergence(evidence.trials)
+    if found.empty:
+        return None
+    models = [model for model in evidence.models if model in {*found["model"]}]
+    figure = parts.new_figure(PAGE, 2.8)
+    panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    order = sorted({*zip(found["alpha"], found["rho"])})
+    for ax, model in zip(panels, models):
+        _convergence_panel(ax, found[found["model"] == model], order)
+        parts.count_axis(ax, found["updates"])
+        ax.set_title(model, fontsize=TEXT)
+        tidy(ax, xlabel="target PMC (α) and ρ", ylabel="updates" if ax is panels[0] else "")
+    parts.legend_above(figure, handles(EQUIVALENT))
+    notes = (
+        f"{evidence.caption()} Set-up {evidence.setup.name}. Medians over seeds, groupings and gamma. "
+        f"{evidence.how_sure()} "
+        "MCBoost is run at α·ρ, which reaches a PMC of α; 5.0x: it needs 5 times as many updates as PMCBoost."
+    )
+    parts.note_below(figure, notes)
+    return PaperFigure("convergence", "Updates to reach the same PMC", figure, {"convergence": found})
+
+
+def _convergence_panel(ax: Any, found: pd.DataFrame, order: list[tuple[float, float]]) -> None:
+    """Updates of both methods at each alpha and rho, with their ratio beside each pair."""
+    for shift, method in zip((-0.13, 0.13), EQUIVALENT):
+        rows = found[found["method"] == method]
+        x = [order.index(key) + shift for key in zip(rows["alpha"], rows["rho"])]
+        ax.errorbar(x, rows["updates"], yerr=reach(rows, "updates"), ls="", lw=1.2, ms=4.5, **LOOKS[method])
+    where = {"xytext": (6, 0), "textcoords": "offset points", "va": "center", "fontsize": SMALL}
+    key: Any
+    for key, row in found.pivot(index=["alpha", "rho"], columns="method", values="updates").iterrows():
+        if row[PMC] > 0:
+            ax.annotate(f"{row[MC_FOR_PMC] / row[PMC]:.1f}x", (order.index(key), max(row)), **where)
+    ax.set_xticks(range(len(order)), [f"{alpha:g}\nρ {rho:g}" for alpha, rho in order])
+    ax.set_xlim(-0.5, len(order) - 0.5)
+    ax.margins(y=0.12)
+    parts.light_grid(ax, "y")
+
+
+def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
+    """The figure for one column of the trials; None if no method has an alpha."""
+    found = over_alpha(evidence.trials, column)
+    if found["alpha"].isna().all():
+        return None
+    if column == UPDATES:
+        keys = ["model", "groups", "method", "alpha"]
+        losses = over_alpha(evidence.trials, "pmc_loss")[[*keys, "pmc_loss"]]
+        losses = losses.rename(columns={"pmc_loss": "median_pmc_loss"})
+        found = found[found["method"] != BASE].merge(losses, on=keys, how="left")
+    groupings = [name for name in evidence.grouping_names if name in {*found["groups"]}]
+    models = evidence.models
+    figure = parts.new_figure(PAGE, 1.2 + 1.6 * len(models))
+    panels = figure.subplots(len(models), len(groupings), sharex=True, sharey="row", squeeze=False)
+    for row, model in zip(panels, models):
+        for ax, groups in zip(row, groupings):
+            chosen = (found["model"] == model) & (found["groups"] == groups)
+            _alpha_panel(ax, found[chosen], column, found[column])
+            label = f"{model}: {LABELS[column]}" if ax is row[0] else ""
+            tidy(ax, xlabel="α" if model == models[-1] else "", ylabel=label)
+            if model == models[0]:
+                ax.set_title(short(groups.replace(" x ", " × ")), fontsize=TEXT)
+    entries = handles(() if column == UPDATES else (BASE,), marker="", lw=1.2) + handles((MC, PMC), lw=1.2)
+    entries += handles((OURS,), marker="", lw=1.2, ls="--") if OURS in evidence.methods else []
+    parts.legend_above(figure, entries)
+    notes = f"{evidence.by_which()} Medians over seeds, gamma and rho. {evidence.how_sure()}"
+    if column == UPDATES:
+        notes += " Numbers: median PMC loss; the ring marks the lowest of each method."
+    parts.note_below(figure, f"{evidence.caption()} {notes}")
+    name = f"{column.removeprefix('n_')}_over_alpha"
+    title = f"{LABELS[column][0].upper()}{LABELS[column][1:]} over alpha"
+    return PaperFigure(name, title, figure, {name: found})
+
+
+def _alpha_panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None:
+    ax.set_xscale("log")
+    for _, row in found[found["alpha"].isna()].iterrows():
+        look = {"color": LOOKS[row["method"]]["color"], "ls": "--" if row["method"] == OURS else "-"}
+        ax.axhline(row[column], lw=1.2, **look)
+        if not pd.isna(row["low"]):
+            ax.axhspan(row["low"], row["high"], color=look["color"], alpha=0.12, lw=0)
+    base = found[(found["method"] == BASE) & found["alpha"].notna()].sort_values("alpha")
+    if len(base):  # judged by the rule of each alpha
+        ax.plot(base["alpha"], base[column], lw=1.2, color=LOOKS[BASE]["color"])
+    for shift, method in ((0.93, MC), (1.07, PMC)):
+        rows = found[found["method"] == method].sort_values("alpha")
+        rows = rows.assign(x=rows["alpha"] * shift)
+        ax.errorbar(rows["x"], rows[column], yerr=reach(rows, column), lw=1.2, ms=4, **LOOKS[method])
+        if column == UPDATES:
+            _annotate(ax, rows, method)
+    ticks = sorted(found["alpha"].dropna().unique())
+    ax.set_xticks(ticks, [f"{alpha:g}" for alpha in ticks])
+    ax.set_xticks([], minor=True)
+    if column == UPDATES:
+        parts.count_axis(ax, counts)
+    elif counts.min() > 0 and counts.max() > WIDE * counts.min():
+        parts.log_value_axis(ax)
+    # space for the numbers next to the first and lowest points
+    ax.margins(x=0.2 if column == UPDATES else 0.12, y=0.3 if column == UPDATES else None)
+    parts.light_grid(ax, "y")
+
+
+def _annotate(ax: Any, rows: pd.DataFrame, method: str) -> None:
+    """The median PMC loss at each point, and a ring around the lowest; among equals, the largest alpha."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=2.5, foreground="white")]  # keep numbers legible where lines cross them
+    color = LOOKS[method]["color"]
+    # above right or below left of the point, because lines fall
+    offset, ha, va = ((4, 3), "left", "bottom") if method == PMC else ((-4, -3), "right", "top")
+    where = {"xytext": offset, "textcoords": "offset points", "ha": ha, "va": va, "zorder": 4}
+    for _, row in rows.iterrows():
+        look = {"fontsize": SMALL, "color": color, "path_effects": halo}
+        ax.annotate(f"{row['median_pmc_loss']:.2f}", (row["x"], row[UPDATES]), **look, **where)
+    lowest = rows[rows["median_pmc_loss"] == rows["median_pmc_loss"].min()]
+    if len(lowest):
+        ring = {"marker": "o", "ms": 10, "mfc": "none", "mec": color, "mew": 1.2, "ls": ""}
+        ax.plot(lowest["x"].iloc[-1:], lowest[UPDATES].iloc[-1:], **ring)
+
+
+_NO_METHOD = "there are no trials of MCBoost or PMCBoost yet."
+# Each picture, and what is said if it cannot be drawn yet.
+PICTURES = {
+    "comparison": "",
+    "calibration_curves": "the store has no curves for RF yet.",
+    "convergence": "there are no trials of MCBoost at alpha*rho with PMCBoost yet.",
+    **{f"{column.removeprefix('n_')}_over_alpha": _NO_METHOD for column in DRAWN},
+}
+TABLES = (*PICTURES, "comparison_tests", "calibration_curves_groups")
+
+
+def pictures(evidence: Evidence) -> tuple[list[PaperFigure], list[str]]:
+    """The figures that can be drawn by the rule of the set-up, and a sentence for each that cannot yet."""
+    evidence = evidence.by(evidence.setup.rule)
+    drawn = [draw_comparison(evidence), draw_curves(evidence), draw_convergence(evidence)]
+    drawn += [draw_over_alpha(evidence, column) for column in DRAWN]
+    missing = [f"{name}: {why}" for (name, why), picture in zip(PICTURES.items(), drawn) if picture is None]
+    return [picture for picture in drawn if picture is not None], missing

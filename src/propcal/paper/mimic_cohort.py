@@ -1,0 +1,329 @@
+"""Builds the hospital-admission cohort from MIMIC files, by the paper's rule or by a cleaner one.
+
+There are two rules. ``paper`` follows the paper's public preprocessing code; the text of the paper does not
+describe it. ``clean`` is our recommendation for new work: it keeps every visit, and uses only what was known
+on arrival.
+
+====================  ==========================================  =========================================
+item                  paper                                       clean
+====================  ==========================================  =========================================
+visits                with a triage row, of people with any       all
+                      hospital admission
+insurance, language,  from the person's first admission in the    from the person's latest admission before
+marital status        file, even if it came later                 the visit; missing if there was none
+race                  from the same admission                     from the visit (2.x), otherwise as above
+admitted              the stay has a hadm_id                      the same
+admitted for          dropped if that first admission was for     kept
+observation           observation, whatever this one was
+====================  ==========================================  =========================================
+
+With ``clean``, a stay is joined to its own admission only to count admissions for observation. Insurance
+taken from the stay's own admission would be missing for everybody who was not admitted, and so reveal the
+outcome.
+
+Version 1.0 has admissions and patients in ``core/`` and race in ``admissions.ethnicity``; versions 2.x have
+them in ``hosp/``, name that column ``race``, and repeat race and gender in ``edstays``. The folders may have
+any name, such as those of a download from PhysioNet. Rules, words and SQL are in mimic_cohort.toml.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from propcal.data.cohorts import N_VISITS
+from propcal.errors import FileFormatError, InputError
+from propcal.numbers import noun, percent_of, plural
+from propcal.paper.cohort_files import COHORT_KEY
+from propcal.paper.settings import toml_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATA = toml_file("mimic_cohort.toml")
+TABLES: dict[str, Any] = DATA["tables"]
+RANGES: dict[str, tuple[int, int]] = DATA["ranges"]
+GROUP_OF = {word: race for race, words in DATA["races"].items() for word in words}
+SQL: dict[str, Any] = DATA["sql"]
+RULES = ("paper", "clean")
+# how IDs and times are read, and how errors describe them
+KINDS = {"BIGINT": "a whole number", "TIMESTAMP": "a time such as 2150-01-31 08:00:00"}
+MANY_UNTRIAGED = 0.05  # warn if a larger share of stays has no triage row
+DEPTH = 6  # physionet.org/files/mimic-iv-ed/2.2/ed is five levels deep
+# folders of other databases to skip, with a subfolder for each patient or study: a hundred thousand of them
+PERSONAL_FOLDER = re.compile(r"[ps]\d+")
+
+
+@dataclass(frozen=True)
+class MimicCohort:
+    """The visits, and how they were selected.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row per visit, with the columns of `make_ed_visits` (except the true risk) and the patient ID
+        `subject_id`. These are personal data under the licence of MIMIC.
+    rule : str
+        "paper" or "clean".
+    layout : str
+        "1.0" or "2.x"; both if the two databases are from different releases.
+    n_stays : int
+        The number of stays in edstays.
+    dropped : dict
+        The reasons for which stays were dropped, in order, with the number of stays.
+    made_missing : pandas.DataFrame
+        For each measured column, how many values were missing, not numbers, or out of range.
+    notes : tuple of str
+        Further remarks for the reader.
+    """
+
+    table: Any
+    rule: str
+    layout: str
+    n_stays: int
+    dropped: dict[str, int]
+    made_missing: pd.DataFrame
+    notes: tuple[str, ...]
+
+    @property
+    def visits(self) -> pd.DataFrame:
+        """The visits as a pandas frame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the visits as Parquet or CSV, depending on the file name."""
+        from propcal.files.table_files import table_writer
+        from propcal.files.whole_file import whole_file
+
+        # the Parquet file records its source and rule, and a store of trials copies this
+        about = {COHORT_KEY: f"MIMIC {self.layout}, rule: {self.rule}"}
+        schema = self.table.schema.with_metadata(about)
+        with whole_file(path) as part, table_writer(part, path, schema) as rows:
+            for batch in self.table.to_batches():
+                rows.write(batch)
+
+    def sentences(self) -> list[str]:
+        """What was kept and what not, in words with numbers."""
+        n, admitted = len(self.table), sum(self.table.column("admitted").to_pylist())
+        lines = [f"{self.n_stays:,} stays (MIMIC {self.layout}), rule: {self.rule}"]
+        lines += [f"  - {count:,} {why}" for why, count in self.dropped.items()]
+        lines.append(f"  = {n:,} visits, {admitted:,} admitted ({percent_of(admitted, n)}).")
+        if self.rule == "paper":
+            lines.append(f"The paper has {N_VISITS:,} visits, from version 1.0.")
+        missing = []
+        for column, row in self.made_missing.iterrows():
+            low, high = RANGES[str(column)]
+            why = {"no number": row["no_number"], f"outside of {low} to {high}": row["out_of_range"]}
+            said = " and ".join(f"{count:,} {what}" for what, count in why.items() if count)
+            missing += [f"  {column}: {said}"] if said else []
+        return [*lines, *(["Set to missing:", *missing] if missing else []), *self.notes, ""]
+
+
+def mimic_cohort(
+    *folders: str | PathLike[str], rule: str = "paper", say: Callable[[str], None] = lambda _: None
+) -> MimicCohort:
+    """Build the hospital-admission cohort from MIMIC's files.
+
+    Parameters
+    ----------
+    *folders : paths
+        Folders that contain the files at any depth: ``ed/edstays``, ``ed/triage``, and ``admissions`` and
+        ``patients`` in ``core/`` (1.0) or ``hosp/`` (2.x), each as .csv or .csv.gz.
+    rule : {"paper", "clean"}, default="paper"
+        Which visits to include and what is known about them; see the module docstring.
+    say : callable
+        Called with progress messages.
+    """
+    if rule not in RULES:
+        raise InputError(f"--rule must be one of {list(RULES)}; got {rule!r}", argument="--rule")
+    from propcal.data.files.duckdb_setup import connect
+
+    engine, columns, repeated = connect(), {}, []
+    for name, path in find_tables(folders).items():
+        say(f"Reading {path.name}...")
+        columns[name], note = _loaded(engine, name, path)
+        repeated += note
+    say("Joining...")
+    engine.register("words", pa.table({"word": list(GROUP_OF), "race": list(GROUP_OF.values())}))
+    final = SQL["final"][rule]
+    engine.execute(SQL["joined"].format(race=SQL["race"][rule], told_by=SQL["told_by"][rule]))
+    engine.execute(SQL["counted"].format(kept=SQL["kept"][rule]))
+    n_stays, *counts = engine.execute(SQL["steps"][rule]).fetchall()[0]
+    dropped = dict(zip(DATA["dropped"], counts))
+    measured = ", ".join(f"{_in_range(column)} AS {column}" for column in RANGES)
+    table = engine.sql(SQL["visits"].format(measured=measured, final=final)).to_arrow_table()
+    if not len(table):
+        said = ", ".join(f"{count:,} {why}" for why, count in dropped.items() if count)
+        raise InputError(
+            f"no visit is left: of {n_stays:,} stays, {said} were dropped. Are MIMIC-IV and MIMIC-IV-ED from "
+            "the same release?"
+        )
+    hospital = "1.0" if "ethnicity" in columns["admissions"] else "2.x"
+    emergency = "2.x" if "race" in columns["edstays"] else "1.0"
+    layout = hospital if hospital == emergency else f"{hospital}, MIMIC-IV-ED {emergency}"
+    notes = (*repeated, *_few_triaged(engine), *_notes(engine, rule))
+    return MimicCohort(table, rule, layout, n_stays, dropped, _made_missing(engine, final), notes)
+
+
+def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
+    """The file of each table, anywhere in the folders; there must be exactly one for each table."""
+    seen: list[Path] = []
+    for folder in folders:
+        if not Path(folder).is_dir():
+            what = "is not a folder" if Path(folder).exists() else "does not exist"
+            raise InputError(
+                f"--mimic {folder} {what}",
+                argument="--mimic",
+                next_step="Name the folder that contains ed/ and core/ or hosp/",
+            )
+        seen += _files_below(Path(folder))
+    found: dict[str, list[Path]] = {}
+    for name in TABLES:
+        files = [path for path in seen if path.name in (f"{name}.csv", f"{name}.csv.gz")]
+        found[name] = list({os.path.realpath(path): path for path in files}.values())
+    where = ", ".join(str(folder) for folder in folders)
+    if missing := [name for name, paths in found.items() if not paths]:
+        listed = "; ".join(f"{name}.csv or {name}.csv.gz, from {TABLES[name]['home']}" for name in missing)
+        alike = [path for path in seen if any(name in path.name.lower() for name in missing)]
+        hint = f" Is it {alike[0]}? Then rename that file." if alike else ""
+        raise InputError(
+            f"{where} (searched {DEPTH} folders deep) does not contain {listed}.{hint} {DATA['access']}"
+        )
+    for name, paths in found.items():
+        if len(paths) > 1:
+            raise InputError(
+                f"{where} contains {len(paths)} files of {name}: {', '.join(map(str, paths))}",
+                argument="--mimic",
+                next_step="Name the folder of a single version; --mimic can be given twice, once per "
+                "database",
+            )
+    return {name: paths[0] for name, paths in found.items()}
+
+
+def _files_below(folder: Path) -> list[Path]:
+    files = []
+    for here, folders, names in os.walk(folder, followlinks=True):
+        deep = len(Path(here).relative_to(folder).parts)
+        keep = [f for f in sorted(folders) if not (f.startswith(".") or PERSONAL_FOLDER.fullmatch(f))]
+        folders[:] = keep if deep < DEPTH else []
+        files += [Path(here) / name for name in sorted(names)]
+    return files
+
+
+def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
+    """Read a table into the engine, with IDs and times converted, each key once; its columns, and a note."""
+    text = _read(name, path)
+    engine.register("read", text)
+    _check_values(engine, name, path, len(text))
+    casts, key = TABLES[name]["casts"], TABLES[name]["key"]
+    columns = [c for c in text.column_names if c not in ("ethnicity", "line")]
+    chosen = [f"TRY_CAST(trim({c}) AS {casts[c]}) AS {c}" if c in casts else c for c in columns]
+    if "ethnicity" in text.column_names:
+        chosen.append("ethnicity AS race")
+    if name == "edstays":  # race and gender in every version
+        chosen += [f"CAST(NULL AS VARCHAR) AS {c}" for c in ("gender", "race") if c not in columns]
+    query = f"SELECT {', '.join(chosen)}, line FROM read"
+    # only the first row of each stay, admission or person, as in the paper's code
+    first = f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY line) = 1"
+    target = "stays" if name == "edstays" else name
+    engine.execute(f"CREATE TABLE {target} AS SELECT * FROM ({query}) {first}")
+    ((n_kept,),) = engine.execute(f"SELECT count(*) FROM {target}").fetchall()
+    engine.unregister("read")
+    if not (n := len(text) - n_kept):
+        return text.column_names, []
+    repeat = "repeats" if n == 1 else "repeat"
+    used = "only the first row of each was used."
+    return text.column_names, [f"{plural(n, 'row')} of {name} {repeat} a {key}; {used}"]
+
+
+def _read(name: str, path: Path) -> Any:
+    """The columns of a table as text, with its lines; truncated, empty or unrelated files are refused."""
+    from propcal.data.files.file_sets import open_file
+    from propcal.data.files.text_file import TextFiles
+
+    file, home = open_file(path), TABLES[name]["home"]
+    if not isinstance(file, TextFiles):
+        raise FileFormatError(f"{path} is not a CSV file; it must be the file from {home}")
+    wanted = list(TABLES[name]["columns"])
+    if name == "admissions":
+        wanted.append("ethnicity" if "ethnicity" in file.names and "race" not in file.names else "race")
+    elif name == "edstays":
+        wanted += [c for c in ("gender", "race") if c in file.names]
+    if lacking := [column for column in wanted if column not in file.names]:
+        raise InputError(
+            f"{path} has no {noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}: it is not {name} "
+            f"from {home}, or it is from a version that propcal does not support (it supports 1.0 and 2.x)"
+        )
+    text = file.read_text(wanted)
+    return text.append_column("line", pa.array(np.arange(len(text))))
+
+
+def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
+    """Refuse IDs and times that cannot be read."""
+    for column, kind in TABLES[name]["casts"].items():
+        empty = f" AND {column} IS NOT NULL" if column in TABLES[name]["may_be_empty"] else ""
+        wrong = f"TRY_CAST(trim({column}) AS {kind}) IS NULL{empty}"
+        ((n_wrong,),) = engine.execute(f"SELECT count(*) FROM read WHERE {wrong}").fetchall()
+        if n_wrong:
+            raise InputError(
+                f"{path}: each {column} must be {KINDS[kind]}; {n_wrong:,} of {n_rows:,} are not",
+                argument=column,
+                next_step="Is this the original file from PhysioNet?",
+            )
+
+
+def _number(column: str) -> str:
+    """A text column as a number; anything that is not a number is missing."""
+    return f"TRY_CAST(trim({column}) AS DOUBLE)"
+
+
+def _in_range(column: str) -> str:
+    """A text column as a number within its range; anything else is missing."""
+    low, high = RANGES[column]
+    return f"CASE WHEN {_number(column)} BETWEEN {low} AND {high} THEN {_number(column)} END"
+
+
+def _made_missing(engine: Any, final: str) -> pd.DataFrame:
+    """How many values of each measured column are missing, not numbers, or out of range."""
+    import pandas as pd
+
+    rows = {}
+    for column in RANGES:
+        number, ranged = _number(column), _in_range(column)
+        known = ", ".join(f"count({what})" for what in ("*", column, number, ranged))
+        n = engine.execute(f"SELECT {known} FROM counted WHERE {final}").fetchall()[0]
+        rows[column] = (-np.diff(n)).tolist()
+    names = ["missing", "no_number", "out_of_range"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("column")
+
+
+def _few_triaged(engine: Any) -> list[str]:
+    """A warning if many stays have no triage row, because a file may be truncated at the end of a line."""
+    n, lacking = engine.execute("SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined").fetchall()[0]
+    if lacking <= MANY_UNTRIAGED * n:
+        return []
+    return [
+        f"Warning: {lacking:,} of {n:,} stays ({100 * lacking / n:.0f} %) have no row in triage; nearly all "
+        "of them should have one. Is the triage file truncated?"
+    ]
+
+
+def _notes(engine: Any, rule: str) -> list[str]:
+    """The notes of mimic_cohort.toml that apply to the rule and to the visits."""
+    notes = []
+    for note in DATA["note"]:
+        query = SQL["noted"].format(final=SQL["final"][rule], **note)
+        n, words = engine.execute(query).fetchall()[0]
+        have = "1 visit has" if n == 1 else f"{n:,} visits have"
+        if rule in note["rules"] and (n or note["always"]):
+            notes.append(note["says"].format(n=n, have=have, words=words))
+    return notes

@@ -1,0 +1,447 @@
+"""The tests that decide the claims of claims.toml, where `test` is their name: do the trials agree?
+
+A test returns True or False, or None if the trials show nothing of what the claim is about; and the numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from propcal.core.grid import FloatArray, IntArray
+from propcal.numbers import plural
+from propcal.paper.results import COSTS, THREE, mean_costs, wins_of_seeds
+from propcal.paper.settings import ALPHAS, BASE, EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, MODELS, PMC
+from propcal.paper.trial_arrays import N_GROUPS, CurveCounts, TrialCube, median, subgroup
+from propcal.paper.trial_store import METRICS, Evidence
+
+LEAST_SEEDS = 20  # fewer shuffles give no verdict
+TABLE_5 = ("LR", "RF")
+FEW_GROUPS = "fewer than three intersectional groups have a share of gamma of the test set"
+ROUNDING = 1e-6  # the losses are computed in floating point
+Answer = tuple[Any, str]
+
+
+NOT_YET, NOT_ASKED = "cannot be judged yet", "cannot be asked here"
+
+
+class NoVerdictError(Exception):
+    """The store does not yet contain something that a test needs, or the cohort has nothing of the kind."""
+
+    def __init__(self, why: str, verdict: str = NOT_YET) -> None:
+        super().__init__(why)
+        self.verdict = verdict
+
+
+@dataclass(eq=False)
+class Case:
+    """The trials by one rule for losses in the form that tests need: all seeds, or a resample of them."""
+
+    evidence: Evidence
+    cube: TrialCube
+    places: IntArray  # which seeds
+    whole: Case | None = None  # with all seeds, if this is a resample
+    _known: dict[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Case:
+        """All seeds of a store."""
+        return cls(evidence, TrialCube.of(evidence, MODELS), np.arange(evidence.n_seeds))
+
+    def drawn(self, places: IntArray) -> Case:
+        """A resample of the seeds."""
+        return Case(self.evidence, self.cube.drawn(places), places, self)
+
+    @cached_property
+    def wins_by_seed(self) -> dict[tuple[str, str], FloatArray]:
+        """By interpretation and metric: wins of the methods of Table 6 and comparisons, for each seed."""
+        found = {}
+        for (reading, metric), each in wins_of_seeds(self.evidence.trials).groupby(["reading", "metric"]):
+            rows = each.set_index("seed").reindex(self.evidence.seeds)[[*THREE, "comparisons"]]
+            found[str(reading), str(metric)] = rows.fillna(0.0).to_numpy(dtype=float)
+        return found
+
+    @cached_property
+    def curve_counts(self) -> CurveCounts | None:
+        """The counts behind the calibration curves of RF."""
+        return CurveCounts.of(self.evidence)
+
+    def change(self, method: str, model: str, metric: str) -> float:
+        """The median percent change from the base model (Table 4)."""
+        key = method, model, metric
+        if key not in self._known:
+            self._known[key] = float(median(self.cube.of_method(f"{metric}_change", method, model)))
+        if np.isnan(self._known[key]):
+            raise NoVerdictError(f"there is no {METRICS[metric]} of {method} with {model} and its base model")
+        return float(self._known[key])
+
+    def idle(self, method: str, model: str, metric: str) -> bool:
+        """Whether the median change is 0 because at least half of the fits made no update.
+
+        A median of 0 over fits that mostly made updates is a result: as many rose as fell.
+        """
+        if self.change(method, model, metric) != 0:
+            return False
+        changes = self.cube.of_method(f"{metric}_change", method, model)
+        updates = self.cube.of_method("n_updates", method, model)
+        if np.mean(updates[~np.isnan(changes)] == 0) < 0.5:
+            return False
+        return bool(median(np.where(updates > 0, changes, np.nan)) != 0)  # also without updates: NaN
+
+    def by_alpha(self, column: str, method: str) -> FloatArray:
+        """Medians over seeds, gamma and rho: base models, groupings, alphas. The base model has none."""
+        key = column, method
+        if key not in self._known:
+            name = f"base_{column}" if method == BASE else column
+            found = self.cube.by_alpha(name, PMC if method == BASE else method)
+            if np.isnan(found).any():
+                raise NoVerdictError(f"{column} is not available for every base model, grouping and alpha")
+            self._known[key] = found
+        return np.asarray(self._known[key])
+
+    def wins(self, reading: str, metric: str) -> dict[str, float]:
+        """Table 6: the percent of comparisons that each method wins."""
+        total = (self.whole or self).wins_by_seed.get((reading, metric))
+        summed = total[self.places].sum(axis=0) if total is not None else np.zeros(4)
+        if not summed[-1]:
+            raise NoVerdictError("no seed with all three methods")
+        return dict(zip(THREE, (100 * summed[:-1] / summed[-1]).tolist()))
+
+    def need(self, models: Sequence[str], methods: Sequence[str]) -> int:
+        """The number of seeds behind a test: the fewest of the base models and methods that it uses."""
+        counted = self.evidence.stored.groupby(["model", "method"])["seed"].nunique()
+        fewest = self.evidence.n_seeds
+        for model, method in product(models, methods):
+            n = int(counted.get((model, method), 0))
+            if n < LEAST_SEEDS:
+                there = plural(n, "seed") if n else "no trials"
+                raise NoVerdictError(f"{there} of {method} with {model}; {LEAST_SEEDS} seeds are needed")
+            fewest = min(fewest, n)
+        return fewest
+
+
+def about(value: float, published: float) -> bool:
+    """Whether a number is "about" a published one: from half to twice its size, with the same sign.
+
+    >>> about(7, 5), about(11, 5), about(-5, 5)
+    (True, False, False)
+    """
+    return bool(0.5 <= value / published <= 2.0)
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A change with its sign, and zero without one.
+
+    >>> signed(3.149), signed(-0.001), signed(0.0, 3)
+    ('+3.15', '0.00', '0.000')
+    """
+    return f"{0:.{digits}f}" if round(value, digits) == 0 else f"{value:+.{digits}f}"
+
+
+def all_hold(flags: Sequence[bool], idle: Sequence[bool]) -> bool | None:
+    """Whether all hold; None if none is broken but for some most fits made no update.
+
+    >>> all_hold([True, False], [False, False]), all_hold([True, False], [False, True])
+    (False, None)
+    """
+    if any(not flag and not still for flag, still in zip(flags, idle)):
+        return False
+    return None if any(idle) else True
+
+
+# How a median change is compared with a limit.
+LIMITS: dict[str, Callable[[float, float], bool]] = {
+    "below": operator.lt,
+    "at_most": operator.le,
+    "above": operator.gt,
+    "at_least": operator.ge,
+    "size_below": lambda value, limit: abs(value) < limit,
+    "about": about,
+}
+
+
+def changes(case: Case, *, conditions: Sequence[Mapping[str, Any]]) -> Answer:
+    """Median percent changes (Table 4), each with limits, or below that of another method."""
+    flags, idle, shown = [], [], {}
+    for asked in conditions:
+        limits = {name: asked[name] for name in LIMITS if name in asked}
+        other = asked.get("below_method")
+        for key in product(asked["methods"], asked.get("models", MODELS), asked["metrics"]):
+            method, model, metric = key
+            value, still = case.change(*key), case.idle(*key)
+            shown[method, metric, model] = value
+            holds = all(LIMITS[name](value, limit) for name, limit in limits.items())
+            if other:
+                shown[other, metric, model] = case.change(other, model, metric)
+                holds &= value < shown[other, metric, model]
+                still &= bool(limits) or case.idle(other, model, metric)
+            flags.append(holds)
+            idle.append(still)
+    return all_hold(flags, idle), _changes_in_words(shown)
+
+
+def _changes_in_words(shown: Mapping[tuple[str, str, str], float]) -> str:
+    methods, metrics, models = (dict.fromkeys(names) for names in zip(*shown))
+    if len(metrics) == len(models) == 1:
+        return ", ".join(f"{method} {signed(value)} %" for (method, *_), value in shown.items())
+    parts = []
+    for method in methods:
+        rows = [
+            f"{METRICS[metric].removesuffix(' loss')}: "
+            + ", ".join(f"{model} {signed(shown[method, metric, model])} %" for model in models)
+            for metric in metrics
+        ]
+        parts.append((f"{method} " if len(methods) > 1 else "") + "; ".join(rows))
+    return ". ".join(parts)
+
+
+OPERATORS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+
+
+def compared_over_alpha(
+    case: Case,
+    *,
+    column: str,
+    left: Sequence[Mapping[str, Any]],
+    right: Sequence[Mapping[str, Any]],
+    share: str,
+    numbers: str,
+    among: str = "",
+    within: float | None = None,
+    **compare: str,
+) -> Answer:
+    """Medians by base model, grouping and alpha: in all, or in most, the left compares with each right one.
+
+    `among` "updated": only where MCBoost or PMCBoost made updates, by their medians.
+    """
+    ours = [_taken(case, column, asked) for asked in left]
+    theirs = [_taken(case, column, asked) for asked in right]
+    apart = np.stack([[np.abs(a - b) for b in theirs] for a in ours])
+    flags: Any
+    if within is not None:
+        flags = (apart < within).all(axis=1)
+    else:
+        flags = np.stack([np.all([OPERATORS[compare["is"]](a, b) for b in theirs], axis=0) for a in ours])
+    if among == "updated":
+        updated = case.by_alpha("n_updates", MC) + case.by_alpha("n_updates", PMC) > 0
+        flags = flags[:, updated[..., _places(left[0])]]
+    if not flags.size:
+        return None, "neither method made updates there"
+    values = "; ".join(
+        f"{model} {groups} {ours[0][m, g]:.3g}, {theirs[0][m, g]:.3g}"
+        for m, model in enumerate(case.cube.models if ours[0].ndim == 2 else ())
+        for g, groups in enumerate(case.cube.groupings)
+    )
+    count = f"{int(flags.sum())} of {flags.size}"
+    said = numbers.format(count=count, values=values, largest=float(apart.max()))
+    return (flags.all() if share == "all" else flags.mean() > 0.5), said
+
+
+def _places(asked: Mapping[str, Any]) -> list[int]:
+    return [ALPHAS.index(alpha) for alpha in asked.get("alphas", ALPHAS)]
+
+
+def _taken(case: Case, column: str, asked: Mapping[str, Any]) -> FloatArray:
+    """Medians of a method at some alphas, their lowest, or how many times the lowest the highest is."""
+    found = case.by_alpha(column, asked["method"])[..., _places(asked)]
+    if "take" not in asked:
+        return found
+    if asked["take"] == "lowest":
+        return np.asarray(found.min(axis=-1))
+    if not found.min() > 0:
+        raise NoVerdictError(f"a median {METRICS[column]} is 0")
+    return np.asarray(found.max(axis=-1) / found.min(axis=-1))
+
+
+def decrease(
+    case: Case, *, column: str, model: str, less_than: float | None = None, mostly: str = ""
+) -> Answer:
+    """How much lower a median is at the lowest alpha than at the highest; mean over groupings."""
+    drop = {}
+    for method in (MC, PMC):
+        found = case.cube.by_alpha(column, method)[case.cube.models.index(model)]
+        drop[method] = float(np.mean(found[:, -1] - found[:, 0]))
+    if np.isnan([*drop.values()]).any():
+        raise NoVerdictError(f"{METRICS[column]} is not available for every grouping and alpha")
+    numbers = ", ".join(f"{method} {signed(-value, 4)}" for method, value in drop.items())
+    if less_than is not None:
+        return all(0 < value < less_than for value in drop.values()), numbers
+    if all(value <= 0 for value in drop.values()):
+        return None, f"{METRICS[column]} does not decrease with either method: {numbers}"
+    return drop[mostly] == max(drop.values()) > min(drop.values()), numbers
+
+
+def overfits(case: Case, *, method: str, at: float, more_than_at: float) -> Answer:
+    """MC loss on test data beyond that on the fitting data, at two alphas."""
+    beyond = case.cube.of_method("own_mc_loss", method) - case.cube.of_method("train_mc_loss", method)
+    one, other = (float(median(beyond[:, :, :, ALPHAS.index(alpha)])) for alpha in (at, more_than_at))
+    if np.isnan([one, other]).any():
+        raise NoVerdictError("the loss on the fitting data could not be computed")
+    numbers = f"{one:.4f} at alpha {at:g}, {other:.4f} at {more_than_at:g}"
+    return one > other, f"MC loss on test data minus that on the fitting data: {numbers}"
+
+
+def larger_gain(case: Case, *, column: str, at: Sequence[float], than_at: Sequence[float]) -> Answer:
+    """How much lower PMCBoost's median is than MCBoost's, at some alphas and at others."""
+    gain = np.mean(case.by_alpha(column, MC) - case.by_alpha(column, PMC), axis=(0, 1))
+    one, other = (np.mean([gain[ALPHAS.index(alpha)] for alpha in alphas]) for alphas in (at, than_at))
+    listed = ", ".join(f"{alpha:g}: {signed(value, 3)}" for alpha, value in zip(ALPHAS, gain))
+    numbers = f"mean of MCBoost's minus PMCBoost's {METRICS[column]} by alpha {listed}"
+    return one > max(other, 0.0), numbers
+
+
+def better_pairs(case: Case, *, metrics: Sequence[str], at_least: int) -> Answer:
+    """For how many alphas PMCBoost has the lower loss, by each metric, in most pairs of the same trial."""
+    idle = sum(case.cube.of_method("n_updates", method) for method in (MC, PMC)) == 0
+    shares = []
+    for metric in metrics:
+        mc, pmc = (case.cube.of_method(metric, method) for method in (MC, PMC))
+        better = np.where(idle | np.isnan(mc) | np.isnan(pmc), np.nan, (pmc < mc) + 0.5 * (pmc == mc))
+        rows = np.moveaxis(better, 3, 0).reshape(len(ALPHAS), -1)
+        shares.append([np.mean(row[~np.isnan(row)]) if not np.isnan(row).all() else np.nan for row in rows])
+    there = {alpha: row for alpha, *row in zip(ALPHAS, *shares) if not np.isnan(row).any()}
+    if len(there) < at_least:
+        return None, f"fewer than {at_least} alphas have pairs in which a method made updates"
+    said = "; ".join(
+        f"{alpha:g}: {', '.join(f'{100 * value:.0f}' for value in row)}" for alpha, row in there.items()
+    )
+    good = sum(min(row) > 0.5 for row in there.values())
+    return good >= at_least, f"percent of pairs by alpha, {', '.join(METRICS[m] for m in metrics)}: {said}"
+
+
+def same_pmc(case: Case, *, holds: str, costs: Sequence[str], numbers: str, published: float = 1.0) -> Answer:
+    """Table 5, LR and RF: updates and seconds of MCBoost for the same PMC, as a multiple of PMCBoost's.
+
+    They must all be above 1 ("more"), on average about the published number ("about"), or be about the same
+    multiples of each cost ("alike").
+    """
+    models = [case.cube.models.index(model) for model in TABLE_5]
+    found = {name: values[models] for name, values in mean_costs(case.cube).items()}
+    if any(np.isnan(values).any() for values in found.values()):
+        raise NoVerdictError("Table 5 is not complete")
+    with np.errstate(divide="ignore"):
+        times = [found[f"mc_{cost}"] / found[f"pmc_{cost}"] for cost in costs]
+    mean_mc, mean_pmc = (float(found[f"{name}_{costs[0]}"].mean()) for name in ("mc", "pmc"))
+    mean = mean_mc / mean_pmc if mean_pmc else np.inf
+    cells = "; ".join(
+        f"{model} at {alpha:g} " + ", ".join(f"{ratio[m, a]:.3g}x" for ratio in times)
+        for (m, model), (a, alpha) in product(enumerate(TABLE_5), enumerate(EQUIVALENT_ALPHAS))
+    )
+    said = numbers.format(cells=cells, mean=mean, stopped=_stopped(case))
+    if holds == "about":
+        return (about(mean, published), said) if mean_pmc else (None, "PMCBoost made no updates")
+    if holds == "alike":
+        return all(about(*pair) for pair in zip(times[1].ravel(), times[0].ravel())), said
+    return (times[0] > 1).all(), said
+
+
+def _stopped(case: Case) -> str:
+    """A remark if some of MCBoost's fits stopped at the limit and would have needed more updates."""
+    trials = case.evidence.stored
+    fits = trials[(trials["method"] == MC_FOR_PMC) & trials["model"].isin(TABLE_5)]
+    n, of_all = int((fits["converged"] == 0).sum()), f"{len(fits):,} fits of MCBoost"
+    return f"; {n:,} of {of_all} stopped at the update limit and count with fewer updates" if n else ""
+
+
+def cost_of_best(
+    case: Case,
+    *,
+    metrics: Sequence[str],
+    costs: Sequence[str],
+    more: str,
+    less: str,
+    published: float | None = None,
+    may_be_excess: bool = False,
+) -> Answer:
+    """Updates or seconds of each method at the alpha of its best median: one needs more than the other."""
+    flags, parts = [], []
+    for metric in metrics:
+        best = {method: case.cube.best(metric, method)[1] for method in (MC, PMC)}
+        if any(np.isnan(there[metric]).any() for there in best.values()):
+            raise NoVerdictError(f"{metric} is not available for every base model and grouping")
+        if still := [method for method, there in best.items() if not there["n_updates"].mean() > 0]:
+            return None, f"{' and '.join(still)} at its best without any update"
+        for cost in costs:
+            a, b = (best[method][COSTS[cost]] for method in (more, less))
+            ratio, name = float(a.mean() / b.mean()), "x"
+            if may_be_excess and case.evidence.setup.excess:
+                if not (b > 0).all():
+                    return None, f"{less} is at its best without any update for some base model and grouping"
+                ratio, name = float(np.mean((a - b) / b)), " mean relative excess"
+            flags.append(ratio > 1 and (published is None or about(ratio, published)))
+            parts.append(
+                f"{cost} for {METRICS[metric]} {ratio:.2f}{name} ({a.mean():,.3g} and {b.mean():,.3g})"
+            )
+    return all(flags), f"{more} / {less}: {', '.join(parts)}"
+
+
+def guarantee(case: Case, *, method: str, column: str) -> Answer:
+    """In every trial that converged, the loss on the training set is at most alpha."""
+    trials = case.evidence.stored
+    rows = trials[trials["method"] == method]
+    stopped = int((rows["converged"] == 0).sum())
+    rows = rows[rows["converged"] == 1].dropna(subset=[column])
+    if rows.empty:
+        raise NoVerdictError("there is no converged trial with a loss on the training set")
+    kept = rows[column] <= rows["alpha"] + ROUNDING
+    worst = float((rows[column] / rows["alpha"]).max())
+    numbers = f"{int(kept.sum()):,} of {len(kept):,} converged trials; at most {worst:.3f} alpha"
+    if stopped:
+        numbers += f"; {plural(stopped, 'trial')} stopped at the update limit and cannot be judged"
+    return kept.all(), numbers
+
+
+def _in_words(agreed: Sequence[bool]) -> str:
+    """By which interpretations of Table 6 the trials agree.
+
+    >>> _in_words([True, False, False]), _in_words([False, False, False])
+    ('agrees by the first interpretation only', 'by none of 3 interpretations')
+    """
+    if len(agreed) == 1:
+        return "one winner for each seed"
+    if all(agreed) or not any(agreed):
+        return f"by {'all' if all(agreed) else 'none of'} {len(agreed)} interpretations"
+    which = [name for name, true in zip(("first", "second", "third"), agreed) if true]
+    return f"agrees by the {' and '.join(which)} interpretation only"
+
+
+def most_wins(case: Case, *, metric: str, method: str) -> Answer:
+    """Table 6: a method wins more often than each other, by every interpretation of the set-up."""
+    won = {reading: case.wins(reading, metric) for reading in case.evidence.setup.readings}
+    agreed = [shares[method] > max(shares[m] for m in THREE if m != method) for shares in won.values()]
+    parts = [
+        f"by {reading}: " + ", ".join(f"{m} {share:.0f} %" for m, share in shares.items())
+        for reading, shares in won.items()
+    ]
+    return all(agreed), f"{_in_words(agreed)}; {'; '.join(parts)}"
+
+
+def never_wins(case: Case, *, method: str, metrics: Sequence[str]) -> Answer:
+    """Table 6: a method never wins, by every interpretation of the set-up."""
+    agreed, parts = [], []
+    for reading in case.evidence.setup.readings:
+        won = {metric: case.wins(reading, metric)[method] for metric in metrics}
+        agreed.append(not any(won.values()))
+        parts.append(f"by {reading}: " + ", ".join(f"{METRICS[m]} {won[m]:.1f} %" for m in won))
+    return all(agreed), f"{_in_words(agreed)}; {method} best {'; '.join(parts)}"
+
+
+def curves_improve(case: Case) -> Answer:
+    """The calibration error of three groups is smaller with PMCBoost."""
+    whole = case.whole or case
+    if whole.curve_counts is None:
+        raise NoVerdictError("no calibration curves of RF")
+    found = whole.curve_counts.curves(case.places)
+    if len(found.errors) < N_GROUPS:
+        raise NoVerdictError(FEW_GROUPS, NOT_ASKED)
+    rows = [*zip(found.errors["group"], found.errors[BASE], found.errors[PMC])]
+    numbers = "; ".join(
+        f"{subgroup(group, found.attributes)}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows
+    )
+    return all(after < before for _, before, after in rows), f"off by {numbers} (setting {found.setting})"

@@ -1,0 +1,360 @@
+"""The numbers behind Tables 4, 5 and 6 and the figures, as frames, from the trials of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from propcal.core.grid import FloatArray
+from propcal.numbers import plural
+from propcal.paper.settings import (
+    ALPHAS,
+    BASE,
+    EQUIVALENT_ALPHAS,
+    MC,
+    MC_FOR_PMC,
+    OURS,
+    PMC,
+    PUBLISHED,
+    READINGS,
+)
+from propcal.paper.trial_arrays import TrialCube
+from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
+
+METHODS = (BASE, MC, PMC, OURS)
+THREE = (BASE, MC, PMC)  # the methods of Table 6
+COSTS = {"updates": "n_updates", "seconds": "fit_seconds"}
+ACCURACY = ["brier", "log_loss", "true_risk_rms"]
+_SETTING = ["groups", "alpha", "gamma", "rho"]
+# The columns that identify a "trial" in the caption of Table 6, by interpretation.
+_TRIAL = dict(zip(READINGS, (["seed"], ["seed", "model"], ["seed", "model", *_SETTING])))
+
+
+def medians(trials: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Medians of columns with 99 % intervals over seeds: by, metric, median, low, high, n_seeds, n_trials."""
+    rows = []
+    for values, part in trials.groupby([*by], sort=False, dropna=False):
+        for name, column in columns.items():
+            found = median_interval(by_seed(part, column))
+            rows.append((*values, name, *found, len(part)))
+    return pd.DataFrame(rows, columns=[*by, "metric", "median", "low", "high", "n_seeds", "n_trials"])
+
+
+def method_medians(trials: pd.DataFrame) -> pd.DataFrame:
+    """The medians of AUROC and losses for each base model and method."""
+    chosen = trials[trials["method"].isin(METHODS)]
+    return medians(chosen, ["model", "method"], {metric: metric for metric in METRICS})
+
+
+def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Table 4: median percent changes from the base model of the same seed and grouping.
+
+    Returns
+    -------
+    frame
+        method, model, the columns of `by`, metric, change (percent), low, high (99 % interval), n_seeds,
+        n_trials and published (NaN if the paper has none).
+    """
+    treated = trials[trials["method"].isin((MC, PMC, OURS)) & trials["base_auroc"].notna()]
+    treated = treated.dropna(subset=[*by])
+    before = {metric: treated[f"base_{metric}"].replace(0.0, np.nan) for metric in METRICS}
+    changed = treated.assign(**{f"{m}_change": 100 * (treated[m] - before[m]) / before[m] for m in METRICS})
+    found = medians(changed, ["method", "model", *by], {metric: f"{metric}_change" for metric in METRICS})
+    printed = PUBLISHED["table_4"]
+    places = {metric: place for place, metric in enumerate(METRICS)}
+    found["published"] = [
+        printed.get(method, {}).get(model, [np.nan] * len(places))[places[metric]]
+        for method, model, metric in found[["method", "model", "metric"]].to_numpy()
+    ]
+    return found.rename(columns={"median": "change"})
+
+
+def over_alpha(trials: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Medians of a column for each base model, grouping, method and alpha (NaN: base model and ours)."""
+    chosen = trials[trials["method"].isin(METHODS)]
+    found = medians(chosen, ["model", "groups", "method", "alpha"], {column: column})
+    return found.rename(columns={"median": column}).drop(columns=["metric", "n_trials"])
+
+
+def best_alphas(evidence: Evidence) -> pd.DataFrame:
+    """The alpha of each method with the best median by every metric, with its median updates and seconds.
+
+    The best alpha is chosen on the test sets, like the paper's "lowest loss on test". Among equals it is the
+    largest alpha, which needs the fewest updates.
+    """
+    cube, rows = TrialCube.of(evidence, evidence.models), []
+    for metric in METRICS:
+        for method in (MC, PMC):
+            place, there = cube.best(metric, method)
+            for (m, g), alpha in np.ndenumerate(place):
+                names = (metric, cube.models[m], cube.groupings[g], method, ALPHAS[alpha])
+                rows.append((*names, *(values[m, g] for values in there.values())))
+    panel = ["metric", "model", "groups", "method"]
+    found = pd.DataFrame(rows, columns=[*panel, "alpha", "median", "n_updates", "fit_seconds"])
+    found = found.dropna(subset=["median"])
+    order = found["metric"].map([*METRICS].index)
+    found = found.assign(order=order).sort_values(["order", *panel[1:]]).drop(columns="order")
+    return found.reset_index(drop=True)
+
+
+def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that aim at the same PMC and have been run with both methods."""
+    chosen = trials[trials["method"].isin((MC_FOR_PMC, PMC)) & trials["alpha"].isin(EQUIVALENT_ALPHAS)]
+    keys = ["seed", "model", "groups", "alpha", "gamma", "rho"]
+    return chosen[chosen.groupby(keys)["method"].transform("nunique") == 2]
+
+
+def mean_costs(cube: TrialCube) -> dict[str, FloatArray]:
+    """Mean updates and seconds of both methods by base model and alpha, of the trials that both have run."""
+    where = [ALPHAS.index(alpha) for alpha in EQUIVALENT_ALPHAS]
+    found = {}
+    for what, column in COSTS.items():
+        both = [cube.of_method(column, method)[:, :, :, where] for method in (MC_FOR_PMC, PMC)]
+        alone = np.isnan(both[0]) | np.isnan(both[1])
+        n = np.sum(~alone, axis=(0, 2, 4, 5))
+        for name, values in zip(("mc", "pmc"), both):
+            total = np.sum(np.where(alone, 0.0, values), axis=(0, 2, 4, 5))
+            found[f"{name}_{what}"] = np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0)
+    return found
+
+
+def updates_and_time(evidence: Evidence) -> pd.DataFrame:
+    """Table 5: means for each base model and alpha, for MCBoost and PMCBoost, with their ratios.
+
+    Returns
+    -------
+    frame
+        model, alpha, n_seeds, mc_updates, pmc_updates, updates_ratio, mc_seconds, pmc_seconds,
+        seconds_ratio, and the published numbers with the prefix ``published_``.
+    """
+    found = mean_costs(TrialCube.of(evidence, evidence.models))
+    seeds = equivalent(evidence.trials).groupby(["model", "alpha"])["seed"].nunique()
+    columns, rows = ["model", "alpha", "n_seeds"], []
+    for prefix in ("", "published_"):
+        columns += [f"{prefix}{name}" for w in COSTS for name in (f"mc_{w}", f"pmc_{w}", f"{w}_ratio")]
+    for (m, model), (a, alpha) in product(enumerate(evidence.models), enumerate(EQUIVALENT_ALPHAS)):
+        if (model, alpha) not in seeds.index:
+            continue
+        row = {name: float(values[m, a]) for name, values in found.items()}
+        printed = PUBLISHED["table_5"].get(model, {}).get(f"{alpha:g}", {})
+        for i, what in enumerate(COSTS):
+            for name, method in (("mc", MC), ("pmc", PMC)):
+                row[f"published_{name}_{what}"] = printed.get(method, (np.nan, np.nan))[i]
+            for prefix in ("", "published_"):
+                mc, pmc = (row[f"{prefix}{name}_{what}"] for name in ("mc", "pmc"))
+                row[f"{prefix}{what}_ratio"] = mc / pmc if pmc else np.nan
+        rows.append({"model": model, "alpha": alpha, "n_seeds": int(seeds[model, alpha]), **row})
+    return pd.DataFrame(rows, columns=columns)
+
+
+def convergence(trials: pd.DataFrame) -> pd.DataFrame:
+    """Median updates to reach a PMC of alpha, for each base model, alpha, rho and method."""
+    found = medians(equivalent(trials), ["model", "alpha", "rho", "method"], {"updates": "n_updates"})
+    return found.rename(columns={"median": "updates"}).drop(columns=["metric", "n_trials"])
+
+
+def wins_of_seeds(trials: pd.DataFrame, methods: Sequence[str] = THREE) -> pd.DataFrame:
+    """The wins of each method and the number of comparisons, by interpretation, metric and seed.
+
+    Only comparisons that include all methods count; equal best values share a win.
+    """
+    chosen = _at_every_setting(trials[trials["method"].isin([*methods])])
+    parts = []
+    for reading, keys in _TRIAL.items():
+        for metric in METRICS:
+            sign = -1 if metric in HIGHER_IS_BETTER else 1
+            best = (sign * chosen.set_index([*keys, "method"])[metric]).groupby(level=[*keys, "method"]).min()
+            table = best.unstack("method").reindex(columns=[*methods]).dropna()
+            first = table.eq(table.min(axis=1), axis=0)
+            shares = first.div(first.sum(axis=1), axis=0).assign(comparisons=1)
+            found = shares.groupby(level="seed").sum().reset_index()
+            parts.append(found.assign(reading=reading, metric=metric))
+    return pd.concat(parts, ignore_index=True)
+
+
+def wins(trials: pd.DataFrame, methods: Sequence[str] = THREE) -> pd.DataFrame:
+    """Table 6: the share of comparisons that each method wins, for each interpretation and metric.
+
+    Returns
+    -------
+    frame
+        reading (the interpretation), metric, method, wins (ties shared), comparisons, percent, published
+        (NaN if not).
+    """
+    total: Any = (
+        wins_of_seeds(trials, methods).groupby(["reading", "metric"])[[*methods, "comparisons"]].sum()
+    )
+    rows = []
+    for reading in READINGS:
+        for metric, printed in PUBLISHED["table_6"].items():
+            there = (reading, metric) in total.index
+            n = int(total.at[(reading, metric), "comparisons"]) if there else 0
+            for place, method in enumerate(methods):
+                won = float(total.at[(reading, metric), method]) if there else 0.0
+                published = float(printed[place]) if tuple(methods) == THREE else np.nan
+                rows.append((reading, metric, method, won, n, 100 * won / n if n else np.nan, published))
+    columns = ["reading", "metric", "method", "wins", "comparisons", "percent", "published"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _at_every_setting(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials, with the base model and our method repeated for each setting of their grouping."""
+    keys = ["seed", "model"]
+    fixed = trials["method"].isin((BASE, OURS)) & trials["alpha"].isna()
+    settings = trials.loc[~fixed, [*keys, *_SETTING]].drop_duplicates()
+    columns = [*keys, "groups", "method", *METRICS]
+    repeated = trials.loc[fixed, columns].merge(settings, on=[*keys, "groups"])
+    return pd.concat([trials.loc[~fixed, [*columns, *_SETTING[1:]]], repeated], ignore_index=True)
+
+
+def accuracy(trials: pd.DataFrame) -> pd.DataFrame:
+    """Medians of `ACCURACY` for each base model and method, with n_seeds."""
+    chosen = trials[trials["method"].isin(METHODS)].groupby(["model", "method"])
+    return chosen[ACCURACY].median().assign(n_seeds=chosen["seed"].nunique()).reset_index()
+
+
+def base_on_both_sets(trials: pd.DataFrame) -> pd.DataFrame:
+    """Median MC and PMC loss of the base models on fitting data and test sets: model, groups, four losses."""
+    names = ["train_mc_loss", "mc_loss", "train_pmc_loss", "pmc_loss"]
+    base = trials[trials["method"] == BASE]
+    return base.groupby(["model", "groups"])[names].median().reset_index()
+
+
+CONFIDENCE, N_DRAWS = 0.99, 1000
+# From the caption of the published figure, which has no mark for 0.01 < p <= 0.05.
+MARKS = ((1e-4, "****"), (1e-3, "***"), (1e-2, "**"), (1.0, "ns"))
+LEGEND = "ns: p > 1e-2; **: 1e-3 < p <= 1e-2; ***: 1e-4 < p <= 1e-3; ****: p <= 1e-4"
+
+
+class Interval(NamedTuple):
+    """A median with its interval; the limits are NaN with a single seed."""
+
+    median: float
+    low: float
+    high: float
+    n_seeds: int
+
+
+def median_interval(values: ArrayLike, *, confidence: float = CONFIDENCE, n_draws: int = N_DRAWS) -> Interval:
+    """The median of all values, with a percentile bootstrap interval over seeds.
+
+    Parameters
+    ----------
+    values : array of shape (n_seeds,) or (n_seeds, n_settings)
+        The settings of a seed share a split of the data, so they are resampled together; NaN is ignored.
+    confidence : float
+        The share of bootstrap medians within the interval.
+    n_draws : int
+        The number of bootstrap samples.
+
+    Examples
+    --------
+    >>> median_interval([3.0, 1.0, 2.0])
+    Interval(median=2.0, low=1.0, high=3.0, n_seeds=3)
+    """
+    table = np.asarray(values, dtype=np.float64)
+    table = table.reshape(len(table), -1) if len(table) else np.empty((0, 1))
+    table = table[~np.isnan(table).all(axis=1)]
+    n = len(table)
+    if n == 0:
+        return Interval(np.nan, np.nan, np.nan, 0)
+    if n == 1:
+        return Interval(_median(table), np.nan, np.nan, 1)
+    drawn = np.random.default_rng(0).integers(n, size=(n_draws, n))
+    several = np.nanmedian if np.isnan(table).any() else np.median  # the first is much slower
+    medians = several(table[drawn].reshape(n_draws, -1), axis=1)
+    low, high = np.quantile(medians, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(_median(table), float(low), float(high), n)
+
+
+def _median(table: Any) -> float:
+    return float(np.median(table[~np.isnan(table)]))
+
+
+def by_seed(trials: pd.DataFrame, column: str) -> Any:
+    """One row for each seed with the values of its trials; missing ones are NaN."""
+    place = trials.groupby("seed").cumcount()
+    return trials.assign(place=place).pivot(index="seed", columns="place", values=column).to_numpy()
+
+
+def signed_rank(a: ArrayLike, b: ArrayLike) -> float:
+    """The p-value of the two-sided signed-rank test for pairs; 1 if no pair differs."""
+    from scipy.stats import wilcoxon
+
+    difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    # pairs without a difference carry no information about its direction
+    return float(wilcoxon(difference[difference != 0]).pvalue) if difference.any() else 1.0
+
+
+def smallest_rank_sum(n: int) -> float:
+    """The smallest p-value that a rank-sum test of n values against n values can give.
+
+    >>> smallest_rank_sum(3)
+    0.1
+    """
+    return min(1.0, 2 / comb(2 * n, n))
+
+
+def mark(p: float) -> str:
+    """The mark for a p-value in the published figure."""
+    return next(sign for most, sign in MARKS if p <= most)
+
+
+TEST_COLUMNS = [
+    *("metric", "model", "method_a", "method_b", "n_seeds", "comparisons", "rank_sum_p"),
+    *("rank_sum_corrected", "mark", "signed_rank_p", "signed_rank_corrected", "smallest_possible_corrected"),
+]
+
+
+def tests(trials: pd.DataFrame) -> pd.DataFrame:
+    """Both tests for every pair of methods of a base model and every metric, with Bonferroni correction.
+
+    A method's value for a seed is the median over its settings. The p-values of a metric are multiplied by
+    the number of pairs compared; pairs with our method are counted separately from the published ones.
+    """
+    from scipy.stats import mannwhitneyu
+
+    middle = trials.groupby(["model", "method", "seed"])[[*METRICS]].median().reset_index()
+    published = [*combinations((BASE, MC, PMC), 2)]
+    rows: list[tuple[Any, ...]] = []
+    for metric in METRICS:
+        wide = middle.pivot(index=["model", "seed"], columns="method", values=metric)
+        for family in (published, [(method, OURS) for method in (BASE, MC, PMC)]):
+            pairs = {
+                (model, *pair): wide.loc[model, [*pair]].dropna()
+                for model in wide.index.unique("model")
+                for pair in family
+                if {*pair} <= {*wide}
+            }
+            pairs = {names: both for names, both in pairs.items() if len(both)}
+            for names, both in pairs.items():
+                a, b = both.to_numpy().T
+                p = float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
+                paired, least = signed_rank(a, b), smallest_rank_sum(len(a))
+                corrected = [min(1.0, value * len(pairs)) for value in (p, paired, least)]
+                tested = (p, corrected[0], mark(corrected[0]), paired, *corrected[1:])
+                rows.append((metric, *names, len(a), len(pairs), *tested))
+    return pd.DataFrame(rows, columns=TEST_COLUMNS)
+
+
+def too_few(found: pd.DataFrame) -> str:
+    """A sentence if there are too few seeds for a significant result; otherwise an empty text."""
+    if found.empty:
+        return "There are no two methods to compare yet."
+    hopeless = found["smallest_possible_corrected"] > MARKS[-2][0]
+    if not hopeless.any():
+        return ""
+    fewest, comparisons = int(found["n_seeds"].min()), int(found["comparisons"].max())
+    whose = "no test" if hopeless.all() else "some tests"
+    can = "can" if hopeless.all() else "cannot"
+    return (
+        f"With {plural(fewest, 'seed')} and Bonferroni correction for {comparisons} "
+        f"comparisons, {whose} {can} be significant, whatever the data: "
+        f'"ns" is not informative there.'
+    )

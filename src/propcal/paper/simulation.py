@@ -1,0 +1,241 @@
+"""The simulation study: models with the same MC, whose proportional errors depend on the outcome rate.
+
+Everybody in a group S_i has the same score, R_i = p_i - Delta_i, where p_i is the group's outcome rate, from
+0.2 in steps of 0.01. In each data set one randomly chosen group has |Delta| = alpha, the others have a draw
+from Uniform(0, alpha), and all signs are random: this is an alpha-multicalibrated model. Then the outcomes of
+`n_people` people in each group are drawn. The PMC loss of a group is its observed absolute mean error, |mean
+of y - R_i|, divided by the true rate p_i, as described in the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.core.grid import FloatArray, check_number
+from propcal.paper.figure_parts import COLUMN, PaperFigure, entry, new_figure
+from propcal.paper.settings import toml_file
+from propcal.render.matplotlib import COLORS, SMALL, tidy
+
+FIRST_RATE, STEP = 0.2, 0.01
+SCENARIOS = ("Fixed", "Increasing", "Decreasing")
+# The paper does not say how |Delta| increases or decreases; its public code uses equal steps from 0.01 to
+# 0.1.
+LEAST_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The simulated data sets and their losses.
+
+    Attributes
+    ----------
+    rate : array of shape (n_groups,)
+        True outcome rate p_i of each group.
+    delta : array of shape (n_data_sets, n_groups)
+        True error p_i - R_i.
+    mc_loss, pmc_loss : arrays of shape (n_data_sets, n_groups)
+        Observed absolute mean error of each group, and the same as a share of its true rate.
+    scenario_delta : dict of arrays of shape (n_groups,)
+        |Delta| of each group in the three scenarios.
+    scenario_pmc_loss : dict of arrays of shape (n_data_sets, n_groups)
+        Observed PMC loss in the three scenarios, on the same number of data sets.
+    alpha : float
+    n_people : int
+        People in each group.
+    """
+
+    rate: FloatArray
+    delta: FloatArray
+    mc_loss: FloatArray
+    pmc_loss: FloatArray
+    scenario_delta: dict[str, FloatArray]
+    scenario_pmc_loss: dict[str, FloatArray]
+    alpha: float
+    n_people: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each data set and group (the gray points in the figure)."""
+        n_data_sets, n_groups = self.delta.shape
+        return pd.DataFrame(
+            {
+                "data_set": np.repeat(np.arange(1, n_data_sets + 1), n_groups),
+                "group": np.tile(np.arange(1, n_groups + 1), n_data_sets),
+                "outcome_rate": np.tile(self.rate, n_data_sets).round(10),
+                "score": (self.rate - self.delta).ravel(),
+                "mc_loss": self.mc_loss.ravel(),
+                "pmc_loss": self.pmc_loss.ravel(),
+            }
+        )
+
+    def scenarios(self) -> pd.DataFrame:
+        """One row for each scenario and group: the lines in the figure, and observed values around them."""
+        group = {"group": np.arange(1, len(self.rate) + 1), "outcome_rate": self.rate.round(10)}
+        parts = []
+        for name, delta in self.scenario_delta.items():
+            low, middle, high = np.quantile(self.scenario_pmc_loss[name], [0.05, 0.5, 0.95], axis=0)
+            observed = {"observed_median": middle, "observed_5": low, "observed_95": high}
+            part = {"scenario": name, **group, "delta": delta, "pmc": delta / self.rate, **observed}
+            parts.append(pd.DataFrame(part))
+        return pd.concat(parts, ignore_index=True)
+
+    def claim(self) -> pd.DataFrame:
+        """The paper's claim in numbers: MC, and how PMC depends on the outcome rate.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by scenario, with "Random" for the gray points. `mc` is the largest |Delta| of a
+            data set (the same for all of them), `pmc` the median over data sets of the largest
+            observed PMC loss. `rank_correlation` is the mean over data sets of Spearman's correlation
+            between PMC loss and outcome rate: below 0, groups with low rates are worse off. `lowest_fifth`
+            and `highest_fifth` are the mean PMC losses of the groups with the lowest and highest rates.
+        """
+        random = float(np.abs(self.delta).max(axis=1).max())
+        rows = {"Random": _described(random, self.pmc_loss)}
+        for name, delta in self.scenario_delta.items():
+            rows[name] = _described(float(delta.max()), self.scenario_pmc_loss[name])
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("scenario")
+
+    def sentences(self) -> list[str]:
+        """The claim in words with numbers."""
+        claim, words = self.claim(), toml_file("words.toml")["simulation"]
+        n = {"n_data_sets": len(self.delta), "n_groups": len(self.rate), "n_people": self.n_people}
+        known = {**n, "alpha": self.alpha, "first": self.rate[0], "last": self.rate[-1]}
+        falls = (claim["rank_correlation"] < 0).to_dict()
+        agrees = falls == {"Random": True, "Fixed": True, "Increasing": False, "Decreasing": True}
+        known["verdict"] = "Agrees" if agrees and claim.at["Increasing", "rank_correlation"] else "Differs"
+        rows = [words["row"].format(name=str(name).lower(), **row) for name, row in claim.iterrows()]
+        return (
+            [line.format(**known) for line in words["before"]]
+            + rows
+            + [line.format(**known) for line in words["after"]]
+        )
+
+
+def simulate(
+    n_groups: int = 61, alpha: float = 0.1, n_data_sets: int = 1000, n_people: int = 1000, seed: int = 0
+) -> Simulation:
+    """Simulate the data sets of the study.
+
+    Parameters
+    ----------
+    n_groups : int, default=61
+        Number of groups; the outcome rate of the i-th is 0.2 + 0.01 (i - 1). With alpha = 0.1 at most 71
+        are possible, because scores cannot exceed 1.
+    alpha : float, default=0.1
+        Multicalibration of the simulated models; at most 0.2, because scores cannot be negative.
+    n_data_sets : int, default=1000
+    n_people : int, default=1000
+        People in each group of a data set.
+    seed : int, default=0
+
+    Examples
+    --------
+    >>> simulation = simulate(n_data_sets=200, seed=1)
+    >>> claim = simulation.claim()
+    >>> claim["mc"].round(6).tolist()
+    [0.1, 0.1, 0.1, 0.1]
+    >>> (claim["rank_correlation"] < 0).to_dict()
+    {'Random': True, 'Fixed': True, 'Increasing': False, 'Decreasing': True}
+    """
+    check_number("alpha", alpha, above=0, at_most=FIRST_RATE)
+    most = int((1 - alpha - FIRST_RATE) / STEP + 1e-9) + 1  # no score above 1
+    check_number("n_groups", n_groups, at_least=2, at_most=most, whole=True)
+    check_number("n_data_sets", n_data_sets, at_least=1, whole=True)
+    check_number("n_people", n_people, at_least=1, whole=True)
+    check_number("seed", seed, at_least=0, whole=True)
+    rate = FIRST_RATE + STEP * np.arange(n_groups, dtype=np.float64)
+    rng = np.random.default_rng(seed)
+    shape = (n_data_sets, n_groups)
+    size = rng.uniform(0, alpha, shape)
+    size[np.arange(n_data_sets), rng.integers(0, n_groups, n_data_sets)] = alpha
+    delta = size * _signs(rng, shape)
+    mc_loss = _observed(rng, rate, delta, n_people)
+    scenario_delta = dict(zip(SCENARIOS, _scenarios(n_groups, alpha)))
+    scenario_pmc = {
+        name: _observed(rng, rate, given * _signs(rng, shape), n_people) / rate
+        for name, given in scenario_delta.items()
+    }
+    return Simulation(rate, delta, mc_loss, mc_loss / rate, scenario_delta, scenario_pmc, alpha, n_people)
+
+
+def _scenarios(n_groups: int, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    up = np.linspace(LEAST_SHARE * alpha, alpha, n_groups)
+    return np.full(n_groups, alpha), up, up[::-1]
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+    return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
+
+
+def _observed(rng: np.random.Generator, rate: FloatArray, delta: FloatArray, n_people: int) -> FloatArray:
+    """The observed absolute mean error of each group, with simulated outcomes."""
+    observed = rng.binomial(n_people, np.broadcast_to(rate, delta.shape)) / n_people
+    return np.abs(observed - (rate - delta))
+
+
+def _described(mc: float, pmc_loss: FloatArray) -> dict[str, float]:
+    fifth = max(1, pmc_loss.shape[1] // 5)
+    return {
+        "mc": mc,
+        "pmc": float(np.median(pmc_loss.max(axis=1))),
+        "rank_correlation": _rank_correlation(pmc_loss),
+        "lowest_fifth": float(pmc_loss[:, :fifth].mean()),
+        "highest_fifth": float(pmc_loss[:, -fifth:].mean()),
+    }
+
+
+def _rank_correlation(pmc_loss: FloatArray) -> float:
+    """Spearman's correlation with the outcome rate, averaged over data sets (rates are sorted)."""
+    from scipy.stats import rankdata
+
+    ranks = rankdata(pmc_loss, axis=1)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    order = np.arange(pmc_loss.shape[1]) - (pmc_loss.shape[1] - 1) / 2
+    spread = np.sqrt((ranks**2).sum(axis=1) * (order**2).sum())
+    with np.errstate(invalid="ignore"):  # undefined if all values are equal
+        return float(np.nan_to_num(ranks @ order / spread).mean())
+
+
+# each scenario has its own colour, line style and marker; the colours are not those of methods
+LOOKS: dict[str, dict[str, Any]] = {
+    "Fixed": {"color": COLORS[6], "ls": "-", "marker": "o"},
+    "Increasing": {"color": COLORS[5], "ls": "--", "marker": "^"},
+    "Decreasing": {"color": COLORS[4], "ls": "-.", "marker": "s"},
+}
+LINE: dict[str, Any] = {"lw": 1.8, "ms": 4, "mec": "white", "mew": 0.5}
+TABLES = ("simulation", "simulation_scenarios", "simulation_claim")
+
+
+def picture_of(simulation: Simulation) -> PaperFigure:
+    """The figure with its numbers."""
+    frames = (simulation.to_frame(), simulation.scenarios(), simulation.claim().reset_index())
+    title = "PMC loss of groups by outcome rate"
+    return PaperFigure("simulation", title, plot_simulation(simulation), dict(zip(TABLES, frames)))
+
+
+def plot_simulation(simulation: Simulation, *, width: float = COLUMN) -> Any:
+    """Gray points for each group of each data set, and lines for the three scenarios."""
+    figure = new_figure(width, 0.85 * width)
+    ax = figure.subplots()
+    points, n_data_sets = simulation.to_frame(), len(simulation.delta)
+    # rates are 0.01 apart; spread the points sideways to avoid stripes
+    aside = np.random.default_rng([2023, 61]).uniform(-0.005, 0.005, len(points))
+    gray: dict[str, Any] = {"ls": "", "marker": ".", "color": "0.55"}
+    look = {**gray, "ms": 2.5, "mew": 0, "alpha": min(1.0, max(0.1, 100 / n_data_sets))}
+    # tens of thousands of vector points would make a large file
+    ax.plot(points["outcome_rate"] + aside, points["pmc_loss"], rasterized=True, **look)
+    for name, rows in simulation.scenarios().groupby("scenario", sort=False):
+        ax.plot(rows["outcome_rate"], rows["pmc"], markevery=10, **LINE, **LOOKS[str(name)])
+    tidy(ax, xlabel="outcome rate of the group", ylabel="PMC loss of the group")
+    ax.set_xlim(simulation.rate[0] - 0.01, simulation.rate[-1] + 0.01)
+    ax.set_ylim(0, 1.02 * max(points["pmc_loss"].max(), simulation.alpha / simulation.rate[0]))
+    entries = [entry(f"{n_data_sets:,} random data sets", ms=5, **gray)]
+    entries += [entry(f"{name.lower()} error |Δ|", **LINE, **look) for name, look in LOOKS.items()]
+    title = {"title": f"every model is {simulation.alpha:g}-MC", "title_fontsize": SMALL, "alignment": "left"}
+    ax.legend(handles=entries, fontsize=SMALL, frameon=False, loc="upper right", handlelength=2.8, **title)
+    return figure

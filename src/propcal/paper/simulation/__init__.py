@@ -1,1 +1,0 @@
-"""The paper's simulation study: its numbers and its figure."""

@@ -1,0 +1,368 @@
+"""The tables of the paper beside the published numbers, and ours; titles and notes are in words.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from os import PathLike
+from typing import Any
+
+import pandas as pd
+
+from propcal.data.cohorts import TABLE_1
+from propcal.errors import InputError
+from propcal.numbers import IN_PAPER
+from propcal.paper import results
+from propcal.paper import settings as s
+from propcal.paper.cohort_files import visits_of
+from propcal.paper.settings import BASE, FIXED, MC, OURS, PMC
+from propcal.paper.trial_store import KEYS, METRICS, Evidence
+
+WORDS = s.toml_file("words.toml")
+SHORT = {BASE: "base", OURS: "ours"}
+OURS_NOTE = '"ours" is the default method of propcal, which is not in the paper.'
+FEWEST = 11  # the numbers of a group with fewer people in a test set are not shown
+OVERALL = "Overall"
+GENDERS = {"F": "women", "M": "men", OVERALL: "overall"}
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"–": "--", "<": "$<$", ">": "$>$", "×": r"$\times$"}
+)
+# How the cells of a column are written (the third entry of a column in words.toml).
+_KINDS: dict[str, Callable[[Any], str]] = {
+    "text": str,
+    "metric": lambda key: METRICS[key],
+    "method": lambda method: SHORT.get(method, method),
+    "number": lambda value: f"{value:g}",
+    "count": lambda value: f"{value:,.0f}",
+    "whole": IN_PAPER.whole,
+    "0": lambda value: IN_PAPER.decimal(value, 0),
+    "3": lambda value: IN_PAPER.decimal(value, 3),
+    "4": lambda value: IN_PAPER.decimal(value, 4),
+    "+2": lambda value: IN_PAPER.decimal(value, 2, "+"),
+    "p": lambda p: f"{p:.2g}",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its file name, title, notes, numbers, and the rows that are shown."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    frame: pd.DataFrame
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    n_texts: int = 2  # the first columns contain words, the others numbers
+
+    def written(self, kind: str) -> Any:
+        """The content of a file: csv, md or tex."""
+        return self.frame if kind == "csv" else self.markdown() if kind == "md" else self.latex()
+
+    def _aligned(self, words: str, numbers: str) -> list[str]:
+        return [words if i < self.n_texts else numbers for i in range(len(self.headings))]
+
+    def markdown(self) -> str:
+        """The title, table and notes as Markdown."""
+        from propcal.render.markdown import escaped
+
+        heading, *rows = ([escaped(cell) for cell in row] for row in (self.headings, *self.rows))
+        lines = ["| " + " | ".join(row) + " |" for row in (heading, self._aligned("---", "---:"), *rows)]
+        body = "\n".join(lines) if self.rows else "Nothing yet."
+        notes = [escaped(note) for note in self.notes]
+        return "\n\n".join([f"### {escaped(self.title)}", body, *notes]) + "\n"
+
+    def latex(self) -> str:
+        """The table for LaTeX, with the rules of the booktabs package; the notes are comments."""
+        rows = [[cell.translate(_LATEX) for cell in row] for row in self.rows]
+        headings: Any = [heading.translate(_LATEX) for heading in self.headings]
+        text = pd.DataFrame(rows, columns=headings, dtype=object).to_latex(
+            index=False,
+            escape=False,
+            column_format="".join(self._aligned("l", "r")),
+            caption=self.title.translate(_LATEX),
+            label=f"tbl:{self.name.replace('_', '-')}",
+        )
+        notes = [f"% {line}\n" for note in self.notes for line in note.splitlines()]
+        return "".join(notes) + text.replace(r"\begin{table}", "\\begin{table}\n\\centering")
+
+    def to_rich(self) -> Any:
+        """The table for a terminal."""
+        from rich.table import Table as Drawn
+
+        sentences = any(len(cell) > 40 for row in self.rows for cell in row)
+        drawn = Drawn(
+            title=self.title, title_justify="left", title_style="bold", box=None, leading=int(sentences)
+        )
+        drawn.pad_edge, drawn.padding = False, (0, 1, 0, 0)
+        sides: Any = self._aligned("left", "right")
+        for heading, side in zip(self.headings, sides):
+            drawn.add_column(heading, justify=side, no_wrap=side == "right")
+        for row in self.rows:
+            drawn.add_row(*row)
+        return drawn
+
+
+def table_of(
+    name: str, frame: pd.DataFrame, shown: pd.DataFrame, file: str = "", more: str = "", **known: Any
+) -> Table:
+    """A table with its words, into which `known` is filled: the `frame` of its CSV, and what is `shown`."""
+    words = WORDS[name]
+    if "like" in words:
+        words = {**WORDS[words["like"]], **words}
+    asked = words.get("columns", [(column, column) for column in shown])
+    columns = [(*column, "text")[:3] for column in asked if column[1] in shown]
+    cells = [[_KINDS[kind](value) for value in shown[column]] for _, column, kind in columns]
+    notes = tuple(filter(None, [*(note.format(**known) for note in words["notes"]), more]))
+    headings = tuple(heading for heading, *_ in columns)
+    title, n_texts = words["title"].format(**known), words.get("n_texts", 2)
+    return Table(file or name, title, notes, frame, headings, [*zip(*cells)], n_texts)
+
+
+def _in_order(evidence: Evidence, frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The rows in the order of methods and models of the paper."""
+    order = {"method": results.METHODS, "model": evidence.models}
+    return frame.sort_values(
+        [*by], key=lambda c: c.map(list(order[c.name]).index) if c.name in order else c, kind="stable"
+    )
+
+
+def _wide(found: pd.DataFrame, index: Sequence[str], across: str, values: Sequence[str]) -> pd.DataFrame:
+    """A row for each `index`, with columns such as "auroc change" for each level of `across`."""
+    wide = found.pivot(index=[*index], columns=across, values=[*values])
+    names: Any = [f"{pair[1]} {pair[0]}" for pair in wide.columns]
+    wide.columns = pd.Index(names)
+    return wide.reset_index()
+
+
+# The numbers of a table, for its CSV, and what is shown of them.
+Numbers = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def _table_4(evidence: Evidence, rule: str) -> Numbers:
+    """Percent change from the base model by a rule for losses, with the published medians."""
+    found, by = results.percent_change(evidence.by(rule).trials), ["method", "model"]
+    seeds = found.groupby(by)["n_seeds"].max().rename("seeds")
+    shown = _wide(found, by, "metric", ["change", "published"]).join(seeds, on=by)
+    return found, _in_order(evidence, shown, by)
+
+
+def _table_4_by_alpha(evidence: Evidence) -> Numbers:
+    by, trials = ["method", "model", "alpha"], evidence.trials
+    found = results.percent_change(trials, by=["alpha"])
+    idle = trials.assign(idle=100.0 * (trials["n_updates"] == 0)).groupby(by)["idle"].mean()
+    shown = _wide(found, by, "metric", ["change"]).astype({"alpha": float}).join(idle, on=by)
+    return found, _in_order(evidence, shown, by)
+
+
+def _table_5(evidence: Evidence) -> Numbers:
+    """Updates and seconds to reach the same PMC, with the published numbers, and a row for their ratios."""
+    found = results.updates_and_time(evidence)
+    rows = []
+    for _, row in _in_order(evidence, found, ["model", "alpha"]).iterrows():
+        for method, key in ((MC, "mc"), (PMC, "pmc")):
+            updates = (IN_PAPER.whole(row[f"{p}{key}_updates"]) for p in ("", "published_"))
+            seconds = IN_PAPER.decimal(row[f"{key}_seconds"], 3)
+            published = IN_PAPER.whole(row[f"published_{key}_seconds"])
+            rows.append((row["model"], f"{row['alpha']:g}", method, *updates, seconds, published))
+        ratios = [row[f"{p}{w}_ratio"] for w in ("updates", "seconds") for p in ("", "published_")]
+        said = [IN_PAPER.unknown if pd.isna(ratio) else f"{ratio:.1f}x" for ratio in ratios]
+        rows.append(("", "", "ratio", *said))
+    return found, pd.DataFrame(rows, columns=[column for _, column in WORDS["table_5"]["columns"]])
+
+
+def _table_6(evidence: Evidence, methods: tuple[str, ...]) -> Numbers:
+    """How often each method is best, by three interpretations, with the published counts."""
+    found, by = results.wins(evidence.trials, methods), ["reading", "metric"]
+    values = ["percent", "published"] if found["published"].notna().any() else ["percent"]
+    shown = _wide(found, by, "method", values).set_index(by).join(found.groupby(by)["comparisons"].max())
+    return found, shown.reindex(found.set_index(by).index.unique()).reset_index()
+
+
+def _accuracy(evidence: Evidence) -> Numbers:
+    """How far scores are from outcomes, and from the true risk where it is known."""
+    found = results.accuracy(evidence.by(FIXED).trials)
+    shown = _in_order(evidence, found, ["model", "method"])
+    return found, shown.replace({"method": {OURS: "propcal (ours)"}})
+
+
+def _base_models(evidence: Evidence) -> Numbers:
+    found = results.base_on_both_sets(evidence.by(FIXED).trials)
+    return found, _in_order(evidence, found, ["model"])
+
+
+def _best_alpha(evidence: Evidence) -> Numbers:
+    found = results.best_alphas(evidence)
+    return found, found
+
+
+def _tests(evidence: Evidence) -> Numbers:
+    found = results.tests(evidence.trials)
+    first, second = (found[name].replace(SHORT) for name in ("method_a", "method_b"))
+    return found, found.assign(pair=first + " – " + second)
+
+
+TABLES: dict[str, Callable[[Evidence], Numbers]] = {
+    "table_4": lambda evidence: _table_4(evidence, FIXED),
+    "table_4_by_sizes": lambda evidence: _table_4(evidence, s.SIZES),
+    "table_4_by_own": lambda evidence: _table_4(evidence, s.OWN),
+    "table_4_by_alpha": _table_4_by_alpha,
+    "table_5": _table_5,
+    "table_6": lambda evidence: _table_6(evidence, results.THREE),
+    # by the fixed rule: our method has no alpha of Table 3, and so no rule of its own to share with others
+    "table_6_with_ours": lambda evidence: _table_6(evidence.by(FIXED), results.METHODS),
+    "accuracy": _accuracy,
+    "base_models": _base_models,
+    "best_alpha": _best_alpha,
+    "tests": _tests,
+}
+NAMES = ("table_1", *TABLES, "claims")
+# Tables that only files and pages have: a terminal does not show them.
+LONG = ("table_4_by_alpha", "best_alpha", "tests")
+
+
+def table(evidence: Evidence, name: str) -> Table:
+    """One of TABLES, with its words."""
+    frame, shown = TABLES[name](evidence)
+    readings = "; ".join(f"by {key}: {meaning}" for key, meaning in s.READINGS.items())
+    known = {
+        "sure": evidence.how_sure() + (" They are in the CSV." if evidence.n_seeds > 1 else ""),
+        "unit": evidence.unit,
+        "sizes_share": 100 * s.SIZES_RULE["min_share"],
+        "share": 100 * s.RULE["alpha"] * s.RULE["gamma"] / s.RULE["n_bins"],
+        "readings": f"{readings[0].upper()}{readings[1:]}.",
+        "too_few": results.too_few(frame) if name == "tests" else "",
+    }
+    more = OURS_NOTE if name == "table_4" and OURS in evidence.methods else ""
+    return table_of(name, frame, shown, more=more, **known)
+
+
+def all_tables(
+    evidence: Evidence, cohort: str | PathLike[str] | None = None
+) -> tuple[list[Table], list[str]]:
+    """Every table in the order of the paper, and a sentence for each table that is not available."""
+    first, leading = table_1(evidence, cohort), evidence.by(evidence.setup.rule)
+    names = [name for name in TABLES if name != "table_6_with_ours" or OURS in evidence.methods]
+    others = [table(leading, name) for name in names]
+    return (others, [first]) if isinstance(first, str) else ([first, *others], [])
+
+
+def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Table | str:
+    """Admissions by group and gender with the published ones, or a sentence on why they are not available.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Its store records whether the visits were simulated, and their fingerprint.
+    cohort : path, optional
+        The file of visits; without it, visits are simulated again. A file with other visits is refused.
+    """
+    missing = "Table 1 is not shown"
+    if not evidence.of_admissions:
+        return _rates(evidence) or f"{missing}: the store has no counts of groups yet."
+    if cohort is None and not evidence.generated:
+        return f"{missing}: the visits come from a file. Name it with --cohort FILE."
+    rows = evidence.about.get("rows")
+    visits = visits_of(cohort, rows if isinstance(rows, int) else None)
+    if visits.about()["fingerprint"] == evidence.about.get("fingerprint"):
+        return prevalence_table(prevalence(visits.frame))
+    if cohort is not None:
+        raise InputError(f"--cohort {cohort} has other visits than those of the trials", argument="--cohort")
+    return (
+        f"{missing}: the visits of the trials were simulated by another version of propcal or of a "
+        "library, and cannot be simulated again."
+    )
+
+
+def _rates(evidence: Evidence) -> Table | None:
+    """Observed rates by group for any other cohort, from the counts of the base model's test sets."""
+    counts = evidence.curves[evidence.curves["method"] == BASE]
+    if counts.empty:
+        return None
+    counts = counts.merge(evidence.stored[[*KEYS, "groups", "n_test"]], on=KEYS)
+    counts = counts[counts["model"] == counts["model"].iloc[0]]
+    found = counts.groupby(["groups", "group_name"])[["people", "positives"]].sum().reset_index()
+    n_seeds = counts.groupby("groups")["seed"].nunique()
+    found["people_per_test_set"] = found["people"] / found["groups"].map(n_seeds)
+    found["share"] = found["people_per_test_set"] / counts["n_test"].mean()
+    found["rate"] = found["positives"] / found["people"]
+    rows = []
+    order = found["groups"].map(evidence.grouping_names.index).argsort(kind="stable")
+    for row in found.iloc[order].to_dict("records"):
+        numbers = [f"{row['people_per_test_set']:,.0f}"]
+        numbers += [f"{100 * row[name]:.1f} %" for name in ("share", "rate")]
+        if row["people_per_test_set"] < FEWEST:
+            numbers = [f"fewer than {FEWEST}", IN_PAPER.unknown, IN_PAPER.unknown]
+        rows.append((row["groups"], row["group_name"], *numbers))
+    headings = ["grouping", "group", f"{evidence.unit} in a test set", "share", "observed rate"]
+    shown = pd.DataFrame(rows, columns=headings)
+    return table_of("table_1_rates", found, shown, "table_1", outcome=evidence.outcome)
+
+
+def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
+    """Visits and admissions by group and gender, with those of the paper for comparison.
+
+    Parameters
+    ----------
+    visits : pandas.DataFrame
+        A cohort with the columns race, gender and admitted, such as `make_ed_visits` or `mimic_cohort`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by race and gender, each including "Overall". `visits`, `admitted` and `rate` are of the
+        cohort; `published_visits`, `published_admitted` and `published_rate` are from Table 1. Groups that
+        Table 1 does not have come last before the total, without published numbers. Visits with unknown
+        gender or race only count in the totals.
+
+    Examples
+    --------
+    >>> from propcal.data.cohorts import make_ed_visits
+    >>> table = prevalence(make_ed_visits(seed=1))
+    >>> table.loc[("White", "F"), ["visits", "published_visits", "published_admitted"]].astype(int).tolist()
+    [50174, 50174, 18147]
+    """
+    missing = [name for name in ("race", "gender", "admitted") if name not in visits]
+    if missing:
+        raise InputError(f"Table 1 needs the columns race, gender and admitted; {missing} is missing")
+    cells = visits.groupby(["race", "gender"], dropna=False)["admitted"].agg(["size", "sum"]).reset_index()
+    counts = [(race, gender, *n) for race, both in TABLE_1.items() for gender, n in zip("FM", both)]
+    printed = pd.DataFrame(counts, columns=["race", "gender", "size", "sum"])
+    others = sorted({*visits["race"].dropna()} - {*TABLE_1})
+    rows = [
+        (race, gender, *_counts(cells, race, gender), *_counts(printed, race, gender, race in others))
+        for race, gender in product((*TABLE_1, *others, OVERALL), GENDERS)
+    ]
+    names = ["race", "gender", "visits", "admitted", "published_visits", "published_admitted"]
+    found = pd.DataFrame(rows, columns=names).set_index(["race", "gender"])
+    for kind in ("", "published_"):
+        n = found[f"{kind}visits"]
+        found[f"{kind}rate"] = (found[f"{kind}admitted"] / n.where(n > 0)).astype(float)
+    return found
+
+
+def _counts(table: pd.DataFrame, race: str, gender: str, unknown: bool = False) -> tuple[float, float]:
+    """Visits and admissions of a race and gender, or of all of them."""
+    chosen = (table["race"] == race) | (race == OVERALL)
+    part = table[chosen & ((table["gender"] == gender) | (gender == OVERALL))]
+    nothing = float("nan")
+    return (nothing, nothing) if unknown else (int(part["size"].sum()), int(part["sum"].sum()))
+
+
+def prevalence_table(found: pd.DataFrame, name: str = "here") -> Table:
+    """Table 1: for each group a row of the cohort, called `name`, and one of the paper."""
+    rows = []
+    for race in dict.fromkeys(found.index.get_level_values("race")):
+        for label, kind in ((name, ""), ("paper", "published_")):
+            cells = []
+            for gender in GENDERS:
+                row: Any = found.loc[(race, gender)]
+                n, admitted, rate = (float(row[f"{kind}{c}"]) for c in ("visits", "admitted", "rate"))
+                share = f" ({100 * rate:.0f}%)" if n else ""
+                cells.append(IN_PAPER.unknown if n != n else f"{admitted:.0f}/{n:.0f}{share}")
+            rows.append(("" if kind else str(race), label, *cells))
+    shown = pd.DataFrame(rows, columns=["group", "", *GENDERS.values()])
+    return table_of("table_1", found.reset_index(), shown)

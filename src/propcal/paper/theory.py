@@ -1,0 +1,254 @@
+"""The figures of the theory and their numbers, all computed by functions of `propcal.bounds`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.core import bounds
+from propcal.core.grid import FloatArray, check_number
+from propcal.paper import figure_parts as parts
+from propcal.paper.figure_parts import COLUMN, DC_COLOR, MC_COLOR, PAGE, PMC_COLOR, PaperFigure
+from propcal.paper.settings import toml_file
+from propcal.render.matplotlib import COLORS, SMALL, STYLES, legend_below, tidy
+
+R_MINS = (0.01, 0.1, 0.3, 1.0)  # the paper shades [0.01, 1]
+DELTAS = (0.0, 0.17, 0.5)  # the paper shades [0, 0.5]; see `crossing` for 0.17
+RHOS = (0.5, 0.1, 0.05, 0.01)
+N_BINS = tuple(range(2, 101))  # lambda = 1 / n_bins, from 0.5 to 0.01
+BINNED_ALPHA = 0.1
+FEASIBLE_ALPHA = 0.5  # from here on, alpha-PMC does not imply any MC below 1
+
+
+def constraints(alpha: float = 0.2, rho: float = 0.1, n: int = 201) -> pd.DataFrame:
+    """How far the score may be from the outcome rate under MC and under PMC.
+
+    At an outcome rate p, alpha-PMC allows the same as (alpha p)-MC; for rates below `rho` it allows the same
+    as at rho.
+
+    Returns
+    -------
+    pandas.DataFrame
+        outcome_rate, and the lowest and highest score that each of MC and PMC allows, within [0, 1].
+
+    Examples
+    --------
+    >>> constraints(alpha=0.2, rho=0.1).set_index("outcome_rate").loc[0.5].round(3).to_dict()
+    {'mc_low': 0.3, 'mc_high': 0.7, 'pmc_low': 0.4, 'pmc_high': 0.6}
+    """
+    check_number("alpha", alpha, above=0, at_most=1)
+    check_number("rho", rho, above=0, at_most=1)
+    rate = np.linspace(0, 1, n)
+    allowed = np.array([bounds.mc_alpha_for_pmc(alpha, max(p, rho)) for p in rate.tolist()])
+    return pd.DataFrame(
+        {
+            "outcome_rate": rate,
+            "mc_low": np.maximum(rate - alpha, 0),
+            "mc_high": np.minimum(rate + alpha, 1),
+            "pmc_low": np.maximum(rate - allowed, 0),
+            "pmc_high": np.minimum(rate + allowed, 1),
+        }
+    )
+
+
+def relations(n: int = 201) -> pd.DataFrame:
+    """What a guarantee of one kind implies for another (both panels of the figure).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each panel, line and x. `panel` is the implied guarantee, "DC" or "MC"; `given` is the
+        kind of guarantee on the x axis; `parameter` and `at` are r_min for MC and delta for DC; `implied` is
+        inf if there is no bound.
+
+    Examples
+    --------
+    >>> frame = relations(n=11)
+    >>> row = frame.query("panel == 'MC' and given == 'PMC' and x == 0.5")
+    >>> row["implied"].tolist()  # the bound is trivial from alpha = 0.5 on
+    [1.0]
+    """
+    x = np.linspace(0, 1, n)
+    lines = [
+        _line("DC", "PMC", x, bounds.dc_from_pmc),
+        *(_line("DC", "MC", x, partial(bounds.dc_from_mc, r_min=r), "r_min", r) for r in R_MINS),
+        _line("MC", "PMC", x, bounds.mc_from_pmc),
+        *(_line("MC", "DC", x, partial(bounds.mc_from_dc, delta=d), "delta", d) for d in DELTAS),
+    ]
+    return pd.concat(lines, ignore_index=True)
+
+
+def _line(
+    panel: str,
+    given: str,
+    x: FloatArray,
+    bound: Callable[[float], float],
+    parameter: str = "",
+    at: float = math.nan,
+) -> pd.DataFrame:
+    head = {"panel": panel, "given": given, "parameter": parameter, "at": at}
+    return pd.DataFrame({**head, "x": x, "implied": [bound(value) for value in x.tolist()]})
+
+
+def discretisation(alpha: float = BINNED_ALPHA) -> pd.DataFrame:
+    """PMC of the discretised model under (alpha, lambda)-PMC, for geometric and uniform bins.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each binning, rho and number of bins; `bin_width` is lambda.
+
+    Examples
+    --------
+    >>> frame = discretisation().query("n_bins == 10 and rho == 0.1")
+    >>> frame.set_index("binning")["pmc"].round(3).to_dict()
+    {'geometric': 0.385, 'uniform': 1.1}
+    """
+    rows = [
+        (binning, rho, n_bins, 1 / n_bins, bounds.pmc_from_binned(alpha, n_bins, rho, binning))
+        for binning in ("geometric", "uniform")
+        for rho in RHOS
+        for n_bins in N_BINS
+    ]
+    return pd.DataFrame(rows, columns=["binning", "rho", "n_bins", "bin_width", "pmc"])
+
+
+def crossing(delta: float) -> float:
+    """The tolerance up to which PMC implies a better MC than DC together with overall calibration `delta`.
+
+    The paper says 0.3 "given delta > 0"; this holds for delta = 0.17.
+
+    Examples
+    --------
+    >>> round(crossing(0.17), 2), round(crossing(0.5), 2)
+    (0.3, 0.47)
+    """
+    from scipy.optimize import brentq
+
+    check_number("delta", delta, at_least=0)
+    if delta == 0:
+        return 0.0
+    found = brentq(lambda x: bounds.mc_from_pmc(x) - bounds.mc_from_dc(x, delta), 0.0, 1 - 1e-9)
+    return float(found)
+
+
+PICTURES = ("theory_constraints", "theory_relations", "theory_discretisation")
+
+
+def pictures(alpha: float, rho: float) -> list[PaperFigure]:
+    """The three figures with their numbers."""
+    frames = (constraints(alpha, rho), relations(), discretisation())
+    figures = (
+        plot_constraints(frames[0], alpha=alpha, rho=rho),
+        plot_relations(frames[1]),
+        plot_discretisation(frames[2]),
+    )
+    return [
+        PaperFigure(name, name, figure, {name: frame})
+        for name, figure, frame in zip(PICTURES, figures, frames)
+    ]
+
+
+def sentences(alpha: float, rho: float) -> list[str]:
+    """What the figures show, in words with numbers."""
+    known: dict[str, Any] = {"alpha": alpha, "rho": rho, "low": bounds.mc_alpha_for_pmc(alpha, rho)}
+    known["dc"] = {str(r_min): bounds.dc_from_mc(0.1, r_min) for r_min in (0.3, 0.15)}
+    known["dc"]["pmc"] = bounds.dc_from_pmc(0.1)
+    known["crossing"] = {str(delta): crossing(delta) for delta in (0.05, 0.17, 0.5)}
+    known["feasible"] = FEASIBLE_ALPHA
+    known["binned"] = {name: bounds.pmc_from_binned(0.1, 10, 0.1, name) for name in ("geometric", "uniform")}
+    return [sentence.format(**known) for sentence in toml_file("words.toml")["theory"]["sentences"]]
+
+
+TOP = 3.0  # upper end of the DC axis: e**3, a factor of 20, offers no protection
+
+
+def plot_constraints(frame: pd.DataFrame, *, alpha: float, rho: float, width: float = COLUMN) -> Any:
+    """How far the score may be from the outcome rate: one band for MC and one for PMC."""
+    figure = parts.new_figure(width, 1.02 * width)
+    ax = figure.subplots()
+    x = frame["outcome_rate"]
+    looks = {"mc": (MC_COLOR, "-", f"{alpha:g}-MC", ""), "pmc": (PMC_COLOR, "--", f"{alpha:g}-PMC", "////")}
+    for kind, (color, line, label, hatch) in looks.items():
+        low, high = frame[f"{kind}_low"], frame[f"{kind}_high"]
+        ax.fill_between(x, low, high, facecolor=color, alpha=0.18, lw=0)
+        if hatch:  # distinguishable without colours
+            ax.fill_between(x, low, high, facecolor="none", edgecolor=color, alpha=0.35, hatch=hatch, lw=0)
+        ax.plot(x, low, color=color, ls=line, lw=1.3, label=label)
+        ax.plot(x, high, color=color, ls=line, lw=1.3)
+    ax.plot([0, 1], [0, 1], color="0.35", lw=0.8, label="calibrated")
+    _mark(ax, rho, f"ρ = {rho:g}", 0.985, "top")
+    tidy(ax, xlabel="outcome rate of the group", ylabel="allowed scores")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    ax.set_box_aspect(1)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right", handlelength=2.6)
+    return figure
+
+
+def _mark(ax: Any, x: float, words: str, y: float, va: str) -> None:
+    """A dotted line at x with words beside it."""
+    ax.axvline(x, color="0.2", lw=0.9, ls=":")
+    ax.text(x + 0.015, y, words, fontsize=SMALL, va=va, transform=ax.get_xaxis_transform())
+
+
+def plot_relations(frame: pd.DataFrame, *, width: float = PAGE) -> Any:
+    """Two panels: the DC and the MC that other guarantees imply."""
+    figure = parts.new_figure(width, 0.46 * width)
+    left, right = figure.subplots(1, 2)
+    for ax, implied, given, color, parameter, top in (
+        (left, "DC", "MC", MC_COLOR, "$r_{min}$", TOP),
+        (right, "MC", "DC", DC_COLOR, "δ", 1.0),
+    ):
+        _implied(ax, frame[frame["panel"] == implied], color, given, parameter, top)
+        ax.set_title(f"What {given} and PMC imply for {implied}", fontsize=SMALL + 1, loc="left")
+    tidy(left, xlabel="α of the guarantee (MC or PMC)", ylabel="implied ε of DC")
+    tidy(right, xlabel="α of PMC, or ε of DC", ylabel="implied α of MC")
+    _mark(right, FEASIBLE_ALPHA, "from here on, PMC\nimplies no MC", 0.03, "bottom")
+    return figure
+
+
+def _implied(ax: Any, frame: pd.DataFrame, color: str, other: str, parameter: str, top: float) -> None:
+    """One panel: the line for PMC, and the other guarantee as an area over the range of its parameter."""
+    lines = frame[frame["given"] == other].groupby("at")["implied"]
+    curves = {float(str(at)): implied.clip(upper=2 * top) for at, implied in lines}
+    first, last = min(curves), max(curves)
+    pmc = frame[frame["given"] == "PMC"]
+    span = f"{other}, {parameter} from {first:g} to {last:g}"
+    ax.fill_between(pmc["x"], curves[first], curves[last], facecolor=color, alpha=0.18, lw=0, label=span)
+    ax.plot(pmc["x"], pmc["implied"].clip(upper=2 * top), color=PMC_COLOR, lw=3, label="PMC")
+    # drawn after PMC: MC with r_min = 1 implies the same DC and covers its line
+    for line, (at, curve) in zip(("--", "-.", ":", "-"), sorted(curves.items(), reverse=True)):
+        ax.plot(pmc["x"], curve, color=color, lw=1.2, ls=line, label=f"{other}, {parameter} = {at:g}")
+    ax.set(xlim=(0, 1), ylim=(0, top))
+    where = {"loc": "upper left", "bbox_to_anchor": (0, -0.2), "ncols": 2}
+    ax.legend(fontsize=SMALL, frameon=False, handlelength=2.6, **where)
+
+
+def plot_discretisation(frame: pd.DataFrame, *, width: float = COLUMN) -> Any:
+    """PMC of the discretised model by bin width, one line for each rho."""
+    figure = parts.new_figure(width, 1.05 * width)
+    ax = figure.subplots()
+    handles = []
+    for rho, color, line in zip(RHOS, COLORS, STYLES):
+        for binning, weight in (("geometric", 1.8), ("uniform", 0.8)):
+            rows = frame[(frame["rho"] == rho) & (frame["binning"] == binning)]
+            ax.plot(rows["bin_width"], rows["pmc"], lw=weight, color=color, ls=line)
+        handles.append(parts.entry(f"ρ = {rho:g}", lw=1.8, color=color, ls=line))
+    handles.append(parts.entry("geometric bins (thick)", color="0.4", lw=1.8))
+    handles.append(parts.entry("uniform bins (thin)", color="0.4", lw=0.8))
+    marks = {BINNED_ALPHA: ("-", 0.495, "α of (α, λ)-PMC"), FEASIBLE_ALPHA: (":", 0.43, "above: no MC")}
+    for height, (line, end, words) in marks.items():
+        ax.axhline(height, color="0.3", lw=0.8, ls=line)
+        ax.text(end, height * 1.03, words, fontsize=SMALL, ha="right", va="bottom")
+    ax.set_yscale("log")
+    ax.set_yticks([0.1, 0.5, 1, 5, 10, 50], ["0.1", "0.5", "1", "5", "10", "50"])
+    ax.minorticks_off()
+    tidy(ax, xlabel="λ = 1 / number of bins", ylabel="implied α of PMC")
+    ax.set(xlim=(0, 0.5), ylim=(0.075, 60))
+    legend_below(ax, handles, columns=2)
+    return figure

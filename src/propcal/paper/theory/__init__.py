@@ -1,1 +1,0 @@
-"""The relations between MC, PMC and DC, as numbers and figures."""

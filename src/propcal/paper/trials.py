@@ -1,0 +1,315 @@
+"""Runs the trials of one base model and shuffle: trains the model once, then tries every post-processing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import groupby
+from multiprocessing import current_process
+from operator import attrgetter
+from threading import Thread
+from time import process_time, sleep
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from propcal.core.bins import uniform
+from propcal.core.categories import dc_of, mc_of, pmc_of
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.limits import TooLargeError
+from propcal.core.grid import UNIT, FloatArray, IntArray
+from propcal.core.groups.collection import pattern_name
+from propcal.data.rows_to_atoms import Rows, checked_rows
+from propcal.estimators import MCBoost, PMCBoost
+from propcal.metrics import CategoryRule
+from propcal.paper import settings as s
+from propcal.paper.base_models import Features, Trained, train
+from propcal.paper.settings import BASE, MC, N_BINS, OURS, PMC, RULE, CohortColumns, Setting, Setup
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]
+
+# Algorithm 1 has no limit. With full steps MCBoost at alpha*rho = 0.00001 makes up to about 90,000 updates;
+# with steps of a quarter it would make several times as many, more than a correction may hold. Such a fit
+# stops at MAX_UPDATES, or, if its maps would still be too large, at a quarter fewer, and so on; its trial is
+# stored as not converged.
+MAX_UPDATES = 100_000
+SPLIT = "default_rng(seed).permutation; the first quarter is the test set"  # recorded in the store
+
+
+def curve_settings(columns: CohortColumns) -> frozenset[Setting]:
+    """The settings whose calibration curves are stored, for every grouping."""
+    treated = ((MC, 0.1), (PMC, 0.1), (PMC, 0.01))
+    found = [Setting(method, groups) for groups in columns.groupings for method in (BASE, OURS)]
+    found += [Setting(m, groups, alpha, 0.05, 0.1) for groups in columns.groupings for m, alpha in treated]
+    return frozenset(found)
+
+
+class Plan(NamedTuple):
+    """What all units of an experiment have in common: the columns of the cohort, and the set-up."""
+
+    columns: CohortColumns
+    setup: Setup
+
+
+class Unit(NamedTuple):
+    """A shuffle of the rows and a base model, with the settings to run."""
+
+    seed: int
+    model: str
+    settings: tuple[Setting, ...]
+
+
+class Parts(NamedTuple):
+    """The rows of a shuffle: to train the base model, to fit the post-processing, and to test both."""
+
+    train: IntArray
+    post: IntArray
+    test: IntArray
+
+
+def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None) -> Parts:
+    """Shuffle the rows: 75 % to train and 25 % to test.
+
+    Parameters
+    ----------
+    n, seed : int
+        The number of rows, and the seed of the shuffle.
+    kept_apart : float
+        The share of the training rows that only the post-processing sees; with 0 it sees all of them.
+    person : array of shape (n,), optional
+        The person of each row. People are then shuffled, and all rows of a person are in the same part. A
+        row without one is a person of its own.
+    """
+    if person is not None:
+        import pandas as pd
+
+        code, people = pd.factorize(np.asarray(person))
+        alone = np.flatnonzero(code < 0)
+        code[alone] = len(people) + np.arange(len(alone))
+        parts = split(len(people) + len(alone), seed, kept_apart=kept_apart)
+        return Parts(*(np.flatnonzero(np.isin(code, part)) for part in parts))
+    order = np.random.default_rng(seed).permutation(n)
+    n_test = round(n * s.TEST_SHARE)
+    learn, test = order[n_test:], order[:n_test]
+    n_post = round(len(learn) * kept_apart)
+    return Parts(learn[n_post:], learn[:n_post], test) if n_post else Parts(learn, learn, test)
+
+
+def split_rows(rows: pd.DataFrame, seed: int, plan: Plan) -> Parts:
+    """The parts of a shuffle of a cohort."""
+    person = rows[plan.columns.person] if plan.columns.person else None
+    return split(len(rows), seed, kept_apart=plan.setup.kept_apart, person=person)
+
+
+def run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], list[Row]]:
+    """The rows for the table of trials, and for the table of curves."""
+    from threadpoolctl import threadpool_limits
+
+    _obey_parent()
+    with threadpool_limits(1):  # so that results do not depend on the number of cores
+        _compile()
+        return _run_unit(rows, plan, unit)
+
+
+def _run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], list[Row]]:
+    columns = plan.columns
+    train_rows, *parts = (rows.iloc[part] for part in split_rows(rows, unit.seed, plan))
+    features = Features(columns).fit(train_rows)
+    matrix, outcome = features.transform(train_rows), train_rows[columns.outcome].to_numpy()
+    model = train(unit.model, matrix, outcome, unit.seed, len(columns.numbers))
+    scores = [model.score(features.transform(part)) for part in parts]
+    trials: list[Row] = []
+    curves: list[Row] = []
+    drawn = curve_settings(columns)
+    by_groups = sorted(unit.settings, key=attrgetter("groups"))
+    for groups, settings in groupby(by_groups, attrgetter("groups")):
+        bench = Bench(model, plan, parts, scores, groups)
+        for setting in settings:
+            found, corrected = bench.trial(setting)
+            found |= {"seed": unit.seed, "model": unit.model, "n_train": len(train_rows)}
+            trials.append(found)
+            if setting in drawn:
+                key = {name: found[name] for name in ("seed", "model", "setting", "method")}
+                curves += [{**key, **row} for row in curve_rows(corrected)]
+    return trials, curves
+
+
+@cache
+def _obey_parent() -> None:
+    """Let joblib's processes leave Ctrl-C to their parent, and stop soon after a parent that was killed."""
+    if not current_process().name.startswith("LokyProcess"):
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+@cache
+def _compile() -> None:
+    """Load the compiled kernel, so that loading is not timed with the first fit of a process."""
+    rng = np.random.default_rng(0)
+    score = rng.random(400)
+    y, group = rng.random(400) < score**2, rng.integers(0, 2, 400)
+    for method in (PMCBoost(), PMCBoost.paper(), MCBoost.paper()):
+        method.fit(score, y, sensitive_features=group).predict(score, sensitive_features=group)
+
+
+# How a fit went, and the fitting and test rows with the scores that it gives them.
+Fitted = tuple[Row, Rows, Rows]
+
+
+class Bench:
+    """The fitting and test rows of a grouping with the scores of a base model, shared by all its trials."""
+
+    def __init__(
+        self,
+        model: Trained,
+        plan: Plan,
+        parts: Sequence[pd.DataFrame],
+        scores: Sequence[FloatArray],
+        groups: tuple[str, ...],
+    ) -> None:
+        columns, began = plan.columns, process_time()
+        self.model, self.setup = model, plan.setup
+        self.post, self.test = (
+            checked_rows(score, part[columns.outcome].to_numpy(), part[list(groups)])
+            for part, score in zip(parts, scores)
+        )
+        self.atoms = self.post.atoms()
+        self.seconds = process_time() - began  # of reducing the fitting rows to atoms
+        self.true_risk = parts[1][columns.true_risk].to_numpy() if columns.true_risk else None
+        self._base: dict[str, dict[str, float]] = {}  # losses of the base model by rule
+        self._fits: dict[tuple[Any, ...], Fitted] = {}  # MCBoost does not depend on rho
+
+    def trial(self, setting: Setting) -> tuple[Row, Rows]:
+        """Run one post-processing fit; return its results on the test rows, and their new scores."""
+        fit, post_rows, test_rows = self._fitted(setting)
+        began = process_time()
+        own, risk = own_rule(setting), self.true_risk
+        columns = {
+            **setting.columns(),
+            **fit,
+            **_accuracy(test_rows),
+            **_losses(test_rows, RULE),
+            **_losses(test_rows, s.SIZES_RULE, "sizes_"),
+            **_losses(test_rows, own, "own_"),
+            **self._base_losses(own),
+            **_losses(post_rows, own, "train_"),
+            "setting": setting.key(),
+            "n_post": len(post_rows.score),
+            "n_test": len(test_rows.score),
+            "true_risk_rms": None if risk is None else float(np.sqrt(np.mean((test_rows.score - risk) ** 2))),
+        }
+        columns["evaluation_seconds"] = process_time() - began
+        return {name: _plain(value) for name, value in columns.items()}, test_rows
+
+    def _base_losses(self, rule: dict[str, Any]) -> dict[str, float]:
+        """The losses of the base model itself by the rule of a trial."""
+        key = repr(sorted(rule.items()))
+        if key not in self._base:
+            self._base[key] = _losses(self.test, rule, "base_own_")
+        return self._base[key]
+
+    def _fitted(self, setting: Setting) -> Fitted:
+        """The fit of a setting. Settings of MCBoost that differ in rho alone share one."""
+        floor = setting.rho if setting.method == PMC else None
+        base_or_ours = setting.method if setting.method in (BASE, OURS) else ""
+        key = (base_or_ours, setting.fit_alpha, setting.gamma, floor)
+        if key not in self._fits:
+            fit, correction = self._fit(setting)
+            self._fits[key] = fit, _corrected(self.post, correction), _corrected(self.test, correction)
+        return self._fits[key]
+
+    def _fit(self, setting: Setting) -> tuple[Row, Correction | None]:
+        """How the fit went, and the correction; for the base model its training, and None."""
+        from sklearn.exceptions import ConvergenceWarning
+
+        if setting.method == BASE:
+            went = {"n_updates": 0, "n_sweeps": 0, "converged": self.model.converged}
+            return {**went, "fit_seconds": self.model.seconds}, None
+        limit = MAX_UPDATES
+        while True:
+            began = process_time()
+            method = post_processor(setting, self.setup.eta, limit)
+            with warnings.catch_warnings():  # a fit that stops at its limit is recorded in `converged`
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                method.fit_atoms(self.atoms)
+            seconds = self.seconds + process_time() - began
+            went = {name: getattr(method, f"{name}_") for name in ("n_updates", "n_sweeps", "converged")}
+            try:
+                _ = method.correction_.maps  # composed here, and kept
+            except TooLargeError:
+                limit = 3 * min(limit, method.n_updates_) // 4
+                continue
+            return {**went, "fit_seconds": seconds}, method.correction_
+
+
+def _corrected(rows: Rows, correction: Correction | None) -> Rows:
+    if correction is None:
+        return rows
+    return replace(rows, score=correction.apply_to_patterns(rows.score, rows.code, rows.patterns))
+
+
+def post_processor(setting: Setting, eta: float = 1.0, max_updates: int = MAX_UPDATES) -> MCBoost | PMCBoost:
+    """The algorithm of a setting: the paper's with steps of `eta`, or ours with its defaults."""
+    if setting.method == OURS:
+        return PMCBoost()
+    algorithm = PMCBoost if setting.method == PMC else MCBoost
+    rule = {"alpha": setting.fit_alpha, "gamma": setting.gamma, "rho": setting.rho, "n_bins": N_BINS}
+    return algorithm.paper(**rule, eta=eta, max_updates=max_updates)
+
+
+def own_rule(setting: Setting) -> dict[str, Any]:
+    """The fit's own rule, with the sizes and floors of its parameters; RULE for the base model."""
+    if setting.method == BASE:
+        return RULE
+    chosen = post_processor(setting).get_params()
+    return {name: chosen[name] for name in ("alpha", "gamma", "rho", "n_bins")}
+
+
+def _losses(rows: Rows, rule: dict[str, Any], prefix: str = "") -> dict[str, float]:
+    table, rho = CategoryRule(**rule).table(rows), rule["rho"]
+    found = {"mc_loss": mc_of(table), "pmc_loss": pmc_of(table, rho), "dc_loss": dc_of(table, rho)}
+    return {f"{prefix}{name}": loss for name, loss in found.items()}
+
+
+def _accuracy(rows: Rows) -> dict[str, float]:
+    """AUROC, Brier score and log loss."""
+    from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+    score, outcome = rows.score, rows.outcome
+    return {
+        "auroc": float(roc_auc_score(outcome, score)) if len(np.unique(outcome)) == 2 else float("nan"),
+        "brier": float(brier_score_loss(outcome, score, pos_label=1)),
+        "log_loss": float(log_loss(outcome, score, labels=[0, 1])),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value for SQLite, in which undefined losses are NULL."""
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def curve_rows(rows: Rows) -> Iterable[Row]:
+    """The people, outcomes and scores of each combination of groups, in ten score bins."""
+    buckets = rows.buckets(uniform(N_BINS))
+    for pattern, j in zip(*np.nonzero(buckets.people)):
+        positives = int(buckets.outcome[pattern, j]) // UNIT
+        counts = {"people": int(buckets.people[pattern, j]), "positives": positives}
+        where = {"group_name": pattern_name(rows.patterns, int(pattern)), "bin_index": int(j)}
+        yield {**where, **counts, "score_sum": float(buckets.score[pattern, j] / UNIT)}

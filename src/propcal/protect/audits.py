@@ -1,0 +1,401 @@
+"""An audit as it may be handed on: its own findings and statistics, and protected counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.audit import Audit, settings_of, too_small
+from propcal.auditing.audit_tables import categories_frame, stacked_columns
+from propcal.auditing.bin_free import BinFree
+from propcal.auditing.claims import Claim, labelled_claims
+from propcal.auditing.decision_curve import net_benefit_variance, threshold_columns
+from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
+from propcal.auditing.findings import AuditedPeople, Findings
+from propcal.auditing.headcount import Headcount, ScoreValues
+from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
+from propcal.auditing.loss_intervals import losses
+from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.profile import MEASURES
+from propcal.auditing.verdict import Verdict
+from propcal.core.categories import Categories
+from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
+from propcal.core.left_out import LeftOutReport
+from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
+from propcal.protect.rates import printed, printed_measure, with_shown_rates
+from propcal.protect.rule import SATURATED, VARIANCE, Rule, p_band
+from propcal.protect.shared_atoms import are_shared
+from propcal.protect.shown_counts import ShownCounts, sums_by_range, thresholds_of
+
+CURVE_DIGITS, P_DIGITS = 4, 3
+
+
+def protected_audit(audit: Audit, fewest: int | None) -> Audit:
+    """An audit with protected counts; 0 or None protects nothing."""
+    return protected_audits([audit], fewest)[0]
+
+
+def protected_audits(audits: Sequence[Audit], fewest: int | None) -> list[Audit]:
+    """Audits of different scores of the same people: what is withheld in one is withheld in all of them."""
+    found = [audit._source for audit in audits if audit._source is not None]
+    if fewest is None or Rule(fewest).fewest <= 1 or len(found) < len(audits):
+        return [*audits]
+    if are_shared(found[0].shared, fewest):  # they were protected before
+        return [*audits]
+    counts, rule = [one.counts for one in found], Rule(fewest)
+    place = {group: g for g, group in enumerate(counts[0].groups)}  # scores differ in the order of groups
+    headcount = Headcount.joined([counts[0].totals, *(one.ranges for one in counts)])
+    sums = sums_by_range([(one.groups, len(one.bins)) for one in counts])
+    together = ShownCounts.of(headcount, rule, sums)
+    made, start = [], len(place)
+    for audit, one in zip(audits, found):
+        ranges = np.arange(start, start + len(place) * len(one.counts.bins))
+        sets = np.concatenate([[place[group] for group in one.counts.groups], ranges])
+        made.append(_ProtectedAudit(audit, one, together, sets).audit())
+        start += len(ranges)
+    return made
+
+
+class _ProtectedAudit:
+    """The counts of an audit as they are shown, and everything that follows from them."""
+
+    def __init__(self, audit: Audit, found: Findings, together: ShownCounts, sets: IntArray) -> None:
+        self.exact, self.found, self.rule, self.counts = audit, found, together.rule, found.counts
+        counts = found.counts
+        self.n = len(counts.groups)
+        headcount = Headcount.joined([counts.totals, counts.ranges])
+        self.shown = together.part(sets, headcount, self._values())
+        self.large = self.shown.large[: self.n] & ~self._saturated()
+        self.names = [group.name for group in counts.groups]
+
+    def _values(self) -> Iterator[tuple[int, ScoreValues]]:
+        """The different scores of groups and cells."""
+        edges = from_grid(self.counts.bins.edges)
+        edges[-1] = np.inf
+        for g, values in enumerate(self.counts.values or []):
+            yield g, values
+            for j, (low, high) in enumerate(pairwise(edges)):
+                yield self.n + g * (len(edges) - 1) + j, values.between(low, high)
+
+    def _saturated(self) -> BoolArray:
+        """Groups with so few different scores that their measures together tell a small count."""
+        found = np.zeros(self.n, dtype=np.bool_)
+        for g, own in enumerate(self.counts.values or []):
+            either = np.concatenate([own.events, own.people - own.events])
+            found[g] = len(own.score) <= SATURATED and bool(self.rule.small(either).any())
+        return found
+
+    def audit(self) -> Audit:
+        """The audit with everything replaced that counts give away."""
+        from propcal.documents.audit_notes import notes_of
+
+        exact, found = self.exact, self.found
+        groups, categories = self._groups(), self._categories()
+        debiased = exact.debiased.apply(
+            lambda column: printed(column, 4 if str(column.name).startswith("mean") else 3)
+        )
+        people = self._people()
+        shown = replace(
+            exact,
+            verdict=self._verdict(groups, categories),
+            losses=self._losses(),
+            debiased=debiased,
+            categories=categories,
+            groups=groups,
+            curves=self._curves(),
+            net_benefit=self._net_benefit(),
+            distribution=self._distribution(),
+            settings={**settings_of(replace(found, people=people)), "fingerprint": None},
+            smallest_alpha=None,
+            bin_free=self._bin_free(),
+            _source=None,
+        )
+        notes = notes_of(replace(found, people=people), exact.identity, exact.groups)
+        return replace(shown, notes=(*notes, protection_note(self.rule, exact.identity.unit)))
+
+    def _groups(self) -> pd.DataFrame:
+        exact, shown = self.exact.groups, self.shown
+        finding, ratio = exact["finding"].tolist(), exact["observed_expected"].tolist()
+        small = np.asarray(shown.small[:, : self.n].any(axis=0)).tolist()
+        columns: dict[str, Any] = {
+            "share": printed(shown.people[: self.n] / shown.people[0], 3),
+            "design_effect": printed(exact["design_effect"].clip(lower=0.1), 1),
+            "left_over": printed(exact["left_over"], 2, self.large),
+            **{name: self._certain(exact[name]) for name in ("certain_within", "shown_within")},
+            "p_value": [shown_p(p) if large else p_band(p) for p, large in zip(exact["p_value"], self.large)],
+            "limits": [self._limits(i, finding[i], ratio[i]) if small[i] else None for i in range(self.n)],
+        }
+        for name in MEASURES:
+            if name != "observed_expected":
+                digits = MEASURE_NAMES[name].digits if name in MEASURE_NAMES else CURVE_DIGITS
+                columns |= printed_measure(exact, name, digits, self.large)
+        return with_shown_rates(exact, shown, **columns)
+
+    def _certain(self, exact: pd.Series) -> list[float]:
+        """The largest error that the data allow, rounded up as it is printed; no limit for few people."""
+        whole = np.ceil(exact.to_numpy(dtype=np.float64) * 10**P_DIGITS) / 10**P_DIGITS
+        return [float(x) for x in np.where(self.large | np.isnan(whole), whole, np.inf)]
+
+    def _limits(self, i: int, finding: str, exact: float) -> tuple[Any, Any]:
+        """What may be said of a rate and an O/E ratio where a count is small; it supports the finding.
+
+        Half or twice the predicted events is only said where several counts are so small or large.
+        """
+        people, mean, fewest = self.shown.people[i], self.shown.mean[i], self.rule.fewest
+        if np.isnan(mean):
+            return float("nan"), float("nan")
+        few = bool(self.shown.small[0, i])  # with the outcome, or else without it
+        rate = Limit((fewest - 0.5) / people, "below") if few else Limit(1 - (fewest - 0.5) / people, "above")
+        if np.isnan(people) or finding not in (TOO_HIGH, TOO_LOW):
+            return (float("nan") if np.isnan(people) else rate), float("nan")
+        expected, high = mean * people, finding == TOO_HIGH
+        if high:
+            ratio = Limit(0.5 if exact < 0.5 and (expected >= fewest - 1 or not few) else 1.0, "below")
+        else:
+            ratio = Limit(2.0 if exact > 2 and (2 * expected <= fewest - 6 or not few) else 1.0, "above")
+        clear = high == few and (rate < mean) == high
+        return (rate if clear else Limit(printed_rate(mean), ratio.side)), ratio
+
+    def _categories(self) -> pd.DataFrame:
+        """The table of cells, by the code of the audit; findings are the audit's."""
+        found, exact, rule = self.found, self.exact.categories, self.found.rule
+        table = self._table()
+        filled = found.table.people > 0
+        noise = replace(found.noise, effective=self._effective(table))
+        made = categories_frame(
+            table,
+            noise,
+            alpha=rule.alpha,
+            rho=rule.rho,
+            min_share=found.min_share,
+            min_people=rule.min_people,
+            unit=self.exact.identity.unit,
+        )
+        for name in ("finding", "eligible", "reason"):
+            made[name] = exact[name].to_numpy()
+        made["detectable_gap"] = exact["detectable_gap"].round(CURVE_DIGITS)
+        made["mean_score"] = [printed_rate(mean) for mean in self.shown.mean[self._places()[filled]]]
+        for name in ("low", "high"):
+            made[name] = made[name].round(CURVE_DIGITS)
+        low, high, finding = made["low"], made["high"], made["finding"]
+        agree = np.select(
+            [finding == TOO_LOW, finding == TOO_HIGH, finding == CHANCE],
+            [low > 0, high < 0, (low <= 0) & (high >= 0)],
+            True,
+        ).astype(bool)
+        made.loc[~agree, ["low", "high"]] = np.nan
+        columns = {name: made[name].tolist() for name in ("people", "positives", "outcome_rate", "gap")}
+        for row, i in enumerate(self._places()[filled].tolist()):
+            columns["people"][row] = self.shown.people_at(i)
+            columns["positives"][row] = self.shown.events_at(i)
+            if self.shown.small[:, i].any():
+                rate, _ = self._limits(i, made["finding"].iloc[row], 1.0)
+                columns["outcome_rate"][row] = rate
+                known = isinstance(rate, Limit)
+                columns["gap"][row] = Limit(rate - self.shown.mean[i], rate.side) if known else np.nan
+        for name, values in columns.items():
+            made[name] = pd.Series(values, dtype=object, index=made.index)
+        return made
+
+    def _places(self) -> Any:
+        """Where the cells of the audit's table are among all sets."""
+        place = {group: g for g, group in enumerate(self.counts.groups)}
+        rows = np.array([place[group] for group in self.found.table.collection.groups], dtype=np.int64)
+        n_ranges = len(self.counts.bins)
+        return self.n + rows[:, None] * n_ranges + np.arange(n_ranges)
+
+    def _table(self) -> Categories:
+        """The audit's cells with the counts that are shown; cells without have no numbers."""
+        table, places = self.found.table, self._places()
+        known = self.shown.known[places]
+        people, events = (
+            np.where(known, each[places], np.nan) for each in (self.shown.people, self.shown.events)
+        )
+        mean = self.shown.mean[places]
+        with np.errstate(invalid="ignore"):
+            gap = events / people - mean
+        return replace(
+            table, weight=people, positives=events, score_sum=mean * people, gap=gap, share=table.share
+        )
+
+    def _effective(self, table: Categories) -> FloatArray:
+        """How many independent people the rate of a cell is worth; moved counts make it fewer."""
+        people, rate = table.weight, table.outcome_rate
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effect = np.maximum(np.round(self.found.table.people / self.found.noise.effective, 1), 0.1)
+            added = VARIANCE * (1 + rate**2) / people + self.shown.mean_variance[self._places()] * people
+            return np.asarray(people / (effect + added / (rate * (1 - rate))))
+
+    def _losses(self) -> pd.DataFrame:
+        """The losses of the cells that are shown; what chance would show is the audit's."""
+        exact, found = self.exact.losses, self.found
+        table = self._table()
+        known = np.isfinite(table.gap) & (found.table.people > 0)
+        table = replace(table, eligible=table.eligible & known)
+        noise = replace(found.noise, effective=self._effective(table))
+        rows = losses(table, noise, found.rule.rho, labels=self.exact.labels)
+        for name in ("floor_median", "floor_95", "p_value"):
+            rows[name] = exact[name].round(P_DIGITS)
+        rows[["value", "low", "high"]] = rows[["value", "low", "high"]].round(P_DIGITS)
+        hidden = (found.table.eligible & ~known).any()
+        if not hidden:
+            return rows
+        values: list[Any] = rows["value"].tolist()
+        for i, (value, true) in enumerate(zip(values, exact["value"])):
+            if np.isfinite(value) and true > value + 0.5 * 10**-P_DIGITS:
+                values[i] = Limit(value, "at least")
+        rows["value"] = pd.Series(values, dtype=object, index=rows.index)
+        rows["high"] = np.nan
+        return rows
+
+    def _curves(self) -> pd.DataFrame:
+        """Smooth curves of groups of many people; not the points of scores that are exactly 0 or 1."""
+        curves = self.exact.curves
+        if not len(curves):
+            return curves
+        large = {name for name, large in zip(self.names, self.large) if large}
+        inner = curves["group"].isin(large) & (curves["score"] > 0) & (curves["score"] < 1)
+        return curves[inner].round(CURVE_DIGITS).reset_index(drop=True)
+
+    @cached_property
+    def _measured(self) -> list[int]:
+        """Groups that have thresholds and bars in the audit."""
+        some = set(self.exact.distribution["group"])
+        return [g for g, name in enumerate(self.names) if name in some]
+
+    def _net_benefit(self) -> pd.DataFrame:
+        found = {}
+        effect = self.exact.groups["design_effect"].round(1).clip(lower=0.1).to_numpy()
+        for g, (right, wrong) in enumerate(thresholds_of(self.counts.flagged, self.shown, self.rule)):
+            if not self.shown.known[g] or g not in self._measured:
+                continue
+            people, events = self.shown.people[g], self.shown.events[g]
+            t = self.counts.thresholds
+            spread = effect[g] * net_benefit_variance(t, right, wrong, people)
+            found[self.names[g]] = threshold_columns(
+                t,
+                right,
+                wrong,
+                positives=events,
+                negatives=people - events,
+                total=people,
+                reach=1.96 * np.sqrt(spread) / people,
+            )
+        return stacked_columns(found)
+
+    def _distribution(self) -> pd.DataFrame:
+        """Histograms in the risk ranges of the audit."""
+        edges, found = from_grid(self.counts.bins.edges), {}
+        for g in self._measured:
+            cells = range(self.n + g * (len(edges) - 1), self.n + (g + 1) * (len(edges) - 1))
+            found[self.names[g]] = {
+                "score_from": edges[:-1],
+                "score_to": edges[1:],
+                "people": np.array([self.shown.people_at(i) for i in cells], dtype=object),
+                "positives": np.array([self.shown.events_at(i) for i in cells], dtype=object),
+            }
+        return stacked_columns(found)
+
+    def _bin_free(self) -> BinFree | None:
+        from propcal.documents.audit_notes import bin_free_summary
+
+        exact = self.exact.bin_free
+        if exact is None or exact.table.empty:
+            return exact
+        large = dict(zip(self.names, self.large))
+        table = exact.table[exact.table["group"].map(large).astype(bool)].round(CURVE_DIGITS)
+        return bin_free_summary(table if len(table) else None, self.exact.labels, self.found.untested)
+
+    def _people(self) -> AuditedPeople:
+        """Totals for notes and settings."""
+        who = self.found.people
+        missing = ShownCounts.of(_flat(self.counts.missing), self.rule)
+        ends = ShownCounts.of(_flat(self.counts.at_ends), self.rule)
+        people: Any = self.shown.people_at(0)
+        return replace(
+            who,
+            people=people,
+            positives=self.shown.events_at(0),
+            missing={name: missing.people_at(i) for i, name in enumerate(who.missing)},
+            at_ends=ends.people_at(1) if who.at_ends else 0,
+            rounding=None,
+            rows=self.rule.alone(who.rows),
+            fingerprint=None,
+            left_out=_left_out(who.left_out, people, self.rule),
+        )
+
+    def _verdict(self, groups: pd.DataFrame, categories: pd.DataFrame) -> Verdict:
+        from propcal.documents.verdict_sentences import verdict_of
+
+        exact = self.exact
+        tests = exact.verdict.tests
+        if len(tests):
+            large = dict(zip(self.names, self.large))
+            many = np.array([name in NOT_OF_GROUPS or large.get(name, True) for name in tests["test"]])
+            tests = tests.assign(statistic=tests["statistic"].round(1).where(many))
+            for name in ("p_value", "adjusted_p"):
+                p = [shown_p(p) if some else p_band(p) for p, some in zip(tests[name], many)]
+                tests[name] = pd.Series(p, dtype=object, index=tests.index)
+        claims = labelled_claims(exact.verdict.claims, groups, categories)
+        made = verdict_of(
+            tuple(_with_printed_digits(claim) for claim in claims),
+            tests,
+            groups,
+            self.found.subject(exact.identity),
+            untested=self.found.untested,
+            too_small=too_small(self.found, exact.identity),
+            within=self.found.rule.within,
+            fitted=bool(self.found.fitted_on_these),
+        )
+        return replace(made, conclusion=exact.verdict.conclusion)
+
+
+def shown_p(p: float) -> float:
+    """A p-value with the digits that are printed.
+
+    >>> shown_p(0.01234), shown_p(0.0008)
+    (0.012, 0.0)
+    """
+    return 0.0 if p < 0.001 else round(p, P_DIGITS)
+
+
+def _with_printed_digits(claim: Claim) -> Claim:
+    ratios: tuple[str, ...] = ("others", "others_low", "others_high", "given")
+    numbers: dict[str, Any] = {name: round(float(getattr(claim, name)), RATIO_DIGITS) for name in ratios}
+    return replace(claim, p_value=shown_p(claim.p_value), **numbers)
+
+
+def _flat(headcount: Headcount) -> Headcount:
+    return Headcount.joined([headcount])
+
+
+def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:
+    """People left out, in all and by level; levels with small counts are not listed."""
+    known = {
+        name: [
+            (label, rule.alone(left), rule.alone(total))
+            for label, left, total in rows
+            if left >= rule.fewest and total - left >= rule.fewest
+        ]
+        for name, rows in report.by.items()
+    }
+    left = rule.alone(report.left)
+    return LeftOutReport(left, 5 * round(float(np.nan_to_num(people)) / 5) + int(left), by=known)
+
+
+def protection_note(rule: Rule, unit: str) -> str:
+    """How counts were protected, and what that changes."""
+    return (
+        f"Counts are protected. Fewer than {rule.fewest} {unit} with the outcome, or without it, are shown "
+        f"as “fewer than {rule.fewest}”, without the rates and ratios that follow from them. Every other "
+        "count is moved by at most 2, so parts need not add up to the whole. Rates, O/E ratios, their "
+        "intervals and the losses follow from the counts that are shown: an O/E ratio that rests on 40 "
+        "events is within about 5 % of the exact one. Findings, tests and all other statistics are the exact "
+        "ones."
+    )

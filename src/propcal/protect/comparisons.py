@@ -1,0 +1,127 @@
+"""A comparison of scores as it may be handed on: protected audits, and the exact differences between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.audit import Audit
+from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.compare import Comparison
+from propcal.auditing.headcount import Headcount
+from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
+from propcal.numbers import Limit
+from propcal.protect.audits import protected_audit, protected_audits
+from propcal.protect.rule import Rule, p_band
+from propcal.protect.shown_counts import ShownCounts, sums_of_groups
+
+APART = 0.011  # two O/E ratios are rounded
+
+
+def protected(result: Audit | Comparison, fewest: int | None) -> Audit | Comparison:
+    """An audit or a comparison with protected counts; 0 or None protects nothing."""
+    if isinstance(result, Comparison):
+        return protected_comparison(result, fewest)
+    return protected_audit(result, fewest)
+
+
+def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparison:
+    """All audits of a comparison, and the differences between them; 0 or None protects nothing."""
+    audits = dict(zip(comparison.audits, protected_audits([*comparison.audits.values()], fewest)))
+    if audits == comparison.audits:
+        return comparison
+    audits[comparison.base] = _without_turned_losses(comparison, audits)
+    return replace(
+        comparison,
+        audits=audits,
+        differences=_differences(comparison, audits),
+        changes=_changes(comparison.changes, audits),
+        flags=_flags(comparison, Rule(fewest or 0)),
+        _flag_source=(),
+    )
+
+
+def _without_turned_losses(comparison: Comparison, audits: Mapping[str, Audit]) -> Audit:
+    """The audit of the base; its loss is not told if moved counts have turned the sign of a difference."""
+    base, table = audits[comparison.base], comparison.differences
+    losses = base.losses.copy()
+    for row in row_dicts(table[table["measure"].isin(LOSSES)]):
+        both = [one.losses.loc[row["measure"], "value"] for one in (base, audits[row["score"]])]
+        limited = any(isinstance(value, Limit) for value in both)
+        if not limited and row["difference"] * (both[1] - both[0]) < 0:
+            losses.loc[row["measure"], ["value", "low", "high"]] = np.nan
+    return replace(base, losses=losses)
+
+
+def _changes(changes: pd.DataFrame, audits: Mapping[str, Audit]) -> pd.DataFrame:
+    """The exact findings; the p-value of a small group is a limit, as in the audit."""
+    tables = {name: audit.groups.set_index("group")["p_value"] for name, audit in audits.items()}
+    shown = {
+        name: [
+            p_band(row[name]) if _is_small(tables[row["score"]][row["group"]]) else round(row[name], 3)
+            for row in row_dicts(changes)
+        ]
+        for name in ("p_value", "brier_p_value")
+    }
+    return changes.assign(**{name: pd.Series(values, dtype=object) for name, values in shown.items()})
+
+
+def _is_small(p: float) -> bool:
+    """Whether an audit shows no exact p-value of a group."""
+    return isinstance(p, Limit) or p != p
+
+
+def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
+    """Counts of those newly and no longer flagged, moved or withheld.
+
+    Their difference follows from the shares flagged by both scores. So if one of them is withheld, the other
+    is too.
+    """
+    table, first = comparison.flags.astype({"newly_flagged": object, "no_longer_flagged": object}), 0
+    for one in comparison._flag_source:
+        n, sums = len(one.groups), sums_of_groups(one.groups)
+        both = [*sums, *((n + total, [n + part for part in parts]) for total, parts in sums)]
+        people = ShownCounts.of(Headcount.joined([one.newly, one.no_longer]), rule, both).people
+        pair = people.reshape(2, n)
+        pair = np.where(np.isnan(pair).any(axis=0), np.nan, pair)
+        rows = table.index[first : first + n]
+        for column, values in zip(("newly_flagged", "no_longer_flagged"), pair):
+            table.loc[rows, column] = pd.Series(
+                [int(x) if x == x else np.nan for x in values], index=rows, dtype=object
+            )
+        first += n
+    return table
+
+
+def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.DataFrame:
+    """Differences of statistics are the audit's; those of O/E ratios and losses are between what is shown."""
+    tables = {name: audit.groups.set_index("group") for name, audit in audits.items()}
+    rows = []
+    for row in row_dicts(comparison.differences):
+        measure, digits = row["measure"], MEASURE_NAMES[row["measure"]].digits
+        names = comparison.base, row["score"]
+        if measure in LOSSES:
+            base, value = (audits[name].losses.loc[measure, "value"] for name in names)
+        elif measure == "observed_expected" or measure in tables[names[1]]:
+            base, value = (tables[name].loc[row["group"], measure] for name in names)
+        else:
+            base, value = (round(row[name], digits) for name in ("base", "value"))
+        known = not any(isinstance(x, Limit) or x != x for x in (base, value))
+        change = row["difference"]
+        if known and measure == "observed_expected":
+            change *= base / row["base"]
+        if known and measure in LOSSES:
+            change = value - base
+        ends = [change + row[end] - row["difference"] for end in ("low", "high")]
+        numbers = [float(f"{x:.3g}") if known else np.nan for x in (change, *ends)]
+        change, low, high = numbers
+        if measure == "observed_expected" and known and not low - APART <= value - base <= high + APART:
+            change = low = high = np.nan  # moved counts have changed more than the score
+        rows.append({**row, "base": base, "value": value, "difference": change, "low": low, "high": high})
+    table = pd.DataFrame(rows, columns=comparison.differences.columns)
+    for name in ("base", "value"):
+        table[name] = pd.Series([row[name] for row in rows], dtype=object)
+    return table

@@ -1,0 +1,122 @@
+"""The rule: counts below a threshold are withheld, and others moved by at most 2 (cell-key method).
+
+How a count is moved depends on who is in the cell and on nothing else (Fraser and Wooton 2005; Marley and
+Leaver 2011): the same people give the same number on every page, and one person more draws anew, so that two
+pages cannot be subtracted from each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.headcount import ScoreValues
+from propcal.core.atoms import mix
+from propcal.core.grid import BoolArray, FloatArray, check_number
+from propcal.errors import InputError
+from propcal.numbers import Limit, known
+
+LEAST = 5  # a lower threshold protects nobody
+FEWEST_MEASURED = 50  # people, from which on statistics of a group are shown as they are
+MOVED = 2  # the most, either way
+TABLE = np.repeat(np.arange(-MOVED, MOVED + 1.0), [1, 2, 3, 2, 1])  # mean 0
+VARIANCE = float(np.var(TABLE))
+STAND_IN = 5.0  # for few people with one score
+MOST_UNSURE = 0.05  # relative error of a mean that hidden counts may cause
+FEW_SCORES = 40  # different ones, from which on a mean does not tell counts
+SATURATED = 4  # with so few different scores, two or three measures together tell every count
+P_BANDS = (0.001, 0.01, 0.05)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which counts are small: those below `fewest`, which is 11 unless the user wants another number."""
+
+    fewest: int = 11
+
+    def __post_init__(self) -> None:
+        check_number("suppress", self.fewest, at_least=0, at_most=1_000_000, whole=True)
+        if 0 < self.fewest < LEAST:
+            raise InputError(
+                f"suppress must be 0, or at least {LEAST}; got {self.fewest}",
+                argument="suppress",
+                next_step="a lower threshold protects nobody",
+            )
+
+    def small(self, different: FloatArray) -> BoolArray:
+        """Whether a count is of few different people."""
+        return np.asarray(different < self.fewest - 1e-9)
+
+    def alone(self, count: int) -> Any:
+        """A count that belongs to no table, to the nearest 5; nobody stays nobody.
+
+        >>> Rule().alone(0), Rule().alone(7), Rule().alone(1238)
+        (0, < 11, 1240)
+        """
+        return Limit(self.fewest, "below") if 0 < count < self.fewest else 5 * round(count / 5)
+
+    def mean_of_few(self, values: ScoreValues, total: float) -> tuple[float, float]:
+        """The mean of scores with few different values, from protected counts, and its variance.
+
+        Such a mean tells counts: 565 people with a mean score of 0.00708 are four alerts. Neighbouring scores
+        of few people are counted together. What is left over counts as a fixed number of people; if that
+        could change the mean by more than a twentieth, the mean is not told.
+        """
+        score, people, kept = self._together(values)
+        if not kept.any():
+            return float("nan"), 0.0
+        left = STAND_IN * float((~kept).sum())
+        weight = np.where(kept, np.maximum(people, 1.0), 0.0)
+        weight *= max(total - left, 1.0) / weight.sum()
+        weight = np.where(kept, weight, STAND_IN)
+        mean = float(np.average(score, weights=weight))
+        unsure = STAND_IN * float(np.abs(score[~kept] - mean).sum()) / weight.sum()
+        if unsure > MOST_UNSURE * mean:
+            return float("nan"), 0.0
+        spread = VARIANCE * float(np.sum((score[kept] - mean) ** 2)) / weight.sum() ** 2
+        return mean, spread
+
+    def _together(self, values: ScoreValues) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Scores, moved counts of people, and which of the counts are not small."""
+        score, people, kept = [], [], []
+        first, few = 0, self.small(values.different)
+        for i in range(len(few)):
+            run = slice(first, i + 1)
+            enough = not self.small(values.different[run].sum() if few[i] else values.different[i])
+            last = i + 1 == len(few) or few[i + 1] != few[i]
+            if not (enough or last):
+                continue
+            key = np.sum(values.key[run], dtype=np.uint64)
+            shown = float(values.people[run].sum() + moved(key, 0))
+            most = (self.fewest - 1) * (i + 1 - first)  # as if all of them were nearly `fewest`
+            score.append(values.score[run].mean())
+            people.append(min(shown, most) if few[i] else shown)
+            kept.append(enough)
+            first = i + 1
+        return np.array(score), np.array(people), np.array(kept, dtype=np.bool_)
+
+
+def tells_counts(values: ScoreValues) -> bool:
+    """Whether a mean of these scores tells how many people have which."""
+    return len(values.score) < FEW_SCORES and values.people.sum() >= 2 * len(values.score)
+
+
+def moved(key: Any, what: int) -> Any:
+    """By how much a count is moved: `what` is 0 for all people of a cell, 1 for those with the outcome."""
+    key = np.asarray(key, dtype=np.uint64)
+    return TABLE[mix(mix(key) + np.uint64(what)) % np.uint64(len(TABLE))]
+
+
+def p_band(p: float) -> float:
+    """A p-value of few people, as a limit: the exact one would tell their number.
+
+    >>> p_band(0.004), p_band(0.2)
+    (< 0.01, > 0.05)
+    """
+    if not known(p):
+        return float("nan")
+    if p >= P_BANDS[-1]:
+        return Limit(P_BANDS[-1], "above")
+    return Limit(next(band for band in P_BANDS if p < band), "below")

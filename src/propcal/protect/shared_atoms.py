@@ -1,0 +1,290 @@
+"""Atoms that may be shared: every cell has at least 11 people with the outcome and 11 without it.
+
+Neighbouring scores of a pattern are merged into cells, each at its mean score, rounded. If a cell has few
+different scores, its mean is coarse, because the exact one would tell how many people have each score.
+Patterns that are too small even as one cell have a rare level folded into "other levels", for everybody. The
+same people always give the same cells, in whatever order their rows come. Only whole cells leave: no counts
+of people left out, no patient IDs, no number that is exact for a single person. With repeat visits, different
+people are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import log
+from typing import Any
+
+import numpy as np
+
+from propcal.core.atoms import FEWEST, Atoms, Shared
+from propcal.core.bins import uniform
+from propcal.core.grid import UNIT, FloatArray, IntArray, check_number, from_grid, significant
+from propcal.core.loss_bounds import BLOCK, FEW, SCORE_BITS
+from propcal.core.patterns import BESIDE, KEY, OTHER, PERIOD, SHARE, SITE
+from propcal.core.periods_and_sites import keyed
+from propcal.core.reduction import (
+    CLUSTER,
+    atoms_of_sums,
+    fewer_attributes,
+    relevelled,
+    sums_of_counts,
+    with_attributes,
+)
+from propcal.errors import InputError
+
+EDGES = uniform(10)  # cells are kept within these ranges of scores, where they are large enough
+CUT_OFF = 12  # with more different scores, nearly all of one person, scores are continuous and were cut off
+
+
+def are_shared(atoms: Atoms | None, fewest: int) -> bool:
+    """Whether these are shared atoms whose every cell has that many people with the outcome and without it.
+
+    Everything that is computed from them may then be shown: anyone who has the file could compute it.
+    """
+    if atoms is None or atoms.shared is None or atoms.shared.fewest < fewest:
+        return False
+    either = atoms.positives, atoms.people - atoms.positives
+    return all(len(counts) > 0 and int(counts.min()) >= fewest for counts in either)
+
+
+@dataclass(frozen=True, eq=False)
+class _People:
+    """Atoms to be shared, and the different people behind each of them, with the outcome and without it.
+
+    `number` has, for either outcome, whole numbers of people, one for each atom; `clusters` has sets of
+    patients in place of them if there are repeat visits.
+    """
+
+    atoms: Atoms
+    number: tuple[list[int], list[int]]
+    clusters: tuple[list[set[int]], list[set[int]]] | None
+
+    @classmethod
+    def of(cls, atoms: Atoms) -> _People:
+        """Count them; atoms may have clusters, which are left behind."""
+        names = [name for name in atoms.patterns.attributes if name != CLUSTER]
+        bare = with_attributes(atoms, names)
+        either = atoms.positives, atoms.weight - atoms.positives
+        if CLUSTER in atoms.patterns.attributes:
+            own = atoms.patterns.table[
+                atoms.pattern_index(), atoms.patterns.attributes.index(CLUSTER)
+            ].tolist()
+            _, code = fewer_attributes(atoms, names)
+            place = np.searchsorted(
+                bare.pattern_index().astype(np.int64) * (2 * UNIT) + bare.score,
+                code.astype(np.int64) * (2 * UNIT) + atoms.score,
+            )
+            sets: tuple[list[set[int]], list[set[int]]] = (
+                [set() for _ in range(len(bare))],
+                [set() for _ in range(len(bare))],
+            )
+            for found, column in zip(sets, either):
+                for i in np.flatnonzero(column > 0).tolist():
+                    found[place[i]].add(own[i])
+            return cls(bare, ([], []), sets)
+        positives, negatives = bare.positives, bare.weight - bare.positives
+        if 0 < atoms.weighted_rows < atoms.n_people:  # a row that counts several times may be one person
+            positives, negatives = np.minimum(positives, 1), np.minimum(negatives, 1)
+        return cls(bare, (positives.tolist(), negatives.tolist()), None)
+
+    def between(self, outcome: int, begin: int, end: int) -> int:
+        """How many different people are in a run of atoms."""
+        if self.clusters is not None:
+            return len(set().union(*self.clusters[outcome][begin:end]))
+        return int(sum(self.number[outcome][begin:end]))
+
+    def of_patterns(self) -> Any:
+        """Different people with the outcome or without it, whichever are fewer, of each pattern."""
+        runs = list(pairwise(self.atoms.starts.tolist()))
+        return np.array([min(self.between(outcome, *run) for outcome in (0, 1)) for run in runs])
+
+
+def share_atoms(atoms: Atoms, fewest: int = FEWEST) -> tuple[Atoms, dict[str, list[str]]]:
+    """Atoms that may be shared, and the levels that were folded (which the file itself does not name)."""
+    check_number("fewest", fewest, at_least=2, at_most=1_000_000, whole=True)
+    if not atoms.frequencies or atoms.soft:
+        what = "outcomes are soft labels" if atoms.frequencies else "there are survey weights"
+        raise InputError(
+            f"atoms cannot be shared safely if {what}: single people could be told from the sums"
+        )
+    own = [a for a in atoms.patterns.attributes if a not in (PERIOD, SHARE) and not a.startswith(BESIDE)]
+    people, folded = _folded(with_attributes(atoms, own), fewest)
+    cells = _cells(people, fewest)
+    name = cells.fingerprint().removeprefix("sha256:")[:12]
+    about = Shared(fewest, {attribute: len(levels) for attribute, levels in folded.items()})
+    return replace(keyed({name: cells}, SHARE), shared=about), folded
+
+
+def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
+    """Fold rare levels until every pattern has enough people with the outcome, and without it."""
+    folded: dict[str, list[str]] = {}
+    while True:
+        people = _People.of(atoms)
+        fewer = people.of_patterns()
+        small = np.flatnonzero(fewer < least)
+        if not len(small):
+            return people, folded
+        pattern = int(small[np.lexsort((small, fewer[small]))[0]])
+        choice = _cheapest(people.atoms, pattern)
+        if choice is None:
+            raise InputError(
+                f"there are too few people{_at_site(people.atoms, pattern)} to share anything: fewer than "
+                f"{least} with the outcome, or without it",
+                argument="atoms",
+            )
+        name, levels = choice
+        folded.setdefault(name, []).extend(
+            str(x) if x is not None else "missing" for x in levels if x != OTHER
+        )
+        rare = {(name, level) for level in levels}
+        atoms = relevelled(atoms, lambda *level, rare=rare: OTHER if level in rare else level[1])
+
+
+def _at_site(atoms: Atoms, pattern: int) -> str:
+    """The site of a pattern in words, if there are several."""
+    names = atoms.patterns.attributes
+    if SITE not in names or len(atoms.patterns.levels[names.index(SITE)]) < 2:
+        return ""
+    return f" at site {atoms.patterns.key(pattern)[names.index(SITE)]!r}"
+
+
+def _cheapest(atoms: Atoms, pattern: int) -> tuple[str, list[Any]] | None:
+    """The attribute, and its levels to be folded, by which the least information is lost."""
+    best: tuple[tuple[float, int], str, list[Any]] | None = None
+    patterns, people = atoms.patterns, atoms.pattern_sums(atoms.people)
+    for a, name in enumerate(patterns.attributes):
+        if name.startswith(KEY) or len(patterns.levels[a]) < 2:
+            continue
+        size = np.bincount(patterns.table[:, a], weights=people, minlength=len(patterns.levels[a]))
+        order = [int(i) for i in np.lexsort((np.arange(len(size)), size))]
+        own, other = int(patterns.table[pattern, a]), None
+        if OTHER in patterns.levels[a]:
+            other = patterns.levels[a].index(OTHER)
+        if own != other:
+            chosen = [own]
+            if other is None:
+                chosen.append(next(i for i in order if i != own))
+        else:
+            chosen = [next(i for i in order if i != own)]
+        joined = [float(size[i]) for i in {*chosen, *([] if other is None else [other])}]
+        cost = sum(n * log(sum(joined) / n) for n in sorted(joined) if n), a
+        if best is None or cost < best[0]:
+            best = cost, name, [patterns.levels[a][i] for i in chosen]
+    return None if best is None else (best[1], best[2])
+
+
+def _cells(who: _People, least: int) -> Atoms:
+    """Merge neighbouring scores of each pattern."""
+    atoms = who.atoms
+    cell, few = np.empty(len(atoms), dtype=np.int64), np.empty(len(atoms), dtype=bool)
+    bin_of, n = EDGES.index(atoms.score), 0
+    for low, high in pairwise(atoms.starts.tolist()):
+        cell[low:high] = n + _merged(who, low, high, bin_of, least)
+        few[low:high] = _few_scores(atoms.people[low:high])
+        n = int(cell[high - 1]) + 1
+    people: Any = np.bincount(cell, weights=atoms.people).astype(np.int64)
+    positives: Any = np.bincount(cell, weights=atoms.positives).astype(np.int64)
+    starts = np.searchsorted(cell, np.arange(n + 1))
+    coarse = few[starts[:-1]] & (np.diff(starts) > 1) & (np.diff(starts) < FEW)
+    counted = atoms.people.astype(np.float64)
+    for c in np.flatnonzero(coarse).tolist():
+        counted[starts[c] : starts[c + 1]] = _coarse(atoms.people[starts[c] : starts[c + 1]])
+    weighted: Any = np.bincount(cell, weights=counted * from_grid(atoms.score))
+    score = significant(np.rint(weighted / people * UNIT).astype(np.int64), SCORE_BITS) + coarse
+    pattern = atoms.pattern_index()[starts[:-1]]
+    return atoms_of_sums(atoms.patterns, pattern, score, sums_of_counts(people, positives))
+
+
+def _merged(who: _People, low: int, high: int, bin_of: IntArray, least: int) -> IntArray:
+    """The number of each score's cell, of one pattern; a cell ends where it is large enough.
+
+    What is left over in a range of scores joins the cell before it if that is in the same range; otherwise it
+    begins the next cell. What is left over at the very end joins the last cell.
+    """
+    cells: list[list[int]] = []  # first and last score, and range of the last, of finished cells
+    first, last, there = low, high - 1, _Filling(who)
+    for i in range(low, high):
+        there.add(i)
+        end_of_bin = i == last or bin_of[i + 1] != bin_of[i]
+        if there.fewer >= least:
+            cells.append([first, i, int(bin_of[i])])
+            first, there = i + 1, _Filling(who)
+        elif end_of_bin and cells and (cells[-1][2] == bin_of[i] or i == last) and first <= i:
+            cells[-1][1] = i
+            first, there = i + 1, _Filling(who)
+    assert cells, "a pattern has enough people"
+    if len(cells) > 1 and _few_scores(who.atoms.people[low:high]):
+        begin, end, _ = cells[-1]
+        if _tells_rest(who.atoms.people[begin : end + 1], bin_of[begin - 1 : end + 1], least):
+            cells[-2:] = [[cells[-2][0], end, 0]]
+    number = np.empty(high - low, dtype=np.int64)
+    for k, (begin, end, _) in enumerate(cells):
+        number[begin - low : end - low + 1] = k
+    return number
+
+
+def _few_scores(people: IntArray) -> bool:
+    """Whether a pattern has few different scores: at least 1.5 people for each, on average.
+
+    Continuous scores have that as well if many were cut off at one value, but then the others differ.
+    """
+    if len(people) > CUT_OFF and 5 * int(np.sum(people > 1)) < len(people):
+        return False
+    return 2 * int(people.sum()) >= 3 * len(people)
+
+
+def _tells_rest(people: IntArray, bin_of: IntArray, least: int) -> bool:
+    """Whether the size of the last cell tells how many people were left over at the very end.
+
+    It does if the cell must have been filled in the range in which it begins, because the cell before it (the
+    first of `bin_of`) ends there as well, and if it has hardly more people than that takes.
+    """
+    hardly = int(people.sum()) - len(people) < 2 * least + BLOCK
+    return hardly and bool(bin_of[0] == bin_of[1] != bin_of[-1])
+
+
+def _coarse(people: IntArray) -> FloatArray:
+    """How many people count at each score of a cell that has few different scores.
+
+    One person is set aside at each score. The others, lined up by score, are cut into equal blocks of at
+    least 16. Only the block in which a score ends is used: the ends in a block are spread evenly over it, and
+    those in the first and the last block over its outer 8 people.
+
+    >>> _coarse(np.array([561, 4])).tolist(), _coarse(np.array([555, 10])).tolist()
+    ([560.0, 5.0], [560.0, 5.0])
+    """
+    ends = np.cumsum(people - 1)
+    total, ends = int(ends[-1]), ends[:-1]
+    n = max(total // BLOCK, 1)
+    block = np.minimum(ends * n // max(total, 1), n - 1)
+    low, high = block * total / n, (block + 1) * total / n
+    if n > 1:
+        high[block == 0], low[block == n - 1] = BLOCK // 2, total - BLOCK // 2
+    first, last = (np.searchsorted(block, block, side=side) for side in ("left", "right"))
+    spread = low + (high - low) * (np.arange(len(block)) - first + 1) / (last - first + 1)
+    return np.asarray(1 + np.diff(spread, prepend=0, append=total))
+
+
+class _Filling:
+    """The different people of a cell that is being filled."""
+
+    def __init__(self, who: _People) -> None:
+        self.who = who
+        self.counted = [0, 0]
+        self.seen: list[set[int]] = [set(), set()]
+
+    def add(self, i: int) -> None:
+        """Add the people of an atom."""
+        for outcome in (0, 1):
+            if self.who.clusters is None:
+                self.counted[outcome] += self.who.number[outcome][i]
+            else:
+                self.seen[outcome] |= self.who.clusters[outcome][i]
+
+    @property
+    def fewer(self) -> int:
+        """People with the outcome or without it, whichever are fewer."""
+        if self.who.clusters is None:
+            return int(min(self.counted))
+        return min(len(each) for each in self.seen)

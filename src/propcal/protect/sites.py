@@ -1,0 +1,139 @@
+"""Sites as they may be handed on: findings and summary of the comparison, and protected counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from propcal.auditing.claims import Claim
+from propcal.auditing.headcount import Headcount, score_values
+from propcal.auditing.measures import Estimate
+from propcal.core.grid import IntArray
+from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate
+from propcal.protect.audits import protection_note
+from propcal.protect.comparisons import protected_comparison
+from propcal.protect.rates import ENDS, printed, printed_measure, with_shown_rates
+from propcal.protect.rule import Rule
+from propcal.protect.shared_atoms import are_shared
+from propcal.protect.shown_counts import ShownCounts
+from propcal.sites.site_claims import EVERYBODY
+from propcal.sites.site_measures import SCALES, Sites
+from propcal.sites.travel import Travel, site_change
+
+OTHER_DIGITS = {"tau2": 4, "i2": 2}  # of the summary
+
+
+def protected_sites(found: Sites, fewest: int | None) -> Sites:
+    """A comparison of sites with protected counts; 0 or None protects nothing."""
+    if fewest is None or Rule(fewest).fewest <= 1 or found._parts is None:
+        return found
+    if all(are_shared(atoms, fewest) for atoms in found._parts.values()):  # they were protected before
+        return found
+    rule, parts = Rule(fewest), list(found._parts.values())
+    headcount = Headcount.joined([Headcount.of(atoms, _everybody) for atoms in parts])
+    n, few = len(parts), np.flatnonzero(found.small)
+    sums = [(0, list(range(1, n + 1))), (n + 1, (1 + few).tolist())][: len(found.pooled)]
+    sets = [_together(headcount, np.arange(n)), headcount, _together(headcount, few)][: 1 + len(found.pooled)]
+    values = []
+    for i, atoms in enumerate(parts):
+        own = score_values(atoms, _everybody(atoms.patterns))
+        values += [(1 + i, own[0])] if own else []
+    shown = ShownCounts.of(Headcount.joined(sets), rule, sums, values)
+    table = _table(found.sites, shown)
+    rows = [with_shown_rates(found.pooled.iloc[[i]], shown, i * (n + 1)) for i in range(len(found.pooled))]
+    pooled = pd.concat(rows).set_axis(found.pooled.index)
+    sets_of = {EVERYBODY: (0, pooled.iloc[0])}
+    sets_of |= {row["site"]: (i, row) for i, (_, row) in enumerate(table.iterrows(), 1)}
+    return replace(
+        found,
+        claims=tuple(_claim(claim, shown, *sets_of.get(claim.who, (0, None))) for claim in found.claims),
+        pooled=pooled,
+        sites=table,
+        summary=_summary(found.summary),
+        travel=_travel(found.travel, table, rule),
+        notes=(*found.notes, protection_note(rule, found.identity.unit)),
+        _parts=None,
+    )
+
+
+def _together(headcount: Headcount, some: IntArray) -> Headcount:
+    """Several sites as one set of people."""
+    people = headcount.people[:, some]
+    score = np.average(headcount.score[some], weights=people.sum(axis=0)) if len(some) else np.nan
+    return Headcount(
+        people.sum(axis=1, keepdims=True),
+        headcount.different[:, some].sum(axis=1, keepdims=True),
+        np.array([score]),
+        np.array([np.sum(headcount.key[some], dtype=np.uint64)]),
+    )
+
+
+def _claim(claim: Claim, shown: ShownCounts, place: int, row: Any) -> Claim:
+    """A claim with the numbers that are shown; `row` is that of its site in the table."""
+    told: dict[str, Any] = {"p_value": float(f"{claim.p_value:.2g}")}
+    if row is not None:
+        told |= {
+            "people": row["people"],
+            "events": row["positives"],
+            "predicted": printed_rate(shown.mean[place]),
+        }
+        ends = [row[f"observed_expected{end}"] for end in ENDS]
+        if claim.kind == "shape":
+            ends = printed((claim.estimate, claim.low, claim.high), RATIO_DIGITS)
+        others = printed(
+            (claim.others, claim.others_low, claim.others_high), RATIO_DIGITS, [shown.large[place]] * 3
+        )
+        told |= dict(
+            zip(("estimate", "low", "high", "others", "others_low", "others_high"), [*ends, *others])
+        )
+    return replace(claim, **told)
+
+
+def _everybody(patterns: Any) -> Any:
+    return np.ones((1, len(patterns)), dtype=np.bool_)
+
+
+def _table(exact: pd.DataFrame, shown: ShownCounts) -> pd.DataFrame:
+    columns: dict[str, Any] = {}
+    large = shown.large[1 : 1 + len(exact)]
+    for name, scale in SCALES.items():
+        columns[f"{name}_error"] = [float(f"{x:.2g}") for x in exact[f"{name}_error"].where(large)]
+        if name != "observed_expected":
+            columns |= printed_measure(exact, name, scale.digits, large)
+    return with_shown_rates(exact, shown, 1, **columns)
+
+
+def _summary(exact: pd.DataFrame) -> pd.DataFrame:
+    """The summary with the digits that are printed."""
+    rows: dict[Any, Any] = exact.to_dict("index")
+    for name, row in rows.items():
+        digits = SCALES[name].digits
+        row |= {key: round(row[key], n) for key, n in OTHER_DIGITS.items()}
+        row["mean"] = round(row["mean"], digits)
+        for low, high in (("low", "high"), ("prediction_low", "prediction_high")):
+            row[low], row[high] = printed(beside_one(row[low], row[high], digits), digits)
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _travel(found: Travel | None, sites: pd.DataFrame, rule: Rule) -> Travel | None:
+    """The same travels with protected counts; findings are those of the comparison.
+
+    What a site was before is what the table of sites says of it.
+    """
+    if found is None:
+        return None
+    comparisons = {name: protected_comparison(one, rule.fewest) for name, one in found.comparisons.items()}
+    rows = [{"site": name, **site_change(one)} for name, one in comparisons.items()]
+    table = pd.DataFrame(rows)
+    for name in ("finding", "moved", "level"):
+        table[name] = found.table[name].to_numpy()
+    for end in ENDS:
+        table[f"observed_expected_before{end}"] = sites[f"observed_expected{end}"].to_numpy()
+    table["people"] = sites["people"].to_numpy()
+    for name in ("people", "observed_expected_after"):
+        values = [row[name] for row in rows]
+        table[name] = pd.Series([np.nan if isinstance(x, Limit) else x for x in values], dtype=object)
+    return Travel(table, Estimate(*printed(found.pooled, RATIO_DIGITS)), comparisons)

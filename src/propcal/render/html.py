@@ -1,0 +1,185 @@
+"""A document as one HTML file: templates in one frame, one style, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader
+from markupsafe import Markup
+
+from propcal import __version__
+from propcal.documents.blocks import PAGE, Block, Column, Document, Fragment, Section, Table, shown_at
+from propcal.files.whole_file import write_whole
+from propcal.numbers import ON_PAGE
+from propcal.render import svg
+from propcal.render.cells import KINDS, cell, more
+from propcal.render.json import rounded
+
+LONG = 150  # rows
+LOOKS = {"too high": "high", "too low": "low", "could be chance": "noise", "not enough data": "few"}
+
+
+@cache
+def template_text(name: str) -> str:
+    """A template, style sheet or script of this package."""
+    return (files("propcal.render") / "templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def environment() -> Environment:
+    """All templates; everything that is put in is escaped."""
+    made = Environment(
+        loader=FunctionLoader(template_text), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    made.filters |= {
+        "nb": unbroken,
+        "at": shown_at,
+        "kind": lambda block: type(block).__name__,
+        "fragment": _fragment,
+        "columns": lambda table: table.columns_at(PAGE),
+        "cells": _cells,
+        "has_findings": lambda table: any(column.kind == "finding" for column in table.columns_at(PAGE)),
+        "packed": packed,
+        "is_long": _is_long,
+        "look": _look,
+        "sorts": lambda column: KINDS[column.kind].words,
+        "before_menu": lambda blocks: blocks[: _menu(blocks)],
+        "after_menu": lambda blocks: blocks[_menu(blocks) :],
+        "forest_bars": svg.forest_bars,
+        "table_axis": svg.table_axis,
+        "table_bar": svg.table_bar,
+        "forest_ticks": svg.forest_ticks,
+        "right_place": svg.right_place,
+        "scales": svg.scales,
+        "paths": svg.paths,
+        "group_lines": svg.group_lines,
+        "group_data": svg.group_data,
+    }
+    return made
+
+
+def html(document: Document) -> str:
+    """The page of a document."""
+    data = document.data() if callable(document.data) else document.data
+    return whole_page(
+        "document.html",
+        title=document.title,
+        brand=document.brand,
+        made=document.made or f"propcal {__version__}",
+        made_on=document.made,
+        script=document.script,
+        about=document.about,
+        document=document,
+        content=None if data is None else packed(rounded(data)),
+        data_key=document.data_key,
+    )
+
+
+def _menu(blocks: Sequence[Block]) -> int:
+    """Where the menu goes: before the first section that it links to."""
+    linked = [i for i, block in enumerate(blocks) if isinstance(block, Section) and block.link]
+    return linked[0] if linked else len(blocks)
+
+
+def _is_long(document: Document) -> bool:
+    """Whether a table is so long that a browser had better draw the page bit by bit."""
+    parts = [block for section in document.blocks if isinstance(section, Section) for block in section.blocks]
+    return any(isinstance(block, Table) and len(block.rows) > LONG for block in parts)
+
+
+def _fragment(block: Fragment) -> Markup:
+    return filled(block.template, **block.content())
+
+
+def _cells(table: Table, row: Mapping[str, Any]) -> list[tuple[Column, str, str]]:
+    return [
+        (column, cell(column, row, ON_PAGE), more(column, row, ON_PAGE)) for column in table.columns_at(PAGE)
+    ]
+
+
+def _look(row: Mapping[str, Any], column: Column) -> str:
+    return str(row.get("look", LOOKS.get(row[column.key], "")))
+
+
+def filled(name: str, **content: Any) -> Markup:
+    """A template, filled in."""
+    return Markup(environment().get_template(name).render(**content))
+
+
+def whole_page(
+    name: str,
+    *,
+    title: str,
+    brand: str,
+    made: str = f"propcal {__version__}",
+    script: str = "",
+    **content: Any,
+) -> str:
+    """A page in the frame that all share, with a rule that allows no other style and no other script.
+
+    The template fills the block `main` of the frame. `made` is printed at the foot of each sheet of paper.
+    """
+    style = template_text("page.css").replace("@@title@@", css_text(title)).replace("@@made@@", made)
+    own = {"style": Markup(style), "style_hash": _hash(style)}
+    if script:
+        program = template_text(script)
+        own |= {"script": Markup(program), "script_hash": _hash(program)}
+    return str(filled(name, title=title, brand=brand, version=__version__, **own, **content))
+
+
+def write_page(text: str, path: str | PathLike[str] | None) -> str:
+    """Write the page whole or not at all, if a path is given."""
+    if path is not None:
+
+        def write(part: Path) -> None:
+            part.write_text(text, encoding="utf-8", newline="\n")
+
+        write_whole(path, write)
+    return text
+
+
+def unbroken(text: str) -> str:
+    """A sentence in which no line ends within a number: before a % sign, or around < and =.
+
+    >>> unbroken("13.9 %, p < 0.001") == "13.9\u00a0%, p\u00a0<\u00a00.001"
+    True
+    """
+    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[<=>])|(?<=[<=>]) (?=\d)", "\u00a0", text)
+
+
+def css_text(text: str) -> str:
+    r"""A text for a string in a style sheet; whatever is not a plain letter or digit is written as a code.
+
+    >>> css_text('A "b"')
+    'A\\20 \\22 b\\22 '
+    """
+    return "".join(c if c.isascii() and c.isalnum() else f"\\{ord(c):x} " for c in text)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def packed(content: Any) -> str:
+    """JSON, compressed with gzip, as base64: an eighth of the size, and no letter that HTML would read.
+
+    >>> unpacked(packed({"a": [1, "</script>"]}))
+    {'a': [1, '</script>']}
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 4, mtime=0)).decode("ascii")
+
+
+def unpacked(text: str) -> Any:
+    """What `packed` wrote."""
+    return json.loads(gzip.decompress(base64.b64decode(text)))

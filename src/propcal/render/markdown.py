@@ -1,0 +1,108 @@
+"""A document as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from propcal.documents.blocks import (
+    MARKDOWN,
+    Beside,
+    Block,
+    Column,
+    Details,
+    Document,
+    Figures,
+    Items,
+    Paragraphs,
+    Section,
+    Table,
+    Verdict,
+    shown_at,
+)
+from propcal.numbers import ON_PAGE
+from propcal.plain_text import plain
+from propcal.render.cells import KINDS, cell, more
+
+
+def markdown(document: Document) -> str:
+    """The whole document."""
+    about = ". ".join(f"{name}: {escaped(text)}" for name, text in document.about)
+    lines = [f"# {escaped(document.title)}", f"{about}." if about else "", *_blocks(document.blocks, 2)]
+    return re.sub(r"\n{3,}", "\n\n", "\n\n".join(lines)).strip() + "\n"
+
+
+def markdown_section(section: Section, level: int = 2) -> str:
+    """A section by itself."""
+    return "\n\n".join(_blocks([section], level))
+
+
+def _blocks(blocks: Sequence[Block], level: int) -> Iterable[str]:
+    for block in shown_at(blocks, MARKDOWN):
+        if isinstance(block, Verdict):
+            yield f"{'#' * level} {escaped(block.headline)}"
+            yield escaped(" ".join([*block.sentences, block.explanation]).strip())
+        elif isinstance(block, Paragraphs):
+            yield f"**{escaped(block.heading)}**" if block.heading else ""
+            yield from map(escaped, block.texts)
+        elif isinstance(block, Items) and block.items:
+            yield f"**{escaped(block.title)}**" if block.title else ""
+            yield "\n".join(f"- {escaped(item)}" for item in dict.fromkeys(block.items))
+        elif isinstance(block, Figures):
+            yield _figures(block)
+        elif isinstance(block, Table):
+            yield from _table(block)
+        elif isinstance(block, Section):
+            yield f"{'#' * level} {escaped(block.title)}"
+            yield from _blocks(block.blocks, level + 1)
+        elif isinstance(block, (Details, Beside)):
+            yield from _blocks(block.blocks, level)
+
+
+def _grid(headings: Sequence[str], numbers: Sequence[bool], rows: Iterable[Sequence[str]]) -> str:
+    marks = ["---:" if number else "---" for number in numbers]
+    lines = [headings, marks, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _figures(block: Figures) -> str:
+    shown = {"all": "value", "95 % CI": "interval", "before": "before"}
+    rows = [
+        [label, *(escaped(getattr(figure, name)) for figure in block.figures)]
+        for label, name in shown.items()
+        if any(getattr(figure, name) for figure in block.figures)
+    ]
+    headings = ["", *(escaped(figure.name) for figure in block.figures)]
+    return _grid(headings, [False, *[True] * len(block.figures)], rows)
+
+
+def _table(block: Table) -> Iterable[str]:
+    columns, rows = block.columns_at(MARKDOWN), block.rows_at(MARKDOWN)
+    yield f"**{escaped(block.title)}**" if block.title else ""
+    yield _grid(
+        [escaped(column.heading) for column in columns],
+        [not KINDS[column.kind].words for column in columns],
+        [[_cell(column, row) for column in columns] for row in rows],
+    )
+    yield escaped(block.note)
+
+
+def _cell(column: Column, row: Mapping[str, Any]) -> str:
+    interval = more(column, row, ON_PAGE)
+    return escaped(cell(column, row, ON_PAGE) + (f" ({interval})" if interval else ""))
+
+
+def escaped(value: Any) -> str:
+    r"""Users' text as Markdown shows it letter by letter, on one line; what is `Markup` already stays.
+
+    >>> print(escaped("a|b *c* <script>"))
+    a\|b \*c\* &lt;script&gt;
+    """
+    if isinstance(value, Markup):
+        return str(value)
+    text = plain(value).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*_\[\]|#!~$])", r"\\\1", text)
+    return text.replace("://", "&#58;//").replace("www.", "www&#46;")  # no link where none is meant

@@ -1,0 +1,375 @@
+"""Charts with matplotlib, in sizes that can be read in print and colours that everybody can tell apart."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
+from propcal.extras import how_to_install
+from propcal.render.letters import labels, letters, literal, short
+
+# Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+HIGH, LOW = COLORS[1], COLORS[0]  # the score is too high, or was raised; too low, or lowered
+STYLES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SMALL, TEXT = 7.0, 8.0  # points: the smallest that can be read in print
+HATCH: dict[str, Any] = {"facecolor": "0.96", "edgecolor": "0.6", "hatch": "////", "linewidth": 0.0}
+LETTER = 0.058  # inches that a letter of the small size takes on average
+WIDE = 5.0  # inches from which there is room beside the picture
+TINY = 1e-9  # zero has no place on a log axis
+LOOKS: dict[str, dict[str, Any]] = {
+    "one-line": {"color": HIGH, "ls": "--", "lw": 1.4},
+    "all-thin": {"color": "0.75", "lw": 0.6},
+    "guide": {"color": "0.55", "lw": 0.8, "zorder": 1},
+    "alarm": {"color": "0.3", "ls": (0, (6, 3))},
+    "grey": {"color": "0.35", "lw": 1.1},
+    "dot": {"marker": "o"},
+    "dark": {"color": "0.45"},
+    "pale": {"color": "0.75"},
+    "shade": {"color": "0.94"},
+    "solid": {"ls": "-"},
+    "dotted": {"ls": ":", "lw": 0.9},
+    "thin": {"lw": 0.5, "alpha": 0.45},
+    "dashed": {"ls": (0, (3, 2))},
+    "heavy": {"lw": 2.2},
+    "thick": {"lw": 3.0},
+    "hollow": {"mfc": "white"},
+    "stroke": {"marker": "|"},
+    "rightmost": {"color": "#009E73", "marker": ">"},
+    "leftmost": {"color": "#AA4499", "marker": "<"},
+    "diamond": {"marker": "D"},
+    "square": {"marker": "s"},
+    "cross": {"marker": "x"},
+    "high": {"color": HIGH, "marker": "^"},
+    "low": {"color": LOW, "marker": "v"},
+    "noise": {"color": "0.35", "mfc": "white"},
+    "red": {"color": HIGH},
+    "blue": {"color": LOW},
+}
+FINDINGS = {  # the look of a row, and what the key says
+    TOO_HIGH: ("high", "score too high"),
+    TOO_LOW: ("low", "score too low"),
+    CHANCE: ("noise", "could be chance"),
+    NOT_ENOUGH: ("noise diamond", "not enough data to judge"),
+    UNTESTED: ("noise square", "not tested"),
+    LEFT_OUT: ("noise cross", "shown but not tested"),
+}
+
+
+def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Any:
+    """Draw a chart on the given axes, or in a new figure so many inches wide; returns the axes."""
+    require_matplotlib()
+    with plain_letters():
+        if isinstance(chart, str):
+            return say(axes(ax, width, 1.5), chart)
+        plot = _in_rows(chart) if isinstance(chart, Forest) else chart
+        room = width if ax is None else inches(ax)
+        keys = [mark for mark in plot.marks if mark.name]
+        names = labels([mark.name for mark in keys], min(60, max(16, int(room / LETTER) - 19)))
+        longest = max(map(len, names), default=0) + 10
+        columns = 2 if len(keys) > 3 and 2 * longest * LETTER < room else 1
+        lines = -(-len(keys) // columns) + (len(plot.note.split("\n")) if plot.note else 0)
+        new, ax = ax is None, axes(ax, width, _height(plot, width) + 0.65 + 0.155 * lines)
+        handles, named = [], iter(names)
+        for mark in plot.marks:
+            label = next(named) if mark.name else f"_{mark.kind}"
+            _draw(ax, plot, mark, label)
+            if mark.name:
+                handles.append(_key(mark, label))
+        _scales(ax, plot, room)
+        if plot.width == plot.height and new:  # other axes keep the shape that they were given
+            ax.set_box_aspect(1)
+            ax.set_anchor("S")  # the room for the legend is counted from below
+        _say_ends(ax, plot, room)
+        drop = 30 + 12 * plot.x.label.count("\n")
+        wide = plot.y.rows or room < WIDE
+        if handles:
+            legend_below(ax, handles, title=plot.note, drop=drop, columns=columns, wide=wide)
+    return ax
+
+
+def _height(plot: Plot, width: float) -> float:
+    """Inches of the picture without its key."""
+    if plot.y.rows:
+        return plot.height / 100
+    if plot.width == plot.height:
+        return min(width, 4.8) - 0.7
+    return min(width, 6.4) * plot.height / plot.width
+
+
+def _look(words: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"color": "black", "ls": "-", "lw": 1.0, "marker": ""}
+    for word in words.split():
+        series = re.match(r"series-(\d+)", word)
+        if series:
+            i = int(series[1])
+            style = STYLES[1:][(i + i // len(COLORS)) % 3] if i else "-"
+            found |= {"color": COLORS[i % 6], "ls": style, "marker": MARKERS[i % 7], "lw": 1.4}
+        found |= LOOKS.get(word, {})
+    return found
+
+
+def _draw(ax: Any, plot: Plot, mark: Mark, label: str) -> None:
+    """One mark; those with no name of their own are labelled by their kind."""
+    x, y, high = (np.asarray(part, dtype=np.float64) for part in (mark.x, mark.y, mark.high))
+    if not len(y):
+        return
+    if plot.x.log:
+        x, high = np.maximum(x, TINY), np.maximum(high, TINY)
+    look = _look(mark.look)
+    color, dots = look["color"], {**look, "marker": look["marker"] or "o", "ls": "", "zorder": 3}
+    if mark.kind == "line":
+        marked: dict[str, Any] = {"markevery": (7, 15), "ms": 4} if "marked" in mark.look else {"marker": ""}
+        ax.plot(x, y, label=label, **(look | marked))
+    elif mark.kind == "band":
+        ax.fill_between(x, y, high, color=color, alpha=0.13, lw=0, label=label)
+    elif mark.kind == "bars":
+        ax.bar(x, y, high - x, align="edge", color=color, lw=0, zorder=0, label=label)
+    elif mark.kind == "steps":
+        ax.stairs(y, x, label=label, baseline=None, color=color, ls=look["ls"], lw=1.1)
+        if look["marker"]:
+            ax.plot((x[1:] + x[:-1]) / 2, y, label="_points", **(dots | {"ms": 3.5}))
+    elif mark.kind == "points":
+        ax.plot(x, y, label=label, clip_on=plot.y.rows, **(dots | {"ms": 5.0 if plot.y.rows else 4.5}))
+        for beyond, end, arrow in ((x < plot.x.low, plot.x.low, "<"), (x > plot.x.high, plot.x.high, ">")):
+            at = dots | {"marker": arrow, "ms": 6, "clip_on": False}
+            if plot.y.rows and beyond.any():
+                ax.plot(np.full(int(beyond.sum()), end), y[beyond], label="_beyond", **at)
+    elif mark.kind == "row-bars":
+        ax.barh(y, high - x, left=x, color=color, height=0.6, label=label)
+    else:
+        _draw_in_rows(ax, mark, (x, y, high), look, label)
+
+
+def _draw_in_rows(ax: Any, mark: Mark, places: Sequence[Any], look: dict[str, Any], label: str) -> None:
+    x, y, high = places
+    if mark.kind == "ranges":
+        line = {key: look[key] for key in ("color", "lw", "ls")}
+        for low, end, row in zip(x, high, y):
+            ax.plot([low, end], [row, row], label=label, **line)
+    elif mark.kind == "rows":
+        for row in y:
+            hatch = mark.look == "hatch"
+            half, fill = (0.3, HATCH) if hatch else (0.5, {"color": look["color"], "lw": 0})
+            ax.axhspan(row - half, row + half, zorder=0, **fill)
+    elif mark.kind == "texts" and len(x):
+        words = mark.look.split()
+        style = {
+            "ha": "right" if "flush" in words else "left",
+            "weight": "bold" if "bold" in words else "normal",
+        }
+        most = max(16, int((inches(ax) - 1.5) / LETTER))
+        for place, row, text in zip(x, y, mark.names):
+            ax.text(
+                place, row, f" {short(text, most)}", va="center", fontsize=SMALL, color=look["color"], **style
+            )
+    elif mark.kind == "texts" and inches(ax) > WIDE:
+        for row, text in zip(y, mark.names):
+            ax.text(1.02, row, _lines(text), transform=ax.get_yaxis_transform(), fontsize=SMALL, va="center")
+
+
+def _key(mark: Mark, label: str) -> Any:
+    """What stands for a mark in the legend."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    label = ": ".join([label, *(mark.names if not len(mark.y) else ())])
+    look = _look(mark.look)
+    if mark.kind in ("rows", "bars"):
+        return Patch(label=label, **(HATCH if mark.look == "hatch" else {"color": look["color"]}))
+    if mark.kind == "points":
+        look |= {"marker": look["marker"] or "o", "ls": ""}
+    elif mark.kind == "line" and not {"marked", "keyed"} & set(mark.look.split()):
+        look["marker"] = ""
+    return Line2D([], [], markersize=4.5, label=label, **look)
+
+
+def _in_rows(forest: Forest) -> Plot:
+    """A forest as points and ranges in rows, with the key of what was found."""
+    y = row_axis([row.name for row in forest.rows])
+    marks = [Mark("line", "guide", [forest.right, forest.right], [y.low, y.high])]
+    used, texts = set(), [row.text for row in forest.rows]
+    for place, row in enumerate(forest.rows):
+        if not np.isfinite(row.value):
+            marks.append(Mark("rows", "hatch", [], [place]))
+            continue
+        used.add(row.finding)
+        look = FINDINGS[row.finding][0] if row.finding in FINDINGS else row.look
+        if np.isfinite(row.low) and np.isfinite(row.high):
+            marks.append(Mark("ranges", f"grey {look}", [row.low], [place], [row.high]))
+        if np.isfinite(row.before):
+            marks.append(Mark("points", "noise", [row.before], [place]))
+        marks.append(Mark("points", look, [row.value], [place]))
+    keys = [
+        Mark("points", look, [], [], name=text) for name, (look, text) in FINDINGS.items() if name in used
+    ]
+    keys += [INTERVAL_KEY] if any(mark.kind == "ranges" for mark in marks) else []
+    keys += [FEW_KEY] if any(mark.kind == "rows" for mark in marks) else []
+    marks += [Mark("texts", "", [], range(len(texts)), names=texts), *keys]
+    return Plot(
+        forest.key,
+        forest.heading,
+        forest.description,
+        forest.axis,
+        y,
+        marks,
+        height=29 * len(forest.rows),
+        ends=forest.ends,
+        note=forest.note,
+    )
+
+
+def _scales(ax: Any, plot: Plot, room: float) -> None:
+    """Both axes with their labels and marks."""
+    tidy(ax, xlabel=_lines(plot.x.label), ylabel=_lines(plot.y.label))
+    _scale(ax, "x", plot.x)
+    if not plot.y.rows:
+        _scale(ax, "y", plot.y)
+        return
+    names = [name for _, name in plot.y.ticks]
+    lines = max(2, int(plot.height / max(len(names), 1) / 13))
+    shown = labels(names, max(14, int(0.42 * room / LETTER)), lines=lines)
+    ax.set_yticks(range(len(names)), shown, fontsize=SMALL, linespacing=0.95)
+    ax.set_ylim(plot.y.low, plot.y.high)
+    rows_alone(ax)
+
+
+def _scale(ax: Any, side: str, axis: Axis) -> None:
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    on = getattr(ax, f"{side}axis")
+    if axis.log:
+        ax.set(**{f"{side}scale": "log"})
+        on.set_minor_locator(NullLocator())
+        on.set_minor_formatter(NullFormatter())
+    if axis.ticks:
+        on.set_ticks([place for place, _ in axis.ticks], labels=[_lines(text) for _, text in axis.ticks])
+    ax.set(**{f"{side}lim": (axis.low, axis.high)})
+
+
+def _say_ends(ax: Any, plot: Plot, room: float) -> None:
+    """On which side the score is too high."""
+    low, high = plot.ends
+    look = {"fontsize": SMALL, "color": "0.3", "style": "italic", "transform": ax.transAxes}
+    if not plot.y.rows:
+        ax.text(0.97, 0.03, _lines(low), ha="right", va="bottom", **look)
+        ax.text(0.03, 0.97, _lines(high), ha="left", va="top", **look)
+    elif low:
+        narrow = room < WIDE  # one word a line
+        low, high = (end.replace(" ", "\n", 1) if narrow else end for end in plot.ends)
+        high = high.replace("\n", " →\n") if narrow else f"{high} →"
+        ax.text(0, 1.01, _lines(f"← {low}"), ha="left", va="bottom", **look)
+        ax.text(1, 1.01, _lines(high), ha="right", va="bottom", **look)
+
+
+def _lines(text: str) -> str:
+    return "\n".join(literal(letters(line)) for line in text.split("\n"))
+
+
+def require_matplotlib() -> Any:
+    """The class of figures of matplotlib; without matplotlib, say how to get it."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError(f"plots need matplotlib: {how_to_install('plots')}") from None
+    return Figure
+
+
+def axes(ax: Any, width: float, height: float) -> Any:
+    """The given axes, or those of a new figure."""
+    figure = require_matplotlib()
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+
+        return plt.subplots(figsize=(width, height), layout="constrained")[1]
+    except ImportError:  # no display toolkit at all
+        return figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def plain_letters() -> Any:
+    """A context in which names are drawn as they are, also where the user's style asks for TeX."""
+    from matplotlib import rc_context
+
+    return rc_context({"text.usetex": False})
+
+
+def inches(ax: Any) -> float:
+    """How wide the place of the axes is in its figure, labels included."""
+    place, whole = ax.get_subplotspec(), ax.figure.bbox.width / ax.figure.dpi  # of a subfigure as well
+    if place is None:
+        return float(ax.get_position().width * whole)
+    grid = place.get_gridspec()
+    return float(whole * (place.colspan.stop - place.colspan.start) / grid.ncols)
+
+
+def tidy(ax: Any, *, xlabel: str, ylabel: str = "") -> None:
+    """Labels and ticks in sizes that can be read at column width; no box around the picture."""
+    ax.set_xlabel(xlabel, fontsize=TEXT)
+    ax.set_ylabel(ylabel, fontsize=TEXT)
+    ax.tick_params(labelsize=SMALL)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def rows_alone(ax: Any) -> None:
+    """No ticks and no line beside the names of rows."""
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+
+
+def legend_below(
+    ax: Any,
+    handles: Sequence[Any],
+    *,
+    title: str = "",
+    drop: float = 30,
+    columns: int = 1,
+    wide: bool = False,
+) -> None:
+    """A legend under the axes, `drop` points below them: inside it would hide what is drawn.
+
+    A wide one also takes the room under the names of the rows.
+    """
+    from matplotlib.transforms import ScaledTranslation, blended_transform_factory
+
+    under = ax.transAxes + ScaledTranslation(0, -drop / 72, ax.figure.dpi_scale_trans)
+    left = 0.0
+    if wide:
+        place = ax.get_subplotspec()
+        left = 0.02 if place is None else place.colspan.start / place.get_gridspec().ncols + 0.02
+        under = blended_transform_factory(ax.figure.transSubfigure, under)
+    legend = ax.legend(
+        handles=list(handles),
+        loc="upper left",
+        bbox_to_anchor=(left, 0),
+        bbox_transform=under,
+        ncols=columns,
+        fontsize=SMALL,
+        title=title or None,
+        title_fontsize=SMALL,
+        alignment="left",
+        frameon=False,
+        borderaxespad=0,
+        borderpad=0.2,
+        labelspacing=0.35,
+        handlelength=2.6,
+        columnspacing=1.2,
+    )
+    legend.set_zorder(5)
+
+
+def say(ax: Any, sentence: str) -> Any:
+    """A sentence in the place of a picture that cannot be drawn."""
+    ax.set_axis_off()
+    width = max(20, int(inches(ax) / LETTER * 0.8))
+    text = "\n".join(textwrap.wrap(letters(sentence), width))
+    ax.text(0.5, 0.5, literal(text), transform=ax.transAxes, ha="center", va="center", fontsize=TEXT)
+    return ax

@@ -1,0 +1,224 @@
+"""Charts as SVG: numbers to places on paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from propcal.core.grid import FloatArray
+from propcal.documents.audit_pictures import FourPictures, GroupPictures
+from propcal.documents.blocks import Column, Table
+from propcal.documents.charts import Axis, Forest, ForestRow, Mark, Plot, ratio_axis
+from propcal.numbers import Limit
+
+LEFT, TOP, RIGHT, BOTTOM = 44, 12, 8, 42  # margins of a plot
+BAR_WIDTH, BAR_MARGIN = 200, 10  # of a row of a forest
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis on paper."""
+
+    axis: Axis
+    start: float
+    end: float
+
+    def __call__(self, value: Any) -> FloatArray:
+        return self.start + self.axis.share(value) * (self.end - self.start)
+
+    @property
+    def ticks(self) -> list[tuple[str, str]]:
+        """Places of the marks, and their labels."""
+        return [(f"{float(self(value)):.1f}", label) for value, label in self.axis.ticks]
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path, its look, names beside places, and the name that scripts use."""
+
+    look: str
+    path: str
+    names: Sequence[tuple[str, str, str]] = ()
+    key: str = ""
+
+
+def scales(plot: Plot) -> tuple[Scale, Scale]:
+    """Both axes of a plot."""
+    x = Scale(plot.x, LEFT if plot.width < 500 else LEFT + 20, plot.width - RIGHT)
+    return x, Scale(plot.y, plot.height - BOTTOM, TOP)
+
+
+def paths(plot: Plot) -> list[Path]:
+    """The marks of a plot as paths."""
+    x, y = scales(plot)
+    return [replace(_path(mark, x, y), key=mark.key) for mark in plot.marks]
+
+
+def group_lines(group: GroupPictures, plots: Sequence[Plot]) -> dict[str, str]:
+    """The marks of a group in these pictures as paths, by their keys."""
+    return {
+        key: _path(mark, *scales(plot)).path for plot in plots for key, mark in group.marks_in(plot).items()
+    }
+
+
+def group_data(four: FourPictures) -> list[dict[str, Any]]:
+    """What a page needs to draw the group that a reader picks."""
+    return [
+        {
+            "name": group.name,
+            "lines": group_lines(group, four.plots),
+            "tables": group.tables,
+            "told": group.told,
+        }
+        for group in four.groups
+    ]
+
+
+def _path(mark: Mark, x: Scale, y: Scale) -> Path:
+    xs, ys = x(mark.x), y(mark.y)
+    if mark.kind == "band":
+        return Path(mark.look, _bands(xs, ys, y(mark.high)))
+    if mark.kind == "bars":
+        return Path(mark.look, "".join(map(bar, xs, x(mark.high), np.full(len(ys), y.start), ys)))
+    if mark.kind == "points":
+        names = [(f"{a:.1f}", f"{b:.1f}", name) for a, b, name in zip(xs, ys, mark.names)]
+        return Path(mark.look, "".join(map(ring, xs, ys)), names)
+    return Path(mark.look, _line_or_dash(xs, ys))
+
+
+def _line_or_dash(xs: FloatArray, ys: FloatArray) -> str:
+    """A line, with a short stroke for a point that has no neighbour."""
+    known = np.isfinite(ys)
+    dashes = [
+        path([xs[i] - 2, xs[i] + 2], [ys[i], ys[i]])
+        for i in np.flatnonzero(known)
+        if not (i and known[i - 1]) and not (i + 1 < len(ys) and known[i + 1])
+    ]
+    return path(xs, ys) + "".join(dashes)
+
+
+def _bands(xs: FloatArray, low: FloatArray, high: FloatArray) -> str:
+    """A band, in pieces between unknown points."""
+    known = np.isfinite(low) & np.isfinite(high)
+    cuts = np.flatnonzero(np.diff(known.astype(np.int8))) + 1
+    pieces = [piece for piece in np.split(np.arange(len(xs)), cuts) if len(piece) and known[piece[0]]]
+    return "".join(area(list(xs[p]), list(low[p]), list(high[p])) for p in pieces)
+
+
+@dataclass(frozen=True)
+class ForestBar:
+    """A row of a forest on paper; a limit has no point, and `beyond` names the sides on which it leaves."""
+
+    low: str
+    high: str
+    point: str
+    before: str
+    beyond: str
+
+
+def forest_bar(row: ForestRow, axis: Axis) -> ForestBar:
+    """Where a number and its interval lie; what is not known is empty."""
+    scale = Scale(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)
+
+    def place(value: float) -> str:
+        if not math.isfinite(value):
+            return ""
+        return f"{float(np.clip(scale(max(value, 1e-9) if axis.log else value), scale.start, scale.end)):.1f}"
+
+    value, low, high = row.value, row.low, row.high
+    if isinstance(value, Limit):  # all that is on its side
+        low, high = (axis.low, float(value)) if value.side == "below" else (float(value), axis.high)
+        beyond = "left" if value.side == "below" else "right"
+        return ForestBar(place(low), place(high), "", place(row.before), beyond)
+    low, high = (low, high) if math.isfinite(low) and math.isfinite(high) else (value, value)
+    beyond = ("left " if low < axis.low else "") + ("right" if high > axis.high else "")
+    return ForestBar(place(low), place(high), place(value), place(row.before), beyond)
+
+
+def table_axis(table: Table) -> Axis:
+    """The axis of the ratios that are drawn in a column of a table."""
+    keys = [column.key for column in table.columns if column.kind == "forest"]
+    return ratio_axis(
+        [float(row[f"{key}_{end}"]) for key in keys for row in table.rows for end in ("low", "high")]
+    )
+
+
+def table_bar(column: Column, row: Mapping[str, Any], axis: Axis) -> ForestBar:
+    """A ratio of a table, drawn."""
+    value, low, high = (row[f"{column.key}{end}"] for end in ("", "_low", "_high"))
+    return forest_bar(ForestRow("", value, low, high, ""), axis)
+
+
+def forest_bars(forest: Forest) -> list[ForestBar]:
+    """The rows of a forest on paper."""
+    return [forest_bar(row, forest.axis) for row in forest.rows]
+
+
+def forest_ticks(axis: Axis) -> list[tuple[str, str]]:
+    """The marks of a forest's axis."""
+    return Scale(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN).ticks
+
+
+def right_place(forest: Forest) -> str:
+    """Where a score that is right lies."""
+    return f"{float(Scale(forest.axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)(forest.right)):.1f}"
+
+
+def point(x: float, y: float) -> str:
+    """A place, to a tenth of a pixel."""
+    return f"{x:.1f},{y:.1f}".replace(".0", "")
+
+
+def path(xs: Iterable[float], ys: Iterable[float]) -> str:
+    """A line through points, to a tenth of a pixel; it breaks where one is not known.
+
+    >>> path([0, 1, 2, 3.5], [5, float("nan"), 5, 4])
+    'M0,5M2,5l1.5,-1'
+    """
+    parts: list[str] = []
+    last: tuple[int, int] | None = None
+    for x, y in zip(xs, ys):
+        if not (math.isfinite(x) and math.isfinite(y)):
+            last = None
+            continue
+        here = (round(10 * x), round(10 * y))
+        if last is None:
+            parts.append(f"M{here[0] / 10:g},{here[1] / 10:g}")
+        elif here != last:
+            parts.append(f"l{(here[0] - last[0]) / 10:g},{(here[1] - last[1]) / 10:g}")
+        last = here
+    return "".join(parts)
+
+
+def area(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
+    """A band between two lines.
+
+    >>> area([0, 1], [5, 5], [4, 3])
+    'M0,4l1,-1l0,2l-1,0Z'
+    """
+    if len(xs) < 2 or not np.isfinite([*low, *high]).all():
+        return ""
+    return path([*xs, *reversed(xs)], [*high, *reversed(low)]) + "Z"
+
+
+def bar(x0: float, x1: float, y0: float, y1: float) -> str:
+    """A rectangle.
+
+    >>> bar(0, 2, 0, 1)
+    'M0,0H2V1H0Z'
+    """
+    return f"M{point(x0, y0)}H{x1:.1f}V{y1:.1f}H{x0:.1f}Z".replace(".0", "")
+
+
+def ring(x: float, y: float, radius: float = 3.5) -> str:
+    """A circle as a path.
+
+    >>> ring(10, 20, 3)
+    'M7,20a3,3 0 1 0 6,0a3,3 0 1 0 -6,0'
+    """
+    r = f"{radius:g},{radius:g}"
+    return f"M{point(x - radius, y)}a{r} 0 1 0 {2 * radius:g},0a{r} 0 1 0 -{2 * radius:g},0"

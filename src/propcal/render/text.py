@@ -1,0 +1,136 @@
+"""A document as text for a terminal; readable at 80 columns and without colour.
+
+Names are the users' data: shown as they are, never read as markup, and without characters that would steer
+the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from textwrap import fill
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from propcal.documents.blocks import (
+    BRIEF,
+    TEXT,
+    Beside,
+    Block,
+    Column,
+    Details,
+    Document,
+    Items,
+    Paragraphs,
+    Section,
+    Table,
+    Verdict,
+    shown_at,
+)
+from propcal.numbers import IN_TEXT, plural
+from propcal.plain_text import plain
+from propcal.render.cells import KINDS, cell
+
+NARROW = 16  # letters that a column of words has at least
+STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of a verdict
+
+
+def text(document: Document, *, full: bool = True) -> RenderableType:
+    """A document, to be printed in full or in brief."""
+    return Group(*_parts(document.blocks, TEXT if full else BRIEF))
+
+
+def as_text(shown: RenderableType, width: int = 100) -> str:
+    """What would be printed, without colours."""
+    written = StringIO()
+    Console(width=width, file=written, no_color=True, highlight=False).print(shown)
+    return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())
+
+
+def _parts(blocks: Sequence[Block], place: str) -> Iterable[RenderableType]:
+    for block in shown_at(blocks, place):
+        if isinstance(block, Verdict):
+            yield from _verdict(block)
+        elif isinstance(block, Table):
+            yield from _table(block, place)
+        elif isinstance(block, Paragraphs):
+            yield from _paragraphs(block)
+        elif isinstance(block, Items):
+            yield from _items(block)
+        elif isinstance(block, (Section, Details, Beside)):
+            yield from _parts(block.blocks, place)
+
+
+def _verdict(block: Verdict) -> Iterable[RenderableType]:
+    subject = f"{block.subject}: " if block.subject else ""
+    yield Text(plain(f"{subject}{block.headline}"), style=STYLES.get(block.tone, "bold"))
+    yield from [indented(" ".join(block.sentences))] if block.sentences else []
+    yield Text()
+
+
+def _paragraphs(block: Paragraphs) -> Iterable[RenderableType]:
+    if block.heading:
+        yield Text(plain(block.heading), style="bold")
+    yield from map(indented, block.texts)
+    yield Text()
+
+
+def indented(sentences: str) -> RenderableType:
+    """Sentences, set in a little."""
+    return Padding(Text(plain(sentences)), (0, 0, 0, 2), expand=False)
+
+
+def _items(block: Items) -> Iterable[RenderableType]:
+    """A list with hanging indents, each item once."""
+    items = list(dict.fromkeys(map(plain, block.items)))
+    if items:
+        grid = Grid(box=None, show_header=False, pad_edge=False)
+        for item in items:
+            grid.add_row(Text("-"), Text(item))
+        yield Text(plain(block.title), style="bold")
+        yield Padding(grid, (0, 0, 1, 0))
+
+
+def _table(block: Table, place: str) -> Iterable[RenderableType]:
+    rows = block.rows_at(place)
+    yield _Grid(block, block.columns_at(place), rows)
+    if more := len(block.rows) - len(rows):
+        where = "--full shows more" if place == BRIEF else "JSON has them all"
+        yield indented(f"... and {plural(more, f'more {block.item}')}; {where}.")
+    meanings = dict.fromkeys(block.legend[row["mark"]] for row in rows if row.get("mark") in block.legend)
+    notes = " ".join([block.note, *meanings]).strip()
+    yield from [indented(notes)] if notes else []
+    yield Text()
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A table in which words fold and numbers stand to the right; headings fold if they are too wide."""
+
+    table: Table
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=plain(self.table.title))
+        grid.title_style, grid.header_style, grid.title_justify = "bold", "underline", "left"
+        lines = [[plain(cell(column, row, IN_TEXT)) for column in self.columns] for row in self.rows]
+        longest = [max([0, *(len(line[i]) for line in lines)]) for i in range(len(self.columns))]
+        words = [KINDS[column.kind].words for column in self.columns]
+        wide = zip(self.columns, longest, words)
+        sizes = [(max(len(c.heading), n), word) for c, n, word in wide]
+        needed = sum(2 + (min(NARROW, size) if word else size) for size, word in sizes)
+        for column, n, word in zip(self.columns, longest, words):
+            heading = column.heading
+            if needed > options.max_width and not word:
+                heading = fill(heading, max([n, *map(len, heading.split())]))
+            side: JustifyMethod = "left" if word else "right"
+            grid.add_column(heading, justify=side, overflow="fold", no_wrap=not word)
+        for line in lines:
+            grid.add_row(*map(Text, line))
+        yield grid

@@ -1,0 +1,1 @@
+"""Corrected scores for one person, for batches, for frames and for files."""

@@ -1,0 +1,222 @@
+"""One person at a time: keyword arguments -> the map of the person's pattern -> the corrected score.
+
+For services, where the fixed costs of columns and batches would be nearly all of the time. Plain values take
+a short way, with dictionaries and bisection in Python. Everything else (scores that are no probabilities,
+unusual types of values) goes through `Correction.apply` as one row, so that there is one rule for it.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from operator import eq
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from propcal.core.choices import Invalid
+from propcal.core.correction.lookup import warn_of_unknown
+from propcal.core.correction.smooth_map import knots
+from propcal.core.grid import UNIT
+from propcal.core.groups.conditions import ColumnTest, Condition, Not
+from propcal.core.groups.recipes import Ranges, Recipe
+from propcal.core.patterns import Level
+from propcal.data.derive import numeric_tests
+from propcal.data.levels import level_key, wanted_keys
+from propcal.errors import InputError
+
+if TYPE_CHECKING:
+    from propcal.core.correction.correction import Correction
+
+MOST_MAPS = 1024  # patterns whose maps are kept
+SCORES = frozenset({float, int, np.float64})
+NUMBERS = frozenset({float, int, bool, type(None), np.float64, np.int64, np.bool_})
+PLAIN = NUMBERS | {str, np.str_}
+LARGEST = 1 << 53  # whole numbers up to here are the same in every type
+OPTIONS = ("invalid",)  # arguments of `score_one`, which no column can be named like
+COMPARED: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+Keys = dict[str, Level]
+Numbers = dict[str, float]
+Attribute = Callable[[Keys, Numbers], Level]  # the level of an attribute, from what the columns hold
+
+
+class PatternMap(NamedTuple):
+    """The map of one pattern as Python numbers: `at` and `smooth` of the smooth start, then the pieces."""
+
+    at: list[int]
+    smooth: list[int]
+    begin: list[int]
+    slope: list[int]
+    offset: list[int]
+
+    def apply(self, score: float) -> float:
+        """What `PatternMaps.apply` does to a score of this pattern, to the last bit."""
+        raw = value = math.floor(score * UNIT + 0.5)
+        if self.at:
+            at, smooth = self.at, self.smooth
+            k = bisect_left(at, raw, 1, len(at) - 1)
+            width, low = at[k] - at[k - 1], smooth[k - 1]
+            value = low + (2 * (smooth[k] - low) * (raw - at[k - 1]) + width) // (2 * width)
+        k = bisect_right(self.begin, value) - 1
+        value = self.slope[k] * value + self.offset[k]
+        return score if value == raw else value / UNIT
+
+
+class OnePerson:
+    """Scores one person; made once for a correction."""
+
+    def __init__(self, correction: Correction) -> None:
+        known = correction.patterns
+        self._correction, self._columns = correction, known.reads
+        self._names = frozenset(known.reads)
+        for name in OPTIONS:
+            if name in self._names:
+                raise InputError(
+                    f"score_one has an argument {name!r}, so it cannot read a column of that name",
+                    argument=name,
+                    next_step="use apply, or rename the column and fit again",
+                )
+        self._numeric = {
+            column
+            for recipe in known.derived.values()
+            for column in ([recipe.column] if isinstance(recipe, Ranges) else numeric_tests(recipe))
+        }
+        places = [{level: i for i, level in enumerate(levels)} for levels in known.levels]
+        readers = [_reader(name, known.derived.get(name)) for name in known.attributes]
+        self._unknown = [
+            len(levels) for levels in known.levels
+        ]  # the code of a level that is not in the list
+        self._attributes = list(zip(readers, places, self._unknown))
+        texts = {level for levels in known.levels for level in levels if level is not None}
+        self._texts = {text for text in texts if level_key(text) == text}
+        self._kept: dict[tuple[int, ...], PatternMap | None] = {}
+
+    def __call__(self, score: Any, values: dict[str, Any], invalid: Invalid) -> float:
+        """The corrected score of one person with these values of the columns."""
+        if values.keys() != self._names:
+            self._refuse_names(values)
+        if invalid != "error" or type(score) not in SCORES or not 0 <= score <= 1:
+            return self._as_a_row(score, values, invalid)
+        keys: Keys = {}
+        numbers: Numbers = {}
+        for column, value in values.items():
+            if type(value) not in PLAIN or not _alike_everywhere(value):
+                return self._as_a_row(score, values, invalid)
+            keys[column] = value if value in self._texts else level_key(value)
+            if column in self._numeric:
+                if type(value) not in NUMBERS:
+                    return self._as_a_row(score, values, invalid)
+                numbers[column] = math.nan if value is None else float(value)
+        code = tuple([place.get(read(keys, numbers), new) for read, place, new in self._attributes])
+        if any(map(eq, code, self._unknown)):
+            unknown = np.array([c == u for c, u in zip(code, self._unknown)], dtype=np.int64)
+            warn_of_unknown(
+                self._correction.attributes,
+                unknown,
+                1,
+                shared=self._correction.is_shared,
+                folded=self._correction.folded,
+            )
+        found = self._kept[code] if code in self._kept else self._find(code)
+        return float(score) if found is None else found.apply(float(score))
+
+    def _find(self, code: tuple[int, ...]) -> PatternMap | None:
+        """The map of a pattern (None: its scores stay as they are); keep it for the next person."""
+        known = self._correction.patterns
+        table = np.array([code], dtype=np.int64).reshape(1, len(code))
+        found = None
+        for maps, place in self._correction.maps_of(replace(known, table=table)):
+            p = int(place[0])
+            if p < 0:
+                continue
+            pieces = slice(maps.starts[p], maps.starts[p + 1])
+            columns = (maps.begin[pieces], maps.slope[pieces], maps.offset[pieces])
+            smooth = maps.smooth[p].tolist()
+            found = PatternMap(knots().tolist() if smooth else [], smooth, *(c.tolist() for c in columns))
+        if len(self._kept) >= MOST_MAPS:
+            self._kept.clear()
+        self._kept[code] = found
+        return found
+
+    def _as_a_row(self, score: Any, values: dict[str, Any], invalid: Invalid) -> float:
+        rows = {column: [value] for column, value in values.items()}
+        return float(self._correction.apply([score], rows or None, invalid=invalid)[0])
+
+    def _refuse_names(self, values: Mapping[str, Any]) -> None:
+        missing = [name for name in self._columns if name not in values]
+        unknown = [name for name in values if name not in self._names]
+        trouble = [f"{_listed(missing)} missing"] * bool(missing)
+        trouble += [f"{_listed(unknown)} unknown"] * bool(unknown)
+        reads = ", ".join(map(repr, self._columns)) or "no columns"
+        raise InputError(
+            f"{' and '.join(trouble)}; this correction reads {reads}",
+            argument=(missing or unknown)[0],
+            next_step="pass None for a value that is missing" if missing else None,
+        )
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(map(repr, names))} {'is' if len(names) == 1 else 'are'}"
+
+
+def _alike_everywhere(value: Any) -> bool:
+    """Whether a plain value is the same in every type of column: no huge whole number, no broken text."""
+    kind = type(value)
+    if kind is str or kind is np.str_:
+        return value.isascii() or _is_unicode(value)
+    return kind is not int or -LARGEST <= value <= LARGEST
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _reader(name: str, recipe: Recipe | None) -> Attribute:
+    """How an attribute's level is found."""
+    if recipe is None:
+        return lambda keys, _: keys[name]
+    if isinstance(recipe, Ranges):
+        column, points, labels = recipe.column, recipe.points, recipe.labels
+
+        def range_of(_: Keys, numbers: Numbers) -> Level:
+            value = numbers[column]
+            return None if value != value else labels[bisect_right(points, value)]
+
+        return range_of
+    holds = _condition(recipe.condition)
+    return lambda keys, numbers: "true" if holds(keys, numbers) else "false"
+
+
+def _condition(condition: Condition) -> Callable[[Keys, Numbers], bool]:
+    """Whether a person meets a condition, as `propcal.data.derive.evaluate` decides it for columns."""
+    if isinstance(condition, ColumnTest):
+        return _test(condition)
+    if isinstance(condition, Not):
+        part = _condition(condition.part)
+        return lambda keys, numbers: not part(keys, numbers)
+    parts, decide = [_condition(part) for part in condition.parts], all if condition.op == "and" else any
+    return lambda keys, numbers: decide(part(keys, numbers) for part in parts)
+
+
+def _test(test: ColumnTest) -> Callable[[Keys, Numbers], bool]:
+    column = test.column
+    if test.op in COMPARED:
+        compare, limit = COMPARED[test.op], float(test.values[0])
+        return lambda _, numbers: compare(numbers[column], limit)  # NaN passes none
+    if test.op == "missing":
+        return lambda keys, _: keys[column] is None
+    wanted = {"true"} if test.op == "holds" else wanted_keys(test)
+    if test.op == "!=":
+        return lambda keys, _: keys[column] is not None and keys[column] not in wanted
+    return lambda keys, _: keys[column] in wanted

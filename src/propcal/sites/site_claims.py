@@ -1,0 +1,165 @@
+"""What is claimed of several sites: of all of them together, and of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from propcal.auditing.claims import Claim
+from propcal.auditing.decision import MIN_EVENTS, MIN_GROUP
+from propcal.auditing.finding_names import CHANCE, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW
+from propcal.auditing.hypothesis_tests import (
+    GROUPS,
+    OVERALL,
+    SHAPE,
+    SHARES,
+    SIGNIFICANCE,
+    SLOPE,
+    TOGETHER,
+    adjust,
+    events_p_value,
+    slope_test,
+)
+from propcal.auditing.logistic_calibration import calibration
+from propcal.auditing.measures import Estimate, observed_expected
+from propcal.auditing.profile import JudgedGroups
+from propcal.auditing.sample import Sample
+from propcal.core.grid import FloatArray
+from propcal.sites.site_differences import site_differences
+
+MOST_COMPARED = 4
+NEXT = SIGNIFICANCE * TOGETHER * SHARES[SHAPE]  # the level at which sites that are left still differ
+EVERYBODY = "everybody"
+EVENTS, DIFFERENCES = "number of events", "differences between sites"
+DIFFER = 0.03  # level of the test of differences, however much level other tests pass on to it
+TOO_SMALL = f"fewer than {MIN_GROUP} people, or fewer than {MIN_EVENTS} expected events or non-events"
+
+
+def judged_sites(samples: Mapping[str, Sample], everybody: Sample) -> list[str]:
+    """The sites with enough data to be judged, by the rules for the groups of an audit."""
+    judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, everybody.observed / everybody.total)
+    return [name for name, sample in samples.items() if not sample.soft and not judged.too_few(sample)]
+
+
+def site_claims(
+    samples: Mapping[str, Sample],
+    judged: Sequence[str],
+    everybody: Sample,
+    effect: FloatArray,
+    people_at: Callable[[Collection[str]], Sample],
+) -> tuple[Claim, ...] | None:
+    """What is claimed, in the order in which it is told; None if there are not enough data for any test.
+
+    The level and slope of everybody, the differences between sites, and the level of each site are one family
+    of tests at 5 %. Single sites are compared with the others only if the sites differ. `effect` is that of
+    weights and repeat visits at each site, and `people_at` gives the people of some sites.
+    """
+    if everybody.soft or JudgedGroups(MIN_GROUP, MIN_EVENTS, 0.0).too_few(everybody):
+        return None
+    level = events_p_value(everybody)
+    if not np.isfinite(level[1]):
+        return None
+    differences = site_differences(list(samples.values()), effect)
+    families = {
+        OVERALL: [(EVERYBODY, level), (SLOPE, slope_test(everybody))],
+        GROUPS: [(f"site {name}", events_p_value(samples[name])) for name in judged],
+        SHAPE: [(DIFFERENCES, (differences.statistic, differences.p_value))] if differences else [],
+    }
+    tests = {family: [t for t in own if np.isfinite(t[1][1])] for family, own in families.items()}
+    found = {test.test: test for test in adjust(tests) if test.rejected}
+    overall, shape, group, beyond = [], [], [], []
+    if EVERYBODY in found:
+        test = found[EVERYBODY]
+        overall.append(_of_people("overall", EVERYBODY, everybody, test.statistic, test.adjusted_p))
+    if SLOPE in found:
+        shape.append(_slope(everybody, found[SLOPE].adjusted_p))
+    for name in judged:
+        if f"site {name}" in found:
+            test = found[f"site {name}"]
+            group.append(_of_people("group", name, samples[name], test.statistic, test.adjusted_p))
+    if differences and DIFFERENCES in found and differences.p_value <= DIFFER:
+        p = found[DIFFERENCES].adjusted_p
+        beyond.append(Claim("beyond", "", "", "", test=DIFFERENCES, p_value=p))
+        apart = differing_sites(samples, judged, effect) if overall else {}
+        rest = people_at({*samples} - {*apart})
+        beyond += [_compared(name, samples[name], rest, z, max(own, p)) for name, (z, own) in apart.items()]
+    return (*overall, *shape, *beyond, *group) if overall else (*group, *shape, *beyond)
+
+
+def differing_sites(
+    samples: Mapping[str, Sample], judged: Sequence[str], effect: FloatArray
+) -> dict[str, tuple[float, float]]:
+    """Sites that differ from the others: the clearest, and then of those that are left, if they differ.
+
+    Returns the excess of events of each in standard errors, and its adjusted p-value.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    left = dict(zip(samples, effect))
+    while len(left) > 2 and len(found) < MOST_COMPARED:
+        test = site_differences([samples[name] for name in left], np.array(list(left.values())))
+        if test is None or (found and test.p_value > NEXT):
+            break
+        own = {
+            name: (z, p * len(left)) for name, z, p in zip(left, test.excess, test.p_values) if name in judged
+        }
+        name = min(own, key=lambda name: np.nan_to_num(own[name][1], nan=np.inf), default="")
+        if not name or not own[name][1] <= SIGNIFICANCE:
+            break
+        found[name] = own[name]
+        del left[name]
+    return found
+
+
+def _of_people(kind: Any, name: str, sample: Sample, excess: float, p: float, **more: Any) -> Claim:
+    ratio = observed_expected(sample)
+    return Claim(
+        kind,
+        name,
+        name,
+        TOO_HIGH if excess < 0 else TOO_LOW,
+        *ratio,
+        test=more.pop("test", EVENTS),
+        p_value=float(p),
+        people=sample.n_people,
+        events=sample.observed,
+        predicted=sample.expected / sample.total,
+        **more,
+    )
+
+
+def _compared(name: str, sample: Sample, others: Sample, excess: float, p: float) -> Claim:
+    """A site that differs from the others."""
+    ratio = observed_expected(others)
+    rest = {"others": ratio.value, "others_low": ratio.low, "others_high": ratio.high}
+    return _of_people("beyond", name, sample, excess, p, test=DIFFERENCES, **rest)
+
+
+def _slope(everybody: Sample, p: float) -> Claim:
+    """The calibration slope of everybody, without scores of exactly 0 or 1, which have no log-odds."""
+    inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
+    slope: Estimate = calibration(inside, np.random.default_rng(0)).slope
+    return Claim(
+        "shape",
+        EVERYBODY,
+        EVERYBODY,
+        "",
+        *slope,
+        test=SLOPE,
+        p_value=p,
+        people=everybody.n_people,
+        events=everybody.observed,
+        predicted=everybody.expected / everybody.total,
+    )
+
+
+def site_findings(names: Sequence[str], judged: Sequence[str], claims: Sequence[Claim] | None) -> list[str]:
+    """The mark of each site in tables and pictures: that of its own claim."""
+    own = {claim.who: claim.direction for claim in claims or () if claim.kind == "group"}
+    return [own.get(name, CHANCE if name in judged and claims is not None else NOT_ENOUGH) for name in names]
+
+
+def site_conclusion(claims: Sequence[Claim] | None) -> str:
+    """One of the conclusions of an audit."""
+    return NOT_ENOUGH if claims is None else MISCALIBRATED if claims else NONE_FOUND

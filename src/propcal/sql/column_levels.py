@@ -1,0 +1,243 @@
+"""SQL that computes the levels of columns and the number of a person's pattern; agrees with `level_key`.
+
+A level is a canonical text, but databases write 1, 1.0 and true in different ways. A column is therefore
+first converted to its canonical text, depending on its kind, and that text is compared with levels and in
+conditions. A missing value (NULL, or a number that is NaN) has no text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from propcal.core.grid import IntArray, check_choice
+from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
+from propcal.core.groups.recipes import Ranges, Where
+from propcal.core.patterns import Level, Patterns
+from propcal.data.derive import COMPARE
+from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys
+from propcal.errors import Argument, InputError
+from propcal.sql.dialects import Dialect
+
+KINDS = ("text", "number", "boolean")
+OTHER_NUMBER = "a number that is no level"
+MOST_PATTERNS = 10_000
+MOST_WHOLE = 9 * 10**18  # whole numbers up to here fit into 64 bits
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Writes SQL that reads the columns of one table.
+
+    `alias` is the prefix of every column, `names` has the names of columns in the database, and `kinds` the
+    kind of values in them.
+    """
+
+    dialect: Dialect
+    patterns: Patterns
+    alias: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for option, given in ((Argument("columns"), self.names), (Argument("types"), self.kinds)):
+            for column in given:
+                if column not in self.patterns.reads:
+                    raise InputError(
+                        option
+                        + f" names {column!r}, but this correction only reads {list(self.patterns.reads)}"
+                    )
+        for column, kind in self.kinds.items():
+            check_choice(Argument("types") + f": the type of {column!r}", kind, KINDS)
+
+    def column(self, column: str) -> str:
+        """A quoted column."""
+        return self.alias + self.dialect.identifier(self.names.get(column, column))
+
+    def kind(self, column: str) -> str:
+        """The kind of values in a column: as given, or "auto" if the database can tell, or by its levels."""
+        if column in self.kinds:
+            return self.kinds[column]
+        texts = {text for text in self._compared(column, as_written=True) if text is not None}
+        truths = bool(texts) and texts <= {*TRUTHS}
+        if self.dialect.is_fraction and not (truths and not self.dialect.has_truths):
+            return "auto"
+        if truths:
+            return "boolean"
+        return "number" if texts and all(is_numeric(text) for text in texts) else "text"
+
+    def _tests(self, column: str) -> Iterator[ColumnTest]:
+        for recipe in self.patterns.derived.values():
+            if isinstance(recipe, Where):
+                yield from (test for test in tests_of(recipe.condition) if test.column == column)
+
+    def _compared(self, column: str, *, as_written: bool = False) -> list[Level]:
+        """Every text with which a column is compared."""
+        found: list[Level] = []
+        if column in self.patterns.attributes and column not in self.patterns.derived:
+            found += self.patterns.levels[self.patterns.attributes.index(column)]
+        for test in self._tests(column):
+            keys = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
+            found += test.values if as_written else [] if test.op in COMPARE else keys
+        return found
+
+    def key(self, column: str) -> str:
+        """The canonical text of a column; NULL if it is missing."""
+        d, c, kind = self.dialect, self.column(column), self.kind(column)
+        if kind == "boolean":
+            truth = d.truth.format(c=c)
+            return d.exact_text.format(x=truth if d.has_truths else self._text_key(column, truth))
+        if kind == "number":
+            return d.exact_text.format(x=self._number_key(column, d.number.format(c=c)))
+        plain = self._text_key(column, f"CAST({c} AS {d.string})")
+        if kind == "auto":
+            number = self._number_key(column, d.fraction.format(c=c))
+            plain = f"CASE WHEN {d.is_fraction.format(c=c)} THEN {number} ELSE {plain} END"
+        return d.exact_text.format(x=plain)
+
+    def _text_key(self, column: str, text: str) -> str:
+        """A text, or the truth value or number that it spells if it is compared with such a level."""
+        d = self.dialect
+        compared = dict.fromkeys(t for t in self._compared(column) if t is not None)
+        truths = [t for t in compared if t in TRUTHS]
+        numbers = [t for t in compared if DECIMAL.fullmatch(t)]
+        bare, arms = d.bare.format(x=text), ""
+        if truths:
+            word = f"LOWER({bare})"
+            arms += f" WHEN {word} IN ({', '.join(map(d.text, truths))}) THEN {word}"
+        if numbers:
+            # remove trailing zeros; a text with two points is not a number
+            short = d.no_zeros.format(x=bare)
+            one = f"CASE WHEN {bare} LIKE '%.%' AND {bare} NOT LIKE '%.%.%' THEN {short} ELSE {bare} END"
+            arms += f" WHEN ({one}) IN ({', '.join(map(d.text, numbers))}) THEN ({one})"
+            if "0" in numbers:
+                arms += f" WHEN ({one}) = '-0' THEN '0'"
+        return f"CASE{arms} ELSE {text} END" if arms else text
+
+    def _number_key(self, column: str, x: str) -> str:
+        """Whole numbers without a point, and other numbers with which the column is compared."""
+        d = self.dialect
+        others = dict.fromkeys(t for t in self._compared(column) if t is not None and _is_written_out(t))
+        arms = "".join(f" WHEN {x} = {d.literal(float(t))} THEN {d.text(t)}" for t in others)
+        return (
+            f"CASE WHEN {d.is_whole.format(x=x)} AND ABS({x}) < {MOST_WHOLE} "
+            f"THEN CAST(CAST({x} AS {d.whole}) AS {d.string}){arms} "
+            f"WHEN {d.no_nan.format(x=x)} IS NOT NULL THEN {d.text(OTHER_NUMBER)} END"
+        )
+
+    def number(self, column: str) -> str:
+        """A column as a double; NULL if it is missing."""
+        if self.kind(column) == "boolean" and column in self.kinds:
+            yes, no = self.dialect.key("true"), self.dialect.key("false")
+            return f"CASE {self.key(column)} WHEN {yes} THEN 1 WHEN {no} THEN 0 END"
+        return self.dialect.no_nan.format(x=self.dialect.number.format(c=self.column(column)))
+
+    def pattern(self) -> str:
+        """The number of a person's pattern, whose digits are the positions of the levels."""
+        patterns = self.patterns
+        sizes = [len(levels) + 1 for levels in patterns.levels]
+        if prod(sizes) >= 1 << 62:
+            raise InputError(f"{len(sizes)} attributes have too many combinations of levels for SQL")
+        wide = prod(sizes) >= 1 << 31  # too many for 32-bit integers
+        terms = []
+        for a in range(len(sizes)):
+            factor = prod(sizes[a + 1 :])
+            times = (
+                f"CAST({factor} AS {self.dialect.whole}) * " if wide else f"{factor} * " if factor > 1 else ""
+            )
+            terms.append(times + self._place(a))
+        if not terms:
+            return "0"
+        return " + ".join(terms)
+
+    def _place(self, a: int) -> str:
+        """The position of a person's level of one attribute; unknown levels have the next position."""
+        name, levels = self.patterns.attributes[a], self.patterns.levels[a]
+        recipe = self.patterns.derived.get(name)
+        place: dict[Level, int] = {level: i for i, level in enumerate(levels)}
+        other = len(levels)
+        if isinstance(recipe, Where):
+            holds, not_so = place.get("true", other), place.get("false", other)
+            return f"CASE WHEN {self._condition(recipe.condition)} THEN {holds} ELSE {not_so} END"
+        missing = place.get(None, other)
+        if isinstance(recipe, Ranges):
+            x, points = self.number(recipe.column), [self.dialect.literal(p) for p in recipe.points]
+            tests = [f"{x} < {p}" for p in points] + [f"{x} >= {points[-1]}"]
+            arms = " ".join(f"WHEN {t} THEN {place.get(r, other)}" for t, r in zip(tests, recipe.labels))
+            return f"CASE {arms} ELSE {missing} END"
+        key = self.key(name)
+        rest = f"CASE WHEN {key} IS NULL THEN {missing} ELSE {other} END" if missing != other else str(other)
+        arms = " ".join(f"WHEN {self.dialect.key(t)} THEN {i}" for t, i in place.items() if t is not None)
+        return f"CASE {key} {arms} ELSE {rest} END" if arms else rest
+
+    def _condition(self, condition: Condition) -> str:
+        """SQL for a condition that is true or false, never NULL, so that NOT selects everyone else."""
+        if isinstance(condition, ColumnTest):
+            return self._test(condition)
+        if isinstance(condition, Not):
+            return f"NOT {self._condition(condition.part)}"
+        joined = f" {condition.op.upper()} ".join(self._condition(part) for part in condition.parts)
+        return f"({joined})"
+
+    def _test(self, test: ColumnTest) -> str:
+        if test.op in COMPARE:
+            x = self.number(test.column)
+            return f"({x} IS NOT NULL AND {x} {test.op} {self.dialect.literal(float(test.values[0]))})"
+        key = self.key(test.column)
+        if test.op == "missing":
+            return f"({key} IS NULL)"
+        wanted = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
+        found = f"{key} IN ({self._list(wanted)})"
+        return f"({key} IS NOT NULL AND {'NOT ' if test.op == '!=' else ''}{found})"
+
+    def _list(self, texts: list[str]) -> str:
+        return ", ".join(self.dialect.key(text) for text in texts)
+
+
+def _is_written_out(text: str) -> bool:
+    """Whether a text is the level of a number that is not whole, or of one too large for whole numbers."""
+    if DECIMAL.fullmatch(text) is None or not is_numeric(text) or level_key(float(text)) != text:
+        return False
+    return "." in text or abs(int(text)) >= MOST_WHOLE
+
+
+def every_combination(patterns: Patterns) -> Patterns:
+    """Every combination of known levels, with one more position for any other level."""
+    places = [_places(patterns, a) for a in range(len(patterns.attributes))]
+    total = prod(len(found) for found in places)
+    if total > MOST_PATTERNS:
+        raise InputError(
+            Argument("unseen", "replay")
+            + f" needs every combination of levels; there are {total:,}, and at most "
+            + f"{MOST_PATTERNS:,} are possible",
+            next_step="For combinations that did not occur in fitting, use "
+            + Argument("unseen", "keep")
+            + " to leave scores unchanged or "
+            + Argument("unseen", "error")
+            + " for NULL; or fit with fewer attributes",
+        )
+    table = np.array(list(product(*places)), dtype=np.int64).reshape(total, len(places))
+    return Patterns(patterns.attributes, patterns.levels, table, patterns.derived)
+
+
+def _places(patterns: Patterns, a: int) -> range:
+    """The positions of the levels of an attribute, with one for other levels if these are possible."""
+    levels, recipe = patterns.levels[a], patterns.derived.get(patterns.attributes[a])
+    possible: set[str | None] | None = None
+    if isinstance(recipe, Where):
+        possible = {"true", "false"}
+    elif isinstance(recipe, Ranges):
+        possible = {*recipe.labels, None}
+    return range(len(levels) + (possible is None or not possible <= {*levels}))
+
+
+def pattern_numbers(patterns: Patterns) -> IntArray:
+    """The numbers of these patterns according to `Reader.pattern`."""
+    numbers = np.zeros(len(patterns), dtype=np.int64)
+    for levels, place in zip(patterns.levels, patterns.table.T):
+        numbers = numbers * (len(levels) + 1) + place
+    return numbers

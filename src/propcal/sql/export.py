@@ -1,0 +1,220 @@
+"""Builds the SQL that corrects scores inside a database: a lookup table with a query, or one expression."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from propcal.core.correction.correction import Correction
+from propcal.core.correction.lookup import with_unlisted
+from propcal.core.grid import UNIT, IntArray, check_choice
+from propcal.core.groups.collection import pattern_name
+from propcal.core.patterns import Patterns
+from propcal.errors import Argument, InputError, Message, Text
+from propcal.extras import how_to_install
+from propcal.sql.case_expression import case_query, expression
+from propcal.sql.column_levels import Reader, every_combination, pattern_numbers
+from propcal.sql.dialects import DIALECTS, Dialect
+from propcal.sql.lookup_table import COLUMNS, Kept, lookup_query, lookup_rows, make_table, qualified
+from propcal.sql.map_lines import Lines
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_NAMED = 100  # the most patterns that the comment at the top lists
+# Longer expressions are too much for some databases: Spark ran out of memory at 4,704 lines.
+MOST_CASE_LINES = 4_000
+
+
+@dataclass(frozen=True, eq=False)
+class SqlExport:
+    """SQL that corrects scores; converted to text, it is the whole script.
+
+    Attributes
+    ----------
+    header : str
+        A comment that describes the correction and how to use the SQL.
+    setup : tuple of str
+        Statements that create the lookup table; empty for an expression.
+    query : str
+        A query for the table with one more column, the corrected score.
+    expression : str
+        An expression for the corrected score, for use in any query; empty for a lookup table.
+    caution : str
+        What to do if the expression is too long for some databases; empty if it is not.
+    """
+
+    dialect: str
+    form: str
+    header: str
+    setup: tuple[str, ...]
+    query: str
+    expression: str
+    lines: Lines
+    numbers: IntArray  # the numbers of the patterns in the database
+    caution: str = ""
+
+    @property
+    def script(self) -> str:
+        """The comment, statements and query as one text."""
+        return self.header + "".join(f"{statement};\n" for statement in (*self.setup, self.query))
+
+    def __str__(self) -> str:
+        return self.script
+
+    def __repr__(self) -> str:
+        size = len(self.script.encode()) / 1000
+        title = DIALECTS[self.dialect].title
+        return f"SqlExport for {title}: {self.form}, {len(self.lines):,} lines, {size:,.0f} kB"
+
+    def to_frame(self) -> pd.DataFrame:
+        """The lookup table as a data frame, for loading it without the script."""
+        import pandas as pd
+
+        return pd.DataFrame(dict(zip(COLUMNS, lookup_rows(self.lines, self.numbers).T)))
+
+
+def export_sql(
+    correction: Correction,
+    dialect: str = "duckdb",
+    *,
+    score: str,
+    table: str | Sequence[str] = "people",
+    form: str = "lookup",
+    column: str = "corrected",
+    lookup_table: str | Sequence[str] = "propcal_lookup",
+    unseen: str | None = None,
+    types: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    invalid: str = "null",
+) -> SqlExport:
+    """Build the result of `Correction.to_sql`."""
+    check_choice("dialect", dialect, tuple(DIALECTS))
+    check_choice("form", form, ("lookup", "case"))
+    unseen = correction.unseen if unseen is None else unseen
+    check_choice("unseen", unseen, ("replay", "keep", "error"))
+    if invalid == "error":
+        raise InputError(
+            Argument("invalid", "error") + " is not possible, because a query cannot refuse a row",
+            next_step="Use " + Argument("invalid", "null") + ", and count the NULLs",
+        )
+    check_choice("invalid", invalid, ("null", "keep"))
+    d = DIALECTS[dialect]
+    patterns = with_unlisted(correction.patterns, correction.folded)
+    if unseen == "replay":
+        patterns = every_combination(correction.patterns)
+    numbers = pattern_numbers(patterns)
+    lines = Lines.of_maps(correction.replay(patterns))
+    alias = "p." if form == "lookup" else ""
+    reader = Reader(d, correction.patterns, alias, columns or {}, types or {})
+    people, lookup = qualified(d, table), qualified(d, lookup_table)
+    source, corrected = alias + d.identifier(score), d.identifier(column)
+    setup: tuple[str, ...] = ()
+    text, kept = "", Kept(unseen=unseen == "keep", invalid=invalid == "keep")
+    pattern = _emit(d, reader.pattern())
+    if form == "case":
+
+        def of_pattern(number: str) -> str:
+            return expression(d, lines, numbers, pattern=number, column=source, kept=kept)
+
+        text = of_pattern(pattern)
+        query = case_query(d, people, corrected, pattern, of_pattern)
+    else:
+        create, *fill = make_table(d, lookup, lookup_rows(lines, numbers))
+        setup = (_emit(d, create), *fill)  # the rest is only numbers
+        value = d.number.format(c=source)
+        query = _emit(d, lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
+    caution = _caution(correction, len(lines), unseen) if form == "case" else ""
+    header = _header(correction, d, form, unseen, patterns, numbers, score, invalid)
+    header += f"-- {caution}\n" if caution else ""
+    return SqlExport(dialect, form, header, setup, query, text, lines, numbers, caution)
+
+
+def _caution(correction: Correction, n_lines: int, unseen: str) -> str:
+    """What to do if an expression has too many lines."""
+    if n_lines <= MOST_CASE_LINES:
+        return ""
+    other = Text("Use ", Argument("form", "lookup"))
+    if unseen == "replay":  # the patterns seen in fitting may need fewer lines
+        seen = len(Lines.of_maps(correction.replay(correction.patterns)))
+        if seen < n_lines:
+            other += ", or " + Argument("unseen", "keep") + f" with {seen:,} lines"
+    return Message(
+        f"This expression has {n_lines:,} lines; databases may take minutes to run it, or run out of memory",
+        next_step=other + ".",
+    )
+
+
+def _emit(d: Dialect, text: str) -> str:
+    """Parse and rewrite the SQL with sqlglot, which refuses SQL that is invalid in the dialect."""
+    if not d.glot:
+        return text
+    try:
+        import sqlglot
+    except ImportError:
+        raise InputError(
+            f"SQL for {d.title} needs sqlglot",
+            argument="dialect",
+            next_step=how_to_install("sql"),
+            between=": ",
+        ) from None
+    return sqlglot.parse_one(text, read=d.glot).sql(d.glot)
+
+
+def _header(
+    correction: Correction,
+    d: Dialect,
+    form: str,
+    unseen: str,
+    patterns: Patterns,
+    numbers: IntArray,
+    score: str,
+    invalid: str,
+) -> str:
+    """The comment at the top, without semicolons, at which some tools split a script."""
+    about = correction.about
+    run = (
+        "compared with Python in the tests"
+        if d.executed
+        else "not run in the tests of propcal, so compare some rows first"
+    )
+    rest = {"replay": "by the groups they belong to", "keep": "unchanged", "error": "NULL"}[unseen]
+    lines = [
+        f"Corrected scores for {d.title}, written by propcal. The SQL for this database was {run}.",
+        f"Correction: {_plain(about.get('method', 'by hand'))}. Fingerprint of the fitting data: "
+        f"{_plain(about.get('fingerprint', 'unknown'))}.",
+        f"Score: {_plain(score)}, from 0 to 1. NULL, NaN and other values "
+        f"{'give NULL' if invalid == 'null' else 'are returned unchanged'}.",
+        f"Combinations of levels that did not occur in the fitting data: {rest}.",
+    ]
+    if correction.folded:
+        folded = ", ".join(map(_plain, correction.folded))
+        lines.append(f"Levels that are not listed count as other levels in: {folded}.")
+    if form == "lookup":
+        lines.append("Run the statements once. Run the query at the end whenever there are new people.")
+        lines.append(
+            f"Each line of the table applies from score_from to score_to, in units of 1/{UNIT}, and gives"
+            " (rise * (score - score_from) + base) / width, rounded down."
+        )
+        names = [f"pattern {n}: {_plain(_name(patterns, p))}" for p, n in enumerate(numbers[:MOST_NAMED])]
+        lines += names + ["and so on"] * (len(numbers) > MOST_NAMED)
+    else:
+        lines.append("The query reads the table, and can be used in any other query in place of that table.")
+    return "".join(f"-- {line}\n" for line in lines)
+
+
+def _name(patterns: Patterns, pattern: int) -> str:
+    """The name of a pattern, with "(other)" for unknown levels."""
+    known = [int(i) < len(levels) for i, levels in zip(patterns.table[pattern], patterns.levels)]
+    if all(known):
+        return pattern_name(patterns, pattern)
+    named = zip(patterns.attributes, patterns.levels, patterns.table[pattern])
+    return " & ".join(f"{a}={levels[i] if i < len(levels) else '(other)'}" for a, levels, i in named)
+
+
+def _plain(text: object) -> str:
+    """A text that is safe in a comment: it cannot end the comment or a statement."""
+    escaped = json.dumps(str(text))[1:-1]
+    return "".join(f"\\u{ord(c):04x}" if c in ";'\"`$" else c for c in escaped)

@@ -1,0 +1,118 @@
+"""The command line is generated from records: one field is one option, with its help, flag and text."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from propcal.cli import app
+from propcal.cli.options import OFFERED, Only, Without, add_command, words
+from propcal.errors import Argument
+from propcal.identity import Identity
+from propcal.options import DATA, BinRule, GroupRule, Reading, Roles, given
+
+COMMANDS = {command.name: command for command in typer.main.get_command(app).commands.values()}
+ROLES = Roles(
+    score="risk",
+    outcome="died",
+    positive="EXPIRED",
+    groups=["race", "height, cm"],
+    cuts={"age": [18.0, 40.5, 65.0]},
+    where={"elderly": "age >= 75 and insurance = Medicare"},
+    na=["NA", "-1"],
+    drop_missing=True,
+)
+RULE = GroupRule(intersections=2, gamma=0.02)
+BINS = BinRule(n_bins=5, binning=[0.0, 0.1, 1.0])
+NAMES = Identity(score="Sepsis risk", unit="patients", labels={"sex": {"F": "women", "": "not recorded"}})
+
+
+def shown(*arguments):
+    result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    return result.output
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "paper"])
+def test_help_fits_two_screens_and_names_no_types(command):
+    said = shown(command, "--help")
+    assert len(said.splitlines()) <= 100
+    for kind in ("<list", "<int", "<float", "<bool", "<str", "<path"):
+        assert kind not in said.lower()
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "paper"])
+def test_every_option_is_in_the_long_help(command):
+    more = "--help-all" if "--help-all" in shown(command, "--help") else "--help"
+    said = shown(command, more)
+    for parameter in COMMANDS[command].params:
+        assert all(flag in said for flag in parameter.opts if flag.startswith("--")), parameter.name
+        assert parameter.param_type_name == "argument" or parameter.help
+
+
+def test_what_is_typed_for_records_makes_the_same_records():
+    heard = []
+
+    def command(
+        roles: Annotated[Roles, Without("site")],
+        reading: Reading,
+        rule: Annotated[GroupRule, Only("intersections", "gamma")],
+        bins: BinRule,
+        names: Identity,
+    ) -> None:
+        """Hear records."""
+        heard.append((roles, reading, rule, bins, names))
+
+    small = typer.Typer()
+    add_command(small, command)
+    records = (ROLES, Reading(resolution=2**-16), RULE, BINS, NAMES)
+    try:
+        typed = words("command", *records)
+    finally:
+        del OFFERED["command"]
+    result = CliRunner().invoke(small, typed)
+    assert result.exit_code == 0, result.output
+    assert heard == [records]
+
+
+def test_only_options_that_a_command_has_are_typed_for_it():
+    fit = words("fit", ROLES, Roles(site="ward"), GroupRule(gamma=0.02, min_people=40), NAMES)
+    assert "--site" not in fit
+    assert "--min-people" not in fit
+    assert "--score-name" not in fit
+    assert fit[-6:] == ["--unit", "patients", "--label", "sex.F=women", "--label", "sex.=not recorded"]
+
+
+def test_given_options_have_the_names_of_the_library():
+    assert given(NAMES) == {"score_name": "Sepsis risk", "unit": "patients", "labels": NAMES.labels}
+    assert given(Roles(), GroupRule(min_events=0)) == {"min_events": 0}
+
+
+def test_a_new_option_is_one_field():
+    @dataclass(frozen=True)
+    class More:
+        surprise_level: float | None = DATA.option("SHARE", "How much. Default: 0.5")
+
+    heard = []
+
+    def command(more: More) -> None:
+        """Hear of it."""
+        heard.append(more.surprise_level)
+
+    command.__annotations__["more"] = More
+    small = typer.Typer()
+    add_command(small, command)
+    try:
+        assert CliRunner().invoke(small, ["--surprise-level", "0.25"]).exit_code == 0
+        said = CliRunner().invoke(small, ["--help"]).output
+    finally:
+        del OFFERED["command"]
+    assert heard == [0.25]
+    assert "How much." in said
+    assert "Default: 0.5" in said
+    from propcal.cli.options import FLAGS, as_flag
+
+    assert as_flag(Argument("surprise_level")) == "--surprise-level"
+    del FLAGS["surprise_level"]

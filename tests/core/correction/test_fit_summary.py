@@ -1,0 +1,48 @@
+"""By how much each attribute alone changes a score: against every score, pattern by pattern."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from propcal import PMCBoost
+from propcal.core.correction.fit_summary import attribute_effects
+from propcal.core.grid import UNIT
+
+
+@pytest.fixture(scope="module", params=["smooth", "paper"])
+def correction(request):
+    rng = np.random.default_rng(5)
+    n = 6000
+    frame = pd.DataFrame({"race": rng.choice(list("ABC"), n), "sex": rng.choice(list("FM"), n)})
+    score = rng.beta(2, 4, n)
+    y = (rng.random(n) < np.where(frame.race == "A", 0.6 * score, score)).astype(int)
+    model = PMCBoost() if request.param == "smooth" else PMCBoost.paper(alpha=0.2)
+    return model.fit(score, y, sensitive_features=frame).correction_
+
+
+def test_the_effect_is_the_largest_difference_between_people_alike_in_all_else(correction):
+    score = np.linspace(0.05, 0.95, 4001)
+    made = {
+        (race, sex): correction.apply(score, {"race": [race] * len(score), "sex": [sex] * len(score)})
+        for race, sex in itertools.product("ABC", "FM")
+    }
+    by_race = max(np.ptp([made[race, sex] for race in "ABC"], axis=0).max() for sex in "FM")
+    by_sex = max(np.ptp([made[race, sex] for sex in "FM"], axis=0).max() for race in "ABC")
+    found = attribute_effects(correction, round(0.05 * UNIT), round(0.95 * UNIT))
+    assert found["race"] == pytest.approx(by_race, abs=1e-3)
+    assert found["sex"] == pytest.approx(by_sex, abs=1e-3)
+    assert found["race"] >= by_race - 1e-9
+    assert found["race"] > 0.05
+
+
+def test_an_attribute_that_never_varies_by_itself_is_left_out():
+    rng = np.random.default_rng(1)
+    ward = rng.choice(list("AB"), 2000)
+    frame = pd.DataFrame({"ward": ward, "nurse": np.where(ward == "A", "Ann", "Bob")})
+    score = rng.uniform(0.1, 0.5, 2000)
+    y = (rng.random(2000) < np.where(ward == "A", score, 1.8 * score)).astype(int)
+    summary = PMCBoost().fit(score, y, sensitive_features=frame).fit_summary_
+    assert summary.effects == {}
+    assert not any("depend on" in sentence for sentence in summary.sentences())

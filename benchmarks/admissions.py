@@ -16,10 +16,8 @@ from time import perf_counter, process_time
 import pandas as pd
 
 from propcal.data.cohorts import make_ed_visits
-from propcal.paper.experiment.cohort_columns import ADMISSIONS
-from propcal.paper.experiment.settings import BASE, MODELS, grid
-from propcal.paper.experiment.setups import PRINTED
-from propcal.paper.experiment.trials import Plan, Unit, run_unit
+from propcal.paper.settings import ADMISSIONS, BASE, MODELS, grid, setup_of
+from propcal.paper.trials import Plan, Unit, run_unit
 
 
 def seconds(values: pd.Series) -> dict:
@@ -31,7 +29,7 @@ def main() -> None:
     units, trials = {}, []
     for model in MODELS:
         began, cpu = perf_counter(), process_time()
-        rows, _ = run_unit(visits, Plan(ADMISSIONS, PRINTED), Unit(0, model, tuple(grid())))
+        rows, _ = run_unit(visits, Plan(ADMISSIONS, setup_of("printed")), Unit(0, model, tuple(grid())))
         found = pd.DataFrame(rows)
         units[model] = {
             "wall_s": round(perf_counter() - began, 1),

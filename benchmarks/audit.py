@@ -14,7 +14,7 @@ import numpy as np
 from engine import SHAPES, best, encode, people
 
 from propcal import PMCBoost, audit, compare
-from propcal.core.losses import dc_of, mc_of, pmc_of
+from propcal.core.categories import dc_of, mc_of, pmc_of
 from propcal.data.rows_to_atoms import checked_rows
 from propcal.metrics import CategoryRule
 

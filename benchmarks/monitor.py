@@ -18,12 +18,9 @@ from propcal import Monitor
 from propcal.core.bins import uniform
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.groups.collection import Group
-from propcal.monitoring.counts_to_course import evidence_over_time
-from propcal.monitoring.course import ALARM
-from propcal.monitoring.e_processes import level_gains
-from propcal.monitoring.group_months import GroupMonths, evidence_ranges
-from propcal.monitoring.onset import Onset, onset_of, ratio_since
-from propcal.monitoring.watched import WatchedGroup, stakes_of
+from propcal.monitoring.alarms import onset_of, ratio_since
+from propcal.monitoring.e_processes import ALARM, BETS, best_always, evidence_over_time, shift_gains
+from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, evidence_ranges, stakes_of
 
 RESULTS = Path(__file__).parent / "results" / "monitor.json"
 BINS = uniform(10)
@@ -38,7 +35,6 @@ def life(rng, months, people, *, factor=1.0, begins=10**6, shape=(2, 4)):
     """The counts of one life: scores by a Beta distribution, outcomes by the score times the factor."""
     n_fine = len(FINE)
     sums = np.zeros((3, months, 11, n_fine))
-    squares = np.zeros((2, months, 11))
     for t in range(months):
         score = rng.beta(*shape, people)
         group = rng.integers(0, 10, people)
@@ -47,17 +43,14 @@ def life(rng, months, people, *, factor=1.0, begins=10**6, shape=(2, 4)):
         key = group * n_fine + FINE.index(to_grid(score))
         for table, weight in zip(sums, (None, outcome, score)):
             table[t, 1:] = np.bincount(key, weights=weight, minlength=10 * n_fine).reshape(10, n_fine)
-        squares[0, t, 1:] = np.bincount(group, weights=score * outcome, minlength=10)
-        squares[1, t, 1:] = np.bincount(group, weights=score**2, minlength=10)
-    for table in (*sums, *squares):
+    for table in sums:
         table[:, 0] = table[:, 1:].sum(axis=1)
-    return GroupMonths(
+    return PeriodCounts(
         tuple(f"{t:03d}" for t in range(months)),
         tuple(GROUPS),
         BINS.index(FINE.edges[:-1]),
         from_grid(FINE.edges),
         *sums,
-        *squares,
     )
 
 
@@ -110,17 +103,19 @@ def detection(lives, seed, shape, factor, people=5000, begins=12, months=24):
         audit = monthly_audit(sums)[begins:, WRONG]
         audits.append(int(np.argmax(audit)) + 1 if audit.any() else 99)
         if named.any():
-            past = GroupMonths(
+            past = PeriodCounts(
                 sums.periods[: first + 1],
                 sums.groups,
                 sums.bin_of,
                 sums.ends,
                 *(part[: first + 1] for part in (sums.people, sums.positives, sums.score)),
-                *(part[: first + 1] for part in (sums.score_positives, sums.score_square)),
             )
-            onset = onset_of(level_gains(past)[:, WRONG].sum(axis=1))
+            own = past.one(WRONG)
+            always = best_always(own, "level", np.zeros(1))
+            gain = shift_gains(own, BETS).sum(axis=2)[:, 0]
+            onset = onset_of(gain, always, ALARM * len(GROUPS))
             onset_holds += onset.low <= begins <= onset.high
-            _, low, high = ratio_since(past, WRONG, Onset(onset.place, onset.low, onset.high))
+            _, low, high = ratio_since(past, WRONG, onset)
             ratio_holds += low <= true <= high
     delays = np.array(delays)
     n = int(np.sum(delays < 90))

@@ -32,9 +32,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.data.files.formats import open_file
+from propcal.data.files.file_sets import open_file
 from propcal.errors import UnknownLevelWarning
-from propcal.output.files.scored_files import score_file
+from propcal.scoring.files import score_file
 
 RESULTS = Path(__file__).parent / "results"
 FIT = 40_000  # people to fit on

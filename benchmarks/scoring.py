@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 from engine import SHAPES, encode, people
 
 from propcal import Correction, PMCBoost
-from propcal.data.files.formats import open_file
-from propcal.output.files.scored_files import score_file
+from propcal.data.files.file_sets import open_file
+from propcal.scoring.files import score_file
 
 RESULTS = Path(__file__).parent / "results"
 PAIRS = 7

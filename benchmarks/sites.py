@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from propcal import Atoms, audit, compare_sites
-from propcal.auditing.shared_notes import shared_bounds
+from propcal.auditing.shared_bounds import shared_bounds
 from propcal.data.cohorts import make_ed_visits
 from propcal.sites.between_sites import random_effects
 
@@ -49,7 +49,7 @@ def coverage(n_sites, tau, draws, seed):
 
 
 def perfect(sizes, shape, draws, seed):
-    """How often a perfect score is found wrong at any site, and the mean over sites, with its interval."""
+    """How often anything is claimed of a perfect score, and the mean over sites, with its interval."""
     rng = np.random.default_rng([seed, len(sizes), sum(sizes), *(int(10 * part) for part in shape)])
     site = np.repeat([f"site {i}" for i in range(len(sizes))], sizes)
     wrong, held, mean = 0, [], []
@@ -66,7 +66,7 @@ def perfect(sizes, shape, draws, seed):
         "people of sites": [sizes[0], sizes[-1]],
         "sites": len(sizes),
         "rate": round(shape[0] / sum(shape), 2),
-        "any site found wrong": wrong / draws,
+        "any claim": wrong / draws,
         "interval of the mean contains 1": float(np.mean(held)) if held else None,
         "median of the mean O/E": float(np.median(mean)) if mean else None,
     }

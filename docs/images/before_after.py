@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from propcal import PMCBoost
 from propcal.cli.demo import FEATURES
-from propcal.core.losses import pmc_of
+from propcal.core.categories import pmc_of
 from propcal.data.cohorts import make_ed_visits
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.metrics import CategoryRule

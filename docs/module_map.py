@@ -1,4 +1,4 @@
-"""Write docs/modules.md, the map of the source: what every folder and module is, by its own first line.
+"""Print the map of the source: what every folder and module is, by its own first line.
 
 python docs/module_map.py (or `make map`)
 """
@@ -7,12 +7,6 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "propcal"
-PAGE = Path(__file__).with_name("modules.md")
-BEGINNING = """# The modules
-
-Written by `make map` from the first line of every module's docstring; change it there. Folders follow the
-data, and [CONTRIBUTING](../CONTRIBUTING.md) says how they depend on each other.
-"""
 # the way data take; the modules of propcal itself come first
 ORDER = [
     "core",
@@ -35,7 +29,7 @@ ORDER = [
 def first_line(path):
     """What a module says that it is."""
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return docstring.split("\n")[0].replace("``", "`").replace("|", "\\|")
+    return docstring.split("\n")[0].replace("``", "`")
 
 
 def folders():
@@ -47,21 +41,18 @@ def folders():
 
 def section(folder, heading):
     """A folder with its sentence, and its modules."""
-    lines = [f"\n## {heading}\n", first_line(folder / "__init__.py")]
-    lines += ["", "| module | what it is |", "| --- | --- |"]
-    for path in sorted(folder.glob("*.py")):
-        if path.name != "__init__.py":
-            lines.append(f"| `{path.stem}` | {first_line(path)} |")
-    return lines if len(lines) > 5 else lines[:2]
+    lines = [f"\n{heading}  {first_line(folder / '__init__.py')}"]
+    paths = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
+    return lines + [f"  {path.stem:<22} {first_line(path)}" for path in paths]
 
 
 def page():
-    """The text of the page."""
+    """The whole map."""
     lines = [*section(SOURCE, "propcal")]
     for folder in folders():
         lines += section(folder, f"{folder.relative_to(SOURCE).as_posix()}/")
-    return BEGINNING + "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page())

@@ -48,16 +48,16 @@ def test_relations_are_the_theorems():
     assert sorted(frame.loc[frame["given"] == "DC", "at"].unique()) == [0.0, 0.17, 0.5]
 
 
-def test_pmc_implies_an_mc_below_1_up_to_a_half():
+def test_alpha_pmc_implies_alpha_mc():
     line = relations(n=101).query("panel == 'MC' and given == 'PMC'").set_index("x")["implied"]
-    assert (line[line.index < 0.5] < 1).all()
-    assert (line[line.index >= 0.5] >= 1).all()
+    assert (line == line.index).all()
 
 
 def test_below_the_crossing_pmc_implies_the_smaller_mc():
     at = crossing(0.17)
     assert bounds.mc_from_pmc(at - 0.01) < bounds.mc_from_dc(at - 0.01, 0.17)
     assert bounds.mc_from_pmc(at + 0.01) > bounds.mc_from_dc(at + 0.01, 0.17)
+    assert [round(crossing(delta), 2) for delta in (0.05, 0.17, 0.5)] == [0.33, 0.65, 1.2]
     assert crossing(0) == 0  # a model calibrated overall: DC implies less everywhere
 
 

@@ -32,25 +32,41 @@ def dc_from_pmc(alpha: float) -> float:
     return math.log((1 + alpha) / (1 - alpha)) if alpha < 1 else math.inf
 
 
-def privacy_from_pmc(alpha: float) -> float:
-    """Epsilon of the pufferfish privacy of group membership under alpha-PMC (corollary of PMC to DC).
+def privacy_from_pmc(alpha: float, r_max: float = 1.0) -> float:
+    """Epsilon of the pufferfish privacy of group membership under alpha-PMC, for scores up to `r_max`.
 
-    It equals `dc_from_pmc`, under the same conditions. The secret is which group of C a person is
-    in; the mechanism reveals the outcome at a score.
+    The secret is which group of C a person is in; the mechanism reveals the outcome at a score. The paper's
+    corollary says ln((1 + alpha) / (1 - alpha)), as for `dc_from_pmc`, but DC compares how often groups have
+    the event, and privacy also asks how often they do not. At a score r, rates lie between r / (1 + alpha)
+    and r / (1 - alpha), so that the probabilities of no event differ by a factor of up to
+    (1 - r / (1 + alpha)) / (1 - r / (1 - alpha)). The corollary is true for scores up to (1 - alpha**2) / 2;
+    there is no bound from 1 - alpha on, where one group may have the event always.
+
+    Conditions: those of `dc_from_pmc`.
+
+    >>> round(privacy_from_pmc(0.1, r_max=0.4), 4)
+    0.2007
+    >>> round(privacy_from_pmc(0.1, r_max=0.8), 3), privacy_from_pmc(0.1)
+    (0.898, inf)
     """
-    return dc_from_pmc(alpha)
+    check_number("r_max", r_max, at_least=0, at_most=1)
+    event = dc_from_pmc(alpha)
+    if r_max >= 1 - alpha:
+        return math.inf
+    return max(event, math.log((1 - r_max / (1 + alpha)) / (1 - r_max / (1 - alpha))))
 
 
 def mc_from_pmc(alpha: float) -> float:
-    """MC of a model that satisfies alpha-PMC: alpha / (1 - alpha) (Theorem PMC to MC).
+    """MC of a model that satisfies alpha-PMC: alpha (Theorem PMC to MC, with its tight bound).
 
-    Conditions: nobody is exempt. Beyond alpha = 1/2 the bound is trivial, because no gap exceeds 1.
+    A gap is at most alpha times the outcome rate, which is at most 1. The paper's bound is
+    alpha / (1 - alpha), which is looser. Conditions: nobody is exempt.
 
-    >>> round(mc_from_pmc(0.2), 4)
-    0.25
+    >>> mc_from_pmc(0.2)
+    0.2
     """
     check_number("alpha", alpha, at_least=0)
-    return alpha / (1 - alpha) if alpha < 1 else math.inf
+    return float(alpha)
 
 
 def dc_from_mc(alpha: float, r_min: float) -> float:
@@ -185,26 +201,27 @@ def mc_alpha_for_pmc(alpha: float, rho: float) -> float:
 
 
 def pmc_alpha_for_mc(alpha: float) -> float:
-    """The alpha that PMCBoost needs in order to give alpha-MC as well: alpha / (1 + alpha) (section 3.1).
+    """The alpha that PMCBoost needs in order to give alpha-MC as well: alpha itself (section 3.1).
 
-    The inverse of `mc_from_pmc`. The bound on updates is (1 + alpha)**3 times that at `alpha`.
+    The inverse of `mc_from_pmc`; the paper has alpha / (1 + alpha), the inverse of its looser bound. The
+    bound on updates is 1/rho**2 times that of MCBoost at `alpha`: 100 times with rho = 0.1. The paper's "1.3x
+    more steps" is (1 + alpha)**3 and leaves this factor out.
 
-    >>> round(mc_from_pmc(pmc_alpha_for_mc(0.1)), 4)
+    >>> mc_from_pmc(pmc_alpha_for_mc(0.1))
     0.1
     """
     check_number("alpha", alpha, above=0)
-    return alpha / (1 + alpha)
+    return float(alpha)
 
 
 def generalization_gap(alpha: float) -> float:
-    """How much worse than the best predictor of a class an alpha-PMC model can be: 6 alpha / (1 - alpha).
+    """How much worse than the best predictor of a class an alpha-PMC model can be: 6 alpha.
 
     Corollary on generalization: the excess of the mean squared distance to the true risk over that
-    of the best h in H. Conditions: C contains the level sets of H (Theorem 5 of Hebert-Johnson et
-    al., with alpha / (1 - alpha) for its alpha).
+    of the best h in H. Conditions: C contains the level sets of H (Theorem 5 of Hebert-Johnson et al., with
+    the MC of `mc_from_pmc` for its alpha; the paper has 6 alpha / (1 - alpha), from its looser bound).
 
     >>> round(generalization_gap(0.1), 4)
-    0.6667
+    0.6
     """
-    check_number("alpha", alpha, at_least=0)
-    return 6 * alpha / (1 - alpha) if alpha < 1 else math.inf
+    return 6 * mc_from_pmc(alpha)

@@ -22,7 +22,6 @@ DELTAS = (0.0, 0.17, 0.5)  # the paper shades [0, 0.5]; see `crossing` for 0.17
 RHOS = (0.5, 0.1, 0.05, 0.01)
 N_BINS = tuple(range(2, 101))  # lambda = 1 / n_bins, from 0.5 to 0.01
 BINNED_ALPHA = 0.1
-FEASIBLE_ALPHA = 0.5  # from here on, alpha-PMC does not imply any MC below 1
 
 
 def constraints(alpha: float = 0.2, rho: float = 0.1, n: int = 201) -> pd.DataFrame:
@@ -70,8 +69,8 @@ def relations(n: int = 201) -> pd.DataFrame:
     --------
     >>> frame = relations(n=11)
     >>> row = frame.query("panel == 'MC' and given == 'PMC' and x == 0.5")
-    >>> row["implied"].tolist()  # the bound is trivial from alpha = 0.5 on
-    [1.0]
+    >>> row["implied"].tolist()
+    [0.5]
     """
     x = np.linspace(0, 1, n)
     lines = [
@@ -121,19 +120,19 @@ def discretisation(alpha: float = BINNED_ALPHA) -> pd.DataFrame:
 def crossing(delta: float) -> float:
     """The tolerance up to which PMC implies a better MC than DC together with overall calibration `delta`.
 
-    The paper says 0.3 "given delta > 0"; this holds for delta = 0.17.
+    The paper says 0.3 "given delta > 0", by its looser bound alpha / (1 - alpha) on the MC of PMC.
 
     Examples
     --------
-    >>> round(crossing(0.17), 2), round(crossing(0.5), 2)
-    (0.3, 0.47)
+    >>> [round(crossing(delta), 2) for delta in (0.05, 0.17, 0.5)]
+    [0.33, 0.65, 1.2]
     """
     from scipy.optimize import brentq
 
     check_number("delta", delta, at_least=0)
     if delta == 0:
         return 0.0
-    found = brentq(lambda x: bounds.mc_from_pmc(x) - bounds.mc_from_dc(x, delta), 0.0, 1 - 1e-9)
+    found = brentq(lambda x: bounds.mc_from_pmc(x) - bounds.mc_from_dc(x, delta), 0.0, 1 + delta)
     return float(found)
 
 
@@ -160,7 +159,6 @@ def sentences(alpha: float, rho: float) -> list[str]:
     known["dc"] = {str(r_min): bounds.dc_from_mc(0.1, r_min) for r_min in (0.3, 0.15)}
     known["dc"]["pmc"] = bounds.dc_from_pmc(0.1)
     known["crossing"] = {str(delta): crossing(delta) for delta in (0.05, 0.17, 0.5)}
-    known["feasible"] = FEASIBLE_ALPHA
     known["binned"] = {name: bounds.pmc_from_binned(0.1, 10, 0.1, name) for name in ("geometric", "uniform")}
     return [sentence.format(**known) for sentence in toml_file("words.toml")["theory"]["sentences"]]
 
@@ -182,18 +180,14 @@ def plot_constraints(frame: pd.DataFrame, *, alpha: float, rho: float, width: fl
         ax.plot(x, low, color=color, ls=line, lw=1.3, label=label)
         ax.plot(x, high, color=color, ls=line, lw=1.3)
     ax.plot([0, 1], [0, 1], color="0.35", lw=0.8, label="calibrated")
-    _mark(ax, rho, f"ρ = {rho:g}", 0.985, "top")
+    ax.axvline(rho, color="0.2", lw=0.9, ls=":")
+    where = {"va": "top", "transform": ax.get_xaxis_transform()}
+    ax.text(rho + 0.015, 0.985, f"ρ = {rho:g}", fontsize=SMALL, **where)
     tidy(ax, xlabel="outcome rate of the group", ylabel="allowed scores")
     ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.set_box_aspect(1)
     ax.legend(fontsize=SMALL, frameon=False, loc="lower right", handlelength=2.6)
     return figure
-
-
-def _mark(ax: Any, x: float, words: str, y: float, va: str) -> None:
-    """A dotted line at x with words beside it."""
-    ax.axvline(x, color="0.2", lw=0.9, ls=":")
-    ax.text(x + 0.015, y, words, fontsize=SMALL, va=va, transform=ax.get_xaxis_transform())
 
 
 def plot_relations(frame: pd.DataFrame, *, width: float = PAGE) -> Any:
@@ -208,7 +202,6 @@ def plot_relations(frame: pd.DataFrame, *, width: float = PAGE) -> Any:
         ax.set_title(f"What {given} and PMC imply for {implied}", fontsize=SMALL + 1, loc="left")
     tidy(left, xlabel="α of the guarantee (MC or PMC)", ylabel="implied ε of DC")
     tidy(right, xlabel="α of PMC, or ε of DC", ylabel="implied α of MC")
-    _mark(right, FEASIBLE_ALPHA, "from here on, PMC\nimplies no MC", 0.03, "bottom")
     return figure
 
 
@@ -241,7 +234,7 @@ def plot_discretisation(frame: pd.DataFrame, *, width: float = COLUMN) -> Any:
         handles.append(parts.entry(f"ρ = {rho:g}", lw=1.8, color=color, ls=line))
     handles.append(parts.entry("geometric bins (thick)", color="0.4", lw=1.8))
     handles.append(parts.entry("uniform bins (thin)", color="0.4", lw=0.8))
-    marks = {BINNED_ALPHA: ("-", 0.495, "α of (α, λ)-PMC"), FEASIBLE_ALPHA: (":", 0.43, "above: no MC")}
+    marks = {BINNED_ALPHA: ("-", 0.495, "α of (α, λ)-PMC"), 1.0: (":", 0.43, "above: no MC")}
     for height, (line, end, words) in marks.items():
         ax.axhline(height, color="0.3", lw=0.8, ls=line)
         ax.text(end, height * 1.03, words, fontsize=SMALL, ha="right", va="bottom")

@@ -56,8 +56,10 @@ def run_sums(values: SumArray, starts: IntArray) -> SumArray:
     >>> run_sums(np.array([1e20, 1.0, 2.0]), np.array([0, 1, 1, 3])).tolist()
     [1e+20, 0.0, 3.0]
     """
-    sums: Any = np.add.reduceat(np.append(values, values[:0].sum()), starts[:-1])
-    sums[np.diff(starts) == 0] = 0  # where `reduceat` gives the value itself
+    filled = np.flatnonzero(np.diff(starts))  # `reduceat` knows no empty runs
+    sums: Any = np.zeros(len(starts) - 1, dtype=values[:0].sum().dtype)
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, starts[filled])
     return np.asarray(sums)
 
 

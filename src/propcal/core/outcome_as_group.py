@@ -23,8 +23,9 @@ NEARLY = 0.1  # warn if guessing the outcome by level leaves less than this shar
 
 def check_outcome_groups(atoms: Atoms) -> None:
     """Refuse an attribute that is the outcome; warn if one nearly is."""
-    columns = (atoms.weight, atoms.positives, atoms.people)
-    check_outcome_patterns(atoms.patterns, *(atoms.pattern_sums(column) for column in columns))
+    weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
+    people = weight if atoms.people is atoms.weight else atoms.pattern_sums(atoms.people)
+    check_outcome_patterns(atoms.patterns, weight, positives, people)
 
 
 def check_outcome_patterns(patterns: Patterns, weight: Any, positives: Any, people: Any) -> None:

@@ -34,8 +34,6 @@ from propcal.discovery.out_of_fold import Confirmed, confirmed_groups, with_foun
 from propcal.errors import Argument, InputError, Message
 from propcal.numbers import plural
 
-SMALLER = 0.9  # how much smaller than a found group the smallest group may be
-
 
 class Boost(BaseEstimator):
     """Base class of the estimators, which differ only in their criterion (docs/extending.md)."""
@@ -245,12 +243,11 @@ class Boost(BaseEstimator):
         return list(dict.fromkeys(names))
 
     def _with_found(self, settings: Settings, frame: Any, found: list[Confirmed]) -> Settings:
-        """The settings with the groups that were found, none of which is too small to be used."""
+        """The settings with the groups that were found."""
         passed = list(attribute_columns(frame))
         groups = with_found(settings.definition(), passed, self._searched(), found)
-        gamma = min([settings.gamma, *(SMALLER * group.share for group in found)])
         self.discovered_ = {group.name: group.condition for group in found}
-        return replace(settings, groups=groups, gamma=gamma, intersections="all", missing="level")
+        return replace(settings, groups=groups, intersections="all", missing="level")
 
     def _criterion(self) -> Criterion:
         """The criterion for how large a gap may be."""
@@ -409,8 +406,9 @@ class PMCBoost(Boost):
     alpha : float, default=0.05
         Tolerance: the largest gap allowed in a category, as a share of its outcome rate.
     gamma : float, default=0.05
-        The smallest share of people that a group may have. Smaller groups are left out and listed in
-        `groups_`; a category is left out if its share is below ``alpha * gamma / n_bins``.
+        The smallest share of people that a group may have, unless it was named (`Groups(where=...)`, masks,
+        discovery). Smaller groups are left out and listed in `groups_`; a category is left out if its share
+        is below ``alpha * gamma / n_bins``.
     rho : float, default=0.1
         Floor on the outcome rate: for lower rates the largest gap allowed is ``alpha * rho``.
     n_bins : int, default=10

@@ -157,7 +157,8 @@ class GroupRule:
     )
     gamma: float | None = GROUPS.option(
         "SHARE",
-        "Smallest share of people in a group whose risk ranges, losses and adjustments count. Default: 0.05",
+        "Smallest share of people in a group whose risk ranges, losses and adjustments count, unless "
+        "--where names it. Default: 0.05",
     )
     min_people: int | None = GROUPS.option("N", "Fewest people in a cell that is tested. Default: 30")
     min_group: int | None = GROUPS.option("N", "Fewest people in a group that is tested. Default: 50")

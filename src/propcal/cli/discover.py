@@ -12,7 +12,6 @@ from propcal.cli.options import Only, Rows, Without, words
 from propcal.cli.screen import Output, progress, show, warnings_as_lines, write_text
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.numbers import known
 from propcal.options import Analysis, GroupRule, Reading, Roles, Search, given
 from propcal.plain_text import plain
 
@@ -69,8 +68,7 @@ def discover(
     show(text(discovery_document(found)))
     out.say_written()
     if len(found):
-        smallest = min((group.share for group in found.found if known(group.share)), default=0.01)
-        rule = GroupRule(intersections="marginal", gamma=float(f"{0.9 * smallest:.2g}"))
+        rule = GroupRule(intersections="marginal")
         read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
         typed = words("fit", replace(roles, where=_conditions(found)), rule, names)
         command = _command(["propcal", "fit", *read, *typed, "-o", "model.json"])

@@ -33,7 +33,6 @@ class Confirmed:
 
     name: str
     condition: str
-    share: float
 
 
 def confirmed_groups(
@@ -62,10 +61,9 @@ def confirmed_groups(
     table, people, _ = in_own_order(read_table(own, people), people)
     confirmed: list[Confirmed] = []
     taken = [*columns]
-    for box, rows in _confirmed(table, people):
+    for box, _ in _confirmed(table, people):
         condition, name = str(clause(table.features, box)), label(table.features, box, {})
-        share = float(people.weight[rows].sum() / people.weight.sum())
-        confirmed.append(Confirmed(condition if name in taken else name, condition, share))
+        confirmed.append(Confirmed(condition if name in taken else name, condition))
         taken.append(confirmed[-1].name)
     return confirmed
 

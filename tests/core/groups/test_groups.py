@@ -185,3 +185,21 @@ def test_as_many_groups_are_allowed_as_can_be_measured(many, monkeypatch):
     monkeypatch.setattr("propcal.core.groups.groups.MOST_MEMBERSHIPS", n * n_patterns - 1)
     with pytest.raises(InputError, match=f"more than {n - 1:,} intersections"):
         groups.preview(people)
+
+
+def test_named_groups_are_used_whatever_gamma_says():
+    frame = pd.DataFrame(
+        {"sex": ["F", "M"] * 500, "age": [90] * 12 + [40] * 988, "ward": ["A"] * 30 + ["B"] * 970}
+    )
+    words = Groups(columns=["ward"], where={"very old": "age > 80"})
+    table = words.preview(frame, gamma=0.5).set_index("group")
+    assert table.reason["very old"] == ""
+    assert table.reason["ward=A"] == "share below gamma=0.5"
+    assert table.reason["ward=A & very old"] == "share below gamma=0.5"  # nobody named this intersection
+    masks = pd.DataFrame({"rare": [True] * 12 + [False] * 988})
+    score, y = [0.2] * 1000, [1] * 10 + [0, 0] + [0, 0, 0, 1] * 247
+    model = PMCBoost(groups=Groups.from_masks(masks)).fit(score, y, sensitive_features=masks)
+    assert [group.name for group in model.groups_.groups] == ["rare"]
+    assert model.predict([0.2], sensitive_features={"rare": [True]})[0] > 0.5
+    audited = audit(y, score, sensitive_features=masks, groups=Groups.from_masks(masks), n_draws=100)
+    assert "rare" in set(audited.categories.group)

@@ -234,14 +234,14 @@ class Groups:
         gamma: float,
         or_everybody: bool = False,
     ) -> Collection:
-        """Build the collection C: groups whose share of the weight is at least `gamma`.
+        """Build the collection C: the named groups, and those whose share of the weight is at least `gamma`.
 
         Parameters
         ----------
         patterns : Patterns
         people, weight : arrays of shape (n_patterns,)
         gamma : float
-            The smallest share of people that a group may have.
+            The smallest share of people that a group may have, unless it was named.
         or_everybody : bool, default=False
             If no group is that large, use a single group of everybody; otherwise raise an error.
         """
@@ -379,12 +379,13 @@ class Groups:
             conditions = tuple(
                 (patterns.attributes[c], patterns.levels[c][i]) for c, i in zip(columns, levels)
             )
-            if any(level != "true" for a, level in conditions if isinstance(patterns.derived.get(a), Where)):
+            named = [level for a, level in conditions if isinstance(patterns.derived.get(a), Where)]
+            if any(level != "true" for level in named):
                 continue  # people who do not meet a named condition do not form a group
             reason = ""
             if self.missing == "exclude" and any(level is None for _, level in conditions):
                 reason = MISSING
-            elif share < gamma:
+            elif share < gamma and not len(named) == len(conditions) == 1:
                 reason = f"share below gamma={gamma:g}"
             yield GroupSize(Group(conditions), int(count), float(share), reason)
 

@@ -186,11 +186,18 @@ def test_a_file_edited_into_nonsense_is_refused(path, what):
 
 
 @pytest.mark.parametrize(
-    "text", ['"version": 4, "version": 4,', '"version": NaN,', f'"version": {"9" * 5000},']
+    ("text", "why"),
+    [
+        ('"version": 4, "version": 4,', '"version" occurs twice'),
+        ('"version": NaN,', "NaN is not a number in JSON"),
+        (f'"version": {"9" * 5000},', "thousands of digits"),
+        (f'"version": {"[" * 99_000}', "nested too deeply"),
+        (r'"version": "\ud800",', "invalid Unicode"),
+    ],
 )
-def test_json_that_is_not_quite_json_is_refused(path, text):
+def test_json_that_is_not_quite_json_is_refused(path, text, why):
     path.write_text(path.read_text().replace('"version": 4,', text))
-    with pytest.raises(FileFormatError, match=r"model\.json"):
+    with pytest.raises(FileFormatError, match=rf"model\.json is not a correction file: .*{why}"):
         Correction.load(path)
 
 

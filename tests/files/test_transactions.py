@@ -20,10 +20,14 @@ from propcal import PMCBoost
 from propcal import interrupts as stopping
 from propcal.cli import main
 from propcal.errors import InputError
-from propcal.files.transaction import forget_written, outputs, written
-from propcal.files.whole_file import check_target, write_whole
+from propcal.files.transaction import check_target, forget_written, outputs, whole_file, written
 
 COLUMNS = ["--score", "risk", "--outcome", "y", "--groups", "race"]
+
+
+def fill(path, write):
+    with whole_file(path) as part:
+        write(part)
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +63,7 @@ NEW = {name: f"new {name}" for name in "abc"}
 def test_all_files_appear_together_at_the_end(folder):
     with outputs() as out:
         out.file("a").write_text("new a")
-        write_whole("b", lambda part: part.write_text("new b"))  # joins the transaction
+        fill("b", lambda part: part.write_text("new b"))  # joins the transaction
         assert {name: Path(name).read_text() for name in "ab"} == {"a": "old a", "b": "old b"}
     assert texts() == OLD | {"a": "new a", "b": "new b"}
     assert written() == (Path("a"), Path("b"))
@@ -82,7 +86,7 @@ def test_a_file_that_fails_and_is_done_without_does_not_appear(folder):
     with outputs() as out:
         out.file("a").write_text("new a")
         with pytest.raises(ZeroDivisionError):
-            write_whole("b", lambda part: 1 / 0)
+            fill("b", lambda part: 1 / 0)
     assert texts() == OLD | {"a": "new a"}
 
 
@@ -178,17 +182,17 @@ def test_of_many_threads_that_write_one_new_file_exactly_one_succeeds(tmp_path):
 
 def test_no_file_is_made_by_changing_the_umask_of_the_process(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask is the whole process's"))
-    write_whole(tmp_path / "new", lambda part: part.write_text("x"))
+    fill(tmp_path / "new", lambda part: part.write_text("x"))
     (tmp_path / "plain").touch()
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("new", "plain")]
     assert modes[0] == modes[1]
     (tmp_path / "private").touch(0o600)
     seen = []
-    write_whole(tmp_path / "private", lambda part: seen.append(stat.S_IMODE(part.stat().st_mode)))
+    fill(tmp_path / "private", lambda part: seen.append(stat.S_IMODE(part.stat().st_mode)))
     assert seen == [0o600]  # before anything is in it
     (tmp_path / "open").touch()
     (tmp_path / "open").chmod(0o664)
-    write_whole(tmp_path / "open", lambda part: part.write_text("x"))
+    fill(tmp_path / "open", lambda part: part.write_text("x"))
     assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o664
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from propcal import interrupts as stopping
-from propcal.files.whole_file import write_whole
+from propcal.files.transaction import whole_file
 
 
 @pytest.fixture
@@ -19,7 +19,12 @@ def path(tmp_path):
 
 
 def save(path, text="new"):
-    write_whole(path, lambda part: part.write_text(text))
+    fill(path, lambda part: part.write_text(text))
+
+
+def fill(path, write):
+    with whole_file(path) as part:
+        write(part)
 
 
 def test_saving_writes_through_a_link_and_not_over_a_folder(tmp_path):
@@ -38,7 +43,7 @@ def test_an_interrupted_write_leaves_the_old_file_whole(path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_whole(path, interrupted)
+        fill(path, interrupted)
     assert path.read_text() == "old"
     assert [p.name for p in path.parent.iterdir()] == ["model.json"]
 
@@ -58,7 +63,7 @@ def test_a_stop_whose_exception_got_lost_still_leaves_the_old_file(path, number)
             stopping.ask(number)
 
     with pytest.raises((stopping.Stopped, KeyboardInterrupt)):
-        write_whole(path, stopped)
+        fill(path, stopped)
     assert path.read_text() == "old"
     assert [p.name for p in path.parent.iterdir()] == ["model.json"]
 
@@ -85,7 +90,7 @@ def test_a_full_disk_leaves_the_old_file_whole(path):
             device.write("new")
 
     with pytest.raises(OSError, match="No space"):
-        write_whole(path, full)
+        fill(path, full)
     assert path.read_text() == "old"
     assert [p.name for p in path.parent.iterdir()] == ["model.json"]
 

@@ -91,7 +91,7 @@ class Output:
 def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
     """Refuse an output file that may not be written, or that is one of the files or patterns to be read."""
     from propcal.data.files.file_sets import find_files
-    from propcal.files.whole_file import check_target
+    from propcal.files.transaction import check_target
 
     single = [one for one in reads if one is None or isinstance(one, Path)]
     several = [one for some in reads if isinstance(some, list) and some for one in find_files(some)]
@@ -101,7 +101,7 @@ def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
 def write_text(text: str, path: Path | None) -> None:
     """Write a text to a file, if there is one, whole or not at all."""
     if path is not None:
-        from propcal.files.whole_file import whole_file
+        from propcal.files.transaction import whole_file
 
         with whole_file(path) as part:
             part.write_text(text + "\n", encoding="utf-8")

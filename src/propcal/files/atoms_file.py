@@ -22,9 +22,10 @@ from propcal.data.checks import LARGEST_WEIGHT
 from propcal.data.files.formats import ATOMS_FORMAT, atoms_header, check_dictionaries
 from propcal.data.levels import text_key
 from propcal.errors import Argument, FileFormatError, InputError, Text
-from propcal.files.correction_file import derived as read_derived
-from propcal.files.correction_file import need, recipes
-from propcal.files.whole_file import write_whole
+from propcal.files import shapes
+from propcal.files.correction_file import derived, recipes
+from propcal.files.shapes import need
+from propcal.files.transaction import whole_file
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
@@ -37,6 +38,21 @@ ROUNDING = 1e-6  # relative rounding error allowed in sums of billions of weight
 SMALLEST = 1e-300  # squares of very small weights underflow to 0
 _NO_ATOMS = "is not an atoms file: " + Argument("Atoms.save", written="write one with Atoms.save")
 UNKNOWN_MEMORY = 8 << 30  # assumed if the system does not report it
+_is_count = shapes.whole(0, MAX_PEOPLE)
+_levels_once = shapes.list_of(shapes.row(shapes.is_level, _is_count), each=0)
+# entries of the header that may be missing: their shape, what is by attribute in them, and that in words
+HEADER = {
+    "shared": (
+        shapes.record(fewest=shapes.whole(2, MAX_PEOPLE), folded=shapes.mapping(_is_count)),
+        "folded",
+        "fewest, and how many levels of which attributes were folded",
+    ),
+    "left_out": (
+        shapes.record(people=_is_count, by=shapes.mapping(_levels_once)),
+        "by",
+        "people, and their number by level of some attributes",
+    ),
+}
 CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -78,7 +94,8 @@ def save_atoms(
     table = pa.Table.from_arrays(columns, names=names).replace_schema_metadata(
         {"propcal": json.dumps(header)}
     )
-    write_whole(path, lambda part: pq.write_table(table, part, compression="zstd"))
+    with whole_file(path) as part:
+        pq.write_table(table, part, compression="zstd")
 
 
 def load_atoms(path: str | PathLike[str]) -> Atoms:
@@ -108,8 +125,8 @@ def read_atoms(path: str | PathLike[str], kind: tuple[str, int], other: Text) ->
         _refuse_too_large(path, file)
         atoms = atoms_of_table(_read(path, file), header)
         need(atoms.fingerprint() == header.get("fingerprint"), "its content was changed")
-    except _TooLargeError as error:
-        raise FileFormatError(error.problem, next_step=error.next_step) from None
+    except _TooLargeError:
+        raise
     except (FileFormatError, InputError) as error:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the atoms again") from None
     except (pa.ArrowException, OSError, ValueError) as error:  # also a text that is not UTF-8
@@ -192,54 +209,36 @@ def machine_memory() -> int:
 def atoms_of_table(table: Any, header: dict[str, Any]) -> Atoms:
     """Rebuild atoms from the table in a file; its rows must be sorted and its sums possible."""
     bits, rows = header.get("resolution_bits", 32), header.get("weighted_rows", 0)
-    need(type(bits) is int and 1 <= bits <= 32, "resolution_bits must be from 1 to 32")
-    need(type(rows) is int and 0 <= rows <= MAX_PEOPLE, "weighted_rows must be a whole number")
+    need(shapes.whole(1, 32)(bits), "resolution_bits must be from 1 to 32")
+    need(_is_count(rows), "weighted_rows must be a whole number")
     attributes = [name for name in table.column_names if name.startswith(ATTRIBUTE)]
     encoded = [_levels(table[name]) for name in attributes]
     need(all(table[name].null_count == 0 for name in ("score", *SUMS)), "a number is missing")
     sums = {name: table[name].to_numpy() for name in ("score", *SUMS)}
     _check_sums(**sums)
-    score = sums["score"]
-    names = tuple(name.removeprefix(ATTRIBUTE) for name in attributes)
+    score, names = sums["score"], tuple(name.removeprefix(ATTRIBUTE) for name in attributes)
     levels, codes = [found for found, _ in encoded], [code for _, code in encoded]
-    derived = read_derived(header.get("derived"), list(names))
-    patterns, code = patterns_of(names, tuple(levels), codes, len(score), derived)
+    made_of = derived(header.get("derived"), list(names))
+    patterns, code = patterns_of(names, tuple(levels), codes, len(score), made_of)
     key = code.astype(np.int64) * (2 * UNIT) + score
-    need(bool(np.all(np.diff(key) > 0)), "rows are not sorted by pattern and score")
+    need(np.all(np.diff(key) > 0), "rows are not sorted by pattern and score")
     starts = np.searchsorted(code, np.arange(len(patterns) + 1))
     need(not np.any(score & ((1 << (32 - bits)) - 1)), "a score is finer than the stated resolution")
-    left_out = _left_out(header.get("left_out", {"people": 0, "by": {}}), names)
-    shared = _shared(header["shared"], names) if "shared" in header else None
+    for entry, (fine, by, text) in HEADER.items():
+        absent = entry not in header
+        need(
+            absent or (fine(header[entry]) and {*header[entry][by]} <= {*names}), f"{entry} must hold {text}"
+        )
+    shared, left_out = header.get("shared"), header.get("left_out", {"people": 0, "by": {}})
     return Atoms(
-        patterns, starts, **sums, resolution_bits=bits, weighted_rows=rows, left_out=left_out, shared=shared
+        patterns,
+        starts,
+        **sums,
+        resolution_bits=bits,
+        weighted_rows=rows,
+        left_out=LeftOut(left_out["people"], {name: dict(by) for name, by in left_out["by"].items()}),
+        shared=None if shared is None else Shared(**shared),
     )
-
-
-def _shared(content: Any, attributes: tuple[str, ...]) -> Shared:
-    """What was merged: whole numbers, of attributes that there are."""
-    wrong = "shared must hold fewest, and how many levels of which attributes were folded"
-    need(isinstance(content, dict) and {*content} == {"fewest", "folded"}, wrong)
-    fewest, folded = content["fewest"], content["folded"]
-    need(_is_count(fewest) and fewest > 1 and isinstance(folded, dict) and {*folded} <= {*attributes}, wrong)
-    need(all(_is_count(n) for n in folded.values()), wrong)
-    return Shared(fewest, folded)
-
-
-def _left_out(content: Any, attributes: tuple[str, ...]) -> LeftOut:
-    """The people who were left out: counts by level that add up to their number."""
-    wrong = "left_out must hold people, and their number by level of some attributes"
-    need(isinstance(content, dict) and {*content} == {"people", "by"}, wrong)
-    people, by = content["people"], content["by"]
-    need(_is_count(people) and isinstance(by, dict) and {*by} <= {*attributes}, wrong)
-    for pairs in by.values():
-        need(isinstance(pairs, list) and all(isinstance(p, list) and len(p) == 2 for p in pairs), wrong)
-        need(all((p[0] is None or isinstance(p[0], str)) and _is_count(p[1]) for p in pairs), wrong)
-        need(len({p[0] for p in pairs}) == len(pairs), wrong)
-    return LeftOut(people, {name: dict(pairs) for name, pairs in by.items()})
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MAX_PEOPLE
 
 
 def _levels(column: Any) -> tuple[tuple[Level, ...], Any]:
@@ -261,20 +260,20 @@ def _check_sums(
     score: Any, people: Any, weight: Any, weight_sq: Any, positives: Any, positives_sq: Any
 ) -> None:
     """Refuse sums that are impossible for any people."""
-    need(bool(score.min() >= 0 and score.max() <= UNIT), "a score is out of range")
+    need(score.min() >= 0 and score.max() <= UNIT, "a score is out of range")
     total = float(np.sum(people, dtype=np.float64))
-    need(bool(people.min() >= 1) and total <= MAX_PEOPLE, "a count of people is out of range")
+    need(people.min() >= 1 and total <= MAX_PEOPLE, "a count of people is out of range")
     sums = (weight, weight_sq, positives, positives_sq)
-    need(all(bool(np.all(np.isfinite(column))) for column in sums), "a sum is not a number")
-    need(bool(weight.min() > 0), "a weight is out of range")
-    need(all(bool(column.min() >= 0) for column in sums), "a sum is negative")
+    need(all(np.isfinite(column).all() for column in sums), "a sum is not a number")
+    need(weight.min() > 0, "a weight is out of range")
+    need(all(column.min() >= 0 for column in sums), "a sum is negative")
     frequencies = weight.dtype.kind == "i"
     if frequencies:
         same = np.array_equal(people, weight) and np.array_equal(people, weight_sq)
         need(same and np.array_equal(positives, positives_sq), "its weights are inconsistent")
     # sums of integers are exact
     room = 0.0 if positives.dtype.kind == "i" else 1e-9 if frequencies else ROUNDING
-    need(bool(np.all(positives - weight <= room * weight)), "positives exceed people")
+    need(np.all(positives - weight <= room * weight), "positives exceed people")
     if not frequencies:
         _check_squares(people, weight, weight_sq, positives, positives_sq)
 
@@ -283,7 +282,7 @@ def _check_squares(
     people: Any, weight: FloatArray, weight_sq: FloatArray, positives: FloatArray, positives_sq: FloatArray
 ) -> None:
     """Refuse sums of weights and of squared weights that the same people cannot have."""
-    need(bool(np.all(weight <= people * LARGEST_WEIGHT * (1 + ROUNDING))), "a weight is too large")
+    need(np.all(weight <= people * LARGEST_WEIGHT * (1 + ROUNDING)), "a weight is too large")
     need(_at_most(weight_sq, weight * weight), "squares of weights are too large")
     need(_at_most(weight * weight, people * weight_sq), "squares of weights are too small")
     need(_at_most(positives_sq, weight_sq), "squares of positives exceed those of people")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,32 +38,18 @@ def writes_text(path: str | PathLike[str]) -> bool:
     raise InputError(f"{path}: the name must end in .csv, .csv.gz, .csv.zst, .tsv or .parquet")
 
 
-class Writer(Protocol):
-    """Accepts record batches with one schema."""
-
-    def write(self, batch: Any) -> None:
-        """Append the rows of a record batch."""
+Write = Callable[[Any], None]  # appends the rows of a record batch
 
 
 @contextmanager
 def table_writer(
     part: Path, path: str | PathLike[str], schema: Any, *, delimiter: str = ","
-) -> Iterator[Writer]:
+) -> Iterator[Write]:
     """Write batches to `part`, in the format that the name `path` indicates."""
     if not writes_text(path):
-        with _Rows(part, schema) as rows:
-            yield rows
+        with _parquet(part, schema) as write:
+            yield write
         return
-    delimiter = "\t" if ".tsv" in str(path).lower() else delimiter
-    _refuse_nested(schema)
-    compression = COMPRESSION.get(Path(path).suffix.lower())
-    with pa.output_stream(str(part), compression=compression) as stream:
-        lines = _Lines(stream, delimiter)
-        lines.write_names(schema.names)
-        yield lines
-
-
-def _refuse_nested(schema: Any) -> None:
     for field in schema:
         if pa.types.is_nested(field.type) or "binary" in str(field.type):
             raise InputError(
@@ -71,46 +57,50 @@ def _refuse_nested(schema: Any) -> None:
                 argument=field.name,
                 next_step="Write a .parquet file instead",
             )
+    delimiter = "\t" if ".tsv" in str(path).lower() else delimiter
+    with pa.output_stream(str(part), compression=COMPRESSION.get(Path(path).suffix.lower())) as stream:
+        names = [pa.array([name]) for name in schema.names]
+        stream.write(_lines(names, delimiter))
+        yield lambda batch: stream.write(_lines(batch.columns, delimiter))
 
 
-class _Rows:
+@contextmanager
+def _parquet(path: Path, schema: Any) -> Iterator[Write]:
     """Parquet with the types of `schema`, one row group for each batch.
 
     Dictionary-encoded texts are written as they are, which is several times faster than decoding every
     row; readers still see the types of `schema`, which Arrow stores in the file.
     """
+    writers: list[Any] = []
 
-    def __init__(self, path: Path, schema: Any) -> None:
-        self._path, self._schema = path, schema
-        self._writer: Any = None
+    def writer_for(first: Any) -> Any:
+        if not writers:
+            repeated = [name for name, column in zip(first.schema.names, first.columns) if _repeats(column)]
+            nested = any(pa.types.is_nested(field.type) for field in first.schema)
+            writers.append(
+                pq.ParquetWriter(
+                    path,
+                    first.schema.remove_metadata(),
+                    compression="zstd",
+                    # a dictionary of distinct scores would take longer than all other writing
+                    use_dictionary=True if nested else repeated,
+                    store_schema=False,
+                )
+            )
+            note = {b"ARROW:schema": b64encode(schema.serialize())}
+            writers[0].add_key_value_metadata({**(schema.metadata or {}), **note})
+        return writers[0]
 
-    def __enter__(self) -> _Rows:
-        return self
+    def write(batch: Any) -> None:
+        writer = writer_for(batch)
+        writer.write_batch(_in_form(batch, writer.schema))
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if self._writer is None and error is None:  # write a valid file even without rows
-            self._open(self._schema, self._schema.empty_table())
-        if self._writer is not None:
-            self._writer.close()
-
-    def write(self, batch: Any) -> None:
-        if self._writer is None:
-            self._open(batch.schema, batch)
-        self._writer.write_batch(_in_form(batch, self._writer.schema))
-
-    def _open(self, schema: Any, first: Any) -> None:
-        repeated = [name for name, column in zip(schema.names, first.columns) if _repeats(column)]
-        nested = any(pa.types.is_nested(field.type) for field in schema)
-        self._writer = pq.ParquetWriter(
-            self._path,
-            schema.remove_metadata(),
-            compression="zstd",
-            # a dictionary of distinct scores would take longer than all other writing
-            use_dictionary=True if nested else repeated,
-            store_schema=False,
-        )
-        note = {b"ARROW:schema": b64encode(self._schema.serialize())}
-        self._writer.add_key_value_metadata({**(self._schema.metadata or {}), **note})
+    try:
+        yield write
+        writer_for(schema.empty_table())  # a valid file even without rows
+    finally:
+        for writer in writers:
+            writer.close()
 
 
 def _in_form(batch: Any, schema: Any) -> Any:
@@ -118,10 +108,14 @@ def _in_form(batch: Any, schema: Any) -> Any:
     columns = []
     for column, field in zip(batch.columns, schema):
         if column.type != field.type:
-            column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column  # noqa: PLW2901
+            column = _decoded(column)  # noqa: PLW2901
             column = column.dictionary_encode() if pa.types.is_dictionary(field.type) else column  # noqa: PLW2901
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _decoded(column: Any) -> Any:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _repeats(column: Any) -> bool:
@@ -135,39 +129,26 @@ def _repeats(column: Any) -> bool:
         return True
 
 
-def _text(text: str) -> Any:
-    return pa.scalar(text, pa.large_string())
-
-
-class _Lines:
+def _lines(columns: list[Any], delimiter: str) -> bytes:
     """CSV with quotes only where needed, and numbers with as many digits as distinguish them.
 
     Arrow's own writer puts every text in quotes.
     """
+    texts = [_texts(_decoded(column), f'["\n\r{delimiter}]') for column in columns]
+    if len(texts) == 1:  # an empty line would not be read as a row
+        texts = [pc.if_else(pc.equal(texts[0], _text("")), _text('""'), texts[0])]
+    lines = pc.binary_join_element_wise(*texts, _text(delimiter))
+    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 
-    def __init__(self, stream: Any, delimiter: str) -> None:
-        self._stream = stream
-        self._delimiter, self._quote, self._nothing = (_text(text) for text in (delimiter, '"', ""))
-        self._special = f'["\n\r{delimiter}]'
 
-    def write_names(self, names: list[str]) -> None:
-        self.write(pa.RecordBatch.from_arrays([pa.array([name]) for name in names], names=names))
+def _texts(column: Any, special: str) -> Any:
+    text = column.cast(pa.large_string()).fill_null("")
+    if "string" not in str(column.type):
+        return text
+    doubled = pc.replace_substring(text, '"', '""')
+    quoted = pc.binary_join_element_wise(_text('"'), doubled, _text('"'), _text(""))
+    return pc.if_else(pc.match_substring_regex(text, special), quoted, text)
 
-    def write(self, batch: Any) -> None:
-        columns = [self._texts(column) for column in batch.columns]
-        if len(columns) == 1:  # an empty line would not be read as a row
-            columns = [pc.if_else(pc.equal(columns[0], self._nothing), _text('""'), columns[0])]
-        lines = pc.binary_join_element_wise(*columns, self._delimiter)
-        self._stream.write("".join(f"{line}\n" for line in lines.to_pylist()).encode())
 
-    def _texts(self, column: Any) -> Any:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        plain = "string" in str(column.type)
-        text = column.cast(pa.large_string()).fill_null("")
-        if not plain:
-            return text
-        quoted = pc.binary_join_element_wise(
-            self._quote, pc.replace_substring(text, '"', '""'), self._quote, self._nothing
-        )
-        return pc.if_else(pc.match_substring_regex(text, self._special), quoted, text)
+def _text(text: str) -> Any:
+    return pa.scalar(text, pa.large_string())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from os import PathLike
@@ -24,6 +24,7 @@ except ImportError:  # Windows
 from propcal.errors import InputError
 from propcal.interrupts import check as check_stop
 from propcal.interrupts import settling
+from propcal.regular_file import refuse_circular
 
 # errors of file systems without links (FAT, some network drives); any other error is passed on
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
@@ -54,15 +55,14 @@ def look_of(path: str | PathLike[str]) -> Look | None:
 
 
 @contextmanager
-def _alone(targets: Iterable[Path]) -> Iterator[None]:
+def _locked(targets: Iterable[Path]) -> Iterator[None]:
     """Let one run at a time look at these files and replace them, by locks on their folders.
 
     Where folders cannot be locked (Windows, some network drives), two runs could still do so at once.
     """
-    folders = sorted({target.parent for target in targets})
     held = []
     try:
-        for folder in folders if fcntl is not None else []:
+        for folder in sorted({target.parent for target in targets}) if fcntl is not None else []:
             with suppress(OSError):
                 held.append(os.open(folder, os.O_RDONLY))
                 fcntl.flock(held[-1], fcntl.LOCK_EX)
@@ -111,7 +111,7 @@ class Outputs:
         """Move every file into place; a signal in the meantime takes effect afterwards."""
         for target, part in self._parts.items():
             _complete(part, target)
-        with settling(), _alone(self._looks):
+        with settling(), _locked(self._looks):
             self._refuse_changed()
             if self._force:
                 self._replace_all()
@@ -121,10 +121,10 @@ class Outputs:
             self._parts.clear()
         check_stop()
 
-    def name(self, error: OSError) -> None:
-        """Add the name of the last written file to an error, which often does not have one."""
-        if error.filename is None and error.errno is not None and self._names:
-            error.filename = str([*self._names.values()][-1])
+    @property
+    def names(self) -> list[Path]:
+        """The files that are not in place yet, as the user named them."""
+        return [self._names[target] for target in self._parts]
 
     def discard(self) -> None:
         """Remove all files that have not been moved into place."""
@@ -152,7 +152,12 @@ class Outputs:
                 if not done:
                     raise OSError(error.errno, error.strerror, str(self._names[target])) from error
                 _written.extend(self._names[t] for t in done)
-                raise _half_done(error, done, [t for t in self._parts if t not in done]) from error
+                left = [t for t in self._parts if t not in done]
+                replaced, unchanged = (", ".join(map(str, paths)) for paths in (done, left))
+                raise InputError(
+                    f"{left[0]}: {error.strerror or error}. Replaced: {replaced}. Unchanged: {unchanged}",
+                    next_step="Fix the problem and run the command again",
+                ) from error
             done.append(target)
 
     def _claim_all(self) -> None:
@@ -198,11 +203,59 @@ def outputs(*, force: bool = True) -> Iterator[Outputs]:
         yield made
         made.settle()
     except OSError as error:
-        made.name(error)
+        if error.filename is None and error.errno is not None and made.names:  # name the last file
+            error.filename = str(made.names[-1])
         raise
     finally:
         _open.reset(token)
         made.discard()
+
+
+@contextmanager
+def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
+    """A new file beside `path` that replaces it when complete, together with others of a transaction."""
+    with outputs() as out:
+        part = out.file(path)
+        try:
+            yield part
+        except BaseException:
+            out.drop(part)
+            raise
+
+
+def write_text(text: str, path: str | PathLike[str] | None) -> None:
+    """Write a text to a file, if one is named, whole or not at all."""
+    if path is not None:
+        with whole_file(path) as part:
+            part.write_text(text, encoding="utf-8", newline="\n")
+
+
+def check_target(
+    path: str | PathLike[str], *, force: bool, reads: Sequence[str | PathLike[str] | None] = ()
+) -> None:
+    """Refuse a file that cannot be written, before the work begins; never overwrite an input file."""
+    refuse_circular(path)
+    target = Path(os.path.realpath(path))
+    for source in reads:
+        if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+            same = "" if Path(source) == Path(path) else f" (it is the same file as {source})"
+            raise InputError(
+                f"{path} is also an input file{same}", next_step="Choose another name for the output"
+            )
+    step = None
+    if target.is_dir():
+        problem, step = "it is a folder", "Name a file in it"
+    elif target.exists() and not target.is_file():
+        problem = "it is not a regular file"
+    elif not target.parent.is_dir():
+        problem = f"there is no folder {target.parent}"
+    elif not os.access(target.parent, os.W_OK | os.X_OK):
+        problem = f"the folder {target.parent} is not writable"
+    elif target.exists() and not force:
+        raise InputError(f"{path} already exists", next_step="Use --force to replace it")
+    else:
+        return
+    raise InputError(f"cannot write {path}: {problem}", next_step=step)
 
 
 def _refuse_no_file(target: Path) -> None:
@@ -257,15 +310,3 @@ def _take_back(part: Path, target: Path) -> None:
     with suppress(OSError):
         if not part.exists() or part.samefile(target):
             target.unlink()
-
-
-def _half_done(error: OSError, done: list[Path], left: list[Path]) -> InputError:
-    """The error if some files were replaced and the next one could not be."""
-    return InputError(
-        f"{left[0]}: {error.strerror or error}. Replaced: {_listed(done)}. Unchanged: {_listed(left)}",
-        next_step="Fix the problem and run the command again",
-    )
-
-
-def _listed(paths: list[Path]) -> str:
-    return ", ".join(map(str, paths))

@@ -16,7 +16,7 @@ import numpy as np
 from propcal.core.grid import check_number
 from propcal.data.rows_to_atoms import checked_rows
 from propcal.errors import Argument, InputError
-from propcal.files.whole_file import check_target
+from propcal.files.transaction import check_target
 from propcal.paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
 from propcal.paper.cohort_files import FEW, Cohort, CohortFile, visits_of
 from propcal.paper.settings import MODELS, N_SEEDS, RULE, Setting, Setup, grid, setup_of

@@ -13,7 +13,7 @@ import numpy as np
 
 from propcal.errors import InputError
 from propcal.extras import how_to_install
-from propcal.files.whole_file import whole_file
+from propcal.files.transaction import whole_file
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
 from propcal.render.letters import literal
 from propcal.render.matplotlib import COLORS, LETTER, SMALL, require_matplotlib

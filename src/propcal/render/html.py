@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader
@@ -19,7 +18,7 @@ from markupsafe import Markup
 
 from propcal import __version__
 from propcal.documents.blocks import PAGE, Block, Column, Document, Fragment, Section, Table, shown_at
-from propcal.files.whole_file import write_whole
+from propcal.files.transaction import write_text
 from propcal.numbers import ON_PAGE
 from propcal.render import svg
 from propcal.render.cells import KINDS, cell, more
@@ -139,12 +138,7 @@ def whole_page(
 
 def write_page(text: str, path: str | PathLike[str] | None) -> str:
     """Write the page whole or not at all, if a path is given."""
-    if path is not None:
-
-        def write(part: Path) -> None:
-            part.write_text(text, encoding="utf-8", newline="\n")
-
-        write_whole(path, write)
+    write_text(text, path)
     return text
 
 

@@ -44,9 +44,9 @@ class ScoredFiles:
         first = list(islice(batches, 1))  # raises errors in a file before anything is written
         part = out.file(path)
         with (
-            table_writer(part, path, schema, delimiter=sources[0].delimiter) as table,
+            table_writer(part, path, schema, delimiter=sources[0].delimiter) as write_rows,
             ahead(batches) as rest,
-            behind(table.write) as write,
+            behind(write_rows) as write,
         ):
             for rows, columns in chain(first, rest):
                 check_stop()

@@ -128,7 +128,7 @@ def test_a_file_folds_only_attributes_that_it_has(correction):
     for wrong in (["height"], "race", [1], ["race", "race"]):
         with pytest.raises(FileFormatError, match="folded"):
             Correction.from_json(json.dumps(content | {"folded": wrong}))
-    with pytest.raises(FileFormatError, match='only version 5 has "folded"'):
+    with pytest.raises(FileFormatError, match='version 4 has no "folded"'):
         Correction.from_json(json.dumps(content | {"version": 4}))
 
 

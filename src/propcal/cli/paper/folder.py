@@ -51,7 +51,7 @@ def planned(
     folder: Path, names: Iterable[str], *, force: bool, reads: Sequence[Path | None] = (), draws: bool = True
 ) -> None:
     """Refuse files that cannot be written, and figures without matplotlib, before the work begins."""
-    from propcal.files.whole_file import check_target
+    from propcal.files.transaction import check_target
     from propcal.paper.figure_parts import new_figure
 
     if folder.exists() and not folder.is_dir():

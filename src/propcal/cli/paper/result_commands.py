@@ -140,8 +140,7 @@ def cohort(
     from rich.console import Console
 
     from propcal.files.table_files import writes_text
-    from propcal.files.transaction import outputs
-    from propcal.files.whole_file import check_target
+    from propcal.files.transaction import check_target, outputs
     from propcal.paper.mimic_cohort import find_tables, mimic_cohort
     from propcal.paper.tables import prevalence, prevalence_table
 

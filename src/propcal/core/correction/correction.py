@@ -168,9 +168,9 @@ class Correction(WithoutCaches):
             Write it as it may be handed to another site, see `shared`. An exact file is for those who may
             see the fitting data: its numbers can give away how many people are in a small cell.
         """
-        from propcal.files.correction_file import save_correction
+        from propcal.files.transaction import write_text
 
-        save_correction(self.shared() if share else self, path)
+        write_text(self.to_json(share=share), path)
 
     def to_json(self, *, share: bool = False) -> str:
         """The text of the file that `save` writes."""

@@ -15,7 +15,7 @@ from time import perf_counter, process_time
 
 import pandas as pd
 
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.paper.settings import ADMISSIONS, BASE, MODELS, grid, setup_of
 from propcal.paper.trials import Plan, Unit, run_unit
 

@@ -16,7 +16,7 @@ from answers_cases import facts, newcomers, people
 
 import propcal
 from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost, audit, bounds, compare, pmc_loss
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 GRID = (0, 0.01, 0.1, 0.3, 0.5, 0.9, 1, 1.5, -0.1, "a", None, float("nan"))
 BOUNDS: dict[str, tuple[Any, ...]] = {

@@ -22,7 +22,7 @@ from propcal import (
     loss_scorer,
     pmc_loss,
 )
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 
 def frames(ask: Any) -> None:

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from propcal import MulticalibratedClassifier, PMCBoost
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 NUMBERS = ["age", "acuity", "heartrate", "resprate", "o2sat", "sbp", "n_previous_admissions"]
 

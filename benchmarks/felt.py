@@ -28,7 +28,7 @@ TWO, FOUR = "race,gender", "race,gender,insurance,acuity"
 
 def write_people(path: Path) -> None:
     from propcal.cli.demo import base_model
-    from propcal.data.cohorts import make_ed_visits
+    from propcal.datasets import make_ed_visits
 
     visits = make_ed_visits(3 * ROWS, seed=0)
     people = visits[2 * ROWS :].copy()

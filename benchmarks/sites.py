@@ -15,7 +15,7 @@ from scipy import stats
 
 from propcal import Atoms, audit, compare_sites
 from propcal.auditing.shared_bounds import shared_bounds
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 from propcal.sites.between_sites import random_effects
 
 RESULTS = Path(__file__).parent / "results" / "sites.json"

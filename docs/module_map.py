@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "propcal"
 # the way data take; the modules of propcal itself come first
 ORDER = [
     "core",
+    "datasets",
     "data",
     "auditing",
     "discovery",

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from propcal import MulticalibratedClassifier, PMCBoost, pmc_loss
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 NUMBERS = ["age", "acuity", "heartrate", "resprate", "o2sat", "sbp", "n_previous_admissions"]
 GROUPS = ["race", "gender"]

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from propcal import MulticalibratedClassifier, PMCBoost
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 visits = make_ed_visits(20_000, seed=3)  # simulated
 person = np.random.default_rng(0).integers(0, 8_000, len(visits))  # two or three visits each

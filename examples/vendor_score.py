@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from propcal import Correction, Groups, PMCBoost, pmc_loss
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 # What a hospital has: the vendor's score, outcomes and patient characteristics. Simulated here.
 visits = make_ed_visits(60_000, seed=1)

@@ -25,6 +25,7 @@ LAYERS = [
     "interrupts",
     "regular_file",
     "core",
+    "datasets",
     "data",
     "metrics",
     "auditing",

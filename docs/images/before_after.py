@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from propcal import PMCBoost
 from propcal.cli.demo import FEATURES
 from propcal.core.categories import pmc_of
-from propcal.data.cohorts import make_ed_visits
 from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.datasets import make_ed_visits
 from propcal.metrics import CategoryRule
 
 # Okabe and Ito's colours, and a marker each: colour is never alone

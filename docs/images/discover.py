@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from propcal import discover
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 
 def vendor_visits(n=40_000, seed=3):

@@ -6,7 +6,7 @@ python docs/images/forest.py
 from pathlib import Path
 
 from propcal import audit
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 
 def main():

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from propcal import audit
-from propcal.data.cohorts import make_ed_visits
+from propcal.datasets import make_ed_visits
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "example-report.html"

@@ -31,7 +31,11 @@ _HOME = {
     "Correction": "propcal.core.correction.correction",
 }
 
-_MODULES = {"bounds": "propcal.core.bounds", "displays": "propcal.displays"}
+_MODULES = {
+    "bounds": "propcal.core.bounds",
+    "datasets": "propcal.datasets",
+    "displays": "propcal.displays",
+}
 
 __all__ = [
     "Atoms",
@@ -48,6 +52,7 @@ __all__ = [
     "bounds",
     "compare",
     "compare_sites",
+    "datasets",
     "dc_loss",
     "discover",
     "displays",
@@ -58,6 +63,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from propcal import datasets as datasets
     from propcal import displays as displays
     from propcal.auditing.audit import audit as audit
     from propcal.auditing.bin_free import bin_free_measures as bin_free_measures

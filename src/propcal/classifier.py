@@ -65,7 +65,7 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
     --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> from propcal import MulticalibratedClassifier, PMCBoost
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=0)
     >>> X = visits[["age", "n_previous_visits"]].assign(woman=visits.gender == "F")
     >>> model = MulticalibratedClassifier(

@@ -111,7 +111,7 @@ class ForestDisplay(_AuditDisplay):
 
     Examples
     --------
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
     >>> d = ForestDisplay.from_predictions(
     ...     visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]]

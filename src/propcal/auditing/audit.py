@@ -115,7 +115,7 @@ class Audit(Pages):
         Examples
         --------
         >>> from propcal import audit
-        >>> from propcal.data.cohorts import make_ed_visits
+        >>> from propcal.datasets import make_ed_visits
         >>> visits = make_ed_visits(5_000, seed=1)
         >>> a = audit(visits.admitted, visits.true_risk, thresholds=0.2)
         >>> a.at_threshold()[["flagged", "sensitivity", "ppv"]].round(2).iloc[0].tolist()
@@ -276,7 +276,7 @@ def audit(
 
     Examples
     --------
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
     >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]])
     >>> a.verdict.conclusion

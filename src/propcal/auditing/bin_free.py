@@ -150,7 +150,7 @@ def bin_free_measures(
 
     Examples
     --------
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(5000, seed=1)
     >>> table = bin_free_measures(visits.admitted, visits.true_risk, sensitive_features=visits[["gender"]])
     >>> table.measure.tolist()

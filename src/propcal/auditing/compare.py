@@ -197,7 +197,7 @@ def compare(
 
     Examples
     --------
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
     >>> scores = {"rate": visits.admitted.mean() + 0 * visits.true_risk, "risk": visits.true_risk}
     >>> c = compare(scores, visits.admitted, sensitive_features=visits[["race", "gender"]])

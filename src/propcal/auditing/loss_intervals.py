@@ -250,7 +250,7 @@ def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
     Examples
     --------
     >>> from propcal import audit
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(20_000, seed=1)
     >>> a = audit(visits.admitted, visits.true_risk, sensitive_features=visits[["race", "gender"]])
     >>> bool(np.isclose(dc_by_bin(a).dc.max(), a.losses.loc["dc", "value"]))

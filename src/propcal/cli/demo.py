@@ -55,7 +55,7 @@ def demo(
       propcal demo --people 50000 --alpha 0.05 -o my-demo
     """
     from propcal import MCBoost, PMCBoost, compare
-    from propcal.data.cohorts import make_ed_visits
+    from propcal.datasets import make_ed_visits
     from propcal.documents.audit import audit_document
     from propcal.documents.comparison import effect_sentences
     from propcal.files.transaction import outputs

@@ -205,7 +205,7 @@ class Atoms:
 
         Examples
         --------
-        >>> from propcal.data.cohorts import make_ed_visits
+        >>> from propcal.datasets import make_ed_visits
         >>> for month in (1, 2):
         ...     make_ed_visits(1000, seed=month).to_parquet(f"visits-{month}.parquet")
         >>> columns = {"score": "true_risk", "outcome": "admitted", "groups": ["race", "gender"]}

@@ -1,1 +1,1 @@
-"""Reads and checks data: turns frames, arrays and files into columns and atoms. Also simulated cohorts."""
+"""Reads and checks data: turns frames, arrays and files into columns and atoms."""

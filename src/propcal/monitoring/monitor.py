@@ -90,7 +90,7 @@ class Monitor:
     Examples
     --------
     >>> import pandas as pd
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets import make_ed_visits
     >>> visits = make_ed_visits(6000, seed=1)
     >>> visits["arrived"] = pd.to_datetime("2025-01-01") + pd.to_timedelta(visits.index % 90, unit="D")
     >>> monitor = Monitor(score="true_risk", outcome="admitted", time="arrived", groups=["gender"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.grid import check_number
-from propcal.data.cohorts import N_VISITS, make_ed_visits
+from propcal.datasets.ed_visits import N_VISITS, make_ed_visits
 from propcal.errors import Argument, InputError
 from propcal.numbers import are, noun
 from propcal.paper.settings import ADMISSIONS, CohortColumns

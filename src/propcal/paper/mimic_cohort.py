@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from propcal.data.cohorts import N_VISITS
+from propcal.datasets.ed_visits import N_VISITS
 from propcal.errors import FileFormatError, InputError
 from propcal.numbers import noun, percent_of, plural
 from propcal.paper.cohort_files import COHORT_KEY

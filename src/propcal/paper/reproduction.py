@@ -11,7 +11,7 @@ from importlib.resources import files
 from math import ceil
 
 from propcal import __version__
-from propcal.data.cohorts import N_VISITS
+from propcal.datasets.ed_visits import N_VISITS
 from propcal.paper import claims
 from propcal.paper.figure_parts import PaperFigure
 from propcal.paper.figures import pictures

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.data.cohorts import TABLE_1
+from propcal.datasets.ed_visits import TABLE_1
 from propcal.errors import InputError
 from propcal.numbers import IN_PAPER
 from propcal.paper import results
@@ -320,7 +320,7 @@ def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from propcal.data.cohorts import make_ed_visits
+    >>> from propcal.datasets.ed_visits import make_ed_visits
     >>> table = prevalence(make_ed_visits(seed=1))
     >>> table.loc[("White", "F"), ["visits", "published_visits", "published_admitted"]].astype(int).tolist()
     [50174, 50174, 18147]

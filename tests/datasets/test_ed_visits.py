@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from propcal.data.cohorts import (
+from propcal.datasets.ed_visits import (
     COMPLAINTS,
     N_VISITS,
     PLAUSIBLE,

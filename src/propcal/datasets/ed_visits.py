@@ -1,0 +1,205 @@
+"""Simulated emergency-department visits for examples, modelled on the paper's Table 1; no real patients."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from propcal.core.grid import FloatArray, IntArray, check_number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_DATA = tomllib.loads((files("propcal.datasets") / "ed_visits.toml").read_text(encoding="utf-8"))
+TABLE_1: dict[str, list[tuple[int, int]]] = _DATA["table_1"]
+N_VISITS = sum(visits for cell in TABLE_1.values() for visits, _ in cell)
+MEDICAID: dict[str, float] = _DATA["medicaid"]
+STEEPNESS: dict[str, float] = _DATA["steepness"]
+PLAUSIBLE: dict[str, tuple[float, float]] = _DATA["plausible"]
+COMPLAINTS: dict[str, float] = _DATA["complaints"]
+SECOND_COMPLAINTS: dict[str, list[str]] = _DATA["second_complaints"]
+MARITAL_STATUS: dict[str, list[float]] = _DATA["marital_status"]
+MARITAL_AGES = (18, 40, 60, 90)
+
+
+def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
+    """Generate emergency-department visits with a known true risk of admission.
+
+    Ethnoracial group and gender have the frequencies of the paper's Table 1, and their mean true risk
+    is the published admission rate. Everything else is invented: the columns are those of the paper's
+    Table 2, with plausible associations and missing values.
+
+    Parameters
+    ----------
+    n : int, default=173_561
+        Number of visits.
+    seed : int, default=0
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per visit: race, gender, age, insurance, vital signs, chief complaint and so on (some
+        missing), the outcome `admitted` and its `true_risk`.
+
+    Examples
+    --------
+    >>> visits = make_ed_visits(1000, seed=1)
+    >>> visits.groupby("gender").size().to_dict()
+    {'F': 571, 'M': 429}
+    """
+    import pandas as pd
+
+    check_number("n", n, at_least=100, whole=True)
+    rng = np.random.default_rng(seed)
+    cells = [(race, gender, *cell) for race, pair in TABLE_1.items() for gender, cell in zip("FM", pair)]
+    cell = rng.permutation(np.repeat(np.arange(len(cells)), _shares(n, [visits for *_, visits, _ in cells])))
+    race = np.array([c[0] for c in cells], dtype=object)[cell]
+    gender = np.array([c[1] for c in cells], dtype=object)[cell]
+    illness = rng.normal(size=n)
+    visits = _demographics(rng, race)
+    visits.update(_triage(rng, illness, visits["age"]))
+    risk = _true_risk(race, cell, cells, illness, visits)
+    admitted = (rng.random(n) < risk).astype(np.int64)
+    visits = _some_missing(rng, visits)
+    extra = np.random.default_rng([seed, 1])  # a separate generator, which affects neither risk nor outcome
+    visits["chief_complaint"] = _with_second(extra, visits["chief_complaint"], illness, visits["age"])
+    visits.update(_some_unrecorded(extra, race, visits))
+    columns: dict[str, Any] = {"race": race, "gender": gender, **visits}
+    return pd.DataFrame({**columns, "true_risk": risk, "admitted": admitted})
+
+
+def _shares(n: int, counts: list[int]) -> IntArray:
+    """Divide n in proportion to the counts, by the largest-remainder method."""
+    exact = np.array(counts) * (n / sum(counts))
+    whole = np.floor(exact).astype(np.int64)
+    whole[np.argsort(whole - exact, kind="stable")[: n - int(whole.sum())]] += 1
+    return whole
+
+
+def _demographics(rng: np.random.Generator, race: Any) -> dict[str, Any]:
+    n = len(race)
+    older = np.where(race == "White", 8.0, 0.0)
+    age = np.clip(rng.normal(50 + older, 19), 18, 95).astype(np.int64)
+    medicaid = rng.random(n) < np.array([MEDICAID[r] for r in MEDICAID])[_index(race, MEDICAID)]
+    insurance = np.where(
+        (age >= 65) & (rng.random(n) < 0.85), "Medicare", np.where(medicaid, "Medicaid", "Other")
+    )
+    english = np.where(race == "Hispanic/Latino", 0.6, np.where(race == "Asian", 0.65, 0.95))
+    n_visits = rng.negative_binomial(0.8, 0.3, n)
+    return {
+        "age": age,
+        "insurance": insurance,
+        "marital_status": _marital_status(rng, age),
+        "language": np.where(rng.random(n) < english, "ENGLISH", "?"),
+        "n_previous_visits": n_visits,
+        "n_previous_admissions": rng.binomial(n_visits, 0.3),
+    }
+
+
+def _marital_status(rng: np.random.Generator, age: IntArray) -> Any:
+    """Draw marital status by age."""
+    shares = [np.interp(age, MARITAL_AGES, by_age) for by_age in MARITAL_STATUS.values()]
+    place = (rng.random(len(age)) >= np.cumsum(shares[:-1], axis=0)).sum(axis=0)
+    return np.array(list(MARITAL_STATUS), dtype=object)[place]
+
+
+def _triage(rng: np.random.Generator, illness: FloatArray, age: IntArray) -> dict[str, Any]:
+    n = len(illness)
+    seen = illness + rng.normal(scale=0.8, size=n)  # triage sees illness imperfectly
+    complaints = np.array(list(COMPLAINTS), dtype=object)
+    triage = {
+        "acuity": np.clip(np.round(3.0 - 0.6 * seen), 1, 5),
+        "temperature": np.round(98.1 + 0.25 * illness + rng.normal(scale=0.8, size=n), 1),
+        "heartrate": np.round(84 + 7 * illness + rng.normal(scale=13, size=n)),
+        "resprate": np.round(17.5 + 1.0 * illness + rng.normal(scale=1.8, size=n)),
+        "o2sat": np.round(98.3 - 0.8 * illness + rng.normal(scale=1.4, size=n)),
+        "sbp": np.round(118 + 0.35 * age - 3 * illness + rng.normal(scale=18, size=n)),
+        "dbp": np.round(78 - 1.5 * illness + rng.normal(scale=12, size=n)),
+        "pain": np.clip(np.round(rng.normal(4.5, 3.2, n)), 0, 10),
+        "chief_complaint": complaints[rng.integers(0, len(complaints), n)],
+    }
+    return triage | {name: np.clip(triage[name], *limits) for name, limits in PLAUSIBLE.items()}
+
+
+def _true_risk(
+    race: Any,
+    cell: IntArray,
+    cells: list[tuple[str, str, int, int]],
+    illness: FloatArray,
+    visits: dict[str, Any],
+) -> FloatArray:
+    """The risk by illness, age, history and complaint; its mean in each cell is the published rate."""
+    steepness = np.array(list(STEEPNESS.values()))[_index(race, STEEPNESS)]
+    complaint = np.array(list(COMPLAINTS.values()))[_index(visits["chief_complaint"], COMPLAINTS)]
+    log_odds = (
+        steepness * illness
+        + 0.02 * (visits["age"] - 50)
+        + 0.35 * np.log1p(visits["n_previous_admissions"])
+        + np.where(visits["insurance"] == "Medicaid", -0.2, 0.0)
+        + complaint
+    )
+    for number, (_, _, n_visits, n_admitted) in enumerate(cells):
+        rows = np.flatnonzero(cell == number)
+        if len(rows):
+            log_odds[rows] += _intercept(log_odds[rows], n_admitted / n_visits)
+    return _expit(log_odds)
+
+
+def _intercept(log_odds: FloatArray, rate: float) -> float:
+    """The intercept at which the mean risk is the given rate, found by bisection."""
+    low, high = -20.0, 20.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _expit(log_odds + middle).mean() < rate:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _expit(log_odds: FloatArray) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-log_odds)))
+
+
+def _index(values: Any, table: dict[str, float]) -> IntArray:
+    names = np.array(sorted(table), dtype=object)
+    order = np.array([list(table).index(name) for name in names])
+    return np.asarray(order[np.searchsorted(names, values)])
+
+
+def _some_missing(rng: np.random.Generator, visits: dict[str, Any]) -> dict[str, Any]:
+    """Make some vital signs and triage values missing; in some visits all of them."""
+    n = len(visits["age"])
+    never_measured = rng.random(n) < 0.04
+    result = dict(visits)
+    for name in ("acuity", "temperature", "heartrate", "resprate", "o2sat", "sbp", "dbp", "pain"):
+        absent = never_measured | (rng.random(n) < 0.02)
+        result[name] = np.where(absent, np.nan, visits[name])
+    return result
+
+
+def _with_second(rng: np.random.Generator, main: Any, illness: FloatArray, age: IntArray) -> Any:
+    """Texts such as "chest pain, cough": a second complaint is likelier for older and sicker patients.
+
+    It is also more severe for sicker patients.
+    """
+    n = len(main)
+    names_two = rng.random(n) < _expit(-0.9 + 0.4 * illness + 0.01 * (age - 50))
+    seconds = np.array([SECOND_COMPLAINTS[name] for name in COMPLAINTS], dtype=object)
+    gravity = _expit(0.8 * illness + rng.logistic(size=n))
+    place = np.minimum((gravity * seconds.shape[1]).astype(np.int64), seconds.shape[1] - 1)
+    second = seconds[_index(main, COMPLAINTS), place]
+    return np.where(names_two, main + ", " + second, main)
+
+
+def _some_unrecorded(rng: np.random.Generator, race: Any, visits: dict[str, Any]) -> dict[str, Any]:
+    """Make some marital status and language values missing, more often where race is unknown too."""
+    unknown = race == "Unknown/Unable to Obtain"
+    result = {}
+    for name, usual, then in (("marital_status", 0.03, 0.25), ("language", 0.005, 0.04)):
+        absent = rng.random(len(race)) < np.where(unknown, then, usual)
+        result[name] = np.where(absent, None, visits[name])
+    return result

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from propcal.auditing.decision import errors_found_in
-from propcal.auditing.ranking import reversed_ranking, surely_not_reversed
+from propcal.auditing.measures import reversed_ranking, surely_not_reversed
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning

@@ -7,7 +7,7 @@ import pytest
 from propcal import Groups, PMCBoost, audit
 from propcal.auditing.chance import score_cells
 from propcal.auditing.decision import errors_found_in, gap_test
-from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES, shape_tests
+from propcal.auditing.hypothesis_tests import BENDS, DIFFERENCES, GROUP_SLOPES, shape_tests
 from propcal.core.criterion import proportional
 from propcal.core.fit.boost import FittingData, Settings
 from propcal.core.logistic import expit

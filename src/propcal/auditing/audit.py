@@ -11,16 +11,15 @@ import pandas as pd
 
 from propcal import __version__
 from propcal.auditing import audit_tables as frames
-from propcal.auditing.at_threshold import threshold_table
 from propcal.auditing.audit_claims import cell_claims
+from propcal.auditing.audit_tables import threshold_table
 from propcal.auditing.bin_free import BinFree
-from propcal.auditing.claims import labelled_claims
+from propcal.auditing.claims import Verdict, labelled_claims
 from propcal.auditing.findings import AuditSettings, Findings, find
 from propcal.auditing.loss_intervals import debiased, losses
 from propcal.auditing.pages import Pages
 from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.auditing.shared_bounds import ranges_unsure
-from propcal.auditing.verdict import Verdict
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
 from propcal.core.choices import Intersections, Missing, WeightKind

@@ -10,13 +10,20 @@ from scipy.special import chdtri
 
 from propcal.auditing.claims import Claim, Kind, Region
 from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
-from propcal.auditing.hypothesis_tests import CATEGORIES, SIGNIFICANCE, SLOPE, CalibrationTest
+from propcal.auditing.hypothesis_tests import (
+    BENDS,
+    CATEGORIES,
+    DIFFERENCES,
+    GROUP_SLOPES,
+    SIGNIFICANCE,
+    SLOPE,
+    CalibrationTest,
+)
 from propcal.auditing.intervals import exact_interval
 from propcal.auditing.measures import observed_expected
 from propcal.auditing.named_errors import NamedErrors, NamedGroup
 from propcal.auditing.profile import Profile
 from propcal.auditing.sample import Sample
-from propcal.auditing.shape_tests import BENDS, DIFFERENCES, GROUP_SLOPES
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import Basis, fine_cells
 from propcal.core.grid import UNIT

@@ -1,4 +1,4 @@
-"""Claims: what a verdict states. Each has its own test, estimate, interval and number of events.
+"""Claims: what a verdict states, and the verdict. Each claim has its test, estimate, interval and events.
 
 Sentences, headlines, marks in tables and JSON are made from claims; nothing reads sentences. A claim is made
 only if its test rejects at its adjusted level, so that at most 5 % of perfect scores get any.
@@ -14,6 +14,7 @@ import pandas as pd
 
 from propcal.core.groups.collection import EVERYBODY
 from propcal.numbers import Limit, known
+from propcal.plain_text import plain
 
 # overall: everybody taken together. shape: the calibration curve of everybody, told by where it errs.
 # group: these people, whatever holds for the others. beyond: these people differ from what the overall error
@@ -108,54 +109,34 @@ def labelled_claims(
     claims: Iterable[Claim], groups: pd.DataFrame, categories: pd.DataFrame
 ) -> tuple[Claim, ...]:
     """Claims with the labels and numbers of the tables beside them, which may be protected."""
-    rows = dict(zip(groups["group"], (row for _, row in groups.iterrows())))
-    chosen = {(claim.who, claim.bin) for claim in claims if claim.kind == "cell"}
-    cells: dict[tuple[str, str], Any] = {
-        (row["group"], row["bin"]): row
-        for _, row in categories.iterrows()
-        if (row["group"], row["bin"]) in chosen
-    }
+    named = groups["group"].isin({EVERYBODY.name, *(claim.who for claim in claims)})
+    rows = {row["group"]: row for _, row in groups[named].iterrows()}
     return tuple(
-        replace(_with_numbers(claim, rows, cells), label=rows[claim.who]["label"] if claim.who else "")
+        replace(_with_numbers(claim, rows, categories), label=rows[claim.who]["label"] if claim.who else "")
         for claim in claims
     )
 
 
-def _with_numbers(
-    claim: Claim, groups: Mapping[str, Mapping[str, Any]], cells: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> Claim:
+def _with_numbers(claim: Claim, groups: Mapping[str, Any], categories: pd.DataFrame) -> Claim:
     if claim.kind == "cell":
-        row = cells[claim.who, claim.bin]
-        return replace(
-            claim,
-            estimate=row["outcome_rate"],
-            low=row["rate_low"],
-            high=row["rate_high"],
-            people=row["people"],
-            events=row["positives"],
-            observed=row["outcome_rate"],
-            predicted=row["mean_score"],
-        )
+        cells = categories[(categories["group"] == claim.who) & (categories["bin"] == claim.bin)]
+        return replace(claim, **numbers_of(cells.iloc[-1], "outcome_rate", "rate"))
     if claim.who not in groups:
         return claim
-    row = groups[claim.who]
     others = _others(claim, groups)
     factor = others / claim.others if claim.others > 0 and others > 0 else NAN
-    return replace(
-        claim,
-        **numbers_of(row),
-        others=others,
-        others_low=claim.others_low * factor,
-        others_high=claim.others_high * factor,
-    )
+    low, high = claim.others_low * factor, claim.others_high * factor
+    return replace(claim, **numbers_of(groups[claim.who]), others=others, others_low=low, others_high=high)
 
 
-def numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row of the table of groups says, as numbers of a claim."""
+def numbers_of(
+    row: Any, estimate: str = "observed_expected", ends: str = "observed_expected"
+) -> dict[str, Any]:
+    """What a row of a table says, as numbers of a claim."""
     return {
-        "estimate": row["observed_expected"],
-        "low": row["observed_expected_low"],
-        "high": row["observed_expected_high"],
+        "estimate": row[estimate],
+        "low": row[f"{ends}_low"],
+        "high": row[f"{ends}_high"],
         "people": row["people"],
         "events": row["positives"],
         "observed": row["outcome_rate"],
@@ -163,7 +144,7 @@ def numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _others(claim: Claim, groups: Mapping[str, Mapping[str, Any]]) -> float:
+def _others(claim: Claim, groups: Mapping[str, Any]) -> float:
     """The O/E ratio of everybody else, from the numbers of everybody and of the group."""
     rows = [groups[name] for name in (EVERYBODY.name, claim.who)]
     numbers = [row[name] for row in rows for name in ("positives", "people", "mean_score", "outcome_rate")]
@@ -174,3 +155,37 @@ def _others(claim: Claim, groups: Mapping[str, Mapping[str, Any]]) -> float:
         for name in ("outcome_rate", "mean_score")
     )
     return float(events / expected) if expected > 0 and events >= 0 else NAN
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What the audit comes to.
+
+    Attributes
+    ----------
+    conclusion : str
+        "miscalibrated", "no miscalibration found", "not enough data" or "not tested"; with `within=0.2`
+        "shown to be within 20 %" or "not shown to be within 20 %".
+    sentences : tuple of str
+        The claims in words.
+    tests : DataFrame
+        All tests, of which those that reject support claims.
+    claims : tuple of Claim
+        What is stated: each with its test, estimate, interval and number of events.
+    ranks_backwards : bool
+        Whether the score ranks people the wrong way round; the first sentence then says so.
+    """
+
+    conclusion: str
+    sentences: tuple[str, ...]
+    tests: pd.DataFrame
+    claims: tuple[Claim, ...] = ()
+    ranks_backwards: bool = False
+
+    @property
+    def text(self) -> str:
+        """The sentences as one text."""
+        return " ".join(self.sentences)
+
+    def __str__(self) -> str:
+        return plain(self.text)

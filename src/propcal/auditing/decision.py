@@ -34,12 +34,12 @@ from propcal.auditing.hypothesis_tests import (
     adjust,
     clustered_p_value,
     group_p_value,
+    shape_tests,
     slope_test,
 )
 from propcal.auditing.intervals import normal_quantile
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
-from propcal.auditing.shape_tests import shape_tests
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Buckets, Categories, categories, category_min_share
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect

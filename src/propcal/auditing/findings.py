@@ -18,9 +18,9 @@ from propcal.auditing.decision import decide
 from propcal.auditing.decision_curve import checked_thresholds
 from propcal.auditing.headcount import Counts
 from propcal.auditing.hypothesis_tests import CalibrationTest
+from propcal.auditing.measures import events_needed, largest_errors
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
-from propcal.auditing.ratio_interval import events_needed, furthest, one_by_one, simultaneous
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
@@ -303,9 +303,8 @@ def _claims(
 
 def _certain(measured: list[Profile], tests: list[CalibrationTest]) -> dict[str, tuple[float, float]]:
     tested = _tested(measured, tests)
-    samples = [one.sample for one in tested]
-    together, alone = furthest(simultaneous(samples)), furthest(one_by_one(samples))
-    return {one.size.group.name: pair for one, pair in zip(tested, zip(together.tolist(), alone.tolist()))}
+    errors = largest_errors([one.sample for one in tested])
+    return {one.size.group.name: pair for one, pair in zip(tested, errors)}
 
 
 def _bin_free(atoms: Atoms, measured: list[Profile], rule: AuditSettings) -> pd.DataFrame | None:

@@ -1,16 +1,37 @@
-"""Measures of one group that need no model: observed/expected, Brier score, log loss, AUROC."""
+"""Measures of one group that need no model: O/E ratio, Brier score, log loss, AUROC; and reversed rankings.
+
+For the interval of an O/E ratio, the test of the number of events is inverted. Scores are moved on the
+log-odds until as many events are expected as were observed, and from there on, by exponential tilting, until
+that number would be at the end of the middle 95 %. Its tails are those of a sum of unequal coin tosses, by
+the saddlepoint approximation in the form of Barndorff-Nielsen (r*), which is close to the mid-p value even
+for one event. The robust variance of the number of events decides how many tosses the people are worth: it
+allows for survey weights, for repeat visits, and for scores whose spread is wrong.
+
+How far off a score can be follows from simultaneous intervals, which turn "not found" into "right to within
+8 %": those of everybody and of all groups tested hold together with 95 % confidence (Bonferroni). Asked the
+other way round, a score is shown to be within 20 % if the interval of every group excludes larger errors;
+each of these tests has 5 %, because all of them must pass (intersection-union test).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.auditing.intervals import CONFIDENCE
-from propcal.auditing.ratio_interval import ratio_interval
-from propcal.auditing.sample import Sample
+from propcal.auditing.intervals import CONFIDENCE, most_of_none, normal_quantile
+from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
+from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
+from propcal.core.logistic import expit, fit_logistic, log_odds
 
+MOST_STEPS, CLOSE = 30, 1e-7
+FEWEST_EVENTS = 50  # with fewer, an AUROC far below one half may be chance
+REVERSED = 0.4
+RANGE_BITS = 26  # of 32: 64 ranges of scores
+Limits = tuple[float, float]
 SMALLEST = np.finfo(np.float64).eps  # as scikit-learn's log loss, for scores of exactly 0 or 1
 
 
@@ -29,7 +50,7 @@ def observed_expected(sample: Sample) -> Estimate:
     """People with the outcome for each one that the score expects: above 1 the score is too low."""
     if sample.expected <= 0:
         return UNKNOWN
-    return Estimate(sample.observed / sample.expected, *ratio_interval(sample, CONFIDENCE))
+    return Estimate(sample.observed / sample.expected, *ratio_intervals(sample, CONFIDENCE)[0])
 
 
 def _mean_loss(sample: Sample, if_positive: FloatArray, if_negative: FloatArray) -> Estimate:
@@ -96,3 +117,135 @@ def auroc(sample: Sample) -> Estimate:
     reach = np.exp(sample.quantile * error / (area * (1 - area)))
     odds = area / (1 - area)
     return Estimate(area, float(odds / reach / (1 + odds / reach)), float(odds * reach / (1 + odds * reach)))
+
+
+def ratio_intervals(sample: Sample, *confidences: float) -> list[Limits]:
+    """Limits of sum of true risks / sum of scores; NaN if nothing is expected or the noise is not known.
+
+    Without events, or with events only, one limit is that of a count of 0 (Poisson, mid-p) in people of
+    typical weight; the other is the end of what is possible.
+    """
+    known = not sample.soft and (sample.cluster is None or sample.n_clusters >= FEWEST_CLUSTERS)
+    if not known or sample.expected <= 0:
+        return [UNKNOWN[1:]] * len(confidences)
+    total, expected = sample.total, sample.expected
+    if not 0 < sample.observed < total:
+        heavy = float(sample.weight_sq.sum()) / total
+        most = [min(most_of_none(confidence) * heavy, total) for confidence in confidences]
+        ends = [(0.0, none) if sample.observed <= 0 else (total - none, total) for none in most]
+        return [(low / expected, high / expected) for low, high in ends]
+    tosses = _Tosses.of(sample)
+    if tosses is None:
+        return [UNKNOWN[1:]] * len(confidences)
+    quantiles = [sample.quantile_of((1 + confidence) / 2) for confidence in confidences]
+    return [(tosses.limit(q, -1.0) / expected, tosses.limit(q, 1.0) / expected) for q in quantiles]
+
+
+def _rates_of_an_alert(cells: Sample) -> FloatArray | None:
+    """The observed rates of people scored 0 and of those scored 1; None if that leaves nothing to chance."""
+    high = (cells.x > 0).astype(np.int64)
+    weight, positives = (np.bincount(high, column, 2) for column in (cells.weight, cells.positives))
+    rate = np.divide(positives, weight, out=np.zeros(2), where=weight > 0)
+    return rate[high] if np.all(weight > 0) and np.any((rate > 0) & (rate < 1)) else None
+
+
+class _Tosses:
+    """Independent tosses, fewer and heavier than people, that vary as the number of events does."""
+
+    @classmethod
+    def of(cls, sample: Sample) -> _Tosses | None:
+        """Scores moved to the events observed; None if the data do not say how far."""
+        cells = sample.cells
+        fitted = _rates_of_an_alert(cells) if np.all((sample.score <= 0) | (sample.score >= 1)) else None
+        if fitted is None:
+            fit = fit_logistic(np.ones((len(cells.x), 1)), cells.x, cells.weight, cells.positives)
+            if fit is None:
+                return None
+            fitted = fit.fitted
+        return cls(cells, np.clip(fitted, np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).eps))
+
+    def __init__(self, sample: Sample, risk: FloatArray) -> None:
+        model = float(sample.weight_sq @ (risk * (1 - risk)))
+        one, zero = 1 - risk, -risk
+        robust = float(sample.positives_sq @ one**2 + sample.negatives_sq @ zero**2)
+        effect = sample.repeat_effect_of(one, zero) * robust / model
+        self.sample, self.risk, self.x = sample, risk, log_odds(risk)
+        self.heavy = np.where(sample.weight > 0, sample.weight_sq / np.maximum(sample.weight, 1e-300), 1.0)
+        self.heavy *= effect
+        self.error = float(np.sqrt(model * effect))
+
+    def limit(self, quantile: float, sign: float) -> float:
+        """The expected number under which the observed one is so many standard errors away."""
+        weight, observed = self.sample.weight, self.sample.observed
+        tilt = sign * quantile / self.error
+        for _ in range(MOST_STEPS):
+            # r* = w + log(u / w) / w, with the root w of the likelihood ratio and Wald's statistic u
+            grown = np.logaddexp(np.log1p(-self.risk), np.log(self.risk) + tilt * self.heavy)
+            w = np.sqrt(2 * max(float((weight / self.heavy) @ grown) - tilt * observed, 1e-300))
+            u = abs(tilt) * self.error
+            expected = float(weight @ expit(self.x + tilt * self.heavy))
+            missing = quantile - w - np.log(u / w) / w
+            if abs(missing) < CLOSE:
+                break
+            step = missing * w / (expected - observed)
+            tilt = tilt + step if (tilt + step) * sign > 0 else tilt / 2
+        return expected
+
+
+def largest_errors(samples: Sequence[Sample]) -> list[Limits]:
+    """The largest relative error that each group may have: with all groups together, and alone; or NaN.
+
+    The first is of intervals that hold together. The second is of intervals whose ends are one-sided limits
+    at 95 % each: a claim about all groups must pass each.
+    """
+    confidences = 1 - (1 - CONFIDENCE) / max(len(samples), 1), 2 * CONFIDENCE - 1
+    ends = np.array([ratio_intervals(one, *confidences) for one in samples]).reshape(-1, 2, 2)
+    return [(together, alone) for together, alone in np.maximum(1 - ends[..., 0], ends[..., 1] - 1).tolist()]
+
+
+def events_needed(within: float) -> int:
+    """About how many events a group needs to be shown right to within a share, if its O/E ratio is 1.
+
+    >>> events_needed(0.2), events_needed(0.1)
+    (82, 298)
+    """
+    return int(np.ceil((normal_quantile(CONFIDENCE) / np.log1p(within)) ** 2))
+
+
+def reversed_area(everybody: Any) -> tuple[float, float, float] | None:
+    """The AUROC of a score that ranks people the wrong way round; None if it does not, or may not."""
+    events, rate = float(everybody["positives"]), float(everybody["outcome_rate"])
+    value, low, high = (float(everybody[f"auroc{end}"]) for end in ("", "_low", "_high"))
+    without = events / rate - events if rate > 0 else 0.0
+    return (value, low, high) if is_reversed(min(events, without), value, high) else None
+
+
+def reversed_ranking(sample: Sample) -> Estimate | None:
+    """The AUROC of people whom the score ranks the wrong way round; None if it does not, or may not."""
+    fewest = min(sample.observed, sample.total - sample.observed)
+    if fewest < FEWEST_EVENTS:
+        return None
+    area = auroc(sample)
+    return area if is_reversed(fewest, area.value, area.high) else None
+
+
+def surely_not_reversed(atoms: Atoms) -> bool:
+    """Whether 64 ranges of scores are enough to see that the ranking is not reversed, as it nearly always is.
+
+    Pairs of people in the same range count as if they were ranked wrongly, and those in neighbouring ranges
+    as ties, so that a finer count only gives a larger AUROC.
+    """
+    place = atoms.score >> RANGE_BITS
+    events, total = (np.bincount(place, column) for column in (atoms.positives, atoms.weight))
+    others = total - events
+    below = np.cumsum(np.concatenate([[0.0, 0.0], others]))  # those at least two ranges lower
+    right = np.sum(events * (below[: len(events)] + below[1 : len(events) + 1])) / 2
+    return bool(right > REVERSED * events.sum() * others.sum())
+
+
+def is_reversed(events: float, area: float, area_high: float) -> bool:
+    """Whether an AUROC is so low that the score ranks the wrong way round.
+
+    `events` is the number of events or of non-events, whichever is smaller.
+    """
+    return events >= FEWEST_EVENTS and area < REVERSED and (isnan(area_high) or area_high < 0.5)

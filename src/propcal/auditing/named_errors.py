@@ -19,9 +19,8 @@ import numpy as np
 from scipy.special import chdtrc
 
 from propcal.auditing.chance import ScoreCells
-from propcal.auditing.hypothesis_tests import SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
+from propcal.auditing.hypothesis_tests import BENDS, SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
 from propcal.auditing.intervals import normal_quantile
-from propcal.auditing.shape_tests import BENDS
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
 from propcal.core.grid import BoolArray, FloatArray

@@ -190,12 +190,11 @@ class Sample(WithoutCaches):
     @cached_property
     def quantile(self) -> float:
         """Standard errors that an interval reaches to either side; NaN for soft labels (unknown noise)."""
-        if self.soft:
-            return float("nan")
-        tail = (1 + CONFIDENCE) / 2
-        if self.cluster is None:
-            return normal_quantile(tail)
-        return t_quantile(tail, max(self.n_clusters - 1, 1))
+        return float("nan") if self.soft else self.quantile_of((1 + CONFIDENCE) / 2)
+
+    def quantile_of(self, p: float) -> float:
+        """Standard errors that an estimate stays below with probability `p`; Student's t of the clusters."""
+        return normal_quantile(p) if self.cluster is None else t_quantile(p, max(self.n_clusters - 1, 1))
 
 
 def atom_clusters(atoms: Atoms) -> IntArray | None:

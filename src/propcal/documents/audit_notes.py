@@ -13,7 +13,7 @@ from propcal.auditing.claims import FITTING, Note
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
-from propcal.auditing.ranking import reversed_area
+from propcal.auditing.measures import reversed_area
 from propcal.auditing.shared_bounds import RATIO, ranges_unsure, shared_bounds
 from propcal.core.atoms import Atoms
 from propcal.identity import Identity

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.claims import Claim, Region, numbers_of
+from propcal.auditing.claims import Claim, Region, Verdict, numbers_of
 from propcal.auditing.finding_names import (
     CHANCE,
     MISCALIBRATED,
@@ -21,9 +21,7 @@ from propcal.auditing.finding_names import (
     TOO_LOW,
     UNTESTED,
 )
-from propcal.auditing.ranking import reversed_area
-from propcal.auditing.ratio_interval import events_needed
-from propcal.auditing.verdict import Verdict
+from propcal.auditing.measures import events_needed, reversed_area
 from propcal.documents.audit_notes import reversed_sentence
 from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, Limit, known, listed, p_equals, plural, risk_range

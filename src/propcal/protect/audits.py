@@ -14,7 +14,7 @@ import pandas as pd
 from propcal.auditing.audit import Audit, settings_of, too_small
 from propcal.auditing.audit_tables import categories_frame, stacked_columns
 from propcal.auditing.bin_free import BinFree
-from propcal.auditing.claims import Claim, labelled_claims
+from propcal.auditing.claims import Claim, Verdict, labelled_claims
 from propcal.auditing.decision_curve import net_benefit_variance, threshold_columns
 from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.findings import AuditedPeople, Findings
@@ -23,7 +23,6 @@ from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.loss_intervals import losses
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.profile import MEASURES
-from propcal.auditing.verdict import Verdict
 from propcal.core.categories import Categories
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.left_out import LeftOutReport

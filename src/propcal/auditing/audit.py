@@ -14,8 +14,8 @@ from propcal.auditing import audit_tables as frames
 from propcal.auditing.audit_claims import cell_claims
 from propcal.auditing.audit_tables import threshold_table
 from propcal.auditing.bin_free import BinFree
-from propcal.auditing.claims import Verdict, labelled_claims
-from propcal.auditing.findings import AuditSettings, Findings, find
+from propcal.auditing.claims import Claim, Verdict, labelled_claims
+from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
 from propcal.auditing.loss_intervals import debiased, losses
 from propcal.auditing.pages import Pages
 from propcal.auditing.profile import FEWEST_EFFECTIVE
@@ -31,8 +31,11 @@ from propcal.data.rows_to_atoms import rows_to_atoms, warn_of_unused_ids
 from propcal.errors import InputError
 from propcal.identity import Identity
 
+# arguments that are neither settings nor names
+DATA = ("y", "score", "sensitive_features", "sample_weight", "cluster", "correction", "progress")
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Audit(Pages):
     """What an audit found. Everything is plain numbers and text; no row of the data is kept.
 
@@ -122,17 +125,6 @@ class Audit(Pages):
         """
         return threshold_table(self.groups, self.net_benefit, thresholds or self.settings["thresholds"])
 
-    def to_json(self, suppress: int | None = None) -> str:
-        """Everything as JSON (docs/reference/audit.schema.json).
-
-        `suppress=11` protects counts, as on a page; None and 0 do not.
-        """
-        from propcal.documents.data import audit_content
-        from propcal.protect.audits import protected_audit
-        from propcal.render.json import json_text
-
-        return json_text(audit_content(protected_audit(self, suppress)))
-
     def plot(self, kind: str = "forest", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
         """Draw the audit with matplotlib (extra `plots`), in colours that everybody can tell apart.
 
@@ -155,18 +147,6 @@ class Audit(Pages):
         from propcal.render.audit_plots import plot_audit
 
         return plot_audit(self, kind, groups, ax=ax, width=width)
-
-    def __repr__(self) -> str:
-        from propcal.documents.audit import audit_document
-        from propcal.render.text import as_text, text
-
-        return as_text(text(audit_document(self)))
-
-    def _repr_html_(self) -> str:
-        from propcal.documents.audit import audit_document
-        from propcal.render.card import card
-
-        return card(audit_document(self))
 
 
 @takes_frame
@@ -281,31 +261,7 @@ def audit(
     >>> a.verdict.conclusion
     'no miscalibration found'
     """
-    rule = AuditSettings(
-        alpha=alpha,
-        gamma=gamma,
-        rho=rho,
-        n_bins=n_bins,
-        binning=binning,
-        intersections=intersections,
-        missing=missing,
-        groups=groups,
-        min_share=min_share,
-        min_people=min_people,
-        min_group=min_group,
-        min_events=min_events,
-        n_draws=n_draws,
-        random_state=random_state,
-        weight_kind=weight_kind,
-        positive=positive,
-        drop_missing=drop_missing,
-        thresholds=thresholds,
-        bin_free=bin_free,
-        within=within,
-    )
-    identity = Identity(
-        title, score_name, outcome_name, unit, labels or {}, source, period, institution, population
-    )
+    rule, identity = settings_and_names({k: value for k, value in locals().items() if k not in DATA})
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
     return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity)
@@ -314,7 +270,6 @@ def audit(
 def assemble(found: Findings, identity: Identity) -> Audit:
     """Put what was measured into tables and words."""
     from propcal.documents.audit_notes import bin_free_summary, notes_of
-    from propcal.documents.verdict_sentences import verdict_of
 
     rule = found.rule
     if not identity.unit:
@@ -322,29 +277,12 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         identity = replace(identity, unit="visits" if repeated else "people")
     groups = frames.groups_frame(found, identity)
     labels = dict(zip(groups["group"], groups["label"]))
-    categories = frames.categories_frame(
-        found.table,
-        found.noise,
-        alpha=rule.alpha,
-        rho=rule.rho,
-        min_share=found.min_share,
-        min_people=rule.min_people,
-        unit=identity.unit,
-    )
+    categories = frames.categories_frame(found, identity.unit)
     unsure = ranges_unsure(found.shared_losses)
     claims = found.claims if unsure else (*found.claims, *cell_claims(found.tests, found.claims, categories))
     gaps = debiased(found.table, found.noise, rule.rho)
     return Audit(
-        verdict=verdict_of(
-            labelled_claims(claims, groups, categories),
-            frames.tests_frame(found.tests),
-            groups,
-            found.subject(identity),
-            untested=found.untested,
-            too_small=too_small(found, identity),
-            within=rule.within,
-            fitted=bool(found.fitted_on_these),
-        ),
+        verdict=verdict_on(found, identity, labelled_claims(claims, groups, categories), groups),
         losses=losses(found.table, found.noise, rule.rho, labels=labels),
         debiased=gaps,
         categories=categories,
@@ -367,13 +305,28 @@ def typical_gap(gaps: pd.DataFrame) -> tuple[float, float]:
     return float(gaps["rms"].get("mc", np.nan)), float(gaps["high"].get("mc", np.nan))
 
 
-def too_small(found: Findings, identity: Identity) -> str:
-    """Which groups are too small to be tested."""
+def verdict_on(
+    found: Findings,
+    identity: Identity,
+    claims: tuple[Claim, ...],
+    groups: pd.DataFrame,
+    tests: pd.DataFrame | None = None,
+) -> Verdict:
+    """The verdict in words; claims and tables may be protected."""
+    from propcal.documents.verdict_sentences import verdict_of
+
     rule = found.rule
     weights = "" if found.people.frequencies else f", weights worth fewer than {FEWEST_EFFECTIVE}"
-    return (
-        f"fewer than {rule.min_group} {identity.unit}{weights}, or fewer than {rule.min_events} expected "
-        "events or non-events"
+    return verdict_of(
+        claims,
+        frames.tests_frame(found.tests) if tests is None else tests,
+        groups,
+        found.subject(identity),
+        untested=found.untested,
+        too_small=f"fewer than {rule.min_group} {identity.unit}{weights}, or fewer than {rule.min_events} "
+        "expected events or non-events",
+        within=rule.within,
+        fitted=bool(found.fitted_on_these),
     )
 
 
@@ -405,17 +358,7 @@ def audited_atoms(
             next_step="audit(y, score, ...), or audit(atoms)",
             between=": ",
         )
-    atoms = rows_to_atoms(
-        score,
-        y,
-        sensitive_features,
-        sample_weight,
-        cluster=cluster,
-        groups=rule.words(),
-        weight_kind=rule.weight_kind,
-        positive=rule.positive,
-        drop_missing=rule.drop_missing,
-    )
+    atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, **rule.reading())
     if cluster is None:
         warn_of_unused_ids(sensitive_features, rule.words())
     return atoms

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.chance import Chance
 from propcal.auditing.decision_curve import checked_thresholds, odds_of
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.findings import Findings
@@ -47,17 +46,9 @@ def smallest_alpha_frame(table: Categories, *, gamma: float, rho: float) -> pd.D
     return pd.DataFrame(columns, index=pd.Index(criteria, name="name"))
 
 
-def categories_frame(
-    table: Categories,
-    noise: Chance,
-    *,
-    alpha: float,
-    rho: float,
-    min_share: float,
-    min_people: int,
-    unit: str,
-) -> pd.DataFrame:
+def categories_frame(found: Findings, unit: str) -> pd.DataFrame:
     """Every category that has people, in the order of groups and bins."""
+    table, noise, rule = found.table, found.noise, found.rule
     g, j = np.nonzero(table.people)
     rate, score, people = table.outcome_rate[g, j], table.mean_score[g, j], table.people[g, j]
     eligible = table.eligible[g, j]
@@ -65,9 +56,9 @@ def categories_frame(
     low, high = limits.low[g, j] - score, limits.high[g, j] - score
     wilson = wilson_interval(rate, noise.effective[g, j], normal_quantile((1 + CONFIDENCE) / 2))
     reason = np.select(
-        [people < min_people, table.share[g, j] < min_share],
-        [f"fewer than {min_people} {unit}", f"share below {min_share:.2g} of all"],
-        f"with repeat visits, worth fewer than {min_people} different people",
+        [people < rule.min_people, table.share[g, j] < found.min_share],
+        [f"fewer than {rule.min_people} {unit}", f"share below {found.min_share:.2g} of all"],
+        f"with repeat visits, worth fewer than {rule.min_people} different people",
     )
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
     labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
@@ -81,8 +72,8 @@ def categories_frame(
         "rate_high": wilson[1],
         "mean_score": score,
         "gap": table.gap[g, j],
-        "proportional_gap": table.gap[g, j] / proportional(rho).allowance(rate),
-        "cutoff": proportional(rho).cutoff(rate, alpha),
+        "proportional_gap": table.gap[g, j] / proportional(rule.rho).allowance(rate),
+        "cutoff": proportional(rule.rho).cutoff(rate, rule.alpha),
         "eligible": eligible,
         "reason": np.where(eligible, "", reason),
         "low": low,

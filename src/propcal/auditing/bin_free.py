@@ -36,7 +36,6 @@ SHOWN = ("label", "measure", "value", "chance_95", "adjusted_p", "low", "high", 
 N_CELLS = 128  # of equally many people each, in which chance is simulated
 WIDTHS = np.geomspace(0.002, 0.3, 14)  # of the kernel, for the smooth ECE of simulated data
 FINEST, HALVINGS = 0.001, 10  # the smallest width, and the steps of its search
-MIN_GROUP, MIN_EVENTS = 50, 10
 MOST_NUMBERS = 50_000_000  # of simulated cells; with more cells there are fewer draws, but at least 100
 
 
@@ -167,7 +166,7 @@ def bin_free_measures(
         raise InputError("the outcomes are soft labels, whose noise is not known", argument="y")
     atoms = without_keys(atoms)
     bare = without_clusters(atoms)
-    judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, float(bare.positives.sum() / bare.weight.sum()))
+    judged = JudgedGroups.of(bare)
     sizes = [
         size
         for size, sample in _samples(bare, audited_groups(bare, words))

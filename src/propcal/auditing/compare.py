@@ -11,7 +11,7 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit, assemble, audited_atoms
 from propcal.auditing.claims import FITTING
-from propcal.auditing.findings import AuditSettings, Findings, find
+from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
 from propcal.auditing.pages import Pages
 from propcal.auditing.sample import Sample
 from propcal.auditing.score_changes import (
@@ -33,23 +33,11 @@ from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_of_scores
 from propcal.errors import InputError
-from propcal.identity import Identity
 
-IDENTITY = (
-    "title",
-    "score_name",
-    "outcome_name",
-    "unit",
-    "labels",
-    "source",
-    "period",
-    "institution",
-    "population",
-)
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Pages):
     """Several scores of the same people.
 
@@ -119,14 +107,6 @@ class Comparison(Pages):
         """The differences."""
         return self.differences.copy()
 
-    def to_json(self, suppress: int | None = None) -> str:
-        """Everything as JSON (docs/reference/audit.schema.json); `suppress` as for an audit."""
-        from propcal.documents.data import comparison_content
-        from propcal.protect.comparisons import protected_comparison
-        from propcal.render.json import json_text
-
-        return json_text(comparison_content(protected_comparison(self, suppress)))
-
     def plot(
         self, kind: str = "before_after", groups: Any = None, *, ax: Any = None, width: float = 6.4
     ) -> Any:
@@ -150,18 +130,6 @@ class Comparison(Pages):
         from propcal.render.matplotlib import draw
 
         return draw(comparison_chart(self, kind, groups), ax, width)
-
-    def __repr__(self) -> str:
-        from propcal.documents.comparison import comparison_document
-        from propcal.render.text import as_text, text
-
-        return as_text(text(comparison_document(self)))
-
-    def _repr_html_(self) -> str:
-        from propcal.documents.comparison import comparison_document
-        from propcal.render.card import card
-
-        return card(comparison_document(self))
 
 
 @takes_frame
@@ -205,10 +173,7 @@ def compare(
     >>> bool(brier.high < 0)  # the true risk has a lower Brier score
     True
     """
-    identity = Identity(
-        **{name.removesuffix("_name"): settings.pop(name) for name in IDENTITY if name in settings}
-    )
-    rule = AuditSettings(**settings)
+    rule, identity = settings_and_names(settings)
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise InputError(
             'scores must be a dict of two or more, such as {"base": s0, "PMCBoost": s1}', argument="scores"
@@ -260,8 +225,10 @@ def _part(progress: Callable[[int, int], None] | None, i: int, n: int) -> Callab
     return None if progress is None else lambda done, total: progress(i * total + done, n * total)
 
 
-def _is_correction(value: Any) -> bool:
-    return hasattr(getattr(value, "correction_", value), "apply_to_atoms")
+def _correction(score: Any) -> Any:
+    """The correction that was given in place of a score; None if it is a score."""
+    correction = getattr(score, "correction_", score)
+    return correction if hasattr(correction, "apply_to_atoms") else None
 
 
 def _of_atoms(
@@ -269,54 +236,33 @@ def _of_atoms(
 ) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Scores of each atom: their own, and what corrections make of it."""
     base, *others = scores
-    if scores[base] is not None or not all(_is_correction(scores[name]) for name in others):
+    if scores[base] is not None or any(_correction(scores[name]) is None for name in others):
         raise InputError(
             'with atoms, scores are {"base": None, ...}: None is their own score, the others are corrections',
             argument="scores",
         )
     joint = numbered(atoms)
     values: dict[str, FloatArray] = {base: from_grid(atoms.score)[joint.score]}
-    fitted: dict[str, bool | None] = {base: None}
-    for name in others:
-        correction = getattr(scores[name], "correction_", scores[name])
-        values[name] = correction.apply_to_atoms(atoms)[joint.score]
-        fitted[name] = correction.fitted_to(atoms)
-    return joint, values, fitted
+    values |= {name: _correction(scores[name]).apply_to_atoms(atoms)[joint.score] for name in others}
+    return joint, values, {base: None} | {name: _correction(scores[name]).fitted_to(atoms) for name in others}
 
 
 def _of_rows(
     scores: Mapping[str, Any], y: Any, features: Any, weight: Any, cluster: Any, rule: AuditSettings
 ) -> tuple[Atoms, dict[str, FloatArray], dict[str, bool | None]]:
     """Atoms of single rows, and the scores of each."""
-    base = next(iter(scores))
-    if _is_correction(scores[base]):
+    base, corrections = next(iter(scores)), {name: _correction(value) for name, value in scores.items()}
+    if corrections[base] is not None:
         raise InputError(
             f"the first score, {base!r}, must be an array: corrections are applied to it", argument="scores"
         )
-    invalid = "null" if rule.drop_missing else "error"
-    arrays = {
-        name: getattr(value, "correction_", value).apply(scores[base], features, invalid=invalid)
-        if _is_correction(value)
-        else value
-        for name, value in scores.items()
-    }
-    joint, values = rows_of_scores(
-        arrays,
-        y,
-        features,
-        weight,
-        cluster=cluster,
-        groups=rule.words(),
-        weight_kind=rule.weight_kind,
-        positive=rule.positive,
-        drop_missing=rule.drop_missing,
-    )
+    arrays, invalid = dict(scores), "null" if rule.drop_missing else "error"
+    for name, own in corrections.items():
+        if own is not None:
+            arrays[name] = own.apply(scores[base], features, invalid=invalid)
+    joint, values = rows_of_scores(arrays, y, features, weight, cluster=cluster, **rule.reading())
     raw = rescored(joint, to_grid(values[base]))
-    fitted = {
-        name: getattr(value, "correction_", value).fitted_to(raw) if _is_correction(value) else None
-        for name, value in scores.items()
-    }
-    return joint, values, fitted
+    return joint, values, {name: own and own.fitted_to(raw) for name, own in corrections.items()}
 
 
 def _pairs(

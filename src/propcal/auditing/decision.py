@@ -127,7 +127,7 @@ def _largest_by_chance(variance: FloatArray, inside: BoolArray, eligible: BoolAr
 
 
 MANY = 200  # groups; of more, those that are as expected get no exact p-value
-MIN_PEOPLE, MIN_GROUP, MIN_EVENTS = 30, 50, 10  # what a cell and a group need to be tested, by default
+MIN_PEOPLE = 30  # what a cell needs to be tested, by default
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +185,7 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
         min_share=category_min_share(settings.alpha, settings.gamma, bins),
     )
     sizes = audited_groups(atoms, settings.definition())
-    judged = JudgedGroups(MIN_GROUP, MIN_EVENTS, float(atoms.positives.sum() / atoms.weight.sum()))
-    everybody = Sample.of(data.rows)
+    everybody, judged = Sample.of(data.rows), JudgedGroups.of(atoms)
     decision = decide(data.rows, everybody, table, sizes, judged, MIN_PEOPLE, data.effect)
     found = decision.rejected
     overall = EVERYBODY.name in found or SLOPE in found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from math import ceil
 from typing import Any
 
@@ -87,17 +87,19 @@ class AuditedPeople:
     left_out: LeftOutReport
 
     @classmethod
-    def of(cls, atoms: Atoms, *, clusters: int, rounding: LossBounds | None) -> AuditedPeople:
-        """From atoms without clusters."""
-        weight = atoms.weight.astype(np.float64)
+    def of(cls, atoms: Atoms, counts: Counts, clusters: int, rounding: LossBounds | None) -> AuditedPeople:
+        """From atoms without clusters, and their counts."""
+        weight, patterns = atoms.weight.astype(np.float64), atoms.patterns
         heaviest = np.divide(atoms.weight_sq, weight, out=np.zeros(len(weight)), where=weight > 0).max()
+        named = [name for name, levels in zip(patterns.attributes, patterns.levels) if None in levels]
+        missing = np.rint(counts.missing.people.sum(axis=0)).astype(int).ravel().tolist()
         return cls(
-            patterns=atoms.patterns,
+            patterns=patterns,
             people=atoms.n_people,
             positives=float(atoms.positives.sum()),
             weight=float(weight.sum()),
-            missing=missing_counts(atoms),
-            at_ends=int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum()),
+            missing=dict(zip(named, missing)),
+            at_ends=round(float(counts.at_ends.people[..., 1].sum())),
             resolution_bits=atoms.resolution_bits,
             rounding=rounding,
             frequencies=atoms.frequencies,
@@ -109,17 +111,6 @@ class AuditedPeople:
             fingerprint=atoms.fingerprint(),
             left_out=LeftOutReport.of(atoms),
         )
-
-
-def missing_counts(atoms: Atoms) -> dict[str, int]:
-    """For each attribute that is missing for some people, for how many."""
-    people: Any = atoms.pattern_sums(atoms.people)
-    patterns = atoms.patterns
-    return {
-        name: int(people[patterns.table[:, a] == levels.index(None)].sum())
-        for a, (name, levels) in enumerate(zip(patterns.attributes, patterns.levels))
-        if None in levels
-    }
 
 
 @dataclass(frozen=True)
@@ -155,6 +146,19 @@ class AuditSettings(CategoryRule):
                 )
         object.__setattr__(self, "thresholds", checked_thresholds(self.thresholds))
         self.words()  # checks its own arguments
+
+    def reading(self) -> dict[str, Any]:
+        """How rows are read."""
+        names = ("weight_kind", "positive", "drop_missing")
+        return {"groups": self.words(), **{name: getattr(self, name) for name in names}}
+
+
+def settings_and_names(arguments: Mapping[str, Any]) -> tuple[AuditSettings, Identity]:
+    """The arguments of an audit, without its data: settings, and names for its words."""
+    called = {f.metadata["option"].argument or f.name: f.name for f in fields(Identity)}
+    settings = {name: value for name, value in arguments.items() if name not in called}
+    names = {called[name]: value for name, value in arguments.items() if name in called}
+    return AuditSettings(**settings), Identity(**names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,36 +220,27 @@ def find(
     table = rule.table(bare, or_everybody=True)
     noise = Chance.of(atoms, table, rule.n_draws, rng)
     table = replace(table, eligible=table.eligible & noise.enough(rule.min_people))
-    judged = JudgedGroups(rule.min_group, rule.min_events, float(bare.positives.sum() / bare.weight.sum()))
-    measured = profiles(
-        atoms,
-        sizes,
-        judged=judged,
-        min_people=min(rule.min_people, rule.min_group),
-        thresholds=rule.thresholds,
-        rng=rng,
-        progress=progress,
-    )
+    judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
+    least = min(rule.min_people, rule.min_group)
+    measured = profiles(atoms, sizes, judged, least, rule.thresholds, rng, progress)
     untested = _untested(bare, measured[0])
-    tests = (
-        []
-        if untested
-        else list(decide(atoms, measured[0].sample, table, sizes, judged, rule.min_people).tests)
-    )
+    tests: list[CalibrationTest] = []
+    if not untested:
+        tests += decide(atoms, measured[0].sample, table, sizes, judged, rule.min_people).tests
     if rule.within is not None and not untested:
         _check_enough(measured[0], rule.within)
     claims, left = _claims(atoms, measured, tests)
     min_share = rule.share_of(table.bins)
-    rounded = bare.resolution_bits < 32 and fitted_on_these is None
+    counts = Counts.of(atoms, [one.size.group for one in measured], table.bins, rule.thresholds)
+
+    def bounds(own: Atoms) -> LossBounds:
+        return loss_bounds(own, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people)
+
+    rounding = bounds(bare) if bare.resolution_bits < 32 and fitted_on_these is None else None
+    shared = keyed if keyed.shared is not None else None
     return Findings(
         rule=rule,
-        people=AuditedPeople.of(
-            bare,
-            clusters=measured[0].sample.n_clusters,
-            rounding=loss_bounds(bare, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people)
-            if rounded
-            else None,
-        ),
+        people=AuditedPeople.of(bare, counts, measured[0].sample.n_clusters, rounding),
         table=table,
         noise=noise,
         profiles=measured,
@@ -256,11 +251,9 @@ def find(
         untested=untested,
         min_share=min_share,
         fitted_on_these=fitted_on_these,
-        counts=Counts.of(atoms, [one.size.group for one in measured], table.bins, rule.thresholds),
-        shared=keyed if keyed.shared is not None else None,
-        shared_losses=loss_bounds(keyed, table, rho=rule.rho, min_share=min_share, min_people=rule.min_people)
-        if keyed.shared is not None
-        else None,
+        counts=counts,
+        shared=shared,
+        shared_losses=None if shared is None else bounds(shared),
         bin_free=None if untested or not rule.bin_free else _bin_free(atoms, measured, rule),
     )
 

@@ -1,4 +1,4 @@
-"""Pages: an audit or a comparison as an HTML page or Markdown text, with protected counts."""
+"""Pages: an audit or a comparison in a terminal, a notebook, as a page, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Pages:
-    """What an audit and a comparison have in common: both can be written as a page."""
+    """What an audit and a comparison have in common: both can be shown, and written as a page."""
 
     def to_html(
         self,
@@ -46,15 +46,8 @@ class Pages:
         from propcal.documents.report import report
         from propcal.render.html import html, write_page
 
-        document = report(
-            self,
-            suppress=suppress,
-            title=title,
-            correction=correction,
-            certificate=certificate,
-            discovery=discovery,
-        )
-        return write_page(html(document), path)
+        others = {"correction": correction, "certificate": certificate, "discovery": discovery}
+        return write_page(html(report(self, suppress=suppress, title=title, **others)), path)
 
     def to_markdown(
         self,
@@ -71,3 +64,27 @@ class Pages:
 
         document = report(self, suppress=suppress, title=title, discovery=discovery)
         return write_page(markdown(document), path)
+
+    def to_json(self, suppress: int | None = None) -> str:
+        """Everything as JSON (docs/reference/audit.schema.json).
+
+        `suppress=11` protects counts, as on a page; None and 0 do not.
+        """
+        from propcal.documents.report import report
+        from propcal.render.json import json_text
+
+        data = report(self, suppress=suppress or 0).data
+        assert data is not None
+        return json_text(data())
+
+    def __repr__(self) -> str:
+        from propcal.documents.report import report
+        from propcal.render.text import as_text, text
+
+        return as_text(text(report(self, suppress=0)))
+
+    def _repr_html_(self) -> str:
+        from propcal.documents.report import report
+        from propcal.render.card import card
+
+        return card(report(self, suppress=0))

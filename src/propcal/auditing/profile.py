@@ -20,6 +20,7 @@ from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Where
 
 MOST_SCORES = 200_000
+MIN_GROUP, MIN_EVENTS = 50, 10  # what a group needs to be tested, by default
 FEWEST_EFFECTIVE = 30  # people of equal weight, below which no estimate is shown (NCHS standards, 2017)
 MEASURES = (
     "observed_expected",
@@ -46,6 +47,11 @@ class JudgedGroups:
     people: int
     events: int
     rate: float
+
+    @classmethod
+    def of(cls, atoms: Atoms, people: int = MIN_GROUP, events: int = MIN_EVENTS) -> JudgedGroups:
+        """With the rate of these people."""
+        return cls(people, events, float(atoms.positives.sum() / atoms.weight.sum()))
 
     def too_few(self, sample: Sample) -> str:
         """Why a group is too small to be tested; empty if it is not."""
@@ -91,11 +97,6 @@ class Profile(WithoutCaches):
         """Whether it has enough people for measures and a curve."""
         return bool(self.thresholds)
 
-    @property
-    def count_error(self) -> float:
-        """Standard error of the number of events."""
-        return self.sample.count_error
-
     @cached_property
     def variance_ratio(self) -> float:
         """Variance of the number of events, in variances of as many independent people of equal weight."""
@@ -122,7 +123,6 @@ def audited_groups(atoms: Atoms, words: Groups, *, n_memberships: int | None = N
 def profiles(
     atoms: Atoms,
     sizes: Sequence[GroupSize],
-    *,
     judged: JudgedGroups,
     min_people: int,
     thresholds: Sequence[float],

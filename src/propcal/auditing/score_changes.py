@@ -80,18 +80,20 @@ def _ratio_difference(a: Sample, b: Sample) -> Difference:
 
 def _mean_difference(a: Sample, b: Sample, loss: Any) -> Difference:
     before, after = loss(a.score), loss(b.score)
-    first, second = a.mean(*before), a.mean(*after)
-    influence = [(y - x - (second - first)) / a.total for x, y in zip(before, after)]
-    return _interval(a, first, second, a.error(*influence))
+    return _interval(a, a.mean(*before), a.mean(*after), _mean_change(a, before, after)[1])
 
 
 def brier_test(a: Sample, b: Sample) -> tuple[float, float]:
     """By how much the Brier score changes, and the p-value of no change."""
-    before, after = (((1 - one.score) ** 2, one.score**2) for one in (a, b))
-    change = a.mean(*after) - a.mean(*before)
-    error = a.error(*((y - x - change) / a.total for x, y in zip(before, after)))
+    change, error = _mean_change(a, *(((1 - one.score) ** 2, one.score**2) for one in (a, b)))
     z = abs(change) / error if error > 0 else 0.0
     return change, 2 * (normal_tail(z) if a.cluster is None else t_tail(z, max(a.n_clusters - 1, 1)))
+
+
+def _mean_change(sample: Sample, before: Sequence[Any], after: Sequence[Any]) -> tuple[float, float]:
+    """The change of a mean loss, given for either outcome, and its standard error."""
+    change = sample.mean(*after) - sample.mean(*before)
+    return change, sample.error(*((y - x - change) / sample.total for x, y in zip(before, after)))
 
 
 def _auroc_difference(a: Sample, b: Sample) -> Difference:
@@ -231,7 +233,7 @@ def tested_changes(
     before, after = to_grid(base), to_grid(other)
     middle = rescored(joint, (before + after) // 2)
     bare, rule = without_clusters(middle), found.rule
-    judged = JudgedGroups(rule.min_group, rule.min_events, float(bare.positives.sum() / bare.weight.sum()))
+    judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
     sizes = audited_groups(bare, rule.words())
     cells = score_cells(bare, found.table.bins)
     tests = group_tests(middle, bare, Sample.of(middle), cells, sizes, judged)

@@ -90,7 +90,7 @@ def fit(
 
 def _refuse_too_few(model: Any) -> None:
     """Write no correction that changes nothing for want of data: it would look like the result of tests."""
-    from propcal.auditing.decision import MIN_EVENTS, MIN_GROUP
+    from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP
 
     if not model.fit_summary_.enough and not model.n_updates_:
         raise InputError(

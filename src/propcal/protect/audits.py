@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit import Audit, settings_of, too_small
+from propcal.auditing.audit import Audit, settings_of, verdict_on
 from propcal.auditing.audit_tables import categories_frame, stacked_columns
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Claim, Verdict, labelled_claims
@@ -163,19 +163,11 @@ class _ProtectedAudit:
 
     def _categories(self) -> pd.DataFrame:
         """The table of cells, by the code of the audit; findings are the audit's."""
-        found, exact, rule = self.found, self.exact.categories, self.found.rule
+        found, exact = self.found, self.exact.categories
         table = self._table()
         filled = found.table.people > 0
         noise = replace(found.noise, effective=self._effective(table))
-        made = categories_frame(
-            table,
-            noise,
-            alpha=rule.alpha,
-            rho=rule.rho,
-            min_share=found.min_share,
-            min_people=rule.min_people,
-            unit=self.exact.identity.unit,
-        )
+        made = categories_frame(replace(found, table=table, noise=noise), self.exact.identity.unit)
         for name in ("finding", "eligible", "reason"):
             made[name] = exact[name].to_numpy()
         made["detectable_gap"] = exact["detectable_gap"].round(CURVE_DIGITS)
@@ -330,8 +322,6 @@ class _ProtectedAudit:
         )
 
     def _verdict(self, groups: pd.DataFrame, categories: pd.DataFrame) -> Verdict:
-        from propcal.documents.verdict_sentences import verdict_of
-
         exact = self.exact
         tests = exact.verdict.tests
         if len(tests):
@@ -342,16 +332,8 @@ class _ProtectedAudit:
                 p = [shown_p(p) if some else p_band(p) for p, some in zip(tests[name], many)]
                 tests[name] = pd.Series(p, dtype=object, index=tests.index)
         claims = labelled_claims(exact.verdict.claims, groups, categories)
-        made = verdict_of(
-            tuple(_with_printed_digits(claim) for claim in claims),
-            tests,
-            groups,
-            self.found.subject(exact.identity),
-            untested=self.found.untested,
-            too_small=too_small(self.found, exact.identity),
-            within=self.found.rule.within,
-            fitted=bool(self.found.fitted_on_these),
-        )
+        claims = tuple(_with_printed_digits(claim) for claim in claims)
+        made = verdict_on(self.found, exact.identity, claims, groups, tests)
         return replace(made, conclusion=exact.verdict.conclusion)
 
 

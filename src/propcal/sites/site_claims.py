@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.claims import Claim
-from propcal.auditing.decision import MIN_EVENTS, MIN_GROUP
 from propcal.auditing.finding_names import CHANCE, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.hypothesis_tests import (
     GROUPS,
@@ -24,7 +23,7 @@ from propcal.auditing.hypothesis_tests import (
 )
 from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import Estimate, observed_expected
-from propcal.auditing.profile import JudgedGroups
+from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.sample import Sample
 from propcal.core.grid import FloatArray
 from propcal.sites.site_differences import site_differences

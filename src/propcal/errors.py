@@ -89,7 +89,8 @@ class Message(Text):
     ----------
     problem : str, or text with mentions of arguments
     argument : str, optional
-        Name of the argument or column that cannot be used; by default the one with which `problem` begins.
+        Name of the argument or column that cannot be used; by default the argument, or the option of the
+        command line, with which `problem` begins.
     next_step : str, or text with mentions of arguments, optional
     between : str, optional
         The text between the two: by default ". " if `next_step` begins with a capital letter, else "; ".
@@ -119,6 +120,8 @@ class Message(Text):
         message = super().__new__(cls, what, *(() if then is None else (between, then)))
         first = what.parts[0] if what.parts else ""
         named = first if argument is None and isinstance(first, Argument) else argument
+        if named is None and what.startswith("--"):
+            named = what.split()[0].rstrip(":,")
         message.argument = named.name if isinstance(named, (Argument, Column)) else named
         message.problem, message.next_step, message.between = what, then, between
         return message

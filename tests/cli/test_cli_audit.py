@@ -12,7 +12,7 @@ import pytest
 import propcal
 from propcal import Atoms, Correction, Groups, PMCBoost
 from propcal.cli import main
-from propcal.cli.audit import NAMES, thresholds
+from propcal.cli.gates import NAMES, thresholds
 from propcal.errors import InputError
 
 CANARY = "canary-7f3a"

@@ -17,7 +17,7 @@ from propcal import __version__
 from propcal import interrupts as stopping
 from propcal.cli.apply import apply, export
 from propcal.cli.atoms import atoms, merge
-from propcal.cli.audit import audit
+from propcal.cli.audit import audit, sites
 from propcal.cli.demo import demo
 from propcal.cli.discover import discover
 from propcal.cli.fit import fit
@@ -25,7 +25,6 @@ from propcal.cli.monitor import monitor
 from propcal.cli.options import add_command, as_flag
 from propcal.cli.paper import app as paper
 from propcal.cli.screen import say
-from propcal.cli.sites import sites
 from propcal.errors import PropcalError
 from propcal.files.transaction import forget_written, written
 from propcal.plain_text import plain

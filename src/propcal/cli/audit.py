@@ -1,38 +1,34 @@
-"""``propcal audit``: for whom is a score miscalibrated, and by how much?"""
+"""``propcal audit`` and ``propcal sites``: for whom, and where, is a score miscalibrated, and by how much?"""
 
 from __future__ import annotations
 
 import json
-import math
-import operator
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_SHOWN, SHOWN
-from propcal.auditing.measure_names import LOSSES
+from propcal.auditing.finding_names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people
-from propcal.cli.options import Files, Without, words
-from propcal.cli.screen import Output, say, show, warnings_as_lines, working, write_text
-from propcal.cli.sites import TRAVEL, compared, show_sites
-from propcal.cli.texts import floats, unlike
+from propcal.cli.gates import end, thresholds
+from propcal.cli.options import Files, Only, Without, words
+from propcal.cli.screen import Output, say, warnings_as_lines, working
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.numbers import Limit
 from propcal.options import METHOD, OUTPUT, Analysis, BinRule, GroupRule, Reading, Roles, given
 
 if TYPE_CHECKING:
-    from propcal import Atoms, Correction
+    from propcal import Atoms
+    from propcal.documents.blocks import Document
     from propcal.sites.site_measures import Sites
 
-COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-NAMES = (*LOSSES, *(f"{loss}.low" for loss in LOSSES), "mc_rms", "pmc_rms")
-_FORM = re.compile(r"\s*([a-zA-Z_.]+)\s*(>=|<=|>|<)\s*([-+0-9.eE]+)\s*")
+TRAVEL = METHOD.flag(
+    "With sites: fit a correction on all other sites and test it at each site (leave-one-site-out)."
+)
+SITE_NAMES = ("title", "score", "outcome", "unit", "source", "period")
 
 
 def audit(
@@ -69,43 +65,41 @@ def audit(
       propcal audit new.csv --score risk --outcome status --positive EXPIRED
       --groups race --drop-missing --correction model.json --fail-on verdict
     """
-    from propcal.files.transaction import outputs
+    import propcal
     from propcal.protect.comparisons import protected
 
     limits = thresholds(fail_on)
     out.check(files, correction)
-    model = None
-    if correction is not None:
-        from propcal import Correction  # which imports numba; an audit alone does not need it
-
-        model = Correction.load(correction)
+    # a correction imports numba, which an audit alone does not need
+    model = None if correction is None else propcal.Correction.load(correction)
     settings = given(rule, bins, tests, names, Roles(weight_kind=roles.weight_kind))
     with warnings_as_lines():
         people = read_people(files, roles, reading, correction=model)
         with working("Auditing...") as update:
             settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")
-            result = _audit(people, model, settings)
-            sites = _sites(people, travel, names, update, corrected=model is not None)
+            result: Any
+            if model is None:
+                result = propcal.audit(people, **settings)
+            else:
+                result = propcal.compare({"score": None, "corrected": model}, people, **settings)
+            sites = _sites_of(people, travel, names, update, corrected=model is not None)
     note_unused_labels(names.labels, people)
-    shown = protected(result, out.suppress)  # for the terminal and JSON: only if --suppress is given
-    text = _json(shown, sites, out.suppress or 0) if out.output is not None or out.as_json else ""
-    with outputs(force=out.force):
-        write_text(text, out.output)
-        if out.html is not None or out.markdown is not None:
-            page = protected(result, out.on_pages) if out.suppress is None else shown  # once, for both
-            _write_pages(page, out, model, sites)
-    if out.as_json:
-        typer.echo(text)
-    else:
-        _show(shown, full=full)
-        if sites is not None:
-            show_sites(sites, out.suppress or 0)
-        out.say_written()
+    seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
+
+    parts = {"correction": model, "sites": sites}
+    content = out.write(
+        output=lambda n: _json(seen(n), sites, n),
+        html=lambda n: _page("html", seen(n), n, parts),
+        markdown=lambda n: _page("markdown", seen(n), n, parts),
+    )
+    also = [] if sites is None else [lambda n: _sites_document(sites, n)]
+    out.show(content, lambda n: _document(seen(n)), *also, full=full)
+    if not out.as_json:
         if out.files:
             typer.echo()
         if model is None and result.verdict.conclusion == MISCALIBRATED:
             _say_next(result, ["propcal", "fit", *map(str, files), *words("fit", roles, rule, bins, names)])
-    _end(limits, result, shown)
+    end(limits, result, seen(out.suppress or 0))
 
 
 def _json(shown: Any, sites: Sites | None, suppress: int) -> str:
@@ -117,52 +111,27 @@ def _json(shown: Any, sites: Sites | None, suppress: int) -> str:
     return json_text(json.loads(shown.to_json()) | {"sites": json.loads(sites.to_json(suppress))})
 
 
-def _write_pages(page: Any, out: Output, correction: Correction | None, sites: Any) -> None:
+def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:
     from propcal.documents.report import report
-    from propcal.render import html, markdown
+    from propcal.render.html import html
+    from propcal.render.markdown import markdown
 
-    document = report(page, suppress=out.on_pages, correction=correction, sites=sites)
-    if out.html is not None:
-        html.write_page(html.html(document), out.html)
-    if out.markdown is not None:
-        html.write_page(markdown.markdown(document), out.markdown)
+    document = report(shown, suppress=suppress, **parts)
+    return html(document) if form == "html" else markdown(document)
 
 
-def _audit(people: Atoms, model: Correction | None, settings: dict[str, Any]) -> Any:
-    """An audit, or a comparison of the score with what a correction makes of it."""
-    import propcal
-
-    if model is None:
-        return propcal.audit(people, **settings)
-    return propcal.compare({"score": None, "corrected": model}, people, **settings)
-
-
-def _sites(people: Atoms, travel: bool, names: Identity, update: Any, *, corrected: bool) -> Any:
-    """Sites compared, if there are several; None without sites."""
-    from propcal.core.patterns import SITE
-    from propcal.core.periods_and_sites import by_key
-
-    parts = by_key(people, SITE)
-    if len(parts) < 2:
-        if travel:
-            there = f"there is one ({next(iter(parts))})" if parts else "there are none"
-            raise InputError(
-                f"--travel needs at least two sites, and {there}", argument="--travel", next_step="See --site"
-            )
-        return None
-    called = Identity(title=names.title, score=names.score, unit=names.unit)
-    result = compared(people, travel=travel, names=called, update=update)
-    note = "The sites are compared by the score before its correction."
-    return replace(result, notes=(note, *result.notes)) if corrected else result
-
-
-def _show(result: Any, *, full: bool) -> None:
+def _document(result: Any) -> Document:
     from propcal.documents.audit import audit_document
     from propcal.documents.comparison import comparison_document
-    from propcal.render.text import text
 
-    document = comparison_document if hasattr(result, "audits") else audit_document
-    show(text(document(result), full=full))
+    return comparison_document(result) if hasattr(result, "audits") else audit_document(result)
+
+
+def _sites_document(result: Sites, suppress: int) -> Document:
+    from propcal.documents.sites import sites_document
+    from propcal.protect.sites import protected_sites
+
+    return sites_document(protected_sites(result, suppress))
 
 
 def _say_next(result: Any, command: list[str]) -> None:
@@ -176,91 +145,69 @@ def _say_next(result: Any, command: list[str]) -> None:
     say(f"  {join([*command, '-o', 'model.json'])}")
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """A limit for a number of the audit, or its verdict."""
+def sites(
+    files: Files,
+    roles: Roles,
+    reading: Reading,
+    out: Annotated[Output, Without("format", "markdown", "metrics")],
+    names: Annotated[Identity, Only(*SITE_NAMES)],
+    travel: bool = TRAVEL,
+) -> None:
+    """Compare sites: is the score right at each of them, and what can a new site expect?
 
-    name: str
-    compare: str = ""
-    limit: float = math.nan
+    Sites come from a column (--site hospital), or from atoms files with one site each. Groups
+    matter only to --travel, which corrects the score for them.
 
-    def undecided(self, audit: Any) -> str:
-        """A note if there was no verdict that could fail."""
-        conclusion = audit.verdict.conclusion
-        if self.name != "verdict" or conclusion.startswith((MISCALIBRATED, NOT_SHOWN)):
-            return ""
-        if audit.settings["fitted_on_these"]:
-            return f"{self} passes, although the correction was fitted to these very {audit.identity.unit}"
-        decided = conclusion.startswith((NONE_FOUND, SHOWN))
-        return "" if decided else f"{self} passes, although the verdict is: {conclusion}"
+    For example:
 
-    def failure(self, audit: Any, shown: Any = None) -> str:
-        """Why the audit fails; empty if it does not. An unknown value fails.
+      propcal sites visits.csv --site hospital --score risk --outcome died --html sites.html
 
-        `shown` is the audit as it may be shown, from protected counts.
-        """
-        if self.name == "verdict":
-            conclusion = audit.verdict.conclusion
-            failed = conclusion.startswith((MISCALIBRATED, NOT_SHOWN))
-            return f"the verdict is: {conclusion}" if failed else ""
-        value = _value(audit, self.name)
-        if math.isnan(value):
-            return f"{self}: {self.name} is not known for these data"
-        if not COMPARE[self.compare](value, self.limit):
-            return ""
-        told = value if shown is None or shown is audit else _value(shown, self.name)
-        if math.isnan(told):
-            return f"{self}: this holds; its value is not shown, because it rests on few people"
-        least = f"{told.side} " if isinstance(told, Limit) else "about " if told is not value else ""
-        return f"{self}: {self.name} is {least}{told:.4g}"
-
-    def __str__(self) -> str:
-        return self.name if self.name == "verdict" else f"{self.name} {self.compare} {self.limit:g}"
-
-
-def _value(audit: Any, name: str) -> float:
-    loss = name.removesuffix("_rms").removesuffix(".low")
-    if name.endswith("_rms"):
-        return float(audit.debiased.loc[loss, "rms"])
-    value = audit.losses.loc[loss, "low" if name.endswith(".low") else "value"]
-    return value if isinstance(value, Limit) else float(value)
-
-
-def thresholds(texts: Sequence[str] | None) -> list[Threshold]:
-    """Read ``pmc > 0.2``, ``mc.low >= 0.05`` or ``verdict``.
-
-    >>> [str(t) for t in thresholds(["pmc>.2", "verdict"])]
-    ['pmc > 0.2', 'verdict']
+      propcal sites north.atoms south.atoms east.atoms --travel -o sites.json
     """
-    return [_threshold(text) for text in texts or []]
+    from propcal.sites.site_measures import compare_sites
+
+    out.check(files)
+    with warnings_as_lines():
+        people = read_people(files, roles, reading)
+        known = _site_names(people)
+        if not known:
+            raise InputError(
+                "these data have no sites",
+                argument="--site",
+                next_step="Name their column: --site hospital; or make one atoms file per site: "
+                "propcal atoms north.csv --site North ...",
+            )
+        if known == [roles.site]:
+            raise InputError(
+                f"there is no column {roles.site!r}, so all rows were taken as one site of that name",
+                argument="--site",
+                next_step="Name the column of the sites",
+            )
+        with working(f"Comparing {len(known)} sites..."):
+            result = compare_sites(people, travel=travel, identity=names)
+    content = out.write(output=result.to_json, html=lambda n: result.to_html(suppress=n))
+    out.show(content, lambda n: _sites_document(result, n))
 
 
-def _threshold(text: str) -> Threshold:
-    text = text.lower()  # the screen says PMC
-    if text.strip() == "verdict":
-        return Threshold("verdict")
-    found = _FORM.fullmatch(text)
-    limits = floats(found[3]) if found else []
-    if found is None or not limits or math.isnan(limits[0]):
-        raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
-    if found[1] == "verdict":
-        raise InputError(f"--fail-on {text!r}: use the word verdict alone", argument="--fail-on")
-    if found[1] not in NAMES:
-        raise InputError(
-            f"--fail-on {text!r}: {found[1]!r} is unknown; use one of {', '.join(NAMES)}, verdict",
-            argument="--fail-on",
-        )
-    return Threshold(found[1], found[2], limits[0])
+def _site_names(people: Atoms) -> list[str]:
+    from propcal.core.patterns import SITE
+    from propcal.core.periods_and_sites import by_key
+
+    return list(by_key(people, SITE))
 
 
-def _end(limits: list[Threshold], result: Any, shown: Any) -> None:
-    """Exit with code 1 if a --fail-on condition holds; in a comparison, for the last score."""
-    judged, printed = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
-    failures = [failure for limit in limits if (failure := limit.failure(judged, printed))]
-    for limit in limits:
-        if note := limit.undecided(judged):
-            say(f"propcal: note: {note}", err=True)
-    for failure in failures:
-        say(f"propcal: failed: {failure}", err=True)
-    if failures:
-        raise typer.Exit(1)
+def _sites_of(people: Atoms, travel: bool, names: Identity, update: Any, *, corrected: bool) -> Sites | None:
+    """The sites of an audit, compared, if there are several."""
+    from propcal.sites.site_measures import compare_sites
+
+    known = _site_names(people)
+    if len(known) < 2:
+        if travel:
+            there = f"there is one ({known[0]})" if known else "there are none"
+            raise InputError(f"--travel needs at least two sites, and {there}", next_step="See --site")
+        return None
+    update(f"Comparing {len(known)} sites...")
+    called = Identity(title=names.title, score=names.score, unit=names.unit)
+    result = compare_sites(people, travel=travel, identity=called)
+    note = "The sites are compared by the score before its correction."
+    return replace(result, notes=(note, *result.notes)) if corrected else result

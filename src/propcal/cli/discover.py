@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from propcal.cli.options import Only, Rows, Without, words
-from propcal.cli.screen import Output, progress, show, warnings_as_lines, write_text
+from propcal.cli.screen import Output, progress, warnings_as_lines
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.options import Analysis, GroupRule, Reading, Roles, Search, given
@@ -17,6 +17,11 @@ from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery
+
+IN_PYTHON = (
+    "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups). "
+    "A value has a NUL character, which a command cannot have."
+)
 
 
 def discover(
@@ -42,39 +47,29 @@ def discover(
     """
     import propcal
     from propcal.documents.discovery import discovery_document
-    from propcal.files.transaction import outputs
     from propcal.protect.discoveries import protected_discovery
-    from propcal.render.text import text
 
     needed = {"--score": roles.score, "--outcome": roles.outcome, "--features": search.features}
     for flag, value in needed.items():
         if not value:
-            raise InputError(f"{flag} is needed", argument=flag, next_step="Name a column of the file")
+            raise InputError(f"{flag} is needed", next_step="Name a column of the file")
     out.check(files)
     settings = given(roles, search, reading, chance, names) | {"sample_weight": roles.weight}
     y, score, _ = (settings.pop(name, None) for name in ("outcome", "score", "weight"))
     with warnings_as_lines(), progress("Searching") as bar:
         settings["progress"] = None if bar is None else lambda done: bar(100 * done)
         found = propcal.discover(y, score, data=files, **settings)
-    content = found.to_json(out.suppress or 0)
-    with outputs(force=out.force):
-        write_text(content, out.output)
-        if out.html is not None:
-            found.to_html(out.html, suppress=out.on_pages)
-    if out.as_json:
-        typer.echo(content)
-        return
-    found = protected_discovery(found, out.suppress or 0)
-    show(text(discovery_document(found)))
-    out.say_written()
-    if len(found):
+    content = out.write(output=found.to_json, html=lambda n: found.to_html(suppress=n))
+    shown = protected_discovery(found, out.suppress or 0)
+    out.show(content, lambda _: discovery_document(shown))
+    if len(shown) and not out.as_json:
         rule = GroupRule(intersections="marginal")
         read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
-        typed = words("fit", replace(roles, where=_conditions(found)), rule, names)
-        command = _command(["propcal", "fit", *read, *typed, "-o", "model.json"])
+        typed = words("fit", replace(roles, where=_conditions(shown)), rule, names)
+        command = [_quoted(word) for word in ("propcal", "fit", *read, *typed, "-o", "model.json")]
         typer.echo(
             f"To correct for these groups (keep some {found.identity.unit} out of the search and the fit, "
-            f"to audit the correction on):\n  {command}"
+            f"to audit the correction on):\n  {IN_PYTHON if None in command else ' '.join(map(str, command))}"
         )
 
 
@@ -90,24 +85,16 @@ def _conditions(found: Discovery) -> dict[str, str]:
     return made
 
 
-def _command(words: list[str]) -> str:
-    """Words as a command for a shell, on one line."""
-    if any("\0" in word for word in words):
-        return (
-            "In Python: propcal.PMCBoost(groups=propcal.discover(...).groups). "
-            "A value has a NUL character, which a command cannot have."
-        )
-    return " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    r"""A word for a shell; invisible characters are written as bytes.
+def _quoted(word: str) -> str | None:
+    r"""A word for a shell, with invisible characters as bytes; None if it has a character that none can have.
 
     >>> print(_quoted("age >= 70"), _quoted("it's \x1b[31m"))
     'age >= 70' $'it\'s \x1b[31m'
     """
     if word.isprintable():
         return quote(word)
+    if "\0" in word:
+        return None
     made = ""
     for c in word:
         hidden = "".join(f"\\x{byte:02x}" for byte in c.encode(errors="surrogateescape"))

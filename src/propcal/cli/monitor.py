@@ -4,45 +4,26 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from propcal import options
 from propcal.cli.atoms import groups_of
 from propcal.cli.options import ROWS, Only, Without
-from propcal.cli.screen import (
-    Output,
-    check_file,
-    progress,
-    say,
-    show,
-    warnings_as_lines,
-    working,
-    write_text,
-)
+from propcal.cli.screen import Output, check_file, progress, say, warnings_as_lines, working
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.numbers import listed
-from propcal.options import (
-    GROUPS,
-    METHOD,
-    OUTPUT,
-    TIME,
-    BinRule,
-    Calendar,
-    GroupRule,
-    Reading,
-    Roles,
-    given,
-    given_fields,
-)
+from propcal.options import METHOD, TIME, BinRule, Calendar, GroupRule, Reading, Roles, given, given_fields
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course
     from propcal.monitoring.monitor import Added, Monitor
 
-WATCHED = GROUPS.option("SHARE", "Smallest share of people in a group that is watched. Default: 0.05")
+WATCHED = options.GROUPS.option("SHARE", "Smallest share of people in a group that is watched. Default: 0.05")
 
 
 def monitor(
@@ -65,7 +46,7 @@ def monitor(
         "DATE", "Treat this date as today when deciding which periods are complete."
     ),
     recalibrate: bool = METHOD.flag("Also find out whether recalibrating on recent periods would help."),
-    fail_on: list[str] | None = OUTPUT.option(
+    fail_on: list[str] | None = options.OUTPUT.option(
         "alarm|new-alarm", "Exit with code 1 if an alarm stands, or only if this run raised one."
     ),
 ) -> None:
@@ -91,18 +72,18 @@ def monitor(
     from propcal.files.transaction import outputs
     from propcal.monitoring.monitor import Added, Monitor
     from propcal.protect.courses import protected_course
-    from propcal.render.text import text as printed
 
     for word in fail_on or []:
         if word not in ("alarm", "new-alarm"):
-            raise InputError(f"--fail-on {word!r}: write alarm or new-alarm", argument="--fail-on")
-    replace(out, force=True).check(files)
+            raise InputError(f"--fail-on {word!r}: write alarm or new-alarm")
+    out = replace(out, force=True)
+    out.check(files)
     if files:  # without files, the state is only read
         check_file(state, files, force=True)
     if state.resolve() in [path.resolve() for path in out.files.values()]:
         raise InputError(f"--state and {listed(list(out.files))} must be different files")
     if replaced and not files:
-        raise InputError("--replace needs the files to replace it with", argument="--replace")
+        raise InputError("--replace needs the files to replace it with")
     settings, new = _settings(calendar, roles, rule, bins), not state.exists()
     watched = _begun(state, files, settings, names) if new else Monitor.load(state)
     before = watched.settings
@@ -117,29 +98,24 @@ def monitor(
             if recalibrate:
                 update("Fitting on recent periods...")
             course = watched.course(recalibrate=recalibrate) if watched.periods else None
-    text = course.to_json(out.suppress or 0) if course and (out.output or out.as_json) else ""
+    content, seen = "null", cache(lambda suppress: protected_course(course, suppress))  # type: ignore[arg-type]
     with outputs(force=True) as changes:
         if course is not None:
             if files and (added.changed or new or watched.settings != before):
                 watched.save(state)
                 if new:
                     changes.unless_changed(state, None)
-            write_text(text, out.output)
-            if out.html is not None or out.metrics is not None:
-                page = protected_course(course, out.on_pages)  # once, for both
-                if out.html is not None:
-                    page.to_html(out.html)
-                if out.metrics is not None:
-                    page.to_metrics(out.metrics)
-    if out.as_json:
-        typer.echo(text or "null")
-    else:
+            content = out.write(
+                output=course.to_json,
+                html=lambda n: seen(n).to_html(),
+                metrics=lambda n: seen(n).to_metrics(),
+            )
+    if not out.as_json:
         for line in added_lines(added, watched, read=bool(files)):
             say(line)
         say("There is nothing to add yet, so no state was written." if course is None else "")
-        if course is not None:
-            show(printed(course_document(protected_course(course, out.suppress or 0))))
-            out.say_written()
+    if course is not None or out.as_json:
+        out.show(content, lambda n: course_document(seen(n)))
     for word in fail_on or []:
         _fail(word, course, added)
 
@@ -161,9 +137,7 @@ def _begun(state: Path, files: list[Path] | None, settings: dict[str, Any], name
     from propcal.monitoring.monitor import Monitor
 
     if not files:
-        raise InputError(
-            f"there is no state {state} yet", argument="--state", next_step="Name files to begin one"
-        )
+        raise InputError(f"there is no state {state} yet", next_step="Name files to begin one")
     for name in ("time", "score", "outcome"):
         if name not in settings:
             raise InputError(

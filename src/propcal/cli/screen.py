@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 from rich.console import Console
@@ -17,6 +17,9 @@ from propcal.errors import InputError
 from propcal.numbers import listed
 from propcal.options import OUTPUT
 from propcal.plain_text import plain
+
+if TYPE_CHECKING:
+    from propcal.documents.blocks import Document
 
 PAGE_SUPPRESS = 11  # pages are meant to be handed on
 PROTECT = "Protect counts of people below this in all that is printed or written; 0 shows everything."
@@ -74,16 +77,37 @@ class Output:
         for flag, path in self.files.items():
             what, *endings = ENDINGS.get(flag, ("",))
             if endings and path.suffix and path.suffix.lower() not in endings:
-                raise InputError(
-                    f"{flag} {path}: {flag} writes {what}, so the name must end in {endings[0]}",
-                    argument=flag,
-                    next_step="Print the page from a browser to get a PDF" if path.suffix == ".pdf" else None,
-                )
+                step = "Print the page from a browser to get a PDF" if path.suffix == ".pdf" else None
+                problem = f"{flag} {path}: {flag} writes {what}, so the name must end in {endings[0]}"
+                raise InputError(problem, next_step=step)
         if len({path.resolve() for path in self.files.values()}) < len(self.files):
             raise InputError(f"{listed(list(self.files))} must be different files")
 
-    def say_written(self) -> None:
-        """Name the files that were written."""
+    def write(self, **forms: Callable[[int], str]) -> str:
+        """Write the files that were asked for, all or none; returns the JSON if it is to be printed.
+
+        `forms` make the text of each file, by the name of its field, with counts below a number protected.
+        """
+        from propcal.files.transaction import outputs, write_text
+
+        content = forms["output"](self.suppress or 0) if self.output or self.as_json else ""
+        with outputs(force=self.force):
+            write_text(f"{content}\n", self.output)
+            for name in ("html", "markdown", "metrics"):
+                path = getattr(self, name)
+                write_text("" if path is None else forms[name](self.on_pages), path)
+        return content
+
+    def show(self, content: str, *documents: Callable[[int], Document], full: bool = True) -> None:
+        """Print documents, the first of them in full or in brief, and name the files; or print the JSON."""
+        from propcal.render.text import text
+
+        if self.as_json:
+            typer.echo(content)
+            return
+        for i, document in enumerate(documents):
+            shown = text(document(self.suppress or 0), full=full or i > 0)
+            Console(highlight=False).print(shown)  # as wide as the terminal is
         if self.files:
             say(f"Written: {', '.join(map(str, self.files.values()))}")
 
@@ -98,23 +122,9 @@ def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
     check_target(path, force=force, reads=[*several, *single])
 
 
-def write_text(text: str, path: Path | None) -> None:
-    """Write a text to a file, if there is one, whole or not at all."""
-    if path is not None:
-        from propcal.files.transaction import whole_file
-
-        with whole_file(path) as part:
-            part.write_text(text + "\n", encoding="utf-8")
-
-
 def say(text: str, *, err: bool = False) -> None:
     """Print one line, without control characters that a name in it may have."""
     typer.echo(plain(text), err=err)
-
-
-def show(result: Any) -> None:
-    """Print a result as wide as the terminal is."""
-    Console(highlight=False).print(result)
 
 
 @contextmanager

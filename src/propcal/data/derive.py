@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import and_, ge, gt, le, lt, or_
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.grid import BoolArray
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, tests_of
 from propcal.core.groups.recipes import Ranges, Recipe, Where
+from propcal.data.frames import Columns, floats, held_type, is_record
 from propcal.data.levels import (
-    DATES,
-    LIMIT,
     MAX_NUMERIC_LEVELS,
     RECORDS,
     TRUTHS,
@@ -26,10 +25,7 @@ from propcal.data.levels import (
 )
 from propcal.errors import Column, InputError
 
-Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
-RECODE = "Convert it, for example with astype(float)"
-TOP_CODED = 'are limits such as "> 89" (top-coded ages): recode them, for example to 90'
-COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) -> list[str]:
@@ -39,13 +35,8 @@ def numeric_columns(recipes: Mapping[str, Recipe], attributes: Sequence[str]) ->
 
 def sized_columns(recipes: Mapping[str, Recipe]) -> list[str]:
     """The columns that are cut or compared by size."""
-    found: list[str] = []
-    for recipe in recipes.values():
-        if isinstance(recipe, Ranges):
-            found.append(recipe.column)
-        else:
-            found += numeric_tests(recipe)
-    return list(dict.fromkeys(found))
+    read = [[how.column] if isinstance(how, Ranges) else numeric_tests(how) for how in recipes.values()]
+    return list(dict.fromkeys(column for columns in read for column in columns))
 
 
 def numeric_tests(recipe: Where) -> list[str]:
@@ -70,59 +61,41 @@ def fitting_values(
     if recipe is None:
         refuse_dates(name, temporal=_temporal(columns[name]))
     elif isinstance(recipe, Where):
-        _refuse_no_truths(recipe, columns, name)
+        for test in tests_of(recipe.condition):
+            if test.op == "holds":
+                refuse_dates(test.column, temporal=_temporal(columns[test.column]))
+                if not {level_key(one) for one in distinct(columns[test.column])[0]} <= {*TRUTHS, None}:
+                    raise no_condition(titled(test, name))
     found, codes = attribute_values(name, recipe, columns)
     codes = codes if counted is None else codes[counted]
-    if recipe is None and len(found) > MAX_NUMERIC_LEVELS:
-        present = np.bincount(codes + 1, minlength=len(found) + 1)[1:] > 0
-        some = [value for value, occurs in zip(found, present) if occurs]
+    if recipe is None:
+        some = found
+        if len(found) > MAX_NUMERIC_LEVELS:
+            present = np.bincount(codes + 1, minlength=len(found) + 1)[1:] > 0
+            some = [value for value, occurs in zip(found, present) if occurs]
         refuse_many(some, name, seen, as_levels=as_levels)
-    elif recipe is None:
-        refuse_many(found, name, seen, as_levels=as_levels)
     return found, codes
 
 
-def refuse_records(column: Any) -> None:
-    """Refuse columns of lists or records."""
-    if not isinstance(column, np.ndarray) and is_record(column.type):
-        raise InputError(RECORDS, argument="sensitive_features")
+def titled(test: ColumnTest, title: str) -> Column:
+    """What errors call the column of a test."""
+    return Column(test.column, f"condition {title!r}: column {test.column!r}")
 
 
-def is_record(kind: Any) -> bool:
-    """Whether an Arrow type holds lists or records, also as a dictionary."""
-    return bool(pa.types.is_nested(_held(kind)))
-
-
-def _held(kind: Any) -> Any:
-    """The type of the values, also of a dictionary's."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def no_condition(name: str) -> InputError:
+    """The error for a column used by itself as a condition that has not only truth values."""
+    problem = f"{name} is used by itself but does not contain only true and false"
+    return InputError(problem, argument=name, next_step="Compare it with a value, such as column = 1")
 
 
 def _temporal(column: Any) -> bool:
-    return not isinstance(column, np.ndarray) and bool(pa.types.is_temporal(_held(column.type)))
-
-
-def _refuse_no_truths(recipe: Where, columns: Columns, title: str) -> None:
-    """Refuse a column used by itself as a condition, unless it has only truth values."""
-    for test in tests_of(recipe.condition):
-        if test.op != "holds":
-            continue
-        refuse_dates(test.column, temporal=_temporal(columns[test.column]))
-        keys = {level_key(value) for value in distinct(columns[test.column])[0]}
-        if not keys <= {*TRUTHS, None}:
-            name = Column(test.column, f"condition {title!r}: column {test.column!r}")
-            raise InputError(
-                f"{name} is used by itself but does not contain only true and false",
-                argument=name,
-                next_step="Compare it with a value, such as column = 1",
-            )
+    return not isinstance(column, np.ndarray) and bool(pa.types.is_temporal(held_type(column.type)))
 
 
 def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tuple[list[Any], Any]:
     """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
     if recipe is None:
-        refuse_records(columns[name])
-        return distinct(columns[name])
+        return _distinct(columns[name])
     if isinstance(recipe, Ranges):
         values = floats(columns[recipe.column], Column(recipe.column, f"cuts: column {recipe.column!r}"))
         codes = np.searchsorted(recipe.points, values, side="right").astype(np.int32)
@@ -131,68 +104,42 @@ def attribute_values(name: str, recipe: Recipe | None, columns: Columns) -> tupl
     return [False, True], evaluate(recipe.condition, columns, name).astype(np.int8)
 
 
-def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
-    """A column of any numeric type as float64; missing values become NaN."""
-    if isinstance(column, np.ndarray):
-        raise InputError(f"{name} must contain only numbers; it has values of several types", argument=name)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        text = "string" in str(kind) and not is_record(kind)
-        limits = _limits(column) if text else 0
-        what = "text" if text else DATES if pa.types.is_temporal(kind) else str(kind)
-        raise InputError(
-            f"{name} must be numeric; all {len(column):,} values are {what}",
-            argument=name,
-            next_step=f"{limits:,} of them {TOP_CODED}" if limits else hint,
-            between=". ",
-        )
-    if pa.types.is_decimal(kind):  # via text, because a direct cast depends on the other values in the batch
-        column = column.cast(pa.string())
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-
-
-def _limits(column: Any) -> int:
-    """How many texts are limits such as > 89."""
-    matches = pc.match_substring_regex(column, f"^\\s*({LIMIT})\\s*$")
-    return int(pc.sum(matches).as_py() or 0)
+def _distinct(column: Any) -> tuple[list[Any], Any]:
+    if not isinstance(column, np.ndarray) and is_record(column.type):
+        raise InputError(RECORDS, argument="sensitive_features")
+    return distinct(column)
 
 
 def evaluate(condition: Condition, columns: Columns, title: str) -> BoolArray:
     """Which rows meet a condition. A missing value only passes the test "is missing"."""
+    return np.asarray(
+        combined(condition, lambda test: _test(test, columns[test.column], titled(test, title)))
+    )
+
+
+def combined(condition: Condition, test: Callable[[ColumnTest], Any]) -> Any:
+    """A condition of arrays or expressions, from what `test` makes of each test of a column."""
     if isinstance(condition, ColumnTest):
-        return _test(
-            condition, columns, Column(condition.column, f"condition {title!r}: column {condition.column!r}")
-        )
+        return test(condition)
     if isinstance(condition, Not):
-        return ~evaluate(condition.part, columns, title)
-    parts = [evaluate(part, columns, title) for part in condition.parts]
-    return np.asarray(np.all(parts, axis=0) if condition.op == "and" else np.any(parts, axis=0))
+        return ~combined(condition.part, test)
+    return joined([combined(part, test) for part in condition.parts], and_ if condition.op == "and" else or_)
 
 
-def _test(test: ColumnTest, columns: Columns, name: str) -> BoolArray:
-    column = columns[test.column]
+def joined(parts: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
+    """Join several expressions in pairs, because engines refuse expressions that are nested too deeply."""
+    half = len(parts) // 2
+    return join(joined(parts[:half], join), joined(parts[half:], join)) if half else parts[0]
+
+
+def _test(test: ColumnTest, column: Any, name: str) -> BoolArray:
     if test.op in COMPARE:
-        found = COMPARE[test.op](floats(column, name), float(test.values[0]))
-        return np.asarray(found, dtype=np.bool_)
-    if test.op != "missing":
+        return np.asarray(COMPARE[test.op](floats(column, name), float(test.values[0])), dtype=np.bool_)
+    missing = test.op == "missing"
+    if not missing:
         refuse_dates(test.column, temporal=_temporal(column))
-    refuse_records(column)
-    values, codes = distinct(column)
+    values, codes = _distinct(column)
     keys = [level_key(value) for value in values]
-    wanted = wanted_keys(test)
-    if test.op == "holds":
-        wanted = {"true"}
-    if test.op == "!=":
-        passes = [key is not None and key not in wanted for key in keys]
-    elif test.op == "missing":
-        passes = [key is None for key in keys]
-    else:
-        passes = [key in wanted for key in keys]
-    lookup = np.array([*passes, test.op == "missing"])  # code -1 (missing) looks up the last entry
-    return np.asarray(lookup[codes])
+    wanted = {None} if missing else {"true"} if test.op == "holds" else wanted_keys(test)
+    passes = [(key in wanted) != (test.op == "!=") and (missing or key is not None) for key in keys]
+    return np.asarray(np.array([*passes, missing])[codes])  # code -1 (missing) looks up the last entry

@@ -11,8 +11,8 @@ from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import FloatArray, check_choice
 from propcal.core.patterns import Patterns, combinations_present
 from propcal.data.checks import INVALID, check_lengths, check_scores
-from propcal.data.derive import Columns, attribute_values
-from propcal.data.frames import attribute_columns, numbers, refuse_names
+from propcal.data.derive import attribute_values
+from propcal.data.frames import Columns, attribute_columns, numbers, refuse_names
 from propcal.data.levels import encode_known
 from propcal.errors import InputError
 

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray, IntArray
-from propcal.data.derive import Columns
-from propcal.data.frames import collected_columns, frame_columns, frame_names, is_engine_frame
+from propcal.data.frames import Columns, collected_columns, frame_columns, frame_names, is_engine_frame
 from propcal.data.named_columns import NamedColumns, named_column, with_site
 from propcal.data.repeat_visits import count_values, warn_of_undeclared
 from propcal.errors import InputError
@@ -116,10 +115,8 @@ class Source(ABC):
         """The names of the columns."""
 
     @abstractmethod
-    def table(
-        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
-    ) -> AbstractContextManager[Table]:
-        """Open the wanted columns; those in `numeric` must hold numbers, those in `lenient` may hold text."""
+    def table(self, wanted: Sequence[str], kinds: Mapping[str, str] = ...) -> AbstractContextManager[Table]:
+        """Open the wanted columns; `kinds` tells how a text file is read (see `PeopleFiles.query`)."""
 
     @abstractmethod
     def reduce(self, columns: NamedColumns) -> Atoms:
@@ -153,7 +150,7 @@ class FrameSource(Source):
         """The wanted columns."""
         return frame_columns(self.frame, self.title, wanted)
 
-    def table(self, wanted: Sequence[str], **_: Any) -> AbstractContextManager[Table]:
+    def table(self, wanted: Sequence[str], *_: Any) -> AbstractContextManager[Table]:
         """The wanted columns."""
         return nullcontext(Table.of(self.columns(wanted)))
 

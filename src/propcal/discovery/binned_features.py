@@ -18,7 +18,7 @@ import pyarrow as pa
 from propcal.core.grid import FloatArray, IntArray
 from propcal.core.groups.conditions import ColumnTest, Combined, Not
 from propcal.core.groups.conditions import Condition as Clause
-from propcal.data.derive import floats, is_record
+from propcal.data.frames import floats, is_record
 from propcal.data.levels import distinct, is_limit, level_key, numbers_beside_limits
 from propcal.data.source import Table
 from propcal.errors import Argument, InputError

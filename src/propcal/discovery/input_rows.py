@@ -19,9 +19,9 @@ import pyarrow as pa
 from propcal.core.grid import IntArray
 from propcal.core.outcome_as_group import BY_CHANCE, NEARLY
 from propcal.data.checks import Trouble, check_lengths, check_rows, compact_outcomes
-from propcal.data.derive import Columns
 from propcal.data.files.file_source import are_paths, source_of
-from propcal.data.frames import attribute_columns, frame_columns, numbers
+from propcal.data.files.people_files import LENIENT, NUMBER
+from propcal.data.frames import Columns, attribute_columns, frame_columns, numbers
 from propcal.data.outcomes import outcome_numbers
 from propcal.data.repeat_visits import patient_codes
 from propcal.data.source import Table
@@ -61,11 +61,10 @@ def read_rows(
     names = _checked_names(roles, features, protect)
     called: dict[str, str] = {name: Column(value) for name, value in roles.items()}
     source = source_of(data, "data", **options)
-    with source.table(
-        list(dict.fromkeys([*roles.values(), *names])),
-        numeric=[roles[name] for name in ("score", "sample_weight") if name in roles],
-        lenient=[roles["y"]],
-    ) as table:
+    kinds = {roles["y"]: LENIENT} | {
+        roles[name]: NUMBER for name in roles if name in ("score", "sample_weight")
+    }
+    with source.table(list(dict.fromkeys([*roles.values(), *names])), kinds) as table:
         columns = table.only(list(dict.fromkeys(roles.values()))).columns()
         own = {name: columns[value] for name, value in roles.items()}
         n = len(own["y"])

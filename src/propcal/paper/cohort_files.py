@@ -148,17 +148,15 @@ class CohortFile:
 
     def _read(self) -> pd.DataFrame:
         """The columns of the experiment, checked."""
+        from propcal.data.files.people_files import LENIENT, NUMBER
         from propcal.data.outcomes import outcome_numbers
 
         asked, file = self.asked, _opened(self.path, self.na)
         _require(self.path, file.names, asked.wanted, self.how)
         extra = [name for name in file.names if name == asked.true_risk]
         numbers, wanted = [*asked.numbers, *extra], [*asked.wanted, *extra]
-        event = [asked.outcome] if self.positive is None else []
-        try:  # an outcome of words is read as text
-            table = _read_columns(file, wanted, numbers + event)
-        except InputError:
-            table = _read_columns(file, wanted, numbers)
+        event = {asked.outcome: LENIENT} if self.positive is None else {}
+        table = file.read(wanted, dict.fromkeys(numbers, NUMBER) | event)
         frame: pd.DataFrame = table.to_pandas()
         if asked.person:  # as floating-point numbers, long IDs would no longer differ
             frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
@@ -245,7 +243,7 @@ def cohort_file(
     attributes = [name for names in groups for name in names]
     _require(path, file.names, [outcome, *attributes, *chosen, *([cluster] if cluster else [])])
     _check_roles(outcome, cluster, groups, chosen)
-    table = _read_columns(file, chosen)
+    table = file.read(chosen)
     empty = [name for name in chosen if table.column(name).null_count == len(table)]
     kinds = {name: table.schema.field(name).type for name in chosen if name not in (*empty, *text)}
     numbers = [name for name, kind in kinds.items() if _numeric(kind)]
@@ -326,15 +324,6 @@ def _opened(path: Path, na: Sequence[str] = ()) -> Any:
     if isinstance(file, Atoms):
         raise InputError(f"{path} is a file of atoms; the experiment needs one row per visit, with features")
     return file
-
-
-def _read_columns(file: Any, wanted: Sequence[str], numeric: Sequence[str] = ()) -> Any:
-    """Columns of a file as an Arrow table; categories, which a file may store as numbers, are texts."""
-    import pyarrow as pa
-
-    table = file.read(wanted, numeric=numeric)
-    kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in table.schema.types]
-    return table.cast(pa.schema([*zip(table.schema.names, kinds)]))
 
 
 def _numeric(kind: Any) -> bool:

@@ -248,7 +248,7 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
 def _read(name: str, path: Path) -> Any:
     """The columns of a table as text, with its lines; truncated, empty or unrelated files are refused."""
     from propcal.data.files.file_sets import open_file
-    from propcal.data.files.text_file import TextFiles
+    from propcal.data.files.people_files import TEXT, TextFiles
 
     file, home = open_file(path), TABLES[name]["home"]
     if not isinstance(file, TextFiles):
@@ -263,7 +263,7 @@ def _read(name: str, path: Path) -> Any:
             f"{path} has no {noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}: it is not {name} "
             f"from {home}, or it is from a version that propcal does not support (it supports 1.0 and 2.x)"
         )
-    text = file.read_text(wanted)
+    text = file.read(wanted, dict.fromkeys(wanted, TEXT))
     return text.append_column("line", pa.array(np.arange(len(text))))
 
 

@@ -12,7 +12,8 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from propcal.core.correction.correction import Correction
-from propcal.data.files.formats import PeopleFiles, check_names
+from propcal.data.files.formats import check_names
+from propcal.data.files.people_files import NUMBER, TEXT, PeopleFiles
 from propcal.errors import Column, InputError, Message
 from propcal.files.table_files import table_writer, writes_text
 from propcal.files.transaction import Outputs, outputs
@@ -37,10 +38,8 @@ class ScoredFiles:
         filled = [people for people in sources if people.count()]  # data lakes contain files without rows
         typed = (filled or list(sources))[0]  # a text file without rows has no column types
         schema = how.schema(typed.schema(as_text=as_text))
-        batches = chain.from_iterable(
-            people.batches(how.wanted, numeric=how.numeric, texts=how.texts, as_text=as_text)
-            for people in filled
-        )
+        kinds = dict.fromkeys(how.numeric, NUMBER) | dict.fromkeys(how.texts, TEXT)
+        batches = chain.from_iterable(people.batches(how.wanted, kinds, as_text=as_text) for people in filled)
         first = list(islice(batches, 1))  # raises errors in a file before anything is written
         part = out.file(path)
         with (

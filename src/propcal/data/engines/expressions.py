@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf, isfinite
-from operator import and_, or_
+from operator import or_
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from propcal.core.grid import UNIT
-from propcal.core.groups.conditions import ColumnTest, Condition, Not
+from propcal.core.groups.conditions import ColumnTest, Condition
 from propcal.core.groups.recipes import Ranges
 from propcal.data.checks import LARGEST_WEIGHT, Trouble, inside, sound, troubles
+from propcal.data.derive import COMPARE, combined, joined, no_condition, titled
 from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates, spellings, wanted_keys
 from propcal.errors import Column, InputError
 
@@ -35,9 +36,8 @@ def refuse_no_number(kind: Any, name: str, hint: str | None = None) -> None:
     """Refuse a column that must be numeric (or truth values) but is not."""
     if not (kind.is_numeric() or kind == nw.Boolean):
         what = "text" if is_text(kind) else DATES if kind.is_temporal() else str(kind)
-        raise InputError(
-            f"{name} must be numeric; all values are {what}.", argument=name, next_step=hint, between=" "
-        )
+        problem = f"{name} must be numeric; all values are {what}."
+        raise InputError(problem, argument=name, next_step=hint, between=" ")
 
 
 def number(column: str, kind: Any) -> Expr:
@@ -60,12 +60,8 @@ def null(value: Expr) -> Expr:
 
 def either(condition: Expr, then: Expr | float, otherwise: Expr | float) -> Expr:
     """One value or the other; the condition must not be null."""
-    first = nw.lit(then) if isinstance(then, (int, float)) else then
-    return (
-        nw.when(condition)
-        .then(first)
-        .otherwise(nw.lit(otherwise) if isinstance(otherwise, (int, float)) else otherwise)
-    )
+    first, other = (nw.lit(one) if isinstance(one, (int, float)) else one for one in (then, otherwise))
+    return nw.when(condition).then(first).otherwise(other)
 
 
 def first_of(cases: Sequence[tuple[Expr, float]], otherwise: float) -> Expr:
@@ -138,39 +134,20 @@ class Conditions:
 
     def expression(self, condition: Condition, title: str) -> Expr:
         """Which rows meet a condition; never null. A missing value only passes the test "is missing"."""
-        if isinstance(condition, ColumnTest):
-            return self._test(
-                condition, Column(condition.column, f"condition {title!r}: column {condition.column!r}")
-            )
-        if isinstance(condition, Not):
-            return ~self.expression(condition.part, title)
-        parts = [self.expression(part, title) for part in condition.parts]
-        return _joined(parts, and_ if condition.op == "and" else or_)
+        return combined(condition, lambda test: self._test(test, titled(test, title)))
 
     def _test(self, test: ColumnTest, name: str) -> Expr:
         kind = self.kinds[test.column]
-        if test.op in ("<", "<=", ">", ">="):
+        if test.op in COMPARE:
             refuse_no_number(kind, name)
-            return self._compared(test, kind)
-        missing = self._missing(test.column, kind)
+            value = number(test.column, kind)
+            return ~absent(value) & COMPARE[test.op](value, float(test.values[0]))
+        missing = absent(number(test.column, kind)) if kind.is_float() else nw.col(test.column).is_null()
         if test.op == "missing":
             return missing
         refuse_dates(test.column, temporal=kind.is_temporal())
         found = self._found(test, kind, name)
         return ~missing & ~found if test.op == "!=" else ~missing & found
-
-    def _compared(self, test: ColumnTest, kind: Any) -> Expr:
-        value, limit = number(test.column, kind), float(test.values[0])
-        sizes = {
-            "<": value < limit,
-            "<=": value <= limit,
-            ">": value > limit,
-            ">=": value >= limit,
-        }
-        return ~absent(value) & sizes[test.op]
-
-    def _missing(self, column: str, kind: Any) -> Expr:
-        return absent(number(column, kind)) if kind.is_float() else nw.col(column).is_null()
 
     def _found(self, test: ColumnTest, kind: Any, name: str) -> Expr:
         """Whether a value is one of those wanted; undefined for missing values."""
@@ -183,16 +160,11 @@ class Conditions:
             value = number(test.column, kind) if kind == nw.Decimal else column
             return _any([value == one for one in _numbers(kind, wanted)], column)
         if kind == nw.Binary:
-            raise InputError(
-                f"{name} contains bytes, not text", argument=name, next_step="Convert it to a text column"
-            )
+            step = "Convert it to a text column"
+            raise InputError(f"{name} contains bytes, not text", argument=name, next_step=step)
         text = column if kind == nw.String else column.cast(nw.String)
         if test.op == "holds" and not (is_text(kind) and self.only_truths(test.column)):
-            raise InputError(
-                f"{name} is used by itself but does not contain only true and false",
-                argument=name,
-                next_step="Compare it with a value, such as column = 1",
-            )
+            raise no_condition(name)
         spelled = sorted(key for key in wanted if key in TRUTHS or DECIMAL.fullmatch(key))
         plain = sorted(wanted.difference(spelled))
         parts = [text.str.contains(spellings(spelled))] if spelled else []
@@ -201,13 +173,7 @@ class Conditions:
 
 def _any(parts: Sequence[Expr], column: Expr) -> Expr:
     """Whether any of the expressions holds; false if there are none."""
-    return _joined(parts, or_) if parts else column.is_null() & ~column.is_null()
-
-
-def _joined(parts: Sequence[Expr], join: Callable[[Expr, Expr], Expr]) -> Expr:
-    """Join several expressions in pairs, because engines refuse expressions that are nested too deeply."""
-    half = len(parts) // 2
-    return join(_joined(parts[:half], join), _joined(parts[half:], join)) if half else parts[0]
+    return joined(parts, or_) if parts else column.is_null() & ~column.is_null()
 
 
 def _numbers(kind: Any, asked: Iterable[str]) -> list[Any]:
@@ -236,7 +202,7 @@ def coded(column: Expr, values: Mapping[float, Sequence[Any]]) -> Expr:
     chosen: Expr = None
     for code, some in values.items():
         if some:
-            holds = _joined([column == value for value in some], or_)
+            holds = joined([column == value for value in some], or_)
             begun = nw.when(~column.is_null() & holds).then(nw.lit(code))
             chosen = begun if chosen is None else begun.otherwise(chosen)
     return nw.lit(None, nw.Float64) if chosen is None else chosen

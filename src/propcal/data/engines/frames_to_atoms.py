@@ -34,9 +34,9 @@ from propcal.core.groups.recipes import Ranges, Recipe, Where
 from propcal.core.patterns import BESIDE, KEY
 from propcal.core.reduction import atoms_of_sums, refuse_fractions, sums_of_counts
 from propcal.data.checks import Trouble, refuse_swapped, refuse_troubles
-from propcal.data.derive import RECODE, fitting_values
+from propcal.data.derive import fitting_values
 from propcal.data.engines import expressions as ex
-from propcal.data.frames import require
+from propcal.data.frames import RECODE, require
 from propcal.data.levels import (
     RECORDS,
     TRUTHS,

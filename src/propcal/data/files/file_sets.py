@@ -15,13 +15,14 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from propcal.core.atoms import Atoms
-from propcal.data.files.excel_file import ExcelFile
-from propcal.data.files.formats import ParquetFile, ParquetFiles, PeopleFiles, is_atoms_file
-from propcal.data.files.text_file import CsvFile, TextFiles
+from propcal.data.files.formats import CsvFile, ExcelFile, ParquetFile, atoms_header
+from propcal.data.files.people_files import ParquetFiles, PeopleFiles, TextFiles
 from propcal.errors import FileFormatError, InputError
 from propcal.regular_file import refuse_special
 
 _MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+_MAGIC |= {b"\xd0\xcf\x11\xe0": "xls", b"\xff\xfe": "utf16", b"\xfe\xff": "utf16"}
+ENDINGS = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".xlsx", ".atoms"]  # by which a folder is read
 Files = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
@@ -65,12 +66,9 @@ def refuse_same_content(paths: Sequence[Path]) -> None:
         for path in alike if len(alike) > 1 else []:
             with open(path, "rb") as file:
                 content = hashlib.file_digest(file, "sha256").digest()
-            if seen.setdefault(content, path) is not path:
-                raise InputError(
-                    f"{path} has the same content as {seen[content]}, so its people would be counted twice",
-                    argument="files",
-                    next_step="Leave one of them out",
-                )
+            if (same := seen.setdefault(content, path)) is not path:
+                problem = f"{path} has the same content as {same}, so its people would be counted twice"
+                raise InputError(problem, argument="files", next_step="Leave one of them out")
 
 
 def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> PeopleFiles | Atoms:
@@ -78,25 +76,19 @@ def open_file(path: str | PathLike[str], *, missing: Sequence[str] = ()) -> Peop
     path = Path(path)
     kind = _kind(path)
     if kind == "parquet":
-        return ParquetFiles([ParquetFile(path)]) if not is_atoms_file(path) else Atoms.load(path)
+        parquet = ParquetFile(path)
+        return ParquetFiles([parquet]) if atoms_header(parquet.schema) is None else Atoms.load(path)
     if kind != "zip" and path.suffix.lower() in (".parquet", ".pq"):
         raise FileFormatError(f"{path} is not a Parquet file, despite its name. Is it cut off?")
     file = ExcelFile(path) if kind == "zip" else CsvFile(path, compression=kind)
     return TextFiles([file], missing=missing)
 
 
-def _common_ending(folder: Path) -> str:
-    """An ending that files of a folder have."""
-    endings = [".parquet", ".csv", ".csv.gz", ".csv.zst", ".tsv", ".xlsx", ".atoms"]
-    return next((ending for ending in endings if any(folder.glob(f"*{ending}"))), endings[0])
-
-
 def _kind(path: Path) -> str:
     """What the first bytes say: parquet, gzip, zstd, zip for Excel, or none for text."""
     if path.is_dir():
-        raise InputError(
-            f"{path} is a folder", next_step=f'name files in it, say "{path}/*{_common_ending(path)}"'
-        )
+        ending = next((ending for ending in ENDINGS if any(path.glob(f"*{ending}"))), ENDINGS[0])
+        raise InputError(f"{path} is a folder", next_step=f'name files in it, say "{path}/*{ending}"')
     refuse_special(path)
     if not path.exists():
         raise _no_file(path)
@@ -105,18 +97,15 @@ def _kind(path: Path) -> str:
     if not start.strip():
         raise FileFormatError(f"{path} is empty")
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "none")
-    if kind == "zip" and not _is_workbook(path):
-        raise FileFormatError(f"{path} is a zip archive", next_step="unpack it")
-    if start.startswith(b"\xd0\xcf\x11\xe0"):
-        raise FileFormatError(
-            f"{path} is an Excel workbook in the old format (.xls)", next_step="save it as .xlsx or CSV"
-        )
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise FileFormatError(f"{path} is UTF-16 text", next_step="save it as UTF-8 (in Excel: CSV UTF-8)")
-    if kind == "none" and b"\0" in start:
-        raise FileFormatError(
-            f"{path} is neither text nor Parquet", next_step="save the table as CSV or Parquet"
-        )
+    refused = (
+        (kind == "zip" and not _is_workbook(path), "a zip archive", "unpack it"),
+        (kind == "xls", "an Excel workbook in the old format (.xls)", "save it as .xlsx or CSV"),
+        (kind == "utf16", "UTF-16 text", "save it as UTF-8 (in Excel: CSV UTF-8)"),
+        (kind == "none" and b"\0" in start, "neither text nor Parquet", "save the table as CSV or Parquet"),
+    )
+    for holds, what, step in refused:
+        if holds:
+            raise FileFormatError(f"{path} is {what}", next_step=step)
     return kind
 
 
@@ -153,10 +142,8 @@ def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = (
     kinds = ["Parquet" if isinstance(file, ParquetFiles) else "text" for file in opened]
     for path, kind in zip(paths, kinds):
         if kind != kinds[0]:
-            raise InputError(
-                f"{paths[0]} is a {kinds[0]} file, but {path} is a {kind} file",
-                next_step="Use files of the same format",
-            )
+            problem = f"{paths[0]} is a {kinds[0]} file, but {path} is a {kind} file"
+            raise InputError(problem, next_step="Use files of the same format")
     parts = [part for file in opened for part in file.parts]
     return type(opened[0])(parts, missing=missing, engine=engine)
 
@@ -176,11 +163,8 @@ def check_same_columns(
             if name not in found:
                 raise InputError(f"{other.path} has no column {name!r}, but {first.path} has one")
             if found[name] != kind:
-                raise InputError(
-                    f"column {name!r} is {found[name]} in {other.path} but {kind} in {first.path}",
-                    argument=name,
-                    next_step="Write all files with the same types",
-                )
+                problem = f"column {name!r} is {found[name]} in {other.path} but {kind} in {first.path}"
+                raise InputError(problem, argument=name, next_step="Write all files with the same types")
         if only is None and other.names != first.names:
             more = [name for name in other.names if name not in types]
             if more:

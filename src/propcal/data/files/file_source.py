@@ -15,7 +15,7 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import check_number
-from propcal.data.derive import Columns, fitting_values, numeric_columns
+from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engines.frames_to_atoms import atoms_of_totals, complete_rows, totals, with_events
 from propcal.data.files.duckdb_setup import (
     disk_full,
@@ -27,7 +27,8 @@ from propcal.data.files.duckdb_setup import (
     watched,
 )
 from propcal.data.files.file_sets import Files, find_files, open_file, open_files
-from propcal.data.files.formats import PeopleFiles
+from propcal.data.files.people_files import ANY, LENIENT, NUMBER, TEXT, Kinds, PeopleFiles
+from propcal.data.frames import Columns
 from propcal.data.named_columns import NamedColumns
 from propcal.data.repeat_visits import MOST_COUNTED, warn_of_undeclared
 from propcal.data.source import Source, Table, frame_source
@@ -100,20 +101,16 @@ class FileSource(Source):
             raise too_large(engine) from None
 
     @contextmanager
-    def table(
-        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
-    ) -> Iterator[Table]:
+    def table(self, wanted: Sequence[str], kinds: Kinds = ANY) -> Iterator[Table]:
         """Open the wanted columns, whose rows are not counted."""
 
         def too_large(_: Any) -> InputError:
-            return InputError(
-                f"the {len(wanted)} columns do not fit into memory",
-                next_step="Name fewer features, or increase " + Argument("memory_limit"),
-            )
+            step = "Name fewer features, or increase " + Argument("memory_limit")
+            return InputError(f"the {len(wanted)} columns do not fit into memory", next_step=step)
 
         with self.opened(wanted, too_large) as (engine, files):
             engine.execute("SET preserve_insertion_order = true")  # rows of several queries go together
-            rows = relation(engine, files, wanted, numeric=numeric, lenient=lenient)
+            rows = relation(engine, files, wanted, kinds)
 
             def read(names: Sequence[str]) -> Iterator[Columns]:
                 for batch in rows.project(", ".join(map(named, names))).to_arrow_reader(COLUMN_ROWS):
@@ -150,28 +147,17 @@ class FileSource(Source):
         return atoms_of_totals(*found)
 
 
-def relation(
-    engine: Any,
-    files: PeopleFiles,
-    wanted: Sequence[str],
-    *,
-    numeric: Sequence[str],
-    lenient: Sequence[str] = (),
-) -> Any:
+def relation(engine: Any, files: PeopleFiles, wanted: Sequence[str], kinds: Kinds) -> Any:
     """The wanted columns of the files as a relation of DuckDB."""
     alike: dict[str, str] = {}
     for name in wanted:
         if not name:
             raise InputError("a column without a name cannot be used", next_step="Give it a name")
-        other = alike.setdefault(name.casefold(), name)
-        if other != name:
-            raise InputError(
-                f"the columns {other!r} and {name!r} differ only in case, which DuckDB ignores",
-                argument=name,
-                next_step="Rename one of them",
-            )
+        if (other := alike.setdefault(name.casefold(), name)) != name:
+            problem = f"the columns {other!r} and {name!r} differ only in case, which DuckDB ignores"
+            raise InputError(problem, argument=name, next_step="Rename one of them")
     columns = ", ".join(f"w{k} AS {named(name)}" for k, name in enumerate(wanted))
-    return engine.sql(f"SELECT {columns} FROM ({files.query(wanted, numeric=numeric, lenient=lenient)})")
+    return engine.sql(f"SELECT {columns} FROM ({files.query(wanted, kinds)})")
 
 
 def count_file_values(engine: Any, files: PeopleFiles, name: str) -> tuple[int, int]:
@@ -180,13 +166,12 @@ def count_file_values(engine: Any, files: PeopleFiles, name: str) -> tuple[int, 
     A column that cannot be read, or that some files do not have, is no reason to refuse them.
     """
     try:
-        column = f"SELECT w0 FROM ({files.values(name)}) LIMIT {MOST_COUNTED}"
-        found = engine.sql(f"SELECT count(w0), count(DISTINCT w0) FROM ({column})").fetchall()
+        column = f"SELECT w0 FROM ({files.query([name], {name: TEXT})}) LIMIT {MOST_COUNTED}"
+        rows, different = engine.sql(f"SELECT count(w0), count(DISTINCT w0) FROM ({column})").fetchall()[0]
     except duckdb.InterruptException:
         raise
     except (duckdb.Error, InputError, ValueError):
         return 0, 0
-    rows, different = found[0]
     return rows, different
 
 
@@ -194,11 +179,9 @@ def people_relation(engine: Any, files: PeopleFiles, columns: NamedColumns, also
     """The wanted columns, and others, as a relation; those that are compared or summed must be numeric."""
     attributes = columns.attributes
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
-    plain = {*_plain(columns)}
-    made_numbers = [name for name in numeric_columns(recipes, [*attributes]) if name not in plain]
-    must = [name for name in columns.roles if name != columns.outcome]
-    wanted = list(dict.fromkeys([*columns.wanted, *also]))
-    return relation(engine, files, wanted, numeric=[*must, *made_numbers], lenient=[columns.outcome])
+    made_of = [name for name in numeric_columns(recipes, [*attributes]) if name not in _plain(columns)]
+    kinds = dict.fromkeys([*columns.roles, *made_of], NUMBER) | {columns.outcome: LENIENT}
+    return relation(engine, files, list(dict.fromkeys([*columns.wanted, *also])), kinds)
 
 
 def _plain(columns: NamedColumns) -> list[str]:

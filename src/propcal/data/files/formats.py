@@ -1,115 +1,40 @@
-"""Files of people, of which several of one format are read as one table; Parquet files.
- DuckDB reads text, and reduces files of either format;
-Arrow copies Parquet, because it keeps every type. Parquet files may have their columns in a different order
-and use numeric types of other widths, but a column must have the same kind of values in all files. Columns
-are addressed by position, because DuckDB does not distinguish ``Age`` from ``age``.
+"""One file of people: Parquet, CSV (plain, gzip, zstd) or an Excel workbook; and files of atoms.
+
+Columns are addressed by position, because DuckDB does not distinguish ``Age`` from ``age``.
 """
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import json
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Sequence
+from datetime import date, datetime, time
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from propcal.data.derive import is_record
 from propcal.data.frames import require
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError, InputError, Message
+from propcal.extras import how_to_install
 from propcal.plain_text import quoted
 
 ATOMS_FORMAT = "propcal-atoms"
-BATCH_ROWS = 1 << 17
 SAMPLE_ROWS = 1 << 14
-PAGE_BYTES = 1 << 20
+DELIMITERS = ",;\t|"
+FIRST_LINE, LONGEST_LINE = 1 << 20, 1 << 24  # names of columns mostly take less than a megabyte
+MOST_COLUMNS = 1 << 15  # DuckDB takes half a minute for so many
 _NUMBER_LIKE = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*%?\s*")
-
-
-class PeopleFiles(ABC):
-    """Files of one format with a row for each person and named columns, read as one table.
-
-    Parameters
-    ----------
-    parts : list
-        The files, each with its `path`, `names` and `delimiter`.
-    missing : list of str
-        Texts that mean a missing value in a text file, beside the empty cell.
-    engine : DuckDB connection, optional
-        Where text files are read; by default a connection of their own.
-    """
-
-    def __init__(self, parts: Sequence[Any], *, missing: Sequence[str] = (), engine: Any = None) -> None:
-        self.parts, self.missing, self.engine = list(parts), list(missing), engine
-        self.paths: list[Path] = [part.path for part in parts]
-        self.path, self.names, self.delimiter = self.paths[0], parts[0].names, parts[0].delimiter
-
-    @abstractmethod
-    def count(self) -> int:
-        """How many rows there are."""
-
-    @abstractmethod
-    def schema(self, *, as_text: bool) -> Any:
-        """Names and types of all columns as `batches` gives them."""
-
-    @abstractmethod
-    def query(
-        self, wanted: Sequence[str], *, numeric: Sequence[str] = (), lenient: Sequence[str] = ()
-    ) -> str:
-        """The wanted columns, called w0, w1, ..., as SQL; those named in `numeric` must hold numbers.
-
-        Those in `lenient` are numbers if all of their values are, and otherwise text.
-        """
-
-    @abstractmethod
-    def values(self, name: str) -> str:
-        """One column, called w0, as SQL; without looking for its type in all rows of a text file."""
-
-    @abstractmethod
-    def read(self, wanted: Sequence[str], *, numeric: Sequence[str] = ()) -> Any:
-        """The wanted columns as a pyarrow Table; those named in `numeric` must hold numbers."""
-
-    @abstractmethod
-    def batches(
-        self,
-        wanted: Sequence[str],
-        *,
-        numeric: Sequence[str] = (),
-        texts: Sequence[str] = (),
-        as_text: bool = False,
-    ) -> Iterator[tuple[Any, Any]]:
-        """In order: some rows with all columns of the file, and the wanted columns of these rows.
-
-        Those named in `texts` are read as text from a text file, which has no types. `as_text` leaves all
-        columns of a text file as they are written in it. A column of texts may come as a dictionary, in all
-        batches or in none.
-        """
-
-    @abstractmethod
-    def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
-        """Why the files could not be read, without showing any of their content."""
-
-    def check(self, wanted: Sequence[str]) -> None:
-        """Refuse missing columns; the error names the file if it is not the first."""
-        for part in self.parts:
-            lacking = [name for name in wanted if name not in part.names]
-            if lacking and part.path != self.path:
-                raise InputError(
-                    f"{part.path} has no column {lacking[0]!r}, but {self.path} has one; all files must have "
-                    "the same columns"
-                )
-            check_names(part.path, part.names, wanted)
-
-    def check_rows(self, wanted: Sequence[str]) -> None:
-        """Refuse missing columns, and files without rows."""
-        self.check(wanted)
-        if not self.count():  # reading a damaged file fails here
-            raise InputError(f"{self.path} has a header but no rows")
 
 
 def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
@@ -122,13 +47,10 @@ def check_names(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None
                 next_step="Save it with commas",
             )
         if looks_like_values(names):
-            raise FileFormatError(
-                f"the first line of {path} seems to hold values: it must name the columns",
-                next_step="Add such a line",
-            )
+            problem = f"the first line of {path} seems to hold values: it must name the columns"
+            raise FileFormatError(problem, next_step="Add such a line")
     require(names, wanted)
-    twice = sorted({name for name in wanted if list(names).count(name) > 1})
-    if twice:
+    if twice := sorted({name for name in wanted if list(names).count(name) > 1}):
         raise InputError(f"{path} has several columns named {twice}", next_step="rename them")
 
 
@@ -139,7 +61,7 @@ def looks_like_values(names: Sequence[str]) -> bool:
 
 def is_atoms_file(path: str | PathLike[str]) -> bool:
     """Whether a Parquet file says that it holds atoms."""
-    return atoms_header(_opened(Path(path)).schema_arrow) is not None
+    return atoms_header(ParquetFile(Path(path)).schema) is not None
 
 
 def atoms_header(schema: Any, wanted: str = ATOMS_FORMAT) -> dict[str, Any] | None:
@@ -148,8 +70,7 @@ def atoms_header(schema: Any, wanted: str = ATOMS_FORMAT) -> dict[str, Any] | No
         content = json.loads((schema.metadata or {}).get(b"propcal", b"{}"))
     except (ValueError, RecursionError):
         return None
-    atoms = isinstance(content, dict) and content.get("format") == wanted
-    return content if atoms else None
+    return content if isinstance(content, dict) and content.get("format") == wanted else None
 
 
 def check_dictionaries(table: Any) -> None:
@@ -162,31 +83,30 @@ def check_dictionaries(table: Any) -> None:
             column.validate(full=True)
 
 
-def _opened(path: Path) -> Any:
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileFormatError(
-            f"{path} is not a complete Parquet file. Is it cut off?", next_step="Copy it again", between=" "
-        ) from error
-
-
 class ParquetFile:
     """One Parquet file."""
 
     delimiter = ","
 
     def __init__(self, path: Path) -> None:
-        self.path, self.file = path, _opened(path)
+        self.path = path
+        try:
+            self.file = pq.ParquetFile(path)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            problem = f"{path} is not a complete Parquet file. Is it cut off?"
+            raise FileFormatError(problem, next_step="Copy it again", between=" ") from error
         self.schema = self.file.schema_arrow
         self.names = list(self.schema.names)
 
     def repeated_texts(self) -> list[str]:
         """Columns of texts that have few different values, judged by the first rows."""
-        plain = [
-            field for field in self.schema if self.names.count(field.name) == 1 and "." not in field.name
+        texts = [
+            field.name
+            for field in self.schema
+            if str(field.type) in ("string", "large_string")
+            and self.names.count(field.name) == 1
+            and "." not in field.name
         ]
-        texts = [field.name for field in plain if str(field.type) in ("string", "large_string")]
         if not texts:
             return []
         first = next(self.file.iter_batches(SAMPLE_ROWS, columns=texts))
@@ -194,119 +114,153 @@ class ParquetFile:
 
     def damaged(self) -> FileFormatError:
         """The error for a file that cannot be read to its end."""
-        return FileFormatError(
-            f"{self.path} is damaged: it cannot be read to its end", next_step="Copy it again"
-        )
+        problem = f"{self.path} is damaged: it cannot be read to its end"
+        return FileFormatError(problem, next_step="Copy it again")
 
 
-class ParquetFiles(PeopleFiles):
-    """Parquet files of people; their columns have types already."""
+class CsvFile:
+    """One CSV file: its separator, the names in its first line, and how DuckDB reads it.
 
-    def count(self) -> int:
-        """How many rows there are."""
-        return sum(int(part.file.metadata.num_rows) for part in self.parts)
-
-    def schema(self, *, as_text: bool) -> Any:  # noqa: ARG002
-        """Names and types of all columns."""
-        return self.parts[0].schema
-
-    def query(self, wanted: Sequence[str], **_: Any) -> str:
-        """The wanted columns as SQL: files of the same columns and types are read together."""
-        alike: dict[tuple[Any, ...], list[Path]] = {}
-        kinds: dict[str, tuple[str, Path]] = {}
-        self.check(wanted)
-        for part in self.parts:
-            types = [part.schema.field(name).type for name in wanted]
-            for name, kind in zip(wanted, types):
-                if is_record(kind):
-                    raise InputError(
-                        f"column {name!r} of {part.path} contains lists or records; it must have one value "
-                        "per person",
-                        argument=name,
-                    )
-                if (now := kind_of(kind)) == "nothing":
-                    continue
-                before, other = kinds.setdefault(name, (now, part.path))
-                if before != now:
-                    raise InputError(
-                        f"column {name!r} has different types: {before} in {other}, {now} in {part.path}",
-                        argument=name,
-                        next_step="Write both files with the same type",
-                    )
-            alike.setdefault((tuple(part.names), tuple(map(str, types))), []).append(part.path)
-        parts = []
-        for (names, types), paths in alike.items():
-            listed = ", ".join(quoted(glob.escape(str(path))) for path in paths)
-            places = ", ".join(f"c{i}" for i in range(len(names)))
-            read = [_read(f"c{names.index(name)}", kind) for name, kind in zip(wanted, types)]
-            chosen = ", ".join(f"{column} AS w{k}" for k, column in enumerate(read))
-            source = f"read_parquet([{listed}], hive_partitioning=false, can_have_nan=true) AS t({places})"
-            parts.append(f"SELECT {chosen or '1'} FROM {source}")
-        return " UNION ALL ".join(parts)
-
-    def values(self, name: str) -> str:
-        """One column as SQL."""
-        return self.query([name])
-
-    def read(self, wanted: Sequence[str], **_: Any) -> Any:
-        """The wanted columns of the first file as a pyarrow Table."""
-        self.check_rows(wanted)
-        try:
-            table = self.parts[0].file.read(columns=list(wanted)).select(list(wanted))
-            check_dictionaries(table)
-            return table
-        except (pa.ArrowException, OSError) as error:
-            raise self.parts[0].damaged() from error
-
-    def batches(self, wanted: Sequence[str], **_: Any) -> Iterator[tuple[Any, Any]]:
-        """Some rows with all columns, and the wanted columns of these rows."""
-        self.check_rows(wanted)
-        for part in self.parts:
-            try:
-                # what is a dictionary in the file is neither decoded nor looked up row by row, and a row
-                # group of any size is read page by page
-                repeated = part.repeated_texts()
-                file = pq.ParquetFile(
-                    part.path, read_dictionary=repeated, pre_buffer=False, buffer_size=PAGE_BYTES
-                )
-                for batch in file.iter_batches(BATCH_ROWS):
-                    check_dictionaries(batch)
-                    yield batch, pa.Table.from_batches([batch.select(list(wanted))])
-            except (pa.ArrowException, OSError) as error:
-                raise part.damaged() from error
-
-    def trouble(self, error: Exception, wanted: Sequence[str]) -> Exception:
-        """Find the damaged file by reading each one to its end."""
-        try:
-            for part in self.parts:
-                for _ in ParquetFiles([part]).batches(wanted):
-                    pass
-        except (FileFormatError, InputError) as found:
-            return found
-        return FileFormatError(
-            f"DuckDB could not read {self.path}{' or another file' * (len(self.paths) > 1)} "
-            f"({type(error).__name__})",
-            next_step="Write the file again, if necessary with another program",
-        )
-
-
-def _read(place: str, kind: str) -> str:
-    """A column as it is, but a duration as an interval: DuckDB would take it for a whole number.
-
-    The unit does not matter, for an interval is neither a group nor a number; it may only be missing.
+    `content` is the CSV to read, if `path` is its source in another format.
     """
-    return f"to_microseconds({place})" if "duration[" in kind else place
+
+    def __init__(self, path: Path, *, compression: str = "none", content: Path | None = None) -> None:
+        self.path = path
+        self._content, self._compression = content or path, compression
+        self.delimiter, self.names = self._first_line()
+
+    def _first_line(self) -> tuple[str, list[str]]:
+        """The separator and the names of the columns."""
+        try:
+            compression = None if self._compression == "none" else self._compression
+            with pa.input_stream(str(self._content), compression=compression) as stream:
+                start = stream.read(FIRST_LINE)
+                if b"\n" not in start and b"\r" not in start:
+                    start += stream.read(LONGEST_LINE)
+        except OSError as error:
+            raise self._truncated() from error
+        try:
+            text = start.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            if error.start < len(start) - 4:  # at the very end a letter may be cut in two
+                raise self._no_utf8() from None
+            text = start[: error.start].decode("utf-8-sig")
+        first = {d: self._names(text, d) for d in DELIMITERS}
+        delimiter = max(DELIMITERS, key=lambda d: len(first[d] or []))
+        names = first[delimiter]
+        problem = f"{self.path} is not a CSV file: its first line"
+        if names is None or (len(start) >= LONGEST_LINE and "\n" not in text and "\r" not in text):
+            raise FileFormatError(f"{problem} cannot be read")
+        if not names:
+            raise FileFormatError(f"{problem} is empty and must name the columns")
+        if len(names) > MOST_COLUMNS:
+            problem = f"{self.path} has {len(names):,} columns; at most {MOST_COLUMNS:,} are read"
+            raise FileFormatError(problem, next_step="Save those that you need")
+        return delimiter, names
+
+    @staticmethod
+    def _names(text: str, delimiter: str) -> list[str] | None:
+        """The names in the first line, if this is what separates them; None if it cannot be."""
+        try:
+            return next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+        except csv.Error:  # one name of more than 131,072 letters
+            return None
+
+    def sql(self, missing: Sequence[str]) -> str:
+        """The file as DuckDB reads it, every column (c0, c1, ...) as text; some texts are missing values."""
+        columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
+        return (
+            f"read_csv({quoted(glob.escape(str(self._content)))}, auto_detect=false, header=true, "
+            f"columns={{{columns}}}, delim={quoted(self.delimiter)}, quote='\"', escape='\"', "
+            f"compression='{self._compression}', nullstr=[{', '.join(map(quoted, missing))}])"
+        )
+
+    @cached_property
+    def complete(self) -> bool:
+        """True, or an error: DuckDB takes a zstd file that was cut off for a shorter one."""
+        if self._compression == "zstd":
+            try:
+                with pa.input_stream(str(self.path), compression="zstd") as stream:
+                    while stream.read(1 << 22):
+                        pass
+            except OSError as error:
+                raise self._truncated() from error
+        return True
+
+    def why(self, trouble: str) -> FileFormatError:
+        """What is wrong with the file: DuckDB's errors quote the line; say where it is, not what is in it."""
+        line = re.search(r"CSV Error on Line: (\d+)", trouble)
+        where, text = f"line {int(line[1]):,}" if line else "a line", trouble.lower()
+        fields = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", trouble)
+        problem, step = f" cannot be read as CSV: {where} is malformed", None
+        if "GZIP" in trouble or "ZSTD" in trouble:
+            return self._truncated()
+        if "unicode" in text or "utf-8" in text:
+            return self._no_utf8()
+        if fields:
+            problem = f": {where} has {fields[2]} values, the first line names {fields[1]} columns"
+            step = "Is the file cut off? Text that contains a separator must be in quotes"
+        elif "quote" in text.split("possible")[0]:
+            problem = f": a quote that opens in {where} is not closed"
+        elif "out of memory" in text:
+            problem, step = " does not fit into memory", "name fewer columns or make atoms of its parts"
+        return FileFormatError(f"{self.path}{problem}", next_step=step)
+
+    def _truncated(self) -> FileFormatError:
+        problem = f"{self.path} is damaged: its compressed content ends early"
+        return FileFormatError(problem, next_step="Copy it again")
+
+    def _no_utf8(self) -> FileFormatError:
+        step = "save it as UTF-8 (in Excel: CSV UTF-8)"
+        return FileFormatError(f"{self.path} is not UTF-8 text", next_step=step)
 
 
-def kind_of(arrow_type: Any) -> str:
-    """The kind of values in a column, on which all files must agree."""
-    kind = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
-    if pa.types.is_null(kind):
-        return "nothing"
-    if pa.types.is_boolean(kind):
-        return "truth values"
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "numbers"
-    if pa.types.is_temporal(kind):
-        return "dates or times"
-    return "text" if "string" in str(kind) else str(kind)
+class ExcelFile(CsvFile):
+    """The first sheet of a workbook, written as CSV; its first row names the columns."""
+
+    def __init__(self, path: Path) -> None:
+        folder = mkdtemp(prefix="propcal-")
+        finalize(self, rmtree, folder, ignore_errors=True)  # with this object, or at the end
+        content = Path(folder) / "sheet.csv"
+        with content.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(_first_sheet(path))
+        super().__init__(path, content=content)
+
+
+def _first_sheet(path: Path) -> list[list[str]]:
+    """The first sheet as texts, in rows of one length; rows without any value are skipped."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        step = f"{how_to_install('excel')}, or save the table as CSV"
+        problem = f"{path} is an Excel workbook, which needs openpyxl"
+        raise InputError(problem, next_step=step, between=": ") from None
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+        sheets = book.worksheets
+        sheets[0].reset_dimensions()  # the size that the file states may be out of date
+        rows = [row for row in sheets[0].iter_rows(values_only=True) if any(cell is not None for cell in row)]
+        title, others = sheets[0].title, len(sheets) - 1
+        book.close()
+    except Exception:  # openpyxl raises errors of many kinds, and some quote cells
+        problem = f"{path} cannot be read as an Excel workbook"
+        raise FileFormatError(problem, next_step="save the table in it as CSV") from None
+    if others:
+        there = "there is 1 more" if others == 1 else f"there are {others} more"
+        message = Message(f"{path}: only the first sheet, {title!r}, is read; {there}")
+        warnings.warn(message, UserWarning, stacklevel=5)
+    if not rows:
+        raise FileFormatError(f"{path}: its first sheet, {title!r}, is empty")
+    width = max(i for i, name in enumerate(rows[0], start=1) if name is not None)
+    if any(cell is not None for row in rows for cell in row[width:]):
+        raise FileFormatError(f"{path}: a column of its first sheet has values and no name in the first row")
+    return [[_text(cell) for cell in row[:width]] + [""] * (width - len(row)) for row in rows]
+
+
+def _text(cell: Any) -> str:
+    """A cell as CSV has it: ISO dates, truth values, numbers with as many digits as tell them apart."""
+    if isinstance(cell, datetime):
+        return cell.date().isoformat() if cell.time() == time() else cell.isoformat(sep=" ")
+    if isinstance(cell, (date, time)):
+        return cell.isoformat()
+    return "" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)

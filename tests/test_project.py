@@ -73,9 +73,8 @@ RESULTS = {
     "discovery.discovery",
     "discovery.protected_groups",
     "monitoring.course",
-    "monitoring.recalibration",
+    "monitoring.held_out",
     "sites.site_measures",
-    "sites.travel",
 }
 SHOWN = {"protect", "documents", "render"}
 

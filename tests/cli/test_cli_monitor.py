@@ -119,7 +119,7 @@ def test_later_runs_may_change_the_delay_and_how_missing_values_are_treated(mont
     run("monitor", "m1.csv", "--state", "a.monitor", *FIRST)
     run("monitor", "m2.csv", "--state", "a.monitor", "--delay", "9d", "--drop-missing")
     settings = Monitor.load("a.monitor").settings
-    assert (settings.delay, settings.drop_missing) == (9, True)
+    assert (settings["delay"], settings["drop_missing"]) == (9, True)
     run("monitor", "m3.csv", "--state", "a.monitor", "--groups", "gender,race")  # the order does not matter
     said = run("monitor", "m4.csv", "--state", "a.monitor", "--missing", "exclude", code=2)
     assert "The state has missing" in said

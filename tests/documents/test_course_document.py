@@ -123,7 +123,9 @@ def test_alarms_and_their_ratios_are_those_of_the_exact_course(course):
     for exact, claim in zip(course.claims, shown.claims, strict=True):
         assert (claim.who, claim.since, claim.direction) == (exact.who, exact.since, exact.direction)
         assert claim.estimate == round(exact.estimate, 2)
-        assert np.isnan([claim.people, claim.events, claim.predicted]).all()
+        assert np.isnan([claim.people, claim.events, claim.observed, claim.predicted]).all()
+        rates = exact.events / exact.people, exact.events / exact.estimate / exact.people
+        assert [exact.observed, exact.predicted] == pytest.approx(rates)
     assert shown.recalibration.answer == course.recalibration.answer
 
 

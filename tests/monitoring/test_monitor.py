@@ -141,7 +141,7 @@ def test_new_groups_are_watched_from_the_run_on_in_which_they_are_large_enough()
 def test_a_state_comes_back_as_it_was(watched):
     watched.save("a.monitor")
     back = Monitor.load("a.monitor")
-    assert back.settings.to_json() == watched.settings.to_json()
+    assert back.settings == watched.settings
     assert back.records == watched.records
     assert back.watched == watched.watched
     assert back.course().evidence.equals(watched.course().evidence)
@@ -163,7 +163,7 @@ def test_every_setting_comes_back():
     monitor.add(made)
     monitor.save("a.monitor")
     back = Monitor.load("a.monitor")
-    assert back.settings.to_json() == monitor.settings.to_json()
+    assert back.settings == monitor.settings
     assert back.identity == monitor.identity
     assert back.edges == monitor.edges
     assert back.course().evidence.equals(monitor.course().evidence)

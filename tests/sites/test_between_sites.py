@@ -6,7 +6,7 @@ from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
 from propcal.errors import InputError
-from propcal.sites.between_sites import prediction_interval, random_effects, ratio_effects
+from propcal.sites.between_sites import SiteCounts, prediction_interval, random_effects, ratio_effects
 
 
 @pytest.mark.parametrize("n", [3, 5, 12, 40])
@@ -74,7 +74,7 @@ def test_prediction_intervals_hold_95_percent_of_new_sites(n, tau):
 def of_counts(observed, expected):
     """Rare events: counts vary as Poisson's do."""
     zero = np.zeros(len(expected))
-    return ratio_effects(np.asarray(observed, dtype=float), expected, zero, zero + 1)
+    return ratio_effects(SiteCounts(np.asarray(observed, dtype=float), expected, zero, zero + 1))
 
 
 def test_sites_that_are_alike_have_the_ratio_of_all_their_events():

@@ -5,7 +5,7 @@ import pytest
 
 from propcal.auditing.sample import Sample
 from propcal.core.logistic import expit, log_odds
-from propcal.sites.site_differences import SiteCounts, site_differences, skewed_tail
+from propcal.sites.between_sites import SiteCounts, site_differences, skewed_tail
 
 
 def site(rng, n, shift=0.0, slope=1.0, shape=(2, 8)):

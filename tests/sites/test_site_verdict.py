@@ -11,8 +11,8 @@ from propcal import Atoms, compare_sites
 from propcal.auditing.measures import Estimate
 from propcal.documents.site_sentences import finding_text
 from propcal.errors import InputError
+from propcal.monitoring.held_out import Travel, with_findings
 from propcal.protect.sites import protected_sites
-from propcal.sites.travel import Travel, with_findings
 
 COLUMNS = {"score": "risk", "outcome": "y", "groups": ["sex"]}
 

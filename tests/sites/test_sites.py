@@ -10,8 +10,8 @@ import pytest
 import propcal
 from propcal import Atoms, audit, compare_sites
 from propcal.errors import InputError
+from propcal.monitoring.held_out import leave_one_site_out
 from propcal.protect.sites import protected_sites
-from propcal.sites.travel import leave_one_site_out
 
 COLUMNS = {"score": "risk", "outcome": "y", "groups": ["sex"]}
 

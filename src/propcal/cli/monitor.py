@@ -17,7 +17,7 @@ from propcal.cli.screen import Output, check_file, progress, say, warnings_as_li
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.numbers import listed
-from propcal.options import METHOD, TIME, BinRule, Calendar, GroupRule, Reading, Roles, given, given_fields
+from propcal.options import METHOD, TIME, BinRule, Calendar, GroupRule, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course
@@ -150,9 +150,10 @@ def _begun(state: Path, files: list[Path] | None, settings: dict[str, Any], name
 def _update(watched: Monitor, settings: dict[str, Any], roles: Roles, names: Identity) -> None:
     """Change the settings that may change, and the names that are given."""
     if "groups" in settings and not roles.groups:  # only how groups are made of the columns was given
-        settings["groups"] = replace(settings["groups"], columns=watched.settings.groups.columns)
-    watched.settings = watched.settings.with_other(settings)
-    watched.identity = replace(watched.identity, **{f.name: value for f, value in given_fields(names)})
+        settings["groups"] = replace(settings["groups"], columns=watched.columns.words.columns)
+    watched.change(settings)
+    for name, value in given(names).items():
+        setattr(watched, name, value)
 
 
 def _fail(word: str, course: Course | None, added: Added) -> None:

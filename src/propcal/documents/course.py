@@ -32,7 +32,7 @@ from propcal.documents.data import course_content
 from propcal.documents.shown_groups import named_groups, unknown
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
-from propcal.monitoring.recalibration import RECALIBRATED, Recalibration
+from propcal.monitoring.held_out import RECALIBRATED, Recalibration
 from propcal.numbers import plural, without_limits
 
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody

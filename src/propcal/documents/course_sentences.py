@@ -11,11 +11,10 @@ import pandas as pd
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.data.periods import span_of
-from propcal.monitoring.alarms import TOO_EXTREME
+from propcal.monitoring.alarms import TOO_EXTREME, CourseClaim
 from propcal.monitoring.course import ALARM_RAISED, Course
-from propcal.monitoring.course_claims import CourseClaim
 from propcal.monitoring.e_processes import ALARM
-from propcal.monitoring.recalibration import (
+from propcal.monitoring.held_out import (
     EARLY,
     FEWEST_FITTED,
     HARMS,

@@ -10,9 +10,9 @@ import pandas as pd
 from propcal.auditing.claims import Claim
 from propcal.auditing.finding_names import NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.identity import Identity
+from propcal.monitoring.held_out import ALIKE, BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 from propcal.numbers import IN_SENTENCE, known, listed
 from propcal.sites.site_measures import ALL_SITES, Sites
-from propcal.sites.travel import ALIKE, BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 
 MOST_NAMED = 3
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}

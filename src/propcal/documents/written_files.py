@@ -18,6 +18,7 @@ from propcal.core.loss_bounds import are_coarse
 from propcal.core.patterns import SITE
 from propcal.core.periods_and_sites import by_key, without_keys
 from propcal.core.reduction import without_clusters
+from propcal.data.periods import days
 from propcal.identity import Identity
 from propcal.numbers import listed, plural, risk_range
 
@@ -140,7 +141,7 @@ def atoms_lines(
 
 def added_lines(added: Added, monitor: Monitor, *, read: bool) -> Iterator[str]:
     """Which periods were added to the state of a monitor; `read` says whether there were any files."""
-    who, settings = monitor.identity, monitor.settings
+    who = monitor.identity
     if added.new:
         yield f"Added: {_some(added.new)}."
     for period, (was, now) in added.replaced_people.items():
@@ -149,8 +150,8 @@ def added_lines(added: Added, monitor: Monitor, *, read: bool) -> Iterator[str]:
         yield f"Unchanged, with the same {who.unit}: {_some(added.unchanged)}."
     if added.held_back:
         first = min(added.held_back)
-        ready = settings.calendar.end(first) + timedelta(days=settings.delay)
-        why = "their outcomes may not be known yet" if settings.delay else "they are not over"
+        ready = monitor.calendar.end(first) + timedelta(days=days(monitor.delay))
+        why = "their outcomes may not be known yet" if monitor.delay else "they are not over"
         until = f"{first} can be added from {ready} on"
         yield f"Held back, because {why}: {_some(added.held_back)}. {until}."
     if read and not (added.changed or added.unchanged or added.held_back):

@@ -17,8 +17,8 @@ from propcal.files.shapes import need
 from propcal.files.transaction import Look, look_of, outputs
 from propcal.identity import Identity
 from propcal.monitoring.monitor import Monitor, PeriodRecord
-from propcal.monitoring.monitor_settings import MonitorSettings
 from propcal.monitoring.watched_groups import WatchedGroup
+from propcal.options import given
 
 MONITOR = ("propcal-monitor", 1)
 _NO_STATE = "is not the state of a monitor: " + Argument(
@@ -33,7 +33,7 @@ def save_monitor(monitor: Monitor, path: str | PathLike[str]) -> None:
     if monitor.atoms is None:
         raise InputError("the monitor has no people yet, so there is nothing to save")
     content = {
-        "settings": monitor.settings.to_json(),
+        "settings": monitor.settings,
         "identity": asdict(monitor.identity),
         "periods": {period: asdict(monitor.records[period]) for period in monitor.periods},
         "watched": [
@@ -69,19 +69,20 @@ def load_monitor(path: str | PathLike[str]) -> Monitor:
 
 def _restored(content: Any, atoms: Any) -> Monitor:
     need(isinstance(content, dict), "it has no settings")
-    settings = MonitorSettings.from_json(content["settings"])
+    monitor = Monitor(**content["settings"], **given(Identity(**content["identity"])))
     records = {str(name): PeriodRecord(**record) for name, record in content["periods"].items()}
     for name, record in records.items():
-        settings.calendar.start(name)
+        monitor.calendar.start(name)
         need(type(record.people) is int and record.people > 0, "a period has nobody")
     people = people_by_key(atoms, PERIOD)
     need(people == {name: record.people for name, record in records.items()}, "its periods do not add up")
     own = [name for name in atoms.patterns.attributes if name != PERIOD]
-    need(own == list(settings.columns.attributes), "its groups are not those of its settings")
+    need(own == list(monitor.columns.attributes), "its groups are not those of its settings")
     watched = [
         WatchedGroup(Group(tuple((str(a), level) for a, level in one["group"])), int(one["later"]))
         for one in content["watched"]
     ]
     need(bool(watched) and {a for one in watched for a, _ in one.group.conditions} <= {*own}, "its groups")
-    edges = [float(edge) for edge in content["edges"]]
-    return Monitor.restored(settings, Identity(**content["identity"]), atoms, records, watched, edges)
+    monitor.edges = [float(edge) for edge in content["edges"]]
+    monitor.atoms, monitor.records, monitor.watched = atoms, records, watched
+    return monitor

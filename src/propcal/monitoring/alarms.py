@@ -1,4 +1,4 @@
-"""Alarms: for whom, when a change began, and how large it is since, with intervals."""
+"""Alarms: for whom, when a change began, and how large it is since; and what a verdict claims of them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.claims import NAN
+from propcal.auditing.claims import NAN, Claim, Kind, Region
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
-from propcal.auditing.measures import Estimate, observed_expected
+from propcal.auditing.measures import UNKNOWN, Estimate, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.bins import Bins
-from propcal.core.grid import FloatArray
+from propcal.core.grid import BoolArray, FloatArray, from_grid
+from propcal.core.groups.collection import EVERYBODY
 from propcal.monitoring import e_processes as ep
 from propcal.monitoring.e_processes import ALARM, CourseEvidence
 from propcal.monitoring.watched_groups import PeriodCounts
-from propcal.numbers import risk_range
+from propcal.numbers import known, risk_range
 
 TOO_EXTREME, TOO_NARROW = "too extreme", "not extreme enough"  # predicted risks
 RISEN, FALLEN = "has risen", "has fallen"  # the O/E ratio since the reference
+KINDS: dict[str, Kind] = {"level": "group", "slope": "shape", "cells": "cell"}  # of claims
+# what a claim takes from its alarm as it is
+ALIKE = (
+    "label",
+    "low",
+    "high",
+    "test",
+    "people",
+    "events",
+    "predicted",
+    "since",
+    "raised",
+)  # alarm and claim
 LARGEST = 690.0  # logarithm of the largest evidence that is printed
 
 
@@ -67,6 +81,30 @@ class Alarm:
     left_people: float = NAN
     left_events: float = NAN
     reference_value: float = NAN
+
+
+@dataclass(frozen=True)
+class CourseClaim(Claim):
+    """A claim about time: supported by an alarm of the group that no other named group explains.
+
+    The O/E ratio is that since the beginning of the error or, if the data do not show when it began (`since`
+    is empty), over the whole time. `p_value` is one over the highest evidence, which is adjusted for the
+    number of tests; `test` is "level", "slope" or "cells", each an e-process.
+
+    Attributes
+    ----------
+    raised : str
+        The period whose data raised the alarm.
+    since_low, since_high : str
+        95 % interval of `since`.
+    reference : float
+        O/E ratio at the baseline, if there is one; `direction` is then "has risen" or "has fallen".
+    """
+
+    raised: str = ""
+    since_low: str = ""
+    since_high: str = ""
+    reference: float = NAN
 
 
 @dataclass(frozen=True)
@@ -121,9 +159,8 @@ def ratio_of(people: FloatArray, positives: FloatArray, score: FloatArray) -> Es
     return observed_expected(Sample(mean, n.astype(np.int64), n, n, events, events, None))
 
 
-def ratio_since(sums: PeriodCounts, group: int, onset: Onset, bin_index: int | None = None) -> Estimate:
-    """O/E ratio of a group (in one bin) since the onset; its interval allows for every plausible onset."""
-    inside = np.full(len(sums.bin_of), True) if bin_index is None else sums.bin_of == bin_index
+def ratio_since(sums: PeriodCounts, group: int, onset: Onset, inside: Any = slice(None)) -> Estimate:
+    """O/E ratio of a group since the onset, in some ranges; its interval allows for every plausible onset."""
     own = [part[:, group][:, inside] for part in (sums.people, sums.positives, sums.score)]
     found = np.array(
         [ratio_of(*(part[first:].sum(axis=0) for part in own)) for first in range(onset.low, onset.high + 1)]
@@ -132,94 +169,131 @@ def ratio_since(sums: PeriodCounts, group: int, onset: Onset, bin_index: int | N
     return Estimate(float(value), float(found[:, 1].min()), float(found[:, 2].max()))
 
 
-def reference_ratio(sums: PeriodCounts, group: int, inside: Any, reference: Sequence[str]) -> float:
-    """O/E ratio of some ranges (`inside`) of a group in the reference periods; missing without people."""
-    then = [period in reference for period in sums.periods]
-    observed, expected = (float(part[then, group][:, inside].sum()) for part in (sums.positives, sums.score))
-    return observed / expected if expected > 0 else float("nan")
-
-
-def printed_evidence(log_evidence: float) -> float:
-    """Evidence as a number that can be printed."""
-    return float(np.exp(min(log_evidence, LARGEST)))
+def printed_evidence(log_evidence: FloatArray) -> FloatArray:
+    """Evidence as numbers that can be printed."""
+    return np.asarray(np.exp(np.minimum(log_evidence, LARGEST)))
 
 
 def alarms_of(
     sums: PeriodCounts, found: CourseEvidence, labels: Sequence[str], bins: Bins, reference: Sequence[str]
 ) -> tuple[Alarm, ...]:
     """The alarms of each test and group, the one with the most evidence first."""
-    line, made = np.log(ALARM), []
-    after = 0
-    if reference:
-        after = max(i for i, period in enumerate(sums.periods) if period in reference) + 1
-    for k, kind in enumerate(found.kinds):
-        for g, label in enumerate(labels):
-            course = found.adjusted[:, k, g]
-            if course.max() < line:
-                continue
-            raised = int(np.argmax(course >= line))
-            gain, where, b = found.gains[kind][:, g], "", 0
-            if kind == "cells":
-                b = int(np.argmax(found.cells[:, g].max(axis=0)))
-                gain, where = gain[:, b], risk_range(bins.label(b))
-            always = ep.best_always(sums.one(g, after), kind, found.shift[[g]], b)
-            inside: Any = sums.bin_of == b if kind == "cells" else slice(None)
-            onset = onset_of(gain[after:], always, ALARM * len(labels)).later(after)
-            if onset.shown and not _right_before(
-                sums.one(g), inside, slice(after, onset.place), found.shift[g]
-            ):
-                onset = Onset(onset.place, after, onset.high)
-            span = onset if onset.shown else Onset(after, after, after)
-            size, direction = _size(sums, kind, g, b, span, gain)
-            people, events, expected = (
-                float(part[span.place :, g][:, inside].sum())
-                for part in (sums.people, sums.positives, sums.score)
-            )
-            then = np.nan
-            if reference:
-                then = reference_ratio(sums, g, inside, reference)
-                direction = RISEN if not size[0] < then else FALLEN
-            name = sums.groups[g].name
-            made.append(
-                Alarm(
-                    name,
-                    label,
-                    kind,
-                    sums.periods[raised],
-                    printed_evidence(float(course.max())),
-                    sums.periods[onset.place],
-                    sums.periods[onset.low],
-                    sums.periods[onset.high],
-                    size[0],
-                    size[1],
-                    size[2],
-                    direction,
-                    people,
-                    events,
-                    expected / people,
-                    where,
-                    sums.periods[onset.place] if onset.shown else "",
-                    reference_value=then,
-                )
-            )
+    highest = found.adjusted.max(axis=0)
+    made = [
+        _alarm(sums, found, k, g, (labels, bins, reference))
+        for k, g in np.argwhere(highest >= np.log(ALARM)).tolist()
+    ]
     return tuple(sorted(made, key=lambda alarm: (-alarm.evidence, alarm.group)))
 
 
-def _right_before(own: PeriodCounts, inside: Any, before: slice, shift: float) -> bool:
+def _alarm(
+    sums: PeriodCounts,
+    found: CourseEvidence,
+    test: int,
+    group: int,
+    names: tuple[Sequence[str], Bins, Sequence[str]],
+) -> Alarm:
+    """The alarm of one test of one group; `names` are labels, bins and the reference."""
+    labels, bins, reference = names
+    periods, kind, course = sums.periods, found.kinds[test], found.adjusted[:, test, group]
+    gain, where, b, inside = found.gains[kind][:, group], "", 0, np.full(len(sums.bin_of), True)
+    if kind == "cells":
+        b = int(np.argmax(found.cells[:, group].max(axis=0)))
+        gain, where, inside = gain[:, b], risk_range(bins.label(b)), sums.bin_of == b
+    past = np.array([period in reference for period in periods])
+    after = int(np.flatnonzero(past)[-1]) + 1 if past.any() else 0
+    always = ep.best_always(sums.one(group, after), kind, found.shift[[group]], b)
+    onset = onset_of(gain[after:], always, ALARM * len(labels)).later(after)
+    if onset.shown and not _right_before(sums.one(group), inside, after, onset.place, found.shift[group]):
+        onset = Onset(onset.place, after, onset.high)
+    span = onset if onset.shown else Onset(after, after, after)
+    people, events, expected = (
+        part[:, group][:, inside].sum(axis=1) for part in (sums.people, sums.positives, sums.score)
+    )
+    if kind == "slope":
+        half, total = gain.shape[1] // 2, gain[span.place :].sum(axis=0)
+        extreme = np.logaddexp.reduce(total[:half]) > np.logaddexp.reduce(total[half:])
+        size, direction = UNKNOWN, TOO_EXTREME if extreme else TOO_NARROW
+    else:
+        size = ratio_since(sums, group, span, inside)
+        direction = "too high" if size.value < 1 else "too low"
+    then = NAN
+    if reference:
+        then = float(events[past].sum() / expected[past].sum()) if expected[past].sum() > 0 else NAN
+        direction = FALLEN if size.value < then else RISEN
+    since = slice(span.place, None)
+    return Alarm(
+        group=sums.groups[group].name,
+        label=labels[group],
+        test=kind,
+        raised=periods[int(np.argmax(course >= np.log(ALARM)))],
+        evidence=float(printed_evidence(course.max())),
+        onset=periods[onset.place],
+        onset_low=periods[onset.low],
+        onset_high=periods[onset.high],
+        value=size.value,
+        low=size.low,
+        high=size.high,
+        direction=direction,
+        people=float(people[since].sum()),
+        events=float(events[since].sum()),
+        predicted=float(expected[since].sum() / people[since].sum()),
+        where=where,
+        since=periods[onset.place] if onset.shown else "",
+        reference_value=then,
+    )
+
+
+def _right_before(own: PeriodCounts, inside: BoolArray, first: int, onset: int, shift: float) -> bool:
     """Whether some ranges of a group have as many events as expected in the periods before an onset."""
-    people, positives, mean = (part[before, 0][:, inside] for part in (own.people, own.positives, own.mean))
+    people, positives, mean = (
+        part[first:onset, 0][:, inside] for part in (own.people, own.positives, own.mean)
+    )
     rate = mean * np.exp(shift) / (1 - mean + mean * np.exp(shift))
     spread = np.sqrt((people * rate * (1 - rate)).sum())
     return bool(abs((positives - people * rate).sum()) <= normal_quantile((1 + CONFIDENCE) / 2) * spread)
 
 
-def _size(
-    sums: PeriodCounts, kind: str, group: int, bin_index: int, onset: Onset, gain: FloatArray
-) -> tuple[tuple[float, float, float], str]:
-    if kind == "slope":
-        total = gain[onset.place :].sum(axis=0)
-        half = len(total) // 2
-        extreme = np.logaddexp.reduce(total[:half]) > np.logaddexp.reduce(total[half:])
-        return (np.nan, np.nan, np.nan), TOO_EXTREME if extreme else TOO_NARROW
-    size = ratio_since(sums, group, onset, None if kind == "level" else bin_index)
-    return size, "too high" if size[0] < 1 else "too low"
+def claims_of(alarms: Sequence[Alarm], bins: Bins) -> tuple[CourseClaim, ...]:
+    """A claim for each group with alarms that others do not explain, in the order of the alarms.
+
+    It is the group's first alarm whose numbers show a direction; of several in one period, the level's.
+    """
+    own: dict[str, list[Alarm]] = {}
+    for alarm in alarms:
+        if not alarm.explained_by:
+            own.setdefault(alarm.group, []).append(alarm)
+    order = [*KINDS]
+    return tuple(
+        _claim(min(found, key=lambda a: (not _has_direction(a), a.raised, order.index(a.test))), bins)
+        for found in own.values()
+    )
+
+
+def _has_direction(alarm: Alarm) -> bool:
+    """Whether the numbers show which way the score is wrong, not only that it was wrong at some time."""
+    return known(alarm.reference_value) or not alarm.low <= 1 <= alarm.high
+
+
+def _claim(alarm: Alarm, bins: Bins) -> CourseClaim:
+    kind = KINDS[alarm.test]
+    direction = alarm.direction if _has_direction(alarm) else ""
+    edges = from_grid(bins.edges).round(6)
+    where = tuple(
+        Region(float(edges[b]), float(edges[b + 1]), direction)
+        for b in range(len(bins))
+        if alarm.where == risk_range(bins.label(b))
+    )
+    return CourseClaim(
+        kind="overall" if kind == "group" and alarm.group == EVERYBODY.name else kind,
+        who=alarm.group,
+        direction=direction,
+        estimate=alarm.value,
+        p_value=min(1 / alarm.evidence, 1.0),
+        observed=alarm.events / alarm.people,
+        where=where,
+        since_low=alarm.onset_low if alarm.since else "",
+        since_high=alarm.onset_high if alarm.since else "",
+        reference=alarm.reference_value,
+        **{name: getattr(alarm, name) for name in ALIKE},
+    )

@@ -10,27 +10,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.claims import NAN
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, check_choice
 from propcal.core.groups.collection import Group, group_labels
 from propcal.identity import Identity
 from propcal.monitoring.alarms import (
-    LARGEST,
     Alarm,
+    CourseClaim,
     Onset,
     alarms_of,
+    claims_of,
     printed_evidence,
     ratio_of,
     ratio_since,
 )
-from propcal.monitoring.course_claims import CourseClaim, claims_of
 from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
 from propcal.monitoring.explained_alarms import Left, with_explanations
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
 
 if TYPE_CHECKING:
-    from propcal.monitoring.recalibration import Recalibration
+    from propcal.monitoring.held_out import Recalibration
 
 ALARM_RAISED, NO_ALARM = "alarm", "no alarm"
 LEFT, LIMITS = ("left", "left_low", "left_high"), ("ratio_low", "ratio_high")
@@ -210,13 +211,11 @@ def course_of(
     left_out: int = 0,
 ) -> Course:
     """Put counts over time into evidence, alarms, tables and claims."""
-    groups, patterns = [one.group for one in watched], atoms.patterns
+    groups, stakes = [one.group for one in watched], stakes_of(watched)
     sums = PeriodCounts.of(atoms, groups, bins)
-    labels = group_labels(groups, patterns, identity.labels, everyone=identity.everyone)
-    found = evidence_over_time(sums, stakes_of(watched), reference)
+    labels = group_labels(groups, atoms.patterns, identity.labels, everyone=identity.everyone)
+    found = evidence_over_time(sums, stakes, reference)
     places = {group.name: place for place, group in enumerate(groups)}
-    stakes = stakes_of(watched)
-
     raised = alarms_of(sums, found, labels, bins, reference)
 
     def left_of(corrected: Atoms, name: str, inside: BoolArray) -> Left:
@@ -235,29 +234,19 @@ def course_of(
     from propcal.documents.audit_notes import alike_notes
 
     alarms = with_explanations(raised, atoms, groups, bins, left_of)
-    claims = claims_of(alarms, bins)
     periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())
-    table = _groups(sums, found, labels, periods, alarms, stakes)
+    alike = alike_notes(float(sums.positives[:, 0].sum()), people)
+    more = {"reference": list(reference), "periods": list(sums.periods), "alarm": ALARM}
     return Course(
         conclusion=ALARM_RAISED if alarms else NO_ALARM,
         alarms=alarms,
-        claims=claims,
+        claims=claims_of(alarms, bins),
         periods=periods,
-        evidence=_table(sums, found, labels),
-        groups=table,
+        evidence=_evidence(sums, found, labels),
+        groups=_groups(sums, found, periods, alarms, stakes),
         people=people,
-        notes=(
-            *notes,
-            *alike_notes(float(sums.positives[:, 0].sum()), people),
-            *left_out_notes(left_out, identity),
-        ),
-        settings={
-            **settings,
-            "reference": list(reference),
-            "periods": list(sums.periods),
-            "alarm": ALARM,
-            "tests": list(found.kinds),
-        },
+        notes=(*notes, *alike, *left_out_notes(left_out, identity)),
+        settings=settings | more | {"tests": list(found.kinds)},
         identity=identity,
         watched=tuple(groups),
         _source=CourseSource(atoms, bins, tuple(notes), left_out),
@@ -269,84 +258,77 @@ def left_out_notes(people: Any, identity: Identity) -> list[str]:
     return [f"{identity.count(people)} without a score or an outcome were left out."] if people else []
 
 
+def _rows(sums: PeriodCounts, labels: Sequence[str], tests: Sequence[str]) -> dict[str, Any]:
+    """The columns that name a row: periods first, then tests, then groups."""
+    n, names = len(sums.periods) * len(tests), [group.name for group in sums.groups]
+    return {
+        "period": np.repeat(sums.periods, len(tests) * len(names)),
+        "test": np.tile(np.repeat(tests, len(names)), len(sums.periods)),
+        "group": np.tile(names, n),
+        "label": np.tile(np.array(labels, dtype=object), n),
+    }
+
+
 def _periods(sums: PeriodCounts, labels: Sequence[str]) -> pd.DataFrame:
-    people, positives, score = (part.sum(axis=2) for part in (sums.people, sums.positives, sums.score))
-    shape = people.shape
-    each = zip(*(part.reshape(-1, part.shape[2]) for part in (sums.people, sums.positives, sums.score)))
-    ratio, low, high = np.array([ratio_of(*parts) for parts in each]).T
+    """Each group in each period."""
+    counts = [part.reshape(-1, part.shape[2]) for part in (sums.people, sums.positives, sums.score)]
+    people, positives, score = (part.sum(axis=1) for part in counts)
+    ratio, low, high = np.array([ratio_of(*parts) for parts in zip(*counts)]).T
     with np.errstate(invalid="ignore", divide="ignore"):
-        rates = positives / people, score / people
-    return pd.DataFrame(
-        {
-            "period": np.repeat(sums.periods, shape[1]),
-            "group": np.tile([group.name for group in sums.groups], shape[0]),
-            "label": np.tile(np.array(labels, dtype=object), shape[0]),
-            "people": people.ravel().astype(np.int64),
-            "positives": positives.ravel().astype(np.int64),
-            "outcome_rate": rates[0].ravel(),
-            "mean_score": rates[1].ravel(),
-            "observed_expected": ratio,
-            "observed_expected_low": low,
-            "observed_expected_high": high,
-        }
-    )
+        observed, predicted = positives / people, score / people
+    numbers = {
+        "people": people.astype(np.int64),
+        "positives": positives.astype(np.int64),
+        "outcome_rate": observed,
+        "mean_score": predicted,
+        "observed_expected": ratio,
+        "observed_expected_low": low,
+        "observed_expected_high": high,
+    }
+    return pd.DataFrame(_rows(sums, labels, [""]) | numbers).drop(columns="test")
 
 
-def _table(sums: PeriodCounts, found: CourseEvidence, labels: Sequence[str]) -> pd.DataFrame:
-    n, tests, groups = found.adjusted.shape
-    value = np.exp(np.minimum(found.adjusted, LARGEST))
+def _evidence(sums: PeriodCounts, found: CourseEvidence, labels: Sequence[str]) -> pd.DataFrame:
+    """Each test of each group after each period."""
+    value = printed_evidence(found.adjusted)
+    alarm = np.maximum.accumulate(value, axis=0) >= ALARM
     return pd.DataFrame(
-        {
-            "period": np.repeat(sums.periods, tests * groups),
-            "test": np.tile(np.repeat(found.kinds, groups), n),
-            "group": np.tile([group.name for group in sums.groups], n * tests),
-            "label": np.tile(np.array(labels, dtype=object), n * tests),
-            "evidence": value.ravel(),
-            "alarm": (np.maximum.accumulate(value, axis=0) >= ALARM).ravel(),
-        }
+        _rows(sums, labels, found.kinds) | {"evidence": value.ravel(), "alarm": alarm.ravel()}
     )
 
 
 def _groups(
     sums: PeriodCounts,
     found: CourseEvidence,
-    labels: Sequence[str],
     periods: pd.DataFrame,
     alarms: Sequence[Alarm],
     stakes: FloatArray,
 ) -> pd.DataFrame:
     """One row for each group: evidence, the verdict, and the last period beside the one before."""
-    told = {alarm.group: alarm for alarm in alarms}
-    best = found.adjusted.max(axis=1)
-    columns = ["people", "outcome_rate", "mean_score", "observed_expected"]
-    columns += ["observed_expected_low", "observed_expected_high"]
-    rows = []
-    for g, (group, label) in enumerate(zip(sums.groups, labels)):
-        own = periods[periods["group"] == group.name]
-        now = own.iloc[-1]
-        before = own.iloc[-2] if len(own) > 1 else None
-        kind = found.kinds[int(np.argmax(found.adjusted[-1, :, g]))]
-        peak = int(np.argmax(found.adjusted.max(axis=0)[:, g]))
-        raised = best[:, g] >= np.log(ALARM)
-        alarm = told.get(group.name)
-        expected = sums.score[:, g].sum()
-        limits = true_events(float(sums.positives[:, g].sum()), ALARM / stakes[g])
-        rows.append(
-            {
-                "group": group.name,
-                "label": label,
-                "evidence": printed_evidence(float(best[-1, g])),
-                "test": kind,
-                "highest": printed_evidence(float(best[:, g].max())),
-                "highest_test": found.kinds[peak],
-                "alarm": bool(raised.any()),
-                "raised": sums.periods[int(np.argmax(raised))] if raised.any() else "",
-                "named": alarm is not None and not alarm.explained_by,
-                "explained_by": "" if alarm is None else alarm.explained_by,
-                **{name: np.nan if alarm is None else getattr(alarm, name) for name in LEFT},
-                **{name: end / expected if expected > 0 else np.nan for name, end in zip(LIMITS, limits)},
-                **{name: now[name] for name in columns},
-                **{f"before_{name}": np.nan if before is None else before[name] for name in columns},
-            }
-        )
-    return pd.DataFrame(rows)
+    n, kinds, best = len(sums.groups), np.array(found.kinds), found.adjusted.max(axis=1)
+    raised, last = best >= np.log(ALARM), periods[-len(sums.groups) :].reset_index(drop=True)
+    first = np.array(sums.periods)[raised.argmax(axis=0)]
+    of_group = {alarm.group: alarm for alarm in alarms}
+    told = [of_group.get(group.name) for group in sums.groups]
+    events, expected = (part.sum(axis=(0, 2)) for part in (sums.positives, sums.score))
+    limits = np.array([true_events(n, ALARM / stake) for n, stake in zip(events, stakes)])
+    numbers = ["people", *periods.columns[5:]]
+    before = periods[-2 * n : -n].reset_index(drop=True)[numbers].reindex(range(n)).add_prefix("before_")
+    table = {
+        "group": last["group"],
+        "label": last["label"],
+        "evidence": printed_evidence(best[-1]),
+        "test": kinds[found.adjusted[-1].argmax(axis=0)],
+        "highest": printed_evidence(best.max(axis=0)),
+        "highest_test": kinds[found.adjusted.max(axis=0).argmax(axis=0)],
+        "alarm": raised.any(axis=0),
+        "raised": np.where(raised.any(axis=0), first, ""),
+        "named": [alarm is not None and not alarm.explained_by for alarm in told],
+        "explained_by": ["" if alarm is None else alarm.explained_by for alarm in told],
+        **{name: [NAN if alarm is None else getattr(alarm, name) for alarm in told] for name in LEFT},
+        **{
+            name: np.divide(end, expected, out=np.full(n, NAN), where=expected > 0)
+            for name, end in zip(LIMITS, limits.T)
+        },
+    }
+    return pd.concat([pd.DataFrame(table), last[numbers], before], axis=1)

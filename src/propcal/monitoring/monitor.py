@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from os import PathLike
 from typing import Any
 
 from propcal.core.atoms import Atoms
-from propcal.core.bins import explicit
-from propcal.core.grid import significant
-from propcal.core.groups.collection import Group, group_labels
-from propcal.core.groups.groups import Groups
+from propcal.core.bins import explicit, make_bins
+from propcal.core.grid import from_grid, significant
+from propcal.core.groups.collection import group_labels
 from propcal.core.patterns import PERIOD
 from propcal.core.periods_and_sites import by_key, with_parts
 from propcal.core.reduction import rescored
 from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms
 from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.levels import warn_of_new_spellings
-from propcal.data.periods import span_of
+from propcal.data.periods import days, span_of
 from propcal.errors import Argument, InputError
 from propcal.identity import Identity
 from propcal.monitoring.course import Course, course_of
-from propcal.monitoring.monitor_settings import MonitorSettings, bin_edges
-from propcal.monitoring.recalibration import Recalibration, would_recalibrating_help
+from propcal.monitoring.held_out import Recalibration, would_recalibrating_help
+from propcal.monitoring.monitor_settings import MonitorSettings
 from propcal.monitoring.watched_groups import WatchedGroup, not_watched, watch
-from propcal.numbers import listed, listed_some, plural
+from propcal.numbers import listed_some, plural
 
 SCORE_BITS = 7  # binary digits of a score that are kept, so that the state stays small
 
@@ -61,7 +60,8 @@ class Added:
         return (*self.new, *self.replaced)
 
 
-class Monitor:
+@dataclass(kw_only=True, eq=False, repr=False)
+class Monitor(MonitorSettings):
     """Watch a score over time, group by group, with tests that may be looked at as often as one likes.
 
     Parameters
@@ -100,56 +100,26 @@ class Monitor:
     'no alarm'
     """
 
-    def __init__(
-        self,
-        *,
-        score: str,
-        outcome: str,
-        time: str,
-        groups: list[str] | tuple[str, ...] | str | Groups = (),
-        every: str = "month",
-        timezone: str = "UTC",
-        delay: str | int = 0,
-        outcome_time: str | None = None,
-        baseline: str | None = None,
-        positive: Any = None,
-        drop_missing: bool = False,
-        gamma: float = 0.05,
-        rho: float = 0.1,
-        n_bins: int = 10,
-        binning: Any = "uniform",
-        labels: Mapping[str, Mapping[str, str]] | None = None,
-        unit: str = "people",
-        score_name: str = "",
-        outcome_name: str = "",
-        title: str = "",
-        source: str = "",
-    ) -> None:
-        given = locals()
-        self.settings = MonitorSettings(
-            **{setting.name: given[setting.name] for setting in fields(MonitorSettings)}
-        )
-        self.identity = Identity(title, score_name, outcome_name, unit or "people", labels or {}, source)
+    labels: Mapping[str, Mapping[str, str]] | None = None
+    unit: str = "people"
+    score_name: str = ""
+    outcome_name: str = ""
+    title: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.identity  # checks the names
         self.atoms: Atoms | None = None
         self.records: dict[str, PeriodRecord] = {}
         self.watched: list[WatchedGroup] = []
         self.edges: list[float] = []
 
-    @classmethod
-    def restored(
-        cls,
-        settings: MonitorSettings,
-        identity: Identity,
-        atoms: Atoms,
-        records: dict[str, PeriodRecord],
-        watched: list[WatchedGroup],
-        edges: list[float],
-    ) -> Monitor:
-        """A monitor from the parts of a saved state."""
-        monitor = cls.__new__(cls)
-        monitor.settings, monitor.identity, monitor.atoms = settings, identity, atoms
-        monitor.records, monitor.watched, monitor.edges = records, watched, edges
-        return monitor
+    @property
+    def identity(self) -> Identity:
+        """What things are called."""
+        unit, labels = self.unit or "people", self.labels or {}
+        return Identity(self.title, self.score_name, self.outcome_name, unit, labels, self.source)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Monitor:
@@ -198,12 +168,11 @@ class Monitor:
         -------
         Added
         """
-        settings = self.settings
         for period in replace:
-            settings.calendar.start(period)
-        dating = Dating(settings.time, settings.calendar, settings.outcome_time, settings.delay, as_of)
+            self.calendar.start(period)
+        dating = Dating(self.time, self.calendar, self.outcome_time, days(self.delay), as_of)
         source = source_of(people, na=na, memory_limit=memory_limit, progress=progress)
-        found = dated_atoms(source, settings.columns, dating)
+        found = dated_atoms(source, self.columns, dating)
         if not (found.periods or found.held_back or found.undated):
             where = source.title if are_paths(people) else "people"
             raise InputError(f"{where}: there are no rows", argument="people")
@@ -220,36 +189,24 @@ class Monitor:
                 argument="replace",
                 next_step="See delay" if held else "Name the files that have it",
             )
-        records, new, same = dict(self.records), [], []
+        records, same, before = dict(self.records), [], self.records
         for period, atoms in found.periods.items():
             refuse_unmonitored(atoms)
             record = PeriodRecord(atoms.n_people, atoms.people_fingerprint(), atoms.left_out.people)
-            known = self.records.get(period)
+            known = before.get(period)
             if known is not None and period not in replaced:
                 if known.fingerprint != record.fingerprint:
                     raise _other_people(period, known, record)
                 same.append(period)
                 continue
-            if known is None:
-                new.append(period)
-            late = bool(self.records) and period < max(self.records)
-            records[period] = replace(record, late=late)
+            records[period] = replace(record, late=bool(before) and period < max(before))
         changed = [period for period in found.periods if period not in same]
-        replaced_people = {
-            period: (self.records[period].people, records[period].people)
-            for period in changed
-            if period in self.records
-        }
+        again = [period for period in changed if period in before]
+        replaced_people = {period: (before[period].people, records[period].people) for period in again}
         if changed:
             self._rebuild({period: _small(found.periods[period]) for period in changed}, records)
-        return Added(
-            tuple(new),
-            tuple(period for period in changed if period not in new),
-            tuple(same),
-            found.held_back,
-            found.undated,
-            replaced_people,
-        )
+        new = tuple(period for period in changed if period not in again)
+        return Added(new, tuple(again), tuple(same), found.held_back, found.undated, replaced_people)
 
     def _rebuild(self, changed: dict[str, Atoms], records: dict[str, PeriodRecord]) -> None:
         try:
@@ -259,8 +216,11 @@ class Monitor:
         if self.atoms is not None:
             known = dict(zip(self.atoms.patterns.attributes, self.atoms.patterns.levels))
             warn_of_new_spellings(known, atoms.patterns)
-        edges = self.edges or bin_edges(self.settings.bins(atoms))
-        watched = watch(atoms, self.settings.groups, self.settings.gamma, self.watched)
+        edges = self.edges
+        if not edges:  # quantiles are those of these people
+            people: dict[str, Any] = {"score": atoms.score, "weight": atoms.weight}
+            edges = from_grid(make_bins(self.binning, self.n_bins, rho=self.rho, **people).edges).tolist()
+        watched = watch(atoms, self.columns.words, self.gamma, self.watched)
         self.atoms, self.records, self.edges, self.watched = atoms, records, edges, watched
 
     def course(self, *, recalibrate: bool = False, held_out: int | None = None) -> Course:
@@ -273,25 +233,26 @@ class Monitor:
         held_out : int, optional
             On how many of the last periods that is judged; by default a quarter of those since the onset.
         """
-        atoms = self._atoms()
-        reference = self.settings.reference(self.settings.calendar)
+        atoms, reference = self._atoms(), self.reference
         known = [period for period in reference if period in self.records]
         if reference and not known:
             raise InputError(
-                f"the baseline {self.settings.baseline} has nobody",
+                f"the baseline {self.baseline} has nobody",
                 argument="baseline",
                 next_step="Add its people first, or choose another one",
             )
-        bins = explicit(self.edges)
+        from propcal import __version__
+
+        about = {name: value for name, value in self.settings.items() if name != "groups"}
         found = course_of(
             atoms,
             self.watched,
-            bins,
+            explicit(self.edges),
             self.identity,
             reference=known,
-            settings=self._about(),
+            settings={"version": __version__, **about},
             notes=self._notes(known),
-            left_out=self._left_out,
+            left_out=sum(record.left_out for record in self.records.values()),
         )
         if not recalibrate:
             return found
@@ -304,8 +265,8 @@ class Monitor:
             by_key(self._atoms(), PERIOD),
             since=course.claims[0].since if course.claims else "",
             held_out=held_out,
-            gamma=self.settings.gamma,
-            groups=self.settings.groups,
+            gamma=self.gamma,
+            groups=self.columns.words,
             identity=self.identity,
         )
 
@@ -314,45 +275,35 @@ class Monitor:
             raise InputError("the monitor has no people yet", next_step="Add some with Monitor.add")
         return self.atoms
 
-    def _about(self) -> dict[str, Any]:
-        from propcal import __version__
-
-        settings = self.settings.to_json()
-        return {"version": __version__, **{name: settings[name] for name in settings if name != "groups"}}
-
     def _notes(self, reference: Sequence[str]) -> list[str]:
         """What a reader should know of the data."""
-        calendar, periods = self.settings.calendar, self.periods
+        atoms, identity, periods = self._atoms(), self.identity, self.periods
         notes = []
         if reference:
             notes.append(
                 f"The reference is the score as it was in {span_of(reference)}, not perfect calibration."
             )
-        gaps = [period for period in calendar.span(periods[0], periods[-1]) if period not in self.records]
+        gaps = [
+            period for period in self.calendar.span(periods[0], periods[-1]) if period not in self.records
+        ]
         if gaps:
-            some = listed(gaps[:6]) if len(gaps) <= 6 else f"{', '.join(gaps[:6])} and {len(gaps) - 6} more"
-            notes.append(f"{plural(len(gaps), self.settings.every)} without people: {some}.")
-        small = not_watched(self._atoms(), self.settings.groups, self.settings.gamma, self.watched)
+            some = listed_some(gaps, other="other")
+            notes.append(f"{plural(len(gaps), self.every)} without people: {some}.")
+        small = not_watched(atoms, self.columns.words, self.gamma, self.watched)
         if small:
-            names = listed_some(sorted(self._labels(small), key=lambda label: label.count(", ")))
-            share = f"{100 * self.settings.gamma:g} % of all {self.identity.unit}"
+            labels = group_labels(small, atoms.patterns, identity.labels, everyone=identity.everyone)
+            names = listed_some(sorted(labels, key=lambda label: label.count(", ")))
+            share = f"{100 * self.gamma:g} % of all {identity.unit}"
             notes.append(f"Not watched, because they have less than {share}: {names}.")
         late = [period for period in periods if self.records[period].late]
         if late:
+            some = listed_some(late, other="other")
             notes.append(
-                f"Added or replaced after later periods were known: {listed(late[:6])}. The evidence was "
+                f"Added or replaced after later periods were known: {some}. The evidence was "
                 "computed anew, in the order of time. The limit of 5 % holds as long as periods are not "
                 "replaced because of the evidence they showed."
             )
         return notes
-
-    def _labels(self, groups: Sequence[Group]) -> list[str]:
-        everyone = self.identity.everyone
-        return group_labels(groups, self._atoms().patterns, self.identity.labels, everyone=everyone)
-
-    @property
-    def _left_out(self) -> int:
-        return sum(record.left_out for record in self.records.values())
 
 
 def refuse_unmonitored(atoms: Atoms) -> None:

@@ -15,11 +15,10 @@ from propcal.auditing.headcount import Headcount, score_values
 from propcal.core.groups.collection import membership
 from propcal.core.patterns import PERIOD
 from propcal.core.periods_and_sites import by_key
-from propcal.monitoring.alarms import Alarm
+from propcal.monitoring.alarms import Alarm, CourseClaim
 from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes
-from propcal.monitoring.course_claims import CourseClaim
 from propcal.monitoring.e_processes import ALARM
-from propcal.monitoring.recalibration import Recalibration
+from propcal.monitoring.held_out import Recalibration
 from propcal.numbers import RATIO_DIGITS, Limit, known
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
@@ -155,6 +154,7 @@ def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
         p_value=min(1 / alarm.evidence, 1.0),
         people=NAN,
         events=NAN,
+        observed=NAN,
         predicted=NAN,
     )
 

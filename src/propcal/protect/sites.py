@@ -12,6 +12,7 @@ from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, score_values
 from propcal.auditing.measures import Estimate
 from propcal.core.grid import IntArray
+from propcal.monitoring.held_out import Travel, site_change
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
@@ -21,7 +22,6 @@ from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import ShownCounts
 from propcal.sites.site_claims import EVERYBODY
 from propcal.sites.site_measures import SCALES, Sites
-from propcal.sites.travel import Travel, site_change
 
 OTHER_DIGITS = {"tau2": 4, "i2": 2}  # of the summary
 

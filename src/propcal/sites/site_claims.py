@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from propcal.auditing.claims import Claim
+from propcal.auditing.claims import NAN, Claim, Kind
 from propcal.auditing.finding_names import CHANCE, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.hypothesis_tests import (
     GROUPS,
@@ -22,11 +21,11 @@ from propcal.auditing.hypothesis_tests import (
     slope_test,
 )
 from propcal.auditing.logistic_calibration import calibration
-from propcal.auditing.measures import Estimate, observed_expected
+from propcal.auditing.measures import UNKNOWN, Estimate, observed_expected
 from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.sample import Sample
 from propcal.core.grid import FloatArray
-from propcal.sites.site_differences import site_differences
+from propcal.sites.between_sites import site_differences
 
 MOST_COMPARED = 4
 NEXT = SIGNIFICANCE * TOGETHER * SHARES[SHAPE]  # the level at which sites that are left still differ
@@ -68,22 +67,25 @@ def site_claims(
     }
     tests = {family: [t for t in own if np.isfinite(t[1][1])] for family, own in families.items()}
     found = {test.test: test for test in adjust(tests) if test.rejected}
-    overall, shape, group, beyond = [], [], [], []
-    if EVERYBODY in found:
-        test = found[EVERYBODY]
-        overall.append(_of_people("overall", EVERYBODY, everybody, test.statistic, test.adjusted_p))
-    if SLOPE in found:
-        shape.append(_slope(everybody, found[SLOPE].adjusted_p))
-    for name in judged:
-        if f"site {name}" in found:
-            test = found[f"site {name}"]
-            group.append(_of_people("group", name, samples[name], test.statistic, test.adjusted_p))
+
+    def claimed(kind: Kind, who: str, sample: Sample, test: str) -> list[Claim]:
+        own = found.get(test)
+        return [] if own is None else [_claim(kind, who, sample, own.statistic, own.adjusted_p)]
+
+    overall = claimed("overall", EVERYBODY, everybody, EVERYBODY)
+    group = [one for name in judged for one in claimed("group", name, samples[name], f"site {name}")]
+    shape, beyond = [], []
+    if SLOPE in found:  # without scores of exactly 0 or 1, which have no log-odds
+        inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
+        slope = calibration(inside, np.random.default_rng(0)).slope
+        shape.append(_claim("shape", EVERYBODY, everybody, 0.0, found[SLOPE].adjusted_p, SLOPE, slope))
     if differences and DIFFERENCES in found and differences.p_value <= DIFFER:
         p = found[DIFFERENCES].adjusted_p
         beyond.append(Claim("beyond", "", "", "", test=DIFFERENCES, p_value=p))
         apart = differing_sites(samples, judged, effect) if overall else {}
-        rest = people_at({*samples} - {*apart})
-        beyond += [_compared(name, samples[name], rest, z, max(own, p)) for name, (z, own) in apart.items()]
+        others = observed_expected(people_at({*samples} - {*apart}))
+        for name, (z, own) in apart.items():
+            beyond.append(_claim("beyond", name, samples[name], z, max(own, p), DIFFERENCES, None, others))
     return (*overall, *shape, *beyond, *group) if overall else (*group, *shape, *beyond)
 
 
@@ -111,45 +113,30 @@ def differing_sites(
     return found
 
 
-def _of_people(kind: Any, name: str, sample: Sample, excess: float, p: float, **more: Any) -> Claim:
-    ratio = observed_expected(sample)
+def _claim(
+    kind: Kind,
+    who: str,
+    sample: Sample,
+    excess: float,
+    p_value: float,
+    test: str = EVENTS,
+    estimate: Estimate | None = None,
+    others: Estimate = UNKNOWN,
+) -> Claim:
+    """A claim of some people; it is about their O/E ratio, unless there is another estimate."""
     return Claim(
         kind,
-        name,
-        name,
-        TOO_HIGH if excess < 0 else TOO_LOW,
-        *ratio,
-        test=more.pop("test", EVENTS),
-        p_value=float(p),
-        people=sample.n_people,
-        events=sample.observed,
-        predicted=sample.expected / sample.total,
-        **more,
-    )
-
-
-def _compared(name: str, sample: Sample, others: Sample, excess: float, p: float) -> Claim:
-    """A site that differs from the others."""
-    ratio = observed_expected(others)
-    rest = {"others": ratio.value, "others_low": ratio.low, "others_high": ratio.high}
-    return _of_people("beyond", name, sample, excess, p, test=DIFFERENCES, **rest)
-
-
-def _slope(everybody: Sample, p: float) -> Claim:
-    """The calibration slope of everybody, without scores of exactly 0 or 1, which have no log-odds."""
-    inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
-    slope: Estimate = calibration(inside, np.random.default_rng(0)).slope
-    return Claim(
-        "shape",
-        EVERYBODY,
-        EVERYBODY,
-        "",
-        *slope,
-        test=SLOPE,
-        p_value=p,
-        people=everybody.n_people,
-        events=everybody.observed,
-        predicted=everybody.expected / everybody.total,
+        who,
+        who,
+        TOO_HIGH if excess < 0 else TOO_LOW if excess > 0 else "",
+        *(estimate or observed_expected(sample)),
+        test,
+        float(p_value),
+        sample.n_people,
+        sample.observed,
+        NAN,
+        sample.expected / sample.total,
+        *others,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from propcal.auditing.claims import Claim
 from propcal.auditing.decision import MIN_PEOPLE
@@ -23,52 +24,38 @@ from propcal.core.periods_and_sites import by_key, without_keys
 from propcal.data.named_columns import refuse_other_spellings
 from propcal.errors import InputError
 from propcal.identity import Identity
+from propcal.monitoring.held_out import Travel, leave_one_site_out
 from propcal.numbers import known
-from propcal.sites.between_sites import random_effects, ratio_effects
+from propcal.sites.between_sites import SiteCounts, random_effects, ratio_effects
 from propcal.sites.site_claims import judged_sites, site_claims, site_conclusion, site_findings
-from propcal.sites.site_differences import SiteCounts
-
-if TYPE_CHECKING:
-    from propcal.sites.travel import Travel
 
 ENDS = ("mean", "low", "high", "prediction_low", "prediction_high")
 ALL_SITES, SMALL_SITES = "all sites", "small sites"
 
 
-@dataclass(frozen=True)
-class Scale:
-    """On which scale a measure of sites is roughly normal: there, and back."""
-
-    name: str
-    there: Callable[[Any], Any]
-    back: Callable[[Any], Any]
-    right: float
-    digits: int = 2
-
-
-def _same(value: Any) -> Any:
+def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _logit(value: Any) -> Any:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.asarray(value) / (1 - np.asarray(value)))
+@dataclass(frozen=True)
+class Scale:
+    """What a measure of sites is called, its value for a perfect score, and how sites are summarised.
 
+    On its scale a measure is roughly normal: `there`, and `back`. O/E ratios have a model of their own.
+    """
 
-def _expit(value: Any) -> Any:
-    return 1 / (1 + np.exp(-np.asarray(value)))
-
-
-def _log(value: Any) -> Any:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.asarray(value))
+    name: str
+    right: float
+    there: Callable[[Any], Any] = _as_it_is
+    back: Callable[[Any], Any] = _as_it_is
+    digits: int = 2
 
 
 SCALES = {
-    "observed_expected": Scale("O/E ratio", _log, np.exp, 1.0),
-    "intercept": Scale("Calibration intercept", _same, _same, 0.0),
-    "slope": Scale("Calibration slope", _same, _same, 1.0),
-    "auroc": Scale("AUROC", _logit, _expit, 0.5, MEASURE_NAMES["auroc"].digits),
+    "observed_expected": Scale("O/E ratio", 1.0),
+    "intercept": Scale("Calibration intercept", 0.0),
+    "slope": Scale("Calibration slope", 1.0),
+    "auroc": Scale("AUROC", 0.5, special.logit, special.expit, MEASURE_NAMES["auroc"].digits),
 }
 
 
@@ -177,7 +164,10 @@ def compare_sites(
     from propcal.documents.audit_notes import shared_site_notes
 
     parts = by_key(atoms, SITE)
-    refuse_one_site(parts)
+    if len(parts) < 2:
+        only = f"only one site ({', '.join(parts)}) was found; at least two are needed"
+        column = None if parts else 'Name their column: Atoms.from_frame(..., site="hospital")'
+        raise InputError(only if parts else "these data have no sites", argument="site", next_step=column)
     refuse_other_spellings([("these data", atoms)])
     own = {name: without_keys(one) for name, one in parts.items()}
     samples = {name: Sample.of(one) for name, one in own.items()}
@@ -194,84 +184,52 @@ def compare_sites(
     counts = SiteCounts.of(list(samples.values()), everybody)
     judged = judged_sites(samples, everybody)
     claims = site_claims(samples, judged, everybody, counts.effect, people_at)
-    table = pd.DataFrame([{"site": name, **site_row(sample)} for name, sample in samples.items()])
+    table = pd.DataFrame(
+        [{"site": name, **people_row(one, site_estimates(one))} for name, one in samples.items()]
+    )
     table["observed_expected_error"] = np.where(table["observed_expected"].notna(), counts.error, np.nan)
     table["finding"] = site_findings(list(samples), judged, claims)
-    pooled = {ALL_SITES: pooled_row(everybody)}
     few = table["site"][table["finding"] == NOT_ENOUGH].tolist()
-    if len(few) > 1:
-        pooled[SMALL_SITES] = pooled_row(people_at({*few}))
-    found = None
-    if travel:  # which brings the estimators along
-        from propcal.sites.travel import leave_one_site_out
-
-        found = leave_one_site_out(parts, **settings)
+    together = {ALL_SITES: everybody} | ({SMALL_SITES: people_at({*few})} if len(few) > 1 else {})
+    pooled = [people_row(one, {"observed_expected": observed_expected(one)}) for one in together.values()]
     return Sites(
         claims or (),
-        pd.DataFrame.from_dict(pooled, orient="index"),
+        pd.DataFrame(pooled, index=list(together)).drop(columns="observed_expected_error"),
         table,
         site_summary(table, counts, soft=everybody.soft),
         site_conclusion(claims),
-        found,
+        leave_one_site_out(parts, **settings) if travel else None,
         tuple(shared_site_notes(parts, table["auroc"])),
         named,
         own,
     )
 
 
-def refuse_one_site(parts: Mapping[str, Atoms]) -> None:
-    """At least two sites are needed."""
-    if not parts:
-        raise InputError(
-            "these data have no sites",
-            argument="site",
-            next_step='Name their column: Atoms.from_frame(..., site="hospital")',
-        )
-    if len(parts) == 1:
-        raise InputError(
-            f"only one site ({next(iter(parts))}) was found; at least two are needed", argument="site"
-        )
-
-
-def site_row(sample: Sample) -> dict[str, Any]:
+def site_estimates(sample: Sample) -> dict[str, Estimate]:
     """The measures of one site, as far as it has enough people."""
-    found = dict.fromkeys(SCALES, UNKNOWN)
-    if sample.n_people >= MIN_PEOPLE:
-        fitted = calibration(sample, np.random.default_rng(0))
-        found = {
-            "observed_expected": observed_expected(sample),
-            "intercept": fitted.intercept,
-            "slope": fitted.slope,
-            "auroc": auroc(sample),
-        }
+    if sample.n_people < MIN_PEOPLE:
+        return dict.fromkeys(SCALES, UNKNOWN)
+    fitted = calibration(sample, np.random.default_rng(0))
+    values = (observed_expected(sample), fitted.intercept, fitted.slope, auroc(sample))
+    return dict(zip(SCALES, values))
+
+
+def people_row(sample: Sample, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    """People, events, and estimates with their intervals and standard errors on the scale of the summary."""
     row: dict[str, Any] = {"people": sample.n_people, "positives": sample.observed}
-    for name, estimate in found.items():
-        row |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-        row[f"{name}_error"] = _error(estimate, SCALES[name], sample.quantile)
+    for name, (value, low, high) in estimates.items():
+        there = SCALES[name].there
+        error = float(there(high) - there(low)) / (2 * sample.quantile)
+        row |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        row[f"{name}_error"] = error if np.isfinite(error) and error > 0 else np.nan
     return row
-
-
-def pooled_row(sample: Sample) -> dict[str, Any]:
-    """The O/E ratio of several sites together."""
-    ratio = observed_expected(sample)
-    row: dict[str, Any] = {"people": sample.n_people, "positives": sample.observed}
-    return row | {f"observed_expected{end}": x for end, x in zip(("", "_low", "_high"), ratio)}
-
-
-def _error(estimate: Estimate, scale: Scale, quantile: float) -> float:
-    """Standard error on the scale of the summary, from the interval."""
-    low, high = scale.there(estimate.low), scale.there(estimate.high)
-    error = float((high - low) / (2 * quantile))
-    return error if np.isfinite(error) and error > 0 else float("nan")
 
 
 def site_summary(table: pd.DataFrame, counts: SiteCounts, *, soft: bool) -> pd.DataFrame:
     """The summary: O/E ratios of all sites, and other measures of those that are judged."""
     rows = {}
-    expects = counts.expected > 0
     if not soft and counts.observed.sum() > 0:
-        columns = (counts.observed, counts.expected, counts.squared, counts.effect)
-        rows["observed_expected"] = ratio_effects(*(column[expects] for column in columns))
+        rows["observed_expected"] = ratio_effects(counts)
     judged = table[table["finding"] != NOT_ENOUGH]
     for name, scale in SCALES.items():
         value: FloatArray = np.asarray(scale.there(judged[name].to_numpy(dtype=np.float64)))

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-engines test-browser test-slow test-all test-lowest lint types bench bench-quality figures map clean
+.PHONY: demo test test-engines test-browser test-slow test-all test-lowest lint types bench bench-quality figures docs map clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
@@ -62,6 +62,10 @@ figures: .venv/developed
 	$(BIN)/python docs/images/report.py
 	$(BIN)/python docs/images/paper.py
 
+# every example runs; a warning is an error; the site is in build/site
+docs: .venv/documented
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
+
 map: .venv/developed
 	$(BIN)/python docs/module_map.py
 
@@ -76,6 +80,10 @@ clean:
 
 .venv/developed: .venv/installed
 	$(BIN)/pip install --quiet --group dev
+	@touch $@
+
+.venv/documented: .venv/installed
+	$(BIN)/pip install --quiet --group docs
 	@touch $@
 
 # the dependencies of pyproject.toml with == in place of >=; what only tests need is the newest that goes with them

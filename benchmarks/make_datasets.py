@@ -59,7 +59,8 @@ def readmissions(path: str) -> pd.DataFrame:
         developed[features], developed.readmitted
     )
     stays = stays[stays.patient < PATIENTS].sort_values(["patient", "encounter"]).drop(columns="encounter")
-    stays.insert(len(stays.columns) - 2, "risk", model.predict_proba(stays[features])[:, 1].round(4))
+    risk = model.predict_proba(stays[features])[:, 1]
+    stays.insert(len(stays.columns) - 2, "risk", risk.clip(0.0001, 0.9999).round(4))
     return stays.reset_index(drop=True)
 
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from propcal import audit
-from propcal.datasets import make_ed_visits
+from propcal.datasets import load_readmissions
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "example-report.html"
@@ -29,20 +29,20 @@ QUIET = [
 
 
 def main() -> None:
-    visits = make_ed_visits(40_000, seed=1)
-    score = visits.groupby(["acuity", visits.age // 10], dropna=False).admitted.transform("mean")
+    stays = load_readmissions()
     found = audit(
-        visits.admitted,
-        score,
-        sensitive_features=visits[["race", "gender"]],
-        labels={"gender": {"F": "women", "M": "men"}},
-        title="Is this admission score right for everyone?",
-        unit="patients",
-        score_name="The triage score",
-        outcome_name="admission",
-        population="visits to an emergency department",
-        source="generated data",
-        thresholds=[0.3],
+        stays[stays.patient >= 15_000],
+        score="risk",
+        outcome="readmitted",
+        groups=["race", "payer"],
+        cluster="patient",
+        title="Is this readmission score right for everyone?",
+        unit="stays",
+        score_name="The readmission score",
+        outcome_name="readmission",
+        population="patients with diabetes",
+        source="130 US hospitals, 1999 to 2008 (doi 10.24432/C5230J, CC BY 4.0)",
+        thresholds=[0.5],
     )
     found.to_html(PAGE)
     browser = shutil.which("chromium")

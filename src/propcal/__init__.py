@@ -29,6 +29,16 @@ _HOME = {
     "Monitor": "propcal.monitoring.monitor",
     "Atoms": "propcal.core.atoms",
     "Correction": "propcal.core.correction.correction",
+    # what these return
+    "Audit": "propcal.auditing.audit",
+    "Comparison": "propcal.auditing.compare",
+    "Claim": "propcal.auditing.claims",
+    "Verdict": "propcal.auditing.verdict",
+    "Course": "propcal.monitoring.course",
+    "Explanation": "propcal.core.correction.explain",
+    "FitSummary": "propcal.core.correction.fit_summary",
+    "Sites": "propcal.sites.site_measures",
+    "SqlExport": "propcal.sql.export",
 }
 
 _MODULES = {
@@ -39,13 +49,22 @@ _MODULES = {
 
 __all__ = [
     "Atoms",
+    "Audit",
+    "Claim",
+    "Comparison",
     "Correction",
+    "Course",
     "Discovery",
+    "Explanation",
+    "FitSummary",
     "Groups",
     "MCBoost",
     "Monitor",
     "MulticalibratedClassifier",
     "PMCBoost",
+    "Sites",
+    "SqlExport",
+    "Verdict",
     "__version__",
     "audit",
     "bin_free_measures",
@@ -65,13 +84,19 @@ __all__ = [
 if TYPE_CHECKING:
     from propcal import datasets as datasets
     from propcal import displays as displays
+    from propcal.auditing.audit import Audit as Audit
     from propcal.auditing.audit import audit as audit
     from propcal.auditing.bin_free import bin_free_measures as bin_free_measures
+    from propcal.auditing.claims import Claim as Claim
+    from propcal.auditing.compare import Comparison as Comparison
     from propcal.auditing.compare import compare as compare
+    from propcal.auditing.verdict import Verdict as Verdict
     from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms
     from propcal.core.correction.correction import Correction as Correction
+    from propcal.core.correction.explain import Explanation as Explanation
+    from propcal.core.correction.fit_summary import FitSummary as FitSummary
     from propcal.core.groups.groups import Groups as Groups
     from propcal.discovery.discovery import Discovery as Discovery
     from propcal.discovery.discovery import discover as discover
@@ -82,8 +107,11 @@ if TYPE_CHECKING:
     from propcal.metrics import mc_loss as mc_loss
     from propcal.metrics import pmc_loss as pmc_loss
     from propcal.metrics import smallest_alpha as smallest_alpha
+    from propcal.monitoring.course import Course as Course
     from propcal.monitoring.monitor import Monitor as Monitor
+    from propcal.sites.site_measures import Sites as Sites
     from propcal.sites.site_measures import compare_sites as compare_sites
+    from propcal.sql.export import SqlExport as SqlExport
 
 
 def __getattr__(name: str) -> Any:

@@ -107,7 +107,7 @@ def mc_loss(
     min_people: int = 1,
     sample_weight: Any = None,
 ) -> float:
-    """Largest calibration error |outcome rate - mean score| of any (group, bin) category.
+    """Largest absolute difference between outcome rate and mean score of any (group, bin) category.
 
     With a data frame of any kind, name its columns:
     ``mc_loss(frame, score="risk", outcome="died", groups=["sex"], weight="w")``.

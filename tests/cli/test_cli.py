@@ -16,6 +16,19 @@ from propcal import Atoms, Correction, PMCBoost, __version__
 from propcal.cli import app, main
 
 
+def test_demo_audits_and_corrects_real_stays(tmp_path):
+    result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "O/E is lower for private or other (0.89 rather than 0.99) and race not recorded" in said
+    assert "No miscalibration was found in “corrected”" in said
+    assert "readmission score" in (tmp_path / "report.html").read_text()
+    command = result.output.splitlines()[-2].split()
+    again = CliRunner().invoke(app, [*command[1:-2]], env={"COLUMNS": "160"})
+    assert again.exit_code == 0, again.output
+    assert "0.89 rather than 0.99" in " ".join(again.output.split())
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")

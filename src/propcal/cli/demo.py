@@ -1,4 +1,4 @@
-"""``propcal demo``: a score that is miscalibrated for some groups, and its correction."""
+"""``propcal demo``: a score that is wrong for some groups, and its correction."""
 
 from __future__ import annotations
 
@@ -38,15 +38,24 @@ def demo(
         "Folder for the report, the correction and the data.",
         default=Path("propcal-demo"),
     ),
-    people: int = DATA.option("N", "Number of visits to generate.", default=173561, least=5000),
-    alpha: float = METHOD.option("SHARE", "Tolerance of MCBoost and PMCBoost.", default=0.1),
-    seed: int = METHOD.option("N", "Seed for random numbers.", default=0, least=0),
+    people: int | None = DATA.option(
+        "N",
+        "Generate this many emergency-department visits, and compare with the paper's settings. "
+        "Default: real hospital stays",
+        default=None,
+        least=5000,
+    ),
+    alpha: float | None = METHOD.option(
+        "SHARE", "Tolerance of MCBoost and PMCBoost. Default: 0.05, and 0.1 for generated visits"
+    ),
+    seed: int = METHOD.option("N", "Seed for random numbers of generated visits.", default=0, least=0),
 ) -> None:
-    """Audit and correct a risk score on generated emergency-department visits.
+    """Audit and correct a readmission score on real hospital stays, and write a report.
 
-    The demo generates visits with the group sizes and admission rates of the paper's Table 1 and fits a
-    logistic regression without race or gender. It corrects the scores with PMCBoost on one part of the people
-    and compares both on the rest, next to the paper's own settings. It ends with an audit and a report.
+    The demo takes 42,538 stays of patients with diabetes in US hospitals and a score that was developed on
+    Medicare patients. It corrects the score on one half of the patients and compares before and after on the
+    other half. With --people, it generates emergency-department visits with the group sizes and admission
+    rates of the paper's Table 1 instead, and also shows the paper's own settings.
 
     For example:
 
@@ -54,6 +63,69 @@ def demo(
 
       propcal demo --people 50000 --alpha 0.05 -o my-demo
     """
+    console = Console()
+    began = perf_counter()
+    if output.exists() and not output.is_dir():
+        raise InputError(f"--output {output} is a file", argument="--output", next_step="name a folder")
+    output.mkdir(parents=True, exist_ok=True)  # before the work begins
+    if people is None:
+        real_stays(console, output, 0.05 if alpha is None else alpha)
+    else:
+        generated_visits(console, output, people, 0.1 if alpha is None else alpha, seed)
+    console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
+
+
+def real_stays(console: Console, output: Path, alpha: float) -> None:
+    """The score of `load_readmissions` before and after a correction, in patients not used to fit it."""
+    from propcal import PMCBoost, audit, compare
+    from propcal.datasets import load_readmissions
+    from propcal.documents.audit import audit_document
+    from propcal.documents.comparison import effect_sentences
+    from propcal.files.transaction import outputs
+    from propcal.render.text import text
+
+    stays = load_readmissions()
+    half = stays["patient"].nunique() // 2
+    past, new = stays[stays["patient"] < half], stays[stays["patient"] >= half]
+    console.print(
+        f"{len(stays):,} hospital stays of patients with diabetes (open data, 130 US hospitals), and a "
+        f"readmission score that was developed on Medicare patients. {len(past):,} stays to correct it, "
+        f"{len(new):,} stays of other patients to check it.\n"
+    )
+    columns = {"score": "risk", "outcome": "readmitted", "groups": ["race", "payer"], "cluster": "patient"}
+    with console.status("Correcting (the first fit on a machine compiles for some seconds)..."):
+        model = PMCBoost(alpha=alpha).fit(past, **columns)
+    with console.status("Auditing..."):
+        before = audit(new, **columns, unit="stays")
+        found = compare(
+            {"score": new["risk"], "corrected": model},
+            new["readmitted"],
+            sensitive_features=new[["race", "payer"]],
+            cluster=new["patient"],
+            unit="stays",
+        )
+        names = ("report.html", "correction.json", "past.csv", "new.csv")
+        page, correction, *tables = (output / name for name in names)
+        with outputs() as out:
+            found.to_html(page, title="Is this readmission score right for everyone?", correction=model)
+            model.correction_.save(correction)
+            for table, rows in zip(tables, (past, new)):
+                rows.to_csv(out.file(table), index=False)
+    console.rule("The audit: for whom is the score wrong?")
+    console.print(text(audit_document(before), full=False))
+    console.rule("The correction, checked on other patients")
+    for sentence in (*model.fit_summary_.sentences(), *effect_sentences(found, "corrected")):
+        console.print(sentence, markup=False, highlight=False)
+    console.print(f"{found.audits['corrected'].verdict}\n", markup=False, highlight=False)
+    for line in ("Written:", *(f"  {output / name}" for name in names)):
+        say(line)
+    roles = "--score risk --outcome readmitted --groups race,payer --cluster patient"
+    say(f"Open {page} in a browser: the audit for a committee. Next, with these files or your own:")
+    say(f"  propcal audit {tables[1]} {roles} --html report.html")
+
+
+def generated_visits(console: Console, output: Path, people: int, alpha: float, seed: int) -> None:
+    """A logistic regression of generated visits, corrected by the default and by the paper's settings."""
     from propcal import MCBoost, PMCBoost, compare
     from propcal.datasets import make_ed_visits
     from propcal.documents.audit import audit_document
@@ -61,11 +133,6 @@ def demo(
     from propcal.files.transaction import outputs
     from propcal.render.text import text
 
-    console = Console()
-    began = perf_counter()
-    if output.exists() and not output.is_dir():
-        raise InputError(f"--output {output} is a file", argument="--output", next_step="name a folder")
-    output.mkdir(parents=True, exist_ok=True)  # before the work begins
     with console.status("Generating visits...") as status:
         visits = make_ed_visits(people, seed=seed)
         half, three_quarters = people // 2, people // 2 + people // 4
@@ -118,7 +185,6 @@ def demo(
     again = f"propcal audit {files[2]} {columns} --correction {files[1]} --html report.html"
     say(f"Open {files[0]} in a browser: the audit for a committee. Next, with these files or your own:")
     say(f"  {again}")
-    console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
 
 
 def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], FloatArray]:

@@ -189,7 +189,7 @@ class Atoms:
 
         Parameters
         ----------
-        files : path, pattern such as "visits/*.parquet", or a list of these
+        files : path, pattern such as ``visits/*.parquet``, or a list of these
             Parquet or CSV, optionally compressed with gzip or zstd; the format is recognised by content.
         score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing, site
             As for `from_frame`.

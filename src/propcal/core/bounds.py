@@ -174,7 +174,7 @@ def max_updates(alpha: float, n_bins: int, gamma: float, rho: float = 1.0) -> fl
 
 
 def max_steps(alpha: float, n_bins: int, gamma: float, rho: float, n_groups: int) -> float:
-    """The most visits to categories before PMCBoost converges: |C| / (alpha**3 lambda**2 rho**2 gamma).
+    """The most visits to categories before PMCBoost converges: n_groups / (alpha**3 lambda**2 rho**2 gamma).
 
     Proposition, under the conditions of `max_updates`: in the worst case each sweep over all
     categories makes only one update.

@@ -156,7 +156,7 @@ class Monitor(MonitorSettings):
 
         Parameters
         ----------
-        people : data frame, path, pattern such as "visits/*.parquet", or list of these
+        people : data frame, path, pattern such as ``visits/*.parquet``, or list of these
         replace : list of str
             Periods to be replaced, because outcomes came late or rows were corrected.
         as_of : date, optional

@@ -33,7 +33,7 @@ _HOME = {
     "Audit": "propcal.auditing.audit",
     "Comparison": "propcal.auditing.compare",
     "Claim": "propcal.auditing.claims",
-    "Verdict": "propcal.auditing.verdict",
+    "Verdict": "propcal.auditing.claims",
     "Course": "propcal.monitoring.course",
     "Explanation": "propcal.core.correction.explain",
     "FitSummary": "propcal.core.correction.fit_summary",
@@ -88,9 +88,9 @@ if TYPE_CHECKING:
     from propcal.auditing.audit import audit as audit
     from propcal.auditing.bin_free import bin_free_measures as bin_free_measures
     from propcal.auditing.claims import Claim as Claim
+    from propcal.auditing.claims import Verdict as Verdict
     from propcal.auditing.compare import Comparison as Comparison
     from propcal.auditing.compare import compare as compare
-    from propcal.auditing.verdict import Verdict as Verdict
     from propcal.classifier import MulticalibratedClassifier as MulticalibratedClassifier
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms

@@ -97,7 +97,8 @@ def hostile():
     name, condition = 'we"ird `na[m]e`; --\\', "it's\n{x}"
     frame = pd.DataFrame({name: rng.choice(HOSTILE, 6000), "other\nname": rng.choice(["a", "b"], 6000)})
     score = rng.random(6000)
-    y = (rng.random(6000) < np.where(frame[name].str.len() > 4, score * 0.6, score)).astype(int)
+    right = np.where(frame[name].str.len() > 4, 0.6, 1.0) * np.where(frame["other\nname"] == "a", 0.4, 1.0)
+    y = (rng.random(6000) < right * score).astype(int)
     groups = Groups(where={condition: "`other\nname` in ['a', 'it\\'s; \\\\']"}, intersections=1)
     model = PMCBoost.paper(groups=groups, alpha=0.3, gamma=0.01)
     return name, model.fit(score, y, sensitive_features=frame).correction_

@@ -168,9 +168,11 @@ def test_names_must_be_those_of_the_columns(cohort):
 
 def test_columns_may_have_any_name_but_that_of_an_argument():
     score, y = np.linspace(0.01, 0.99, 200), np.arange(200) % 3 == 0
-    odd = {"score": ["a", "b"] * 100, "self": ["c"] * 200, "marital status": ["d"] * 200}
+    odd = {"score": ["a", "b"] * 100, "self": ["c"] * 200, "marital status": ["d", "d", "e", "e"] * 50}
     correction = PMCBoost.paper().fit(score, y, sensitive_features=odd).correction_
     row = {"score": "a", "self": "c", "marital status": "d"}
+    row = {name: row[name] for name in correction.reads}
+    assert "marital status" in row
     assert correction.score_one(0.3, **row) == correction.apply([0.3], {k: [v] for k, v in row.items()})[0]
     correction = PMCBoost.paper().fit(score, y, sensitive_features={"invalid": ["a", "b"] * 100}).correction_
     with pytest.raises(InputError, match=r"'invalid'.*use apply"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 from propcal.core.correction.fit_summary import OUTSIDE, WITHIN_ALPHA, WITHIN_NOISE, FitSummary
@@ -19,7 +19,7 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
     """The summary in sentences; counts of fewer people that were left out are not given."""
     told = [_what_was_done(summary), *_what_was_found(summary)]
     told += [_how_cells_are(summary)] if summary.enough else []
-    told += attribute_sentences(summary.effects)
+    told += attribute_sentences(summary.effects, summary.without_effect)
     told += [plain(f"{note[0].upper()}{note[1:]}.") for note in summary.notes]
     left_out = summary.left_out.sentence(fewest, unit=summary.unit, labels=summary.level_labels)
     return [*told, plain(left_out)] if left_out else told
@@ -96,13 +96,14 @@ def _cell(summary: FitSummary, i: int) -> str:
     )
 
 
-def attribute_sentences(effects: Mapping[str, float]) -> list[str]:
-    """Which attributes scores depend on, and which ones are read but hardly used.
+def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = ()) -> list[str]:
+    """Which attributes scores depend on, which ones are read but hardly used, and which are not read.
 
-    >>> for sentence in attribute_sentences({"race": 0.0, "sex": 0.0342, "ward": 0.0004}):
+    >>> for sentence in attribute_sentences({"race": 0.0, "sex": 0.0342, "ward": 0.0004}, ["age", "payer"]):
     ...     print(sentence)
     Corrected scores depend on sex.
     The correction reads race and ward, but they change nobody's score by more than 0.1 percentage points.
+    age and payer: no effect found, so the correction does not read them.
     """
     used = [plain(name) for name, effect in effects.items() if effect > HARDLY]
     more = len(used) - MOST_NAMED
@@ -117,4 +118,7 @@ def attribute_sentences(effects: Mapping[str, float]) -> list[str]:
         further = f" by more than {limit} percentage points" if most else ""
         names = listed([plain(name) for name in idle])
         told.append(f"The correction reads {names}, but {they} nobody's score{further}.")
+    if without:
+        names, them = listed([plain(name) for name in without]), "it" if len(without) == 1 else "them"
+        told.append(f"{names}: no effect found, so the correction does not read {them}.")
     return told

@@ -34,7 +34,7 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     """Whom a fitted estimator saw, what it changes, and which groups were too small."""
     kept, small = model.groups_.groups, model.groups_.left_out
     every = [*kept, *(size.group for size in small)]
-    labels = group_labels(every, model.correction_.patterns, names.labels, everyone=names.everyone)
+    labels = group_labels(every, model.fit_summary_.patterns, names.labels, everyone=names.everyone)
     called = dict(zip(every, labels))
     of = f"{len(kept)} groups" if len(kept) > 1 else "one group"
     n = people.n_people

@@ -176,6 +176,7 @@ ABOUT: dict[str, Check] = {
     "method": is_text,
     **dict.fromkeys(("alpha", "gamma", "rho", "eta"), lambda v: type(v) in (int, float) and 0 < v <= 2),
     "guard": lambda v: v is None or (type(v) in (int, float) and 0 <= v < inf),
+    "not_read": list_of(is_text),
 }
 # What each entry must be, in the order in which it is checked.
 CHECKS: dict[str, tuple[Check, str]] = {

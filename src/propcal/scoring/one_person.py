@@ -76,6 +76,7 @@ class OnePerson:
         known = correction.patterns
         self._correction, self._columns = correction, known.reads
         self._names = frozenset(known.reads)
+        self._not_read = frozenset(correction.not_read) - self._names
         for name in OPTIONS:
             if name in self._names:
                 raise InputError(
@@ -101,7 +102,9 @@ class OnePerson:
     def __call__(self, score: Any, values: dict[str, Any], invalid: Invalid) -> float:
         """The corrected score of one person with these values of the columns."""
         if values.keys() != self._names:
-            self._refuse_names(values)
+            values = {name: value for name, value in values.items() if name not in self._not_read}
+            if values.keys() != self._names:
+                self._refuse_names(values)
         if invalid != "error" or type(score) not in SCORES or not 0 <= score <= 1:
             return self._as_a_row(score, values, invalid)
         keys: Keys = {}

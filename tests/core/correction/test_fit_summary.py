@@ -17,7 +17,8 @@ def correction(request):
     n = 6000
     frame = pd.DataFrame({"race": rng.choice(list("ABC"), n), "sex": rng.choice(list("FM"), n)})
     score = rng.beta(2, 4, n)
-    y = (rng.random(n) < np.where(frame.race == "A", 0.6 * score, score)).astype(int)
+    wrong = 0.1 * (frame.sex == "F") + np.where(frame.race == "A", 0.6 * score, score)
+    y = (rng.random(n) < wrong).astype(int)
     model = PMCBoost() if request.param == "smooth" else PMCBoost.paper(alpha=0.2)
     return model.fit(score, y, sensitive_features=frame).correction_
 
@@ -43,6 +44,50 @@ def test_an_attribute_that_never_varies_by_itself_is_left_out():
     frame = pd.DataFrame({"ward": ward, "nurse": np.where(ward == "A", "Ann", "Bob")})
     score = rng.uniform(0.1, 0.5, 2000)
     y = (rng.random(2000) < np.where(ward == "A", score, 1.8 * score)).astype(int)
-    summary = PMCBoost().fit(score, y, sensitive_features=frame).fit_summary_
+    summary = PMCBoost.paper().fit(score, y, sensitive_features=frame).fit_summary_
     assert summary.effects == {}
     assert not any("depend on" in sentence for sentence in summary.sentences())
+    smooth = PMCBoost().fit(score, y, sensitive_features=frame)
+    assert len(smooth.correction_.reads) == 1  # either says all that both say
+
+
+def test_a_correction_reads_only_attributes_that_change_a_score():
+    rng = np.random.default_rng(3)
+    n = 8000
+    frame = pd.DataFrame({name: rng.choice(list("ABC"), n) for name in ("race", "ward", "payer")})
+    score = rng.beta(2, 5, n)
+    y = (rng.random(n) < np.where(frame.ward == "B", 0.6 * score, score)).astype(int)
+    model = PMCBoost().fit(score, y, sensitive_features=frame)
+    assert model.correction_.reads == ("ward",)
+    assert model.fit_summary_.without_effect == ("race", "payer")
+    assert "race and payer: no effect found, so the correction does not read them." in str(model.fit_summary_)
+    fewer = model.predict(score, sensitive_features=frame[["ward"]])
+    assert np.array_equal(fewer, model.predict(score, sensitive_features=frame))
+    assert {a for group in model.correction_.groups for a, _ in group.conditions} == {"ward"}
+    shared = model.correction_.shared()
+    assert shared.reads == ("ward",)
+
+
+def test_updates_keep_their_groups_when_attributes_are_left_out():
+    rng = np.random.default_rng(4)
+    n = 6000
+    frame = pd.DataFrame({"ward": rng.choice(list("XYZ"), n), "race": rng.choice(list("AB"), n)})
+    score = rng.uniform(0.2, 0.6, n)
+    y = (rng.random(n) < np.where(frame.ward == "Z", 0.4 * score, score)).astype(int)
+    model = PMCBoost(start="identity", intersections="marginal").fit(score, y, sensitive_features=frame)
+    assert model.correction_.reads == ("ward",)
+    updated = {update.group for update in model.updates_}
+    assert "ward=Z" in updated
+    assert not any("race" in group for group in updated)
+    assert len(model.groups_) == 5
+    moved = model.predict(score, sensitive_features=frame[["ward"]]) - score
+    assert moved[frame.ward == "Z"].max() < 0
+
+
+def test_a_score_that_is_right_needs_no_columns():
+    rng = np.random.default_rng(6)
+    score = rng.beta(2, 5, 4000)
+    y = (rng.random(4000) < score).astype(int)
+    model = PMCBoost().fit(score, y, sensitive_features={"sex": rng.choice(list("FM"), 4000)})
+    assert model.correction_.reads == ()
+    assert np.array_equal(model.predict(score), score)

@@ -309,10 +309,10 @@ def test_newton_settles_from_far_away():
     basis = Basis(cells)
     n = len(basis.kinds)
     shared = Effects(np.array([n]), basis.kinds.copy(), np.zeros(n), np.full(n, 0.5))
-    effects = fit_effects(cells, basis(x), shared)
-    assert effects is not None
+    found = fit_effects(cells, basis(x), shared)
+    assert found is not None
     assert CURVE in basis.kinds
-    assert expit(x + (basis(x) @ effects.T)[:, 0]) == pytest.approx(expit(4.0 - 3 * x), abs=0.02)
+    assert expit(x + (basis(x) @ found.table.T)[:, 0]) == pytest.approx(expit(4.0 - 3 * x), abs=0.02)
 
 
 def test_learning_gives_the_same_each_time():

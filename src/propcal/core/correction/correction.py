@@ -138,6 +138,11 @@ class Correction(WithoutCaches):
         return self.patterns.reads
 
     @property
+    def not_read(self) -> tuple[str, ...]:
+        """Columns that were given to the fit, and that scoring does not read: no effect of them was found."""
+        return tuple(self.about.get("not_read", ()))
+
+    @property
     def n_updates(self) -> int:
         """Number of updates; a smooth start is one."""
         return len(self.updates) + (self.start is not None)
@@ -356,8 +361,8 @@ class Correction(WithoutCaches):
             What to do about a score that is missing or no probability: refuse it, return NaN, or return
             it as it is.
         **columns
-            The value of every column in `reads`, and no others; None if it is missing. For a
-            name with spaces: ``**{"marital status": "single"}``.
+            The value of every column in `reads`, and no others but those in `not_read`, which are ignored;
+            None if it is missing. For a name with spaces: ``**{"marital status": "single"}``.
 
         Returns
         -------

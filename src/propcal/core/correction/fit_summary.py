@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from propcal.core.correction.correction import Correction
+    from propcal.core.patterns import Patterns
 
 WITHIN_ALPHA, WITHIN_NOISE, OUTSIDE = "within tolerance", "could be chance", "exceeds tolerance"
 NOT_JUDGED = "not enough data"
@@ -57,6 +58,8 @@ class FitSummary:
         Whether there were enough data for a test; without one, the guard against chance allows no change.
     correction : Correction, optional
         The correction itself.
+    patterns : Patterns, optional
+        The combinations of attributes in the fitting data; a correction reads only some of the attributes.
     raw_scores : tuple of int
         The lowest and the highest raw score, in units of the grid.
     found : tuple of str
@@ -88,6 +91,7 @@ class FitSummary:
     calm: bool
     enough: bool = True
     correction: Correction | None = field(default=None, repr=False)
+    patterns: Patterns | None = field(default=None, repr=False)
     raw_scores: tuple[int, int] = (0, UNIT)
     found: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -111,12 +115,10 @@ class FitSummary:
     @cached_property
     def labels(self) -> dict[str, str]:
         """What to call groups in sentences, by their names."""
-        if self.correction is None:
+        if self.patterns is None:
             return {}
         groups = [Group(()), *(size.group for size in (*self.collection.kept, *self.collection.left_out))]
-        called = group_labels(
-            groups, self.correction.patterns, self.level_labels, everyone=f"all {self.unit}"
-        )
+        called = group_labels(groups, self.patterns, self.level_labels, everyone=f"all {self.unit}")
         return {group.name: label for group, label in zip(groups, called)}
 
     @cached_property
@@ -125,6 +127,13 @@ class FitSummary:
         if self.correction is None or not self.n_updates:
             return {}
         return attribute_effects(self.correction, *self.raw_scores)
+
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """Attributes for which no effect was found, so that the correction does not read them."""
+        if self.correction is None or self.patterns is None or not self.n_updates:
+            return ()
+        return tuple(name for name in self.patterns.attributes if name not in self.correction.attributes)
 
     def count(self, status: str) -> int:
         """The number of cells with a status."""

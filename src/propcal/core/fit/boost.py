@@ -21,11 +21,12 @@ from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, w
 from propcal.core.fit.smooth_fit import Learned, learn_start
 from propcal.core.fit.state import BoostingState, UpdateRule
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
-from propcal.core.groups.collection import Collection
+from propcal.core.groups.collection import EVERYBODY, Collection, Group
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.left_out import LeftOutReport
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
-from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.core.patterns import Patterns
+from propcal.core.reduction import CLUSTER, fewer_attributes, with_attributes, without_clusters
 from propcal.errors import Argument, InputError
 
 LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found
@@ -176,23 +177,48 @@ def boost(
         if rule.z < LEAST_Z:
             break
     made = np.concatenate([np.empty((0, 4), dtype=np.int64), *batches])
+    used = _attributes_used(collection, learned, made)
+    rows, groups, made = _only_used(data.rows, collection, made, used)
+    patterns, code = fewer_attributes(atoms, [name for name in atoms.patterns.attributes if name in used])
     correction = Correction(
-        patterns=atoms.patterns,
-        groups=collection.groups,
+        patterns=patterns,
+        groups=groups,
         bins=bins,
         updates=np.ascontiguousarray(made[:, :3]),
         start=learned.start,
         unseen=settings.unseen,
-        about=_about(settings, atoms, rule.z),
-        sharing=sharing_of(data.rows, collection.groups, bins, learned.start, made),
+        about=_about(settings, atoms, patterns, rule.z),
+        sharing=sharing_of(rows, groups, bins, learned.start, made),
         monotone=settings.monotone,
-        folded=tuple(name for name in atoms.patterns.attributes if name in rare),
+        folded=tuple(name for name in patterns.attributes if name in rare),
     )
     if settings.monotone and len(made):
-        corrected = to_grid(correction.maps.apply(from_grid(atoms.score), atoms.pattern_index()))
+        corrected = to_grid(correction.maps.apply(from_grid(atoms.score), code))
         state = BoostingState(replace(spread, score=corrected), bins, collection)
     fit_summary = _fit_summary(state, settings, rule, data, correction, learned, evidence)
     return BoostResult(correction, collection, fit_summary, len(batches), converged)
+
+
+def _attributes_used(collection: Collection, learned: Learned, updates: IntArray) -> set[str]:
+    """The attributes on which a corrected score depends."""
+    changed = [collection.groups[g] for g in np.unique(updates[:, 0])]
+    changed += [] if learned.start is None else learned.start.groups
+    return {name for group in changed for name, _ in group.conditions}
+
+
+def _only_used(
+    rows: Atoms, collection: Collection, updates: IntArray, used: set[str]
+) -> tuple[Atoms, tuple[Group, ...], IntArray]:
+    """People, groups and updates by the attributes in use alone: a correction reads no others."""
+    names = rows.patterns.attributes
+    left = [name for name in names if name in used or name == CLUSTER]
+    if len(left) == len(names):
+        return rows, collection.groups, updates
+    stays = np.array([all(name in used for name, _ in group.conditions) for group in collection.groups])
+    groups = tuple(group for group, stay in zip(collection.groups, stays) if stay) or (EVERYBODY,)
+    updates = updates.copy()
+    updates[:, 0] = (np.cumsum(stays) - 1)[updates[:, 0]]
+    return with_attributes(rows, left), groups, updates
 
 
 def _rule(settings: Settings, bins: Bins, evidence: FoundErrors) -> UpdateRule:
@@ -242,6 +268,7 @@ def _fit_summary(
         calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found),
         enough=evidence.tested or settings.guard != "noise" or settings.max_updates == 0,
         correction=correction,
+        patterns=data.atoms.patterns,
         raw_scores=(int(data.atoms.score.min()), int(data.atoms.score.max())),
         found=evidence.found,
         notes=learned.notes,
@@ -285,10 +312,12 @@ def _orders(
             yield np.array([worst] if worst >= 0 else [], dtype=np.int64)
 
 
-def _about(settings: Settings, atoms: Atoms, z: float) -> dict[str, Any]:
+def _about(settings: Settings, atoms: Atoms, used: Patterns, z: float) -> dict[str, Any]:
     """How the correction was made, for readers of its file; it contains no counts and no rows."""
     binning = settings.binning if isinstance(settings.binning, str) else "explicit"
-    asked = {} if settings.min_share is None else {"min_share": float(settings.min_share)}
+    asked: dict[str, Any] = {} if settings.min_share is None else {"min_share": float(settings.min_share)}
+    if not_read := [column for column in atoms.patterns.reads if column not in used.reads]:
+        asked["not_read"] = not_read
     return {
         "method": settings.criterion.method,
         "alpha": float(settings.alpha),

@@ -6,14 +6,18 @@ departure, and small groups have fewer columns. For each set of attributes, ever
 variance, estimated by marginal likelihood, so that effects without support in the data shrink to zero:
 Newton's method finds the effects for given variances; MacKay's update then re-estimates the variances. Before
 that, tests of the hypothesis that the score is perfect decide whether to recalibrate at all (`FoundErrors`).
+Afterwards, attributes without which the model fits nearly as well are left out of it, one by one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import special
 from scipy.linalg import lapack
 
 from propcal.core.atoms import Atoms
@@ -50,6 +54,10 @@ LARGEST, SMALLEST = 9.0, 1e-4  # limits of a variance; a smaller one is set to z
 # without it, fits of slightly miscalibrated scores follow noise; with two, large errors are shrunk too much.
 PRIOR = 0.5
 MOST_ROUNDS, LAST_ROUNDS = 80, 30
+IDLE = 0.05  # an attribute is left out if the fit without it is worse by less than chance gives this often
+MOST_TRIALS = (
+    8  # attributes that a fit tries to do without, beside those that have shrunk to zero by themselves
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +84,45 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
     cells = fine_cells(atoms, terms)
     basis = Basis(cells, BUMP_LEVELS)
     columns = basis(cells.log_odds)
+
+    def fitted(everything: bool, terms: tuple[Group, ...], cells: LogOddsCells) -> FittedEffects | None:
+        return fit_effects(cells, columns, _effects(terms, cells, basis, evidence, everything=everything))
+
     for everything in (False, True):  # the second time, nothing is shrunk to zero
-        effects = fit_effects(cells, columns, _effects(terms, cells, basis, evidence, everything=everything))
-        if effects is None:
+        found = fitted(everything, terms, cells)
+        if found is None:
             return Learned(None, (*notes, "not recalibrated: the smooth curve did not converge"))
-        start = _tabulated(terms, effects, basis)
-        if start is not None and _better(start, terms, cells):
-            return Learned(start, (*notes, *_notes(basis, atoms)))
+        for only in (_without_idle(terms, cells, found, partial(fitted, everything)), (terms, cells, found)):
+            start = _tabulated(only[0], only[2].table, basis)
+            if start is not None and _better(start, only[0], only[1]):
+                return Learned(start, (*notes, *_notes(basis, atoms)))
     return Learned(None, (*notes, "not recalibrated: the smooth curve did not improve the fit"))
+
+
+def _without_idle(
+    terms: tuple[Group, ...],
+    cells: LogOddsCells,
+    found: FittedEffects,
+    fitted: Callable[[tuple[Group, ...], LogOddsCells], FittedEffects | None],
+) -> tuple[tuple[Group, ...], LogOddsCells, FittedEffects]:
+    """Leave out attributes that do not improve the fit by more than chance, the least useful first."""
+    has = {
+        name: np.array([name in dict(term.conditions) for term in terms])
+        for name in dict.fromkeys(a for term in terms for a, _ in term.conditions)
+    }
+    left, whole = np.ones(len(terms), dtype=np.bool_), found
+    alive = [name for name in has if whole.table[has[name]].any()]
+    for name in sorted(alive, key=lambda name: whole.loss_without(has[name]))[:MOST_TRIALS]:
+        fewer = left & ~has[name]
+        kept = tuple(term for term, stays in zip(terms, fewer) if stays)
+        without = fitted(kept, replace(cells, members=cells.members[:, fewer]))
+        if without is None:
+            continue
+        worse, freedom = 2 * (found.value - without.value), max(found.free - without.free, 1.0)
+        if worse < special.chdtri(freedom, IDLE):
+            left, found = fewer, without
+    kept = tuple(term for term, stays in zip(terms, left) if stays)
+    return kept, replace(cells, members=cells.members[:, left]), found
 
 
 def _notes(basis: Basis, atoms: Atoms) -> tuple[str, ...]:
@@ -181,8 +220,28 @@ class Effects:
         return found
 
 
-def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> FloatArray | None:
-    """Effects of shape (n_terms, n_columns), or None if Newton's method does not converge.
+@dataclass(frozen=True, eq=False)
+class FittedEffects:
+    """Effects of shape (n_terms, n_columns), and how many of them the data determine."""
+
+    table: FloatArray
+    free: float
+    problem: _Problem
+
+    @property
+    def value(self) -> float:
+        """The log-likelihood."""
+        return self.problem.derivatives[0]
+
+    def loss_without(self, terms: BoolArray) -> float:
+        """How much lower the log-likelihood is if some terms are left out and the others stay as they are."""
+        effect_starts = self.problem.data[-1]
+        others = np.where(np.repeat(terms, np.diff(effect_starts)), 0.0, self.problem.effect)
+        return self.value - float(_derivatives(*self.problem.data, others)[0])
+
+
+def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> FittedEffects | None:
+    """Fit the effects; None if Newton's method does not converge.
 
     Each round is a Newton step with the current variances, then MacKay's update of the variances. A
     variance that falls below `SMALLEST` is dropped permanently, with its effects. In the last rounds the
@@ -192,11 +251,12 @@ def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> F
     problem = _Problem(cells, columns, effects)
     variance = np.full(len(least), TYPICAL)
     left = np.arange(len(component))  # effects whose variance has not been dropped
-    largest, hold = np.inf, False
+    largest, hold, total = np.inf, False, 0.0
     for number in range(MOST_ROUNDS + LAST_ROUNDS):
         hold = hold or number >= MOST_ROUNDS
         penalty = 1 / variance[component[left]]
         largest, spread = problem.newton(left, penalty)
+        total = float(np.sum(1 - spread * penalty))
         if hold and largest < 1e-6:
             break
         if hold or largest > 0.5:  # the effects must settle before the variances change
@@ -209,10 +269,11 @@ def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> F
         left = left[alive[component[left]]]
         problem.drop(~alive[component])
         if not len(left):
+            total = 0.0
             break
         hold = bool(np.all(np.abs(np.log(variance[alive] / before[alive])) < 0.02))
     settled = not len(left) or largest < 1e-3
-    return effects.table(problem.effect, columns.shape[1]) if settled else None
+    return FittedEffects(effects.table(problem.effect, columns.shape[1]), total, problem) if settled else None
 
 
 class _Problem:

@@ -75,6 +75,11 @@ class Identity:
         return self.score or "The score"
 
     @property
+    def within_sentence(self) -> str:
+        """The score within a sentence."""
+        return self.score or "the score"
+
+    @property
     def everyone(self) -> str:
         """All who were audited, as a row of a table."""
         return f"All {self.unit}"

@@ -126,6 +126,24 @@ class Style:
             low, high = beside_one(low, high, digits)
         return f"{self.decimal(low, digits, sign)} to {self.decimal(high, digits, sign)}"
 
+    def ci(self, low: Any, high: Any, digits: int = 2) -> str:
+        """A confidence interval with its name; nothing if it is not known.
+
+        >>> IN_SENTENCE.ci(0.25, 0.5), IN_SENTENCE.ci(0.25, None)
+        ('95 % CI 0.25 to 0.50', '')
+        """
+        return f"95 % CI {self.interval(low, high, digits)}" if known(low) and known(high) else ""
+
+    def estimate(self, value: Any, low: Any, high: Any, digits: int = 2) -> str:
+        """A number with its interval beside a picture, as far as they are known.
+
+        >>> IN_TEXT.estimate(0.3, 0.25, 0.5), IN_TEXT.estimate(0.3, None, None), IN_TEXT.estimate(None, 0, 2)
+        ('0.30 (0.25 to 0.50)', '0.30', '0.00 to 2.00')
+        """
+        parts = [self.decimal(value, digits), self.interval(low, high, digits)]
+        shown = [part for part in parts if part != self.unknown] or parts[:1]
+        return f"{shown[0]} ({shown[1]})" if len(shown) == 2 else shown[0]
+
     def change(self, low: Any, high: Any, digits: int) -> str:
         """The interval of a change, with more digits if it would otherwise round to nothing.
 
@@ -309,6 +327,25 @@ def listed_some(names: list[str], most: int = 6, other: str = "other group") -> 
     """
     more = len(names) - most
     return listed([*names[:most], plural(more, other)] if more > 0 else names)
+
+
+def in_parentheses(*parts: str) -> str:
+    """What is known of a number, after its name; nothing if nothing is.
+
+    >>> in_parentheses("O/E 0.94", "95 % CI 0.90 to 0.97"), in_parentheses("O/E 0.94", ""), in_parentheses("")
+    (' (O/E 0.94, 95 % CI 0.90 to 0.97)', ' (O/E 0.94)', '')
+    """
+    shown = ", ".join(filter(None, parts))
+    return f" ({shown})" if shown else ""
+
+
+def capital(text: str) -> str:
+    """A text at the beginning of a sentence.
+
+    >>> capital("fewer than 11 people")
+    'Fewer than 11 people'
+    """
+    return text[:1].upper() + text[1:]
 
 
 def adding_up(values: Sequence[float], total: int) -> list[int]:

@@ -16,7 +16,7 @@ from propcal.discovery.binned_features import bin_features
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Data, Space, scan
 from propcal.discovery.people import People
-from propcal.documents.discovery_sentences import finding
+from propcal.documents.discovery import finding
 from propcal.errors import InputError
 
 FAST = {"n_draws": 24}

@@ -85,6 +85,6 @@ class Pages:
 
     def _repr_html_(self) -> str:
         from propcal.documents.report import report
-        from propcal.render.card import card
+        from propcal.render.html import card
 
         return card(report(self, suppress=0))

@@ -84,14 +84,14 @@ class Discovery:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What was found, in sentences."""
-        from propcal.documents.discovery_sentences import discovery_sentences
+        from propcal.documents.discovery import discovery_sentences
 
         return discovery_sentences(self, [*self.found])
 
     @property
     def around_groups(self) -> tuple[str, ...]:
         """The sentences other than those of single groups, which a table has."""
-        from propcal.documents.discovery_sentences import discovery_sentences
+        from propcal.documents.discovery import discovery_sentences
 
         return discovery_sentences(self, [])
 
@@ -139,7 +139,7 @@ class Discovery:
 
     def _repr_html_(self) -> str:
         from propcal.documents.discovery import discovery_document
-        from propcal.render.card import card
+        from propcal.render.html import card
 
         return card(discovery_document(self))
 

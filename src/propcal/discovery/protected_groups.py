@@ -138,7 +138,7 @@ class Protection:
     @property
     def sentences(self) -> list[str]:
         """The table in sentences."""
-        from propcal.documents.discovery_sentences import repairs
+        from propcal.documents.discovery import repairs
 
         return repairs(self)
 

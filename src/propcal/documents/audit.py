@@ -18,13 +18,7 @@ from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.documents.advice import cannot_tell, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
 from propcal.documents.blocks import (
-    BRIEF,
-    CARD,
-    EVERYWHERE,
-    MARKDOWN,
-    PAGE,
-    TEXT,
-    WRITTEN,
+    At,
     Beside,
     Block,
     Column,
@@ -39,7 +33,7 @@ from propcal.documents.blocks import (
     Table,
     Verdict,
 )
-from propcal.documents.charts import Forest, ForestRow, ratio_axis
+from propcal.documents.charts import SIDES, Forest, ForestRow, ratio_axis
 from propcal.documents.data import audit_content
 from propcal.documents.methods import lead, methods_section
 from propcal.documents.risk_ranges import LOOKS, groups_apart, risk_ranges
@@ -47,7 +41,6 @@ from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, excludes_one, known, pl
 
 TITLE = "Is this risk score right for everyone?"
 RATIO = "observed_expected"
-SCREEN = (BRIEF, TEXT)
 BRIEF_GROUPS, MOST_LEFT_OUT, MOST_BARS = 5, 8, 7
 FIGURES = {
     RATIO: "1 is right on average",
@@ -99,11 +92,13 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
         "Calibration audit of a risk score",
         around.title or names.title or TITLE,
         [
-            Paragraphs([lead(audit)], places=(MARKDOWN,)),
+            Paragraphs([lead(audit)], places=At.MARKDOWN),
             *(around.verdicts or [replace(verdict_block(audit), links=around.links)]),
             key_figures(audit, around.before),
-            Beside([_first_picture(audit, around.before, four), _advice(audit, around)], places=WRITTEN),
-            Section("limits", "What the data cannot tell", [Items("", cannot_tell(audit))], places=WRITTEN),
+            Beside([_first_picture(audit, around.before, four), _advice(audit, around)], places=At.WRITTEN),
+            Section(
+                "limits", "What the data cannot tell", [Items("", cannot_tell(audit))], places=At.WRITTEN
+            ),
             _groups(audit, around.score),
             *_panels(audit, four),
             *around.found,
@@ -160,9 +155,9 @@ def _first_picture(audit: Audit, before: Audit | None, four: Callable[[], FourPi
     """The finding: the calibration curve if only the shape is wrong, or else O/E ratios."""
     if {claim.kind for claim in audit.verdict.claims} == {"shape"}:
         curve = Fragment("main_curve.html", lambda: {"picture": four().plots[1]})
-        return Section("picture", "Observed rate by predicted risk", [curve], places=(PAGE,))
+        return Section("picture", "Observed rate by predicted risk", [curve], places=At.PAGE)
     return Section(
-        "picture", "Observed over expected events (O/E)", [ratio_forest(audit, before)], places=(PAGE,)
+        "picture", "Observed over expected events (O/E)", [ratio_forest(audit, before)], places=At.PAGE
     )
 
 
@@ -186,22 +181,19 @@ def ratio_forest(audit: Audit, before: Audit | None = None) -> Forest:
         f" {plural(more, 'more group')} {'is' if more == 1 else 'are'} in the table below." if more else ""
     )
     words = words if shown else "There are not enough data for an O/E ratio."
-    return Forest("ratios", "", words, ratio_axis(ends), shown, ends=("score too high", "score too low"))
+    return Forest("ratios", "", words, ratio_axis(ends), shown, ends=SIDES)
 
 
 def _bar(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> ForestRow:
     value, low, high = (row[f"{RATIO}{end}"] for end in ("", "_low", "_high"))
-    was = np.nan if earlier is None else earlier[RATIO]
-    interval = ON_PAGE.interval(low, high)
-    text = f"{ON_PAGE.decimal(was)} → " if earlier is not None else ""
-    text += ON_PAGE.decimal(value) + (f" ({interval})" if interval != ON_PAGE.unknown else "")
+    was = None if earlier is None else earlier[RATIO]
     look = LOOKS.get(row["finding"], "noise") if row["rank"] else "noise"
-    return ForestRow(row["label"], value, low, high, text, look, was, row["finding"])
+    return ForestRow(row["label"], value, low, high, look, was, row["finding"])
 
 
 def _advice(audit: Audit, around: Around) -> Section:
     steps = Items("", around.steps or next_steps(audit))
-    return Section("details", "What to do next", [steps, Paragraphs(around.compared)], places=WRITTEN)
+    return Section("details", "What to do next", [steps, Paragraphs(around.compared)], places=At.WRITTEN)
 
 
 def look_of(row: Mapping[str, Any]) -> str:
@@ -237,26 +229,26 @@ def _groups(audit: Audit, score: str) -> Section:
     columns = [
         *counts,
         Column(RATIO, "O/E", "decimal"),
-        Column(RATIO, "", "forest", places=(PAGE, CARD), minor=True),
+        Column(RATIO, "", "forest", places=At.PAGE | At.CARD, minor=True),
         Column(RATIO, "95 % CI", "interval"),
-        Column("mark", "finding", places=SCREEN),
-        Column("finding", "finding", "finding", places=(PAGE, MARKDOWN, CARD)),
-        Column("auroc", "AUROC", "decimal", MEASURE_NAMES["auroc"].digits, WRITTEN, minor=True),
-        Column("p_value", "adjusted p", "p", places=(PAGE, MARKDOWN, CARD), minor=True),
-        Column("certain_within", "error at most", "at most", places=(PAGE,), minor=True),
+        Column("mark", "finding", places=At.SCREEN),
+        Column("finding", "finding", "finding", places=At.PRINTED),
+        Column("auroc", "AUROC", "decimal", MEASURE_NAMES["auroc"].digits, At.WRITTEN, minor=True),
+        Column("p_value", "adjusted p", "p", places=At.PRINTED, minor=True),
+        Column("certain_within", "error at most", "at most", places=At.PAGE, minor=True),
     ]
     if any(row["explained"] for row in kept):
-        columns.append(Column("explained", "explained by", places=(CARD,)))
+        columns.append(Column("explained", "explained by", places=At.CARD))
     untested = [*counts, Column("reason", "why")]
     title = f"{score or 'Groups'}: observed and predicted rates, O/E ratio"
     blocks: list[Block] = [
-        Paragraphs([_how_to_read(any(row["explained"] for row in kept))], places=(PAGE,)),
+        Paragraphs([_how_to_read(any(row["explained"] for row in kept))], places=At.PAGE),
         Table("groups", title, columns, kept, DEFINITION, sortable=True, legend=_legend(audit)),
     ]
     if left_out:
         heading = f"Shown but not tested: {plural(len(left_out), 'group')}"
-        table = Table("left", heading, untested, left_out, most=MOST_LEFT_OUT, places=(TEXT, *WRITTEN))
-        blocks.append(Details(heading, [table], places=(TEXT, *WRITTEN), printed=True))
+        table = Table("left", heading, untested, left_out, most=MOST_LEFT_OUT, places=At.TEXT | At.WRITTEN)
+        blocks.append(Details(heading, [table], places=At.TEXT | At.WRITTEN, printed=True))
     return Section("groups", "Group by group", blocks, link="Groups")
 
 
@@ -305,7 +297,7 @@ def _thresholds(audit: Audit) -> list[Section]:
     usual = float(np.clip(round(100 * float(rate)), 1, 99)) / 100 if known(rate) else 0.5
     thresholds = [float(t) for t in given] or [usual]
     shown = [(t, threshold_label(t)) for t in thresholds]
-    places = EVERYWHERE if given else WRITTEN
+    places = At.EVERYWHERE if given else At.WRITTEN
     columns = [
         Column("label", "group"),
         Column("flagged", "flagged per 100", "per 100 with interval", 1),
@@ -313,7 +305,7 @@ def _thresholds(audit: Audit) -> list[Section]:
         Column("specificity", "specificity, %", "per 100 with interval", 1, minor=True),
         Column("ppv", "PPV, %", "per 100 with interval", 1),
         Column("net_benefit", "net benefit per 100", "per 100 with interval", 1, minor=True),
-        Column("avoided", "treatments avoided per 100", "per 100", 1, places=WRITTEN, minor=True),
+        Column("avoided", "treatments avoided per 100", "per 100", 1, places=At.WRITTEN, minor=True),
     ]
     table = [row | {"key": row["group"]} for row in row_dicts(audit.at_threshold(*thresholds))]
     tables = [
@@ -345,7 +337,7 @@ def _thresholds(audit: Audit) -> list[Section]:
 
 def _pictures(audit: Audit, four: Callable[[], FourPictures]) -> Section:
     pictures = Fragment("four_pictures.html", lambda: {"four": four(), "unit": audit.identity.unit})
-    return Section("pictures", "Four pictures", [pictures], link="Four pictures", places=(PAGE,))
+    return Section("pictures", "Four pictures", [pictures], link="Four pictures", places=At.PAGE)
 
 
 def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:
@@ -362,4 +354,4 @@ def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:
         }
 
     panels = Fragment("curve_panels.html", content)
-    return [Section("panels", "Calibration, group by group", [panels], link="Curves", places=(PAGE,))]
+    return [Section("panels", "Calibration, group by group", [panels], link="Curves", places=At.PAGE)]

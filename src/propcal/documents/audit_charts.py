@@ -16,6 +16,7 @@ from propcal.auditing.loss_intervals import dc_by_bin, in_bins
 from propcal.documents.charts import (
     FEW_KEY,
     INTERVAL_KEY,
+    SIDES,
     Axis,
     Chart,
     Forest,
@@ -33,7 +34,6 @@ NO_RATIO = "No group has enough data to compare observed and predicted rates."
 RATIO = ["observed_expected", "observed_expected_low", "observed_expected_high"]
 CURVE = ["group", "score", "outcome_rate", "low", "high"]
 RATIO_LABEL = "O/E ratio: observed over\nexpected events (log scale)"
-SIDES = ("score too high", "score too low")
 WRONG = [TOO_HIGH, TOO_LOW]
 # marks of the axis of ratios, by how far it reaches
 RATIO_MARKS = {
@@ -51,9 +51,7 @@ def forest(a: Audit, groups: Any = None) -> Chart:
     rows = []
     for row in chosen.rows.to_dict("records"):
         value, low, high = (float(row[name]) for name in RATIO)
-        interval = f" ({IN_TEXT.interval(low, high)})" if np.isfinite(low) else ""
-        text = IN_TEXT.decimal(value) + interval if np.isfinite(value) else ""
-        rows.append(ForestRow(str(row["label"]), value, low, high, text, finding=row["finding"]))
+        rows.append(ForestRow(str(row["label"]), value, low, high, finding=row["finding"]))
     description = "O/E ratio of each group with its 95 % confidence interval."
     return Forest("forest", "", description, _ratio_axis([chosen.rows]), rows, ends=SIDES, note=chosen.said)
 
@@ -68,8 +66,8 @@ def before_after(c: Comparison, groups: Any = None) -> Chart:
     x, y = _ratio_axis(tables), row_axis(chosen.labels)
     few = np.any([table["observed_expected"].isna() for table in tables], axis=0)
     marks = [
-        Mark("rows", "shade", [], range(1, len(chosen.rows), 2)),
-        Mark("rows", "hatch", [], np.flatnonzero(tables[0]["observed_expected"].isna())),
+        Mark("rows", "shade", y=range(1, len(chosen.rows), 2)),
+        Mark("rows", "hatch", y=np.flatnonzero(tables[0]["observed_expected"].isna())),
         Mark("line", "guide", [1.0, 1.0], [y.low, y.high]),
     ]
     for i, (name, table) in enumerate(zip(c.audits, tables)):
@@ -82,10 +80,10 @@ def before_after(c: Comparison, groups: Any = None) -> Chart:
         for row in np.flatnonzero(there):
             fill = look if sure[row] else f"{look} hollow"
             marks.append(Mark("points", fill, [value[row]], [place[row]]))
-        marks.append(Mark("line", f"{look} keyed", [], [], name=name))
+        marks.append(Mark("line", f"{look} keyed", name=name))
     marks += [
-        Mark("points", "grey", [], [], name="filled: more than chance explains"),
-        Mark("points", "grey hollow", [], [], name="hollow: could be chance, or not tested"),
+        Mark("points", "grey", name="filled: more than chance explains"),
+        Mark("points", "grey hollow", name="hollow: could be chance, or not tested"),
         INTERVAL_KEY,
         *([FEW_KEY] if few.any() else []),
     ]
@@ -115,7 +113,7 @@ def _each(chosen: Chosen, table: pd.DataFrame) -> Iterator[tuple[str, str, str, 
 
 
 def _missing(label: str, why: str = "not enough data") -> Mark:
-    return Mark("rows", "hatch", [], [], names=[why], name=label)
+    return Mark("rows", "hatch", names=[why], name=label)
 
 
 def calibration(a: Audit, groups: Any = None) -> Chart:
@@ -136,7 +134,7 @@ def calibration(a: Audit, groups: Any = None) -> Chart:
         elif len(rows) and points.empty:  # all scores are equal
             marks.append(Mark("points", f"{look} hollow", rows["score"], rows["outcome_rate"], name=label))
         elif len(points):
-            marks.append(Mark("line", f"{look} keyed", [], [], name=label))
+            marks.append(Mark("line", f"{look} keyed", name=label))
         else:
             enough = chosen.rows.loc[chosen.rows["group"] == name, "observed_expected"].notna().any()
             marks.append(_missing(label, "no curve" if enough else "not enough data"))
@@ -148,8 +146,8 @@ def calibration(a: Audit, groups: Any = None) -> Chart:
     most = float(np.nanmax([0.0, *np.concatenate([part.ravel() for part in drawn])]))
     end = 1.0 if most > 0.6 or most <= 0 else 1.1 * most  # earlier if everything is rare
     marks += [
-        Mark("points", "grey", [], [], name="risk range: more than chance explains"),
-        Mark("points", "grey hollow", [], [], name=f"risk range: {otherwise}"),
+        Mark("points", "grey", name="risk range: more than chance explains"),
+        Mark("points", "grey hollow", name=f"risk range: {otherwise}"),
         Mark("line", "guide", [0.0, 1.0], [0.0, 1.0], name="a perfect score; bands: 95 % CI"),
     ]
     x, y = Axis("predicted risk", 0.0, end), Axis("observed rate", 0.0, end)
@@ -179,7 +177,7 @@ def decision(a: Audit, groups: Any = None) -> Chart:
         useful = x[(np.maximum(benefit, everybody) > 0.02 * top) | (rows["treated"].to_numpy() > 0.01)]
         reach = max(reach, float(useful.max(initial=0.0)))
     marks += [
-        Mark("line", "grey dotted", [], [], name="everybody in the same group is acted on"),
+        Mark("line", "grey dotted", name="everybody in the same group is acted on"),
         Mark("line", "guide", [0.0, 1.0], [0.0, 0.0], name="nobody is acted on; bands: 95 % CI"),
     ]
     top = top or 5.0
@@ -249,9 +247,9 @@ def dc(a: Audit, groups: Any = None) -> Chart:
         ]
     otherwise = "could be chance" if table["low"].notna().any() else "not tested"
     marks += [
-        Mark("line", "heavy", [], [], name="further apart than chance explains"),
-        Mark("line", "grey dashed", [], [], name=otherwise),
-        Mark("points", "grey stroke", [], [], name="each group with enough data"),
+        Mark("line", "heavy", name="further apart than chance explains"),
+        Mark("line", "grey dashed", name=otherwise),
+        Mark("points", "grey stroke", name="each group with enough data"),
     ]
     note = ["DC: log of the ratio of the highest to the lowest rate"]
     if rho > table["lowest_rate"].min():

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from typing import Any
 
 from propcal.documents.charts import Forest, Plot, Plots
+from propcal.numbers import plural
 
-BRIEF, TEXT, PAGE, MARKDOWN, CARD = "brief", "text", "page", "markdown", "card"  # brief: a short terminal
-EVERYWHERE = (BRIEF, TEXT, PAGE, MARKDOWN, CARD)
-FULL = (TEXT, PAGE, MARKDOWN, CARD)  # everywhere but where little is shown
-WRITTEN = (PAGE, MARKDOWN)
-PRINTED = (PAGE, MARKDOWN, CARD)  # everywhere but in a terminal
+RATIO = "observed_expected"
+
+
+class At(Flag):
+    """Where something is shown: a short terminal, a full one, a page, Markdown, a card of a notebook."""
+
+    BRIEF, TEXT, PAGE, MARKDOWN, CARD = auto(), auto(), auto(), auto(), auto()
+    SCREEN = BRIEF | TEXT
+    WRITTEN = PAGE | MARKDOWN
+    PRINTED = WRITTEN | CARD  # everywhere but in a terminal
+    FULL = PRINTED | TEXT  # everywhere but where little is shown
+    EVERYWHERE = FULL | BRIEF
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,7 @@ class Column:
         How values are printed and aligned: one of `propcal.render.cells.KINDS`.
     digits : int
         After the point, for kinds that need them.
-    places : tuple of str
+    places : At
         Where the column is shown.
     minor : bool
         Whether a narrow screen may leave it out.
@@ -38,8 +47,28 @@ class Column:
     heading: str
     kind: str = "text"
     digits: int = 2
-    places: tuple[str, ...] = EVERYWHERE
+    places: At = At.EVERYWHERE
     minor: bool = False
+
+
+GROUP = Column("label", "group")
+
+
+def rate_columns(unit: str, *, minor: bool = False) -> list[Column]:
+    """People, observed and predicted rate of a row."""
+    return [
+        Column("people", unit, "count", minor=minor),
+        Column("outcome_rate", "observed", "percent", minor=minor),
+        Column("mean_score", "predicted", "percent", minor=minor),
+    ]
+
+
+def estimate_columns(
+    key: str = RATIO, heading: str = "O/E", digits: int = 2, *, places: At = At.EVERYWHERE
+) -> list[Column]:
+    """A number, and its 95 % interval at these places."""
+    interval = Column(key, "95 % CI", "interval", digits, places)
+    return [Column(key, heading, "decimal", digits), interval]
 
 
 @dataclass(frozen=True)
@@ -64,7 +93,7 @@ class Table:
         Rows that a terminal or a card shows; a page and Markdown show all of them. 0: all.
     item : str
         What a row is, for "... and 3 more groups".
-    places : tuple of str
+    places : At
     sortable : bool
         Whether a page lets readers sort and filter it.
     """
@@ -76,20 +105,25 @@ class Table:
     note: str = ""
     most: int = 25
     item: str = "group"
-    places: tuple[str, ...] = EVERYWHERE
+    places: At = At.EVERYWHERE
     sortable: bool = False
     legend: Mapping[str, str] = field(default_factory=dict)
 
-    def columns_at(self, place: str) -> list[Column]:
+    def columns_at(self, place: At) -> list[Column]:
         """The columns that are shown at a place."""
         return [column for column in self.columns if place in column.places]
 
-    def rows_at(self, place: str) -> Sequence[Mapping[str, Any]]:
+    def rows_at(self, place: At) -> Sequence[Mapping[str, Any]]:
         """The rows that are shown at a place."""
-        if place in (PAGE, MARKDOWN):
+        if place in At.WRITTEN:
             return self.rows
-        rows = [row for row in self.rows if place != BRIEF or row.get("brief", True)]
+        rows = [row for row in self.rows if place != At.BRIEF or row.get("brief", True)]
         return rows[: self.most] if self.most else rows
+
+    def more_than(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """How many rows there are besides some of them; nothing if there are none."""
+        more = len(self.rows) - len(rows)
+        return f"... and {plural(more, f'more {self.item}')}" if more else ""
 
 
 @dataclass(frozen=True)
@@ -105,7 +139,7 @@ class Verdict:
     sentences: Sequence[str]
     subject: str = "Verdict"
     explanation: str = ""
-    places: tuple[str, ...] = EVERYWHERE
+    places: At = At.EVERYWHERE
     links: Sequence[tuple[str, str, str]] = ()
 
 
@@ -126,7 +160,7 @@ class Figures:
 
     title: str
     figures: Sequence[Figure]
-    places: tuple[str, ...] = PRINTED
+    places: At = At.PRINTED
 
 
 @dataclass(frozen=True)
@@ -135,7 +169,7 @@ class Paragraphs:
 
     texts: Sequence[str]
     heading: str = ""
-    places: tuple[str, ...] = EVERYWHERE
+    places: At = At.EVERYWHERE
 
 
 @dataclass(frozen=True)
@@ -144,7 +178,7 @@ class Items:
 
     title: str
     items: Sequence[str]
-    places: tuple[str, ...] = EVERYWHERE
+    places: At = At.EVERYWHERE
 
 
 @dataclass(frozen=True)
@@ -153,7 +187,7 @@ class Details:
 
     summary: str
     blocks: Sequence[Block]
-    places: tuple[str, ...] = (PAGE,)
+    places: At = At.PAGE
     key: str = ""
     printed: bool = False
 
@@ -164,7 +198,7 @@ class Beside:
 
     blocks: Sequence[Block]
     even: bool = False
-    places: tuple[str, ...] = FULL
+    places: At = At.FULL
 
 
 @dataclass(frozen=True)
@@ -175,7 +209,7 @@ class Section:
     title: str
     blocks: Sequence[Block]
     link: str = ""
-    places: tuple[str, ...] = EVERYWHERE
+    places: At = At.EVERYWHERE
 
 
 @dataclass(frozen=True)
@@ -187,7 +221,7 @@ class Fragment:
 
     template: str
     content: Callable[[], Mapping[str, Any]]
-    places: tuple[str, ...] = (PAGE,)
+    places: At = At.PAGE
 
 
 Words = Verdict | Figures | Paragraphs | Items | Table
@@ -225,11 +259,16 @@ class Document:
     made: str = ""
     script: str = ""
 
-    def at(self, place: str) -> list[Block]:
-        """The blocks that are shown at a place."""
-        return shown_at(self.blocks, place)
+
+def shown_at(blocks: Sequence[Block], place: At) -> list[Block]:
+    """The blocks among these that are shown at a place; pictures are for pages."""
+    return [block for block in blocks if place in getattr(block, "places", At.PAGE)]
 
 
-def shown_at(blocks: Sequence[Block], place: str) -> list[Block]:
-    """The blocks among these that are shown at a place."""
-    return [block for block in blocks if place in block.places]
+def leaves_at(blocks: Sequence[Block], place: At) -> Iterator[Block]:
+    """The blocks that are shown at a place without sections, one after the other."""
+    for block in shown_at(blocks, place):
+        if isinstance(block, (Section, Details, Beside)):
+            yield from leaves_at(block.blocks, place)
+        else:
+            yield block

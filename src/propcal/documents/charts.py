@@ -11,10 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from propcal.core.grid import FloatArray
+from propcal.numbers import Style
 
-PAGE_ONLY = ("page",)
 Numbers = Sequence[float] | npt.NDArray[Any] | pd.Series
-NAN = float("nan")
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,8 @@ class Mark:
 
     kind: str
     look: str
-    x: Numbers
-    y: Numbers
+    x: Numbers = ()
+    y: Numbers = ()
     high: Numbers = ()
     names: Sequence[str] = ()
     name: str = ""
@@ -77,7 +76,6 @@ class Plot:
     marks: Sequence[Mark]
     width: int = 320
     height: int = 256
-    places: tuple[str, ...] = PAGE_ONLY
     ends: tuple[str, str] = ("", "")
     note: str = ""
 
@@ -87,24 +85,28 @@ class Plots:
     """Small pictures side by side, with one key."""
 
     plots: Sequence[Plot]
-    places: tuple[str, ...] = PAGE_ONLY
 
 
 @dataclass(frozen=True)
 class ForestRow:
     """A number with its interval in a forest, or an interval without a number.
 
-    `before` is what the number was before a correction, `text` what is printed at the end of the row.
+    `before` is what the number was before a correction; `text` stands in the place of the numbers.
     """
 
     name: str
     value: float
     low: float
     high: float
-    text: str
     look: str = "noise"
-    before: float = NAN
+    before: Any = None
     finding: str = ""
+    text: str = ""
+
+    def printed(self, style: Style) -> str:
+        """What stands at the end of the row."""
+        was = "" if self.before is None else f"{style.decimal(self.before)} → "
+        return self.text or was + style.estimate(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -118,13 +120,13 @@ class Forest:
     rows: Sequence[ForestRow]
     right: float = 1.0
     ends: tuple[str, str] = ("", "")
-    places: tuple[str, ...] = PAGE_ONLY
     note: str = ""
 
 
 Chart = Plot | Forest | str  # a sentence stands in the place of a picture that cannot be drawn
-INTERVAL_KEY = Mark("line", "grey", [], [], name="95 % CI")
-FEW_KEY = Mark("rows", "hatch", [], [], name="not enough data for a ratio")
+SIDES = ("score too high", "score too low")  # of O/E ratios
+INTERVAL_KEY = Mark("line", "grey", name="95 % CI")
+FEW_KEY = Mark("rows", "hatch", name="not enough data for a ratio")
 RATIO_REACHES = (1.25, 2.0, 4.0, 8.0)
 
 

@@ -12,21 +12,7 @@ from propcal.auditing.compare import Comparison
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.documents.advice import next_steps, unchanged_steps
 from propcal.documents.audit import RATIO, Around, audit_document, headline, threshold_label, verdict_block
-from propcal.documents.blocks import (
-    BRIEF,
-    CARD,
-    FULL,
-    TEXT,
-    WRITTEN,
-    Beside,
-    Block,
-    Column,
-    Document,
-    Paragraphs,
-    Section,
-    Table,
-    Verdict,
-)
+from propcal.documents.blocks import At, Beside, Block, Column, Document, Paragraphs, Section, Table, Verdict
 from propcal.documents.data import comparison_content
 from propcal.numbers import IN_SENTENCE, known
 
@@ -66,12 +52,12 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
         changes = [] if other == comparison.base else comparison.sentences(other)
         block = verdict_block(one, other)
         sentences = [*changes, *([] if other in comparison.unchanged else block.sentences)]
-        blocks.append(replace(block, sentences=sentences, places=(BRIEF, TEXT, CARD)))
+        blocks.append(replace(block, sentences=sentences, places=At.SCREEN | At.CARD))
     tone, words = headline(audit)
     nobody = " changes nobody" if name in comparison.unchanged else ""
     words = f"{name[0].upper()}{name[1:]}{nobody}: {words[0].lower()}{words[1:]}"
     sentences = [*comparison.sentences(name), *audit.verdict.sentences]
-    return [*blocks, Verdict(tone, words, sentences, places=WRITTEN, links=around.links)]
+    return [*blocks, Verdict(tone, words, sentences, places=At.WRITTEN, links=around.links)]
 
 
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
@@ -91,10 +77,10 @@ def _changes(comparison: Comparison) -> Section:
     blocks: list[Block] = []
     for i, name in enumerate([*comparison.audits][1:]):
         heading = f"{name} compared with {comparison.base}"
-        blocks.append(Paragraphs(effect_sentences(comparison, name), heading, places=WRITTEN))
+        blocks.append(Paragraphs(effect_sentences(comparison, name), heading, places=At.WRITTEN))
         if name not in comparison.unchanged:
             blocks += [Beside(_tables(comparison, name, i), even=True), *_flags(comparison, name, i)]
-    return Section("change", "Before and after", blocks, link="Before and after", places=FULL)
+    return Section("change", "Before and after", blocks, link="Before and after", places=At.FULL)
 
 
 def _tables(comparison: Comparison, name: str, i: int) -> list[Block]:

@@ -12,10 +12,7 @@ from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_inter
 from propcal.core.groups.collection import Group
 from propcal.data.periods import span_of
 from propcal.documents.blocks import (
-    CARD,
-    EVERYWHERE,
-    PAGE,
-    TEXT,
+    At,
     Block,
     Column,
     Details,
@@ -59,10 +56,10 @@ def course_document(course: Course, title: str | None = None) -> Document:
         about=[(name, text) for name, text in about if text],
         blocks=[
             Verdict("wrong" if alarm else "noise", verdict, details, "", DEFINITION if alarm else ""),
-            Section("next", "What to do next", [Items("", next_steps(course))], places=(PAGE,)),
-            Section("ratios", "O/E ratio over time", [ratio_plot(course)], "O/E over time", (PAGE,)),
+            Section("next", "What to do next", [Items("", next_steps(course))], places=At.PAGE),
+            Section("ratios", "O/E ratio over time", [ratio_plot(course)], "O/E over time", At.PAGE),
             Section("evidence", "Evidence over time", _evidence(course), "Evidence"),
-            Section("rates", "Observed and predicted rates over time", _rates(course), "Rates", (PAGE,)),
+            Section("rates", "Observed and predicted rates over time", _rates(course), "Rates", At.PAGE),
             _last_period(course),
             *([] if course.recalibration is None else _recalibration(course, course.recalibration)),
             Section(
@@ -70,9 +67,9 @@ def course_document(course: Course, title: str | None = None) -> Document:
                 "Methods and notes",
                 [Items("", [*methods(course), *course.notes])],
                 "Methods",
-                (PAGE,),
+                At.PAGE,
             ),
-            Items("Notes", course.notes, places=(TEXT,)),
+            Items("Notes", course.notes, places=At.TEXT),
         ],
         data=course_content(course),
     )
@@ -142,7 +139,7 @@ def _evidence(course: Course) -> list[Block]:
     if (course.groups["highest"] >= 1).any():
         return [evidence_plot(course), _groups(course)]
     below = "The evidence of every group has been below 1 all the time."
-    return [Paragraphs([below], places=(PAGE,)), _groups(course)]
+    return [Paragraphs([below], places=At.PAGE), _groups(course)]
 
 
 def evidence_plot(course: Course, groups: Any = None) -> Plot:
@@ -189,11 +186,11 @@ def _groups(course: Course) -> Table:
         Column("raised", "alarm raised", "finding"),
         Column("evidence", "evidence now", "evidence"),
         Column("highest", "highest", "evidence"),
-        Column("test", "clearest test", "label", places=(TEXT, PAGE)),
+        Column("test", "clearest test", "label", places=At.TEXT | At.PAGE),
         *([Column("finding", "finding")] if course.claims else []),
     ]
     title = "Evidence over the whole time: groups that the verdict names, other alarms, then by evidence"
-    return Table("groups", title, columns, rows, promise(course), places=(TEXT, PAGE, CARD))
+    return Table("groups", title, columns, rows, promise(course), places=At.TEXT | At.PAGE | At.CARD)
 
 
 def _rates(course: Course) -> list[Block]:
@@ -255,7 +252,7 @@ def _rate_columns(course: Course) -> list[Column]:
     ]
 
 
-def _ratio_columns(key: str, heading: str, places: tuple[str, ...] = EVERYWHERE) -> list[Column]:
+def _ratio_columns(key: str, heading: str, places: At = At.EVERYWHERE) -> list[Column]:
     """A ratio, and its interval at these places."""
     return [Column(key, heading, "decimal"), Column(key, "95 % CI", "interval", places=places)]
 
@@ -265,7 +262,7 @@ def _last_period(course: Course) -> Section:
     last, before = course.last, course.settings["periods"][-2:-1]
     columns = [Column("label", "group"), *_ratio_columns(RATIO, f"O/E {last}")]
     for period in before:
-        columns += _ratio_columns(f"before_{RATIO}", f"O/E {period}", (PAGE,))
+        columns += _ratio_columns(f"before_{RATIO}", f"O/E {period}", At.PAGE)
     columns += _rate_columns(course)
     note = (
         "O/E: observed over expected events; below 1 the score predicts too high. These intervals hold for "
@@ -275,7 +272,7 @@ def _last_period(course: Course) -> Section:
     title = f"The last period, {last}, by itself (ordinary intervals)"
     table = Table("last", title, columns, row_dicts(course.ranked), note)
     heading = " compared with ".join([last, *before])
-    return Section("period", heading, [table], "The last period", (TEXT, PAGE))
+    return Section("period", heading, [table], "The last period", At.TEXT | At.PAGE)
 
 
 def _recalibration(course: Course, found: Recalibration) -> list[Block]:
@@ -309,6 +306,6 @@ def _recalibration(course: Course, found: Recalibration) -> list[Block]:
     table = Table("recalibrated", f"The recalibrated score in {judged}", columns, rows, note)
     blocks: Sequence[Block] = [Paragraphs([found.sentence]), table]
     return [
-        Paragraphs([found.sentence], heading, (TEXT,)),
-        Section("recalibration", heading, blocks, "Recalibration", (PAGE,)),
+        Paragraphs([found.sentence], heading, At.TEXT),
+        Section("recalibration", heading, blocks, "Recalibration", At.PAGE),
     ]

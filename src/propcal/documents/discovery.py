@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
+from propcal.auditing.audit_tables import row_dicts
 from propcal.discovery.discovery import Discovery
-from propcal.discovery.finding_rows import RATIO, FoundGroup, whole
-from propcal.documents import discovery_sentences as sentences
+from propcal.discovery.finding_rows import AFTER, COULD_BE_CHANCE, RATIO, FoundGroup, whole
+from propcal.discovery.input_rows import LEAK
+from propcal.discovery.protected_groups import Protection
+from propcal.discovery.search_rounds import WHOLE
 from propcal.documents.blocks import (
-    CARD,
-    PAGE,
-    TEXT,
+    At,
     Block,
     Column,
     Document,
@@ -21,9 +21,21 @@ from propcal.documents.blocks import (
     Section,
     Table,
     Verdict,
+    rate_columns,
 )
-from propcal.documents.charts import Axis, Chart, Forest, ForestRow, Mark, Plot, ratio_axis, row_axis
-from propcal.numbers import IN_TEXT, ON_PAGE, Limit, known, without_limits
+from propcal.documents.charts import SIDES, Axis, Chart, Forest, ForestRow, Mark, Plot, ratio_axis, row_axis
+from propcal.identity import Identity
+from propcal.numbers import (
+    IN_SENTENCE,
+    IN_TEXT,
+    Limit,
+    in_parentheses,
+    known,
+    listed,
+    p_equals,
+    plural,
+    without_limits,
+)
 from propcal.protect.discoveries import protected_discovery
 
 NOTE = (
@@ -44,29 +56,29 @@ NEXT_STEPS = (
     "Correct for the groups (propcal fit, PMCBoost), and audit the correction on people not searched.",
 )
 SMALL = "Numbers are limited or left out where fewer than {} {} had (or did not have) the outcome. "
+MOST_NAMED = 5  # columns that a sentence names
+STABLE = 0.5  # share of resamples that must find mostly the same people for a description to be certain
+PRINTED = 0.0005  # smaller differences of rates do not show in percentage points
+
+Row = dict[str, Any]
 
 
 def discovery_document(found: Discovery, suppress: int = 0, title: str | None = None) -> Document:
     """The document of a search, from protected counts; 0 protects nothing."""
     shown = protected_discovery(found, suppress)
     repaired = [] if shown.protection is None else shown.protection.sentences
-    further = {"Protected groups": repaired, "Columns that were not searched": sentences.not_searched(shown)}
+    further = {"Protected groups": repaired, "Columns that were not searched": not_searched(shown)}
+    steps = [Items("", NEXT_STEPS)]
     tone = "wrong" if shown.found or shown.overall["found"] else "noise"
     return Document(
         brand="Search for groups",
         title=title or shown.identity.title or "Groups found by a search",
         about=[("Score", shown.identity.score)] if shown.identity.score else [],
         blocks=[
-            Verdict(
-                tone if shown.enough else "few", sentences.count(shown), sentences.overall(shown), subject=""
-            ),
-            Paragraphs([sentences.finding(group, shown.identity) for group in shown.found], places=(TEXT,)),
-            *(
-                [Section("next", "What to do next", [Items("", NEXT_STEPS)], places=(PAGE,))]
-                if shown.found
-                else []
-            ),
-            Section("groups", "Groups found", _table(found, shown, suppress), places=(PAGE, CARD)),
+            Verdict(tone if shown.enough else "few", how_many(shown), overall(shown), subject=""),
+            Paragraphs([finding(group, shown.identity) for group in shown.found], places=At.TEXT),
+            *([Section("next", "What to do next", steps, places=At.PAGE)] if shown.found else []),
+            Section("groups", "Groups found", _table(found, shown, suppress), places=At.PAGE | At.CARD),
             *(
                 Section(f"further-{i}", heading, [Paragraphs(texts)])
                 for i, (heading, texts) in enumerate(further.items())
@@ -99,14 +111,13 @@ def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
         vars(group)
         | {"words": group.words, "people": whole(group.people), "digits": group.digits}
         | {"value_low": group.low, "value_high": group.high}
+        | {"outcome_rate": group.observed, "mean_score": group.predicted}
         for group in groups
     ]
     columns = [
         Column("name", "group"),
         Column("words", "the score is"),
-        Column("people", unit, "count"),
-        Column("observed", "observed", "percent"),
-        Column("predicted", "predicted", "percent"),
+        *rate_columns(unit),
         *([Column("predicted_after", "predicted after correction", "percent")] if corrected else []),
         *([Column("measure", "measure", "label")] if slopes else []),
         Column("value", "value" if slopes else RATIO, "decimal"),
@@ -124,13 +135,12 @@ def _forest(groups: Sequence[FoundGroup]) -> list[Block]:
     for group in groups:
         value, low, high = without_limits([group.value, group.low, group.high])
         if group.measure == RATIO and known(value):
-            text = f"{ON_PAGE.decimal(value)} ({ON_PAGE.interval(low, high)})"
-            rows.append(ForestRow(group.name, value, low, high, text, "high" if value < 1 else "low"))
+            look = "high" if value < 1 else "low"
+            rows.append(ForestRow(group.name, value, low, high, look=look))
     after = ", once the errors named before are corrected for" if any(g.two_scores for g in groups) else ""
     description = f"O/E ratio of each group with its 95 % confidence interval after selection{after}."
     axis = ratio_axis([end for row in rows for end in (row.low, row.high)])
-    ends = ("score too high", "score too low")
-    return [Forest("forest-found", "O/E ratio", description, axis, rows, ends=ends)] if rows else []
+    return [Forest("forest-found", "O/E ratio", description, axis, rows, ends=SIDES)] if rows else []
 
 
 def rates_chart(found: Discovery) -> Chart:
@@ -143,28 +153,188 @@ def rates_chart(found: Discovery) -> Chart:
         return "No group was found for whom the score is wrong by more than chance explains."
     names = [f"{group.name} ({found.identity.count(round(group.people))})" for group in found.found]
     corrected = any(group.two_scores for group in found.found)
-    marks, texts = [], []
+    marks, texts, highest = [], [], 0.0
     for y, group in enumerate(found.found):
-        before, after, observed = (
-            100 * rate for rate in (group.predicted, group.predicted_after, group.observed)
-        )
+        rates = (group.predicted, group.predicted_after, group.observed)
+        before, after, observed = (100 * rate for rate in rates)
+        highest = max(highest, *rates)
         look = "grey" if group.measure != RATIO else "red" if observed < after else "blue"
         marks.append(Mark("ranges", look, [after], [y], [observed]))
         marks.append(Mark("points", "grey hollow", [before], [y]))
         marks += [Mark("points", "grey hollow diamond", [after], [y])] if corrected else []
         marks.append(Mark("points", look, [observed], [y]))
-        limits = IN_TEXT.interval(group.low, group.high)
-        texts.append(f"{group.measure} {IN_TEXT.decimal(group.value)}\n(95 % CI {limits})")
+        ratio = f"{group.measure} {IN_TEXT.decimal(group.value)}"
+        texts.append(f"{ratio}\n(95 % CI {IN_TEXT.interval(group.low, group.high)})")
     end = " after correction" if corrected else ""
-    rates = [(group.observed, group.predicted, group.predicted_after) for group in found.found]
     marks += [
-        Mark("texts", "", [], range(len(texts)), names=texts),
-        Mark("points", "grey hollow", [], [], name="predicted"),
-        *([Mark("points", "grey hollow diamond", [], [], name=f"predicted{end}")] if corrected else []),
-        Mark("points", "grey", [], [], name="observed"),
-        Mark("line", "blue thick", [], [], name=f"observed above predicted{end}"),
-        Mark("line", "red thick", [], [], name=f"observed below predicted{end}"),
+        Mark("texts", "", y=range(len(texts)), names=texts),
+        Mark("points", "grey hollow", name="predicted"),
+        *([Mark("points", "grey hollow diamond", name=f"predicted{end}")] if corrected else []),
+        Mark("points", "grey", name="observed"),
+        Mark("line", "blue thick", name=f"observed above predicted{end}"),
+        Mark("line", "red thick", name=f"observed below predicted{end}"),
     ]
-    x = Axis("rate of the outcome, in percent", 0.0, 105 * float(np.max(rates)))
+    x = Axis("rate of the outcome, in percent", 0.0, 105 * highest)
     description = "Observed and predicted rate of each group."
     return Plot("rates", "", description, x, row_axis(names), marks, height=50 * len(names))
+
+
+def discovery_sentences(found: Discovery, groups: Sequence[FoundGroup]) -> tuple[str, ...]:
+    """What was found, with a sentence for each of these groups."""
+    findings = [finding(group, found.identity) for group in groups]
+    repaired = [] if found.protection is None else found.protection.sentences
+    return (*overall(found), how_many(found), *findings, *repaired, *not_searched(found))
+
+
+def overall(found: Discovery) -> list[str]:
+    """Whether the score as a whole is miscalibrated, if that was found."""
+    subject, whole_score = found.identity.subject, found.overall
+    if found.enough and whole_score["found"]:
+        observed, predicted = (IN_SENTENCE.percent(whole_score[name]) for name in ("observed", "predicted"))
+        return [
+            f"{subject} as a whole is miscalibrated ({p_equals(whole_score['p_value'])}; observed "
+            f"{observed}, predicted {predicted}): one smooth curve for everybody improves it"
+            + (", also after correction for the groups below." if found.found else ".")
+            + " Fitting a correction (PMCBoost, propcal fit) recalibrates it as a whole as well."
+        ]
+    if any(group.corrected_for == WHOLE for group in found.found):
+        return [
+            f"{subject} was recalibrated as a whole before the search. Once the groups below are corrected, "
+            "no error of the whole is left to show."
+        ]
+    return []
+
+
+def how_many(found: Discovery) -> str:
+    """How many groups were found."""
+    settings, n = found.settings, len(found.found)
+    searched = f"{found.identity.count(settings['people'])}, {plural(settings['features'], 'feature')}"
+    if not found.enough:
+        events = whole(found.overall["events"])
+        counted = f"{IN_SENTENCE.count(events)} {'event' if events == 1 else 'events'}"
+        return f"There are not enough data to search ({searched}, {counted})."
+    subject = "the recalibrated score" if found.overall["found"] else "the score"
+    wrong = f"found for whom {subject} is wrong by more than chance explains ({searched}"
+    if n:
+        return f"{plural(n, 'group')} {'was' if n == 1 else 'were'} {wrong})."
+    depth = plural(settings["depth"], "condition")
+    return f"No group was {wrong}, up to {depth}). This is not proof of calibration."
+
+
+def not_searched(found: Discovery) -> list[str]:
+    """Columns that were left out: leaks come first, and all of them are named."""
+    leaks_first = sorted(found.left_out.items(), key=lambda one: LEAK not in one[1])
+    n_leaks = sum(LEAK in why for why in found.left_out.values())
+    named = leaks_first[: max(MOST_NAMED, n_leaks)]
+    more = len(leaks_first) - len(named)
+    was = "was" if more == 1 else "were"
+    sentences = [f"Not searched: {name} ({why})." for name, why in named]
+    return [*sentences, f"{plural(more, 'further column')} {was} not searched."] if more else sentences
+
+
+def finding(group: FoundGroup, identity: Identity) -> str:
+    """One group: what the test says, and whether interval and resamples agree with it."""
+    who = f"{group.name} ({identity.count(whole(group.people))})"
+    return " ".join([f"{who}: {_direction(group)}. {_rates(group)}.", *_doubts(group)])
+
+
+def _direction(group: FoundGroup) -> str:
+    p = f"(adjusted {p_equals(group.p_value)})"
+    if AFTER not in group.error:
+        return f"the score is {group.error} {p}"
+    chance = group.raw_error == COULD_BE_CHANCE
+    raw = "the error of the raw score could be chance" if chance else f"the raw score is {group.raw_error}"
+    return f"after {group.corrected_for}, the score would be {group.error.removesuffix(AFTER)} {p}; {raw}"
+
+
+def _rates(group: FoundGroup) -> str:
+    interval = IN_SENTENCE.interval(group.low, group.high, group.digits)
+    evidence = in_parentheses(
+        _measured(group, group.value),
+        f"95 % CI after selection {interval}" if known(group.low) else "",
+        f"found again in {100 * group.again:.0f} % of resamples" if group.again >= STABLE else "",
+    )
+    if not known(group.observed):
+        return f"Rates are suppressed{evidence}"
+    names = ("observed", "predicted", "predicted_after")
+    observed, predicted, after = (IN_SENTENCE.percent(getattr(group, name)) for name in names)
+    rates = f"Observed {observed}, predicted {predicted}"
+    if not group.two_scores:
+        return f"{rates}{evidence}"
+    raw = in_parentheses(_measured(group, group.raw_value))
+    return f"{rates}{raw}; after {group.corrected_for}, predicted {after}{evidence}"
+
+
+def _measured(group: FoundGroup, value: float) -> str:
+    return f"{group.measure} {IN_SENTENCE.decimal(value, group.digits)}" if known(value) else ""
+
+
+def _doubts(group: FoundGroup) -> list[str]:
+    """Where the interval or the resamples do not agree with the test."""
+    sentences = []
+    if known(group.low) and group.low <= 1 <= group.high:
+        sentences.append("How large the error is remains uncertain: its interval includes 1.")
+    if group.again < STABLE:
+        share = f"only {100 * group.again:.0f} %" if group.again >= 0.005 else "hardly any"
+        sentences.append(
+            f"Who exactly is concerned is uncertain: {share} of resamples find mostly these people."
+        )
+    return sentences
+
+
+def repairs(protection: Protection) -> list[str]:
+    """How much of each protected group's error is removed."""
+    columns, rows = listed(list(protection.columns)), row_dicts(protection.table)
+    if not rows:
+        return [f"No group of {columns} has enough people to say how much of an error is removed."]
+    shown = [row for row in rows if known(row["before"])]
+    few = [row["group"] for row in rows if not known(row["before"])]
+    sentences = [f"{group}: numbers are suppressed, because a count is small." for group in few]
+    sentences += [_repair(row, protection.by, columns) for row in shown if row["clear"]]
+    unclear = [row["group"] for row in shown if not row["clear"]]
+    if unclear:
+        sentences.append(
+            f"The error before correction could be chance for {listed(unclear)} (5 % level for all "
+            "protected groups together), so that no share of it is given."
+        )
+    return sentences + [_worse(row) for row in shown if abs(row["after"]) > abs(row["before"]) + PRINTED]
+
+
+def _repair(row: Row, by: str, columns: str) -> str:
+    corrected = "the groups found" if by == "groups" else "the score as a whole"
+    if by == "nothing":
+        repaired = "Nothing was found to correct for, so that nothing of it is removed."
+    elif row["after"] == row["before"]:
+        repaired = f"A correction for {corrected} does not change it."
+    else:
+        repaired = f"Among new people, a correction for {corrected} would leave {_left(row, 'after')}."
+    shared = known(row["removed"])
+    return (
+        f"{row['group']}: observed minus predicted {_gap(row, 'before')}. {repaired} "
+        f"A correction that reads {columns} would leave {_left(row, 'reading')}."
+        + ("" if shared else " The error is too uncertain to say which share is removed.")
+    )
+
+
+def _worse(row: Row) -> str:
+    sure = row["after_low"] > PRINTED or row["after_high"] < -PRINTED
+    return (
+        f"{row['group']}: the correction takes predicted further from observed rates, from "
+        f"{_gap(row, 'before')} to {_gap(row, 'after')}"
+        + ("." if sure else "; what is left could be chance.")
+    )
+
+
+def _gap(row: Row, name: str) -> str:
+    gap, low, high = (IN_SENTENCE.points(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return f"{gap} points (95 % CI {low} to {high})"
+
+
+def _left(row: Row, name: str) -> str:
+    """The mean size of the error left among new people and the share removed, or the gap if that is all."""
+    which = "" if name == "after" else "_reading"
+    if not known(row[f"removed{which}"]):
+        return _gap(row, name)
+    size = IN_SENTENCE.decimal(100 * row[f"left{which}"], 1)
+    share, low, high = (round(100 * row[f"removed{which}{end}"]) + 0 for end in ("", "_low", "_high"))
+    return f"an error of about {size} points; about {share} % (95 % CI {low} to {high} %) is removed"

@@ -9,19 +9,7 @@ from typing import Any
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.claims import Note
-from propcal.documents.blocks import (
-    BRIEF,
-    FULL,
-    PAGE,
-    WRITTEN,
-    Block,
-    Column,
-    Details,
-    Items,
-    Paragraphs,
-    Section,
-    Table,
-)
+from propcal.documents.blocks import At, Block, Column, Details, Items, Paragraphs, Section, Table
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, plural
 from propcal.plain_text import plain
 
@@ -38,11 +26,11 @@ def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Sectio
     )
     tripod = _pairs("tripod", "Topics of TRIPOD+AI", ("topic", "what this page has"), TRIPOD)
     blocks: list[Block] = [
-        Paragraphs([f"{lead(audit)} This text may be quoted."], places=(PAGE,)),
-        Paragraphs(paragraphs(audit), places=WRITTEN),
-        Items("Notes", notes, places=FULL),
-        Items("Notes", vital, places=(BRIEF,)),
-        Details("Settings and versions", [settings], places=WRITTEN, printed=True),
+        Paragraphs([f"{lead(audit)} This text may be quoted."], places=At.PAGE),
+        Paragraphs(paragraphs(audit), places=At.WRITTEN),
+        Items("Notes", notes, places=At.FULL),
+        Items("Notes", vital, places=At.BRIEF),
+        Details("Settings and versions", [settings], places=At.WRITTEN, printed=True),
         Details("For a TRIPOD+AI checklist", [Paragraphs([topics]), tripod], printed=True),
     ]
     return Section("methods", "Methods", blocks, link="Methods")

@@ -11,16 +11,7 @@ from propcal.auditing.compare import Comparison
 from propcal.auditing.pages import Pages
 from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
 from propcal.documents.audit import Around, audit_document
-from propcal.documents.blocks import (
-    PAGE,
-    Block,
-    Column,
-    Details,
-    Document,
-    Paragraphs,
-    Section,
-    Table,
-)
+from propcal.documents.blocks import At, Block, Column, Details, Document, Paragraphs, Section, Table
 from propcal.documents.comparison import comparison_document
 from propcal.documents.correction_charts import correction_blocks
 from propcal.documents.sites import sites_section
@@ -30,7 +21,6 @@ from propcal.protect.rule import Rule
 from propcal.protect.sites import protected_sites
 
 MOST_CELLS = 30
-PAGE_ONLY = (PAGE,)
 
 
 def report(
@@ -78,7 +68,7 @@ def _correction(correction: Any, certificate: Any) -> list[Section]:
         blocks += correction_blocks(fitted)
     if summary is not None:
         blocks += _fit_summary(summary)
-    return [Section("correction", "The correction", blocks, "Correction", PAGE_ONLY)] if blocks else []
+    return [Section("correction", "The correction", blocks, "Correction", At.PAGE)] if blocks else []
 
 
 def _fit_summary(summary: FitSummary) -> list[Block]:

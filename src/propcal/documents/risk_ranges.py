@@ -14,22 +14,7 @@ from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.loss_intervals import bin_labels, dc_by_bin
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.documents.blocks import (
-    BRIEF,
-    CARD,
-    FULL,
-    MARKDOWN,
-    PAGE,
-    TEXT,
-    WRITTEN,
-    Block,
-    Column,
-    Details,
-    Fragment,
-    Paragraphs,
-    Section,
-    Table,
-)
+from propcal.documents.blocks import At, Block, Column, Details, Fragment, Paragraphs, Section, Table
 from propcal.numbers import IN_SENTENCE, ON_PAGE, known, risk_range
 
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}
@@ -68,7 +53,7 @@ def _heat(audit: Audit) -> list[Block]:
     """The heat map, and every cell in numbers."""
     rows = _cell_rows(audit)
     if not rows:
-        return [Paragraphs(["There are no cells."], places=(PAGE,))]
+        return [Paragraphs(["There are no cells."], places=At.PAGE)]
     for place, row in enumerate(rows):
         row |= {"key": place, "gap_low": row["low"], "gap_high": row["high"]}
     labels, by_group = _heat_rows(audit, rows)
@@ -98,7 +83,7 @@ def _heat(audit: Audit) -> list[Block]:
                 "hidden": any(cell["look"] == "noise hidden" for _, cells in by_group for cell in cells),
             },
         ),
-        Table("by-risk", "Groups by predicted risk", grid, short, told, places=(MARKDOWN,)),
+        Table("by-risk", "Groups by predicted risk", grid, short, told, places=At.MARKDOWN),
         Details(
             f"Every cell in numbers ({len(rows)})",
             [Table("categories", "Every cell", columns, rows, note, sortable=True)],
@@ -144,9 +129,8 @@ def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _clearest_cells(audit: Audit) -> list[Block]:
     worst, labels = clearest_cells(audit.categories), audit.labels
-    places = (BRIEF, TEXT, CARD)
     if not len(worst):
-        return [Paragraphs(["No cell has enough data to judge."], places=(TEXT,))]
+        return [Paragraphs(["No cell has enough data to judge."], places=At.TEXT)]
     sure = bool(worst["beyond"].any())
     title = f"Cells with the clearest gaps{'' if sure else '; all could be chance'}"
     if worst["low"].isna().all() and not sure:
@@ -164,7 +148,13 @@ def _clearest_cells(audit: Audit) -> list[Block]:
         f"cells.{' *: more than chance explains.' if sure else ''}"
     )
     table = Table(
-        "clearest", title, _cell_columns(audit.identity.unit), rows, note, item="cell", places=places
+        "clearest",
+        title,
+        _cell_columns(audit.identity.unit),
+        rows,
+        note,
+        item="cell",
+        places=At.SCREEN | At.CARD,
     )
     return [table]
 
@@ -182,7 +172,7 @@ def _losses(audit: Audit) -> list[Block]:
         Column("value", "value", "decimal"),
         Column("interval", "95 % CI", "open interval"),
         Column("floor_95", "chance 95 %", "decimal"),
-        Column("p_value", "p", "p", places=(TEXT, PAGE)),
+        Column("p_value", "p", "p", places=At.TEXT | At.PAGE),
         Column("where", "where"),
     ]
     note = (
@@ -192,7 +182,7 @@ def _losses(audit: Audit) -> list[Block]:
         "power; rely on the verdict."
     )
     blocks: list[Block] = [
-        Table("losses", "Losses: the largest gap of all cells", columns, rows, note, places=FULL)
+        Table("losses", "Losses: the largest gap of all cells", columns, rows, note, places=At.FULL)
     ]
     gaps = [
         f"{MEASURE_NAMES[str(row['name'])].symbol} {IN_SENTENCE.decimal(row['rms'], 3)} "
@@ -202,7 +192,7 @@ def _losses(audit: Audit) -> list[Block]:
     ]
     if gaps:
         words = f"Typical gap of a cell, without what chance adds (root mean square): {'; '.join(gaps)}."
-        blocks.append(Paragraphs([words], places=(TEXT, *WRITTEN)))
+        blocks.append(Paragraphs([words], places=At.TEXT | At.WRITTEN))
     return blocks
 
 
@@ -238,7 +228,7 @@ def _bin_free(audit: Audit) -> list[Block]:
         "error after smoothing. Chance 95 %: 95th percentile of a perfect score, for this group alone; p is "
         "adjusted for the number of groups. A blank could be chance. These measures do not enter the verdict."
     )
-    table = Table("bin-free", "Without bins", columns, rows, note, places=(TEXT, *WRITTEN))
+    table = Table("bin-free", "Without bins", columns, rows, note, places=At.TEXT | At.WRITTEN)
     return [table, Paragraphs([found.sentence])]
 
 
@@ -267,11 +257,11 @@ def groups_apart(audit: Audit, suppress: int) -> Section:
         Column("highest_rate", "observed", "percent"),
         Column("lowest", "lowest rate"),
         Column("lowest_rate", "observed", "percent"),
-        Column("dc", "log ratio", "decimal", places=(PAGE,)),
+        Column("dc", "log ratio", "decimal", places=At.PAGE),
     ]
     title = "Largest ratio of two groups' observed rates within a risk range"
     note = f"The logarithm of the ratio is the DC loss of that range.{few}"
-    table = Table("dc", title, columns, rows, note, places=WRITTEN)
+    table = Table("dc", title, columns, rows, note, places=At.WRITTEN)
     none = Paragraphs(["No risk range has two groups with enough data to compare."])
     blocks: list[Block] = [Paragraphs([words]), table] if rows else [none]
-    return Section("apart", "The same score, different groups", blocks, "Groups compared", WRITTEN)
+    return Section("apart", "The same score, different groups", blocks, "Groups compared", At.WRITTEN)

@@ -10,17 +10,18 @@ import numpy as np
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
-from propcal.documents.blocks import (
-    PAGE,
-    Block,
-    Column,
-    Document,
-    Items,
-    Section,
-    Table,
-    Verdict,
+from propcal.documents.blocks import At, Block, Column, Document, Items, Section, Table, Verdict
+from propcal.documents.charts import (
+    SIDES,
+    Axis,
+    Forest,
+    ForestRow,
+    Mark,
+    Plot,
+    axis_around,
+    ratio_axis,
+    round_steps,
 )
-from propcal.documents.charts import Axis, Forest, ForestRow, Mark, Plot, axis_around, ratio_axis, round_steps
 from propcal.documents.data import plain_value, table_records
 from propcal.documents.site_sentences import finding_text
 from propcal.numbers import ON_PAGE, known, without_limits
@@ -57,7 +58,7 @@ def sites_document(found: Sites, title: str | None = None) -> Document:
 
 def sites_section(found: Sites) -> Section:
     """Sites as a part of the report of an audit."""
-    return Section("sites", "Sites", [_verdict(found), *_measures(found)], link="Sites", places=(PAGE,))
+    return Section("sites", "Sites", [_verdict(found), *_measures(found)], link="Sites", places=At.PAGE)
 
 
 def sites_data(found: Sites) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def _table(found: Sites) -> Table:
     columns = [
         Column("site", "site"),
         Column("people", found.identity.unit, "count"),
-        Column("positives", "events", "count", places=(PAGE,)),
+        Column("positives", "events", "count", places=At.PAGE),
         Column(RATIO, "O/E", "decimal"),
         Column(RATIO, "95 % CI", "interval"),
         Column("finding", "finding", "finding"),
@@ -114,7 +115,7 @@ def _table(found: Sites) -> Table:
     for name in ("intercept", "slope", "auroc"):
         heading, digits = SCALES[name].name.removeprefix("Calibration "), SCALES[name].digits
         columns.append(Column(name, heading, "decimal", digits))
-        columns.append(Column(name, "95 % CI", "interval", digits, places=(PAGE,)))
+        columns.append(Column(name, "95 % CI", "interval", digits, places=At.PAGE))
     note = f"{DEFINITION} Findings are adjusted for the number of tests."
     note += f" Small sites: {found.identity.worded(TOO_SMALL)}." if found.small.any() else ""
     return Table("each-site", "Each site", columns, [*pooled, *rows], note, MOST_SITES, "site")
@@ -171,20 +172,15 @@ def _forest(found: Sites, name: str) -> Forest:
         _forest_axis(rows, scale),
         rows,
         scale.right,
-        ("score too high", "score too low") if name == RATIO else ("", ""),
+        SIDES if name == RATIO else ("", ""),
     )
 
 
 def _forest_row(label: str, row: Any, name: str, look: str = "noise", end: str = "") -> ForestRow:
     value, low, high = (row[f"{name}{end}{part}"] for part in ("", "_low", "_high"))
-    digits = SCALES[name].digits
-    interval = ON_PAGE.interval(low, high, digits)
-    number = ON_PAGE.decimal(value, digits)
-    text = (
-        interval if not known(value) else number if interval == ON_PAGE.unknown else f"{number} ({interval})"
-    )
+    text = ON_PAGE.estimate(value, low, high, SCALES[name].digits)
     value, low, high = without_limits([value, low, high])
-    return ForestRow(str(label), value, low, high, text, look)
+    return ForestRow(str(label), value, low, high, look, text=text)
 
 
 def _forest_axis(rows: Sequence[ForestRow], scale: Any) -> Axis:

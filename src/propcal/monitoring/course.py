@@ -194,7 +194,7 @@ class Course:
 
     def _repr_html_(self) -> str:
         from propcal.documents.course import course_document
-        from propcal.render.card import card
+        from propcal.render.html import card
 
         return card(course_document(self))
 

@@ -1,4 +1,4 @@
-"""A document as one HTML file: templates in one frame, one style, nothing from elsewhere."""
+"""A document as one HTML file or as a card for notebooks: nothing from elsewhere, everything escaped."""
 
 from __future__ import annotations
 
@@ -17,9 +17,19 @@ from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
 from propcal import __version__
-from propcal.documents.blocks import PAGE, Block, Column, Document, Fragment, Section, Table, shown_at
+from propcal.documents.blocks import (
+    At,
+    Block,
+    Column,
+    Document,
+    Fragment,
+    Section,
+    Table,
+    leaves_at,
+    shown_at,
+)
 from propcal.files.transaction import write_text
-from propcal.numbers import ON_PAGE
+from propcal.numbers import IN_NOTEBOOK, ON_PAGE
 from propcal.render import svg
 from propcal.render.cells import KINDS, cell, more
 from propcal.render.json import rounded
@@ -42,18 +52,23 @@ def environment() -> Environment:
     )
     made.filters |= {
         "nb": unbroken,
-        "at": shown_at,
+        "on_page": lambda blocks: shown_at(blocks, At.PAGE),
+        "on_card": lambda blocks: leaves_at(blocks, At.CARD),
+        "in_card": lambda table: (table.columns_at(At.CARD), table.rows_at(At.CARD), svg.table_axis(table)),
+        "card_cell": lambda column, row: cell(column, row, IN_NOTEBOOK),
+        "more_rows": Table.more_than,
         "kind": lambda block: type(block).__name__,
         "fragment": _fragment,
-        "columns": lambda table: table.columns_at(PAGE),
+        "columns": lambda table: table.columns_at(At.PAGE),
         "cells": _cells,
-        "has_findings": lambda table: any(column.kind == "finding" for column in table.columns_at(PAGE)),
+        "has_findings": lambda table: any(column.kind == "finding" for column in table.columns_at(At.PAGE)),
         "packed": packed,
         "is_long": _is_long,
         "look": _look,
         "sorts": lambda column: KINDS[column.kind].words,
         "before_menu": lambda blocks: blocks[: _menu(blocks)],
         "after_menu": lambda blocks: blocks[_menu(blocks) :],
+        "row_text": lambda row: row.printed(ON_PAGE),
         "forest_bars": svg.forest_bars,
         "table_axis": svg.table_axis,
         "table_bar": svg.table_bar,
@@ -84,6 +99,11 @@ def html(document: Document) -> str:
     )
 
 
+def card(document: Document) -> str:
+    """A small card: scoped by a class of its own, and without scripts."""
+    return str(filled("card.html", document=document)).rstrip("\n")
+
+
 def _menu(blocks: Sequence[Block]) -> int:
     """Where the menu goes: before the first section that it links to."""
     linked = [i for i, block in enumerate(blocks) if isinstance(block, Section) and block.link]
@@ -102,7 +122,8 @@ def _fragment(block: Fragment) -> Markup:
 
 def _cells(table: Table, row: Mapping[str, Any]) -> list[tuple[Column, str, str]]:
     return [
-        (column, cell(column, row, ON_PAGE), more(column, row, ON_PAGE)) for column in table.columns_at(PAGE)
+        (column, cell(column, row, ON_PAGE), more(column, row, ON_PAGE))
+        for column in table.columns_at(At.PAGE)
     ]
 
 

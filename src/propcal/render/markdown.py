@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from propcal.documents.blocks import (
-    MARKDOWN,
+    At,
     Beside,
     Block,
     Column,
@@ -41,7 +41,7 @@ def markdown_section(section: Section, level: int = 2) -> str:
 
 
 def _blocks(blocks: Sequence[Block], level: int) -> Iterable[str]:
-    for block in shown_at(blocks, MARKDOWN):
+    for block in shown_at(blocks, At.MARKDOWN):
         if isinstance(block, Verdict):
             yield f"{'#' * level} {escaped(block.headline)}"
             yield escaped(" ".join([*block.sentences, block.explanation]).strip())
@@ -80,7 +80,7 @@ def _figures(block: Figures) -> str:
 
 
 def _table(block: Table) -> Iterable[str]:
-    columns, rows = block.columns_at(MARKDOWN), block.rows_at(MARKDOWN)
+    columns, rows = block.columns_at(At.MARKDOWN), block.rows_at(At.MARKDOWN)
     yield f"**{escaped(block.title)}**" if block.title else ""
     yield _grid(
         [escaped(column.heading) for column in columns],

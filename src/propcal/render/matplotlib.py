@@ -12,6 +12,7 @@ import numpy as np
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.extras import how_to_install
+from propcal.numbers import IN_TEXT, known
 from propcal.render.letters import labels, letters, literal, short
 
 # Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
@@ -195,7 +196,7 @@ def _in_rows(forest: Forest) -> Plot:
     """A forest as points and ranges in rows, with the key of what was found."""
     y = row_axis([row.name for row in forest.rows])
     marks = [Mark("line", "guide", [forest.right, forest.right], [y.low, y.high])]
-    used, texts = set(), [row.text for row in forest.rows]
+    used, texts = set(), [row.printed(IN_TEXT) if known(row.value) else "" for row in forest.rows]
     for place, row in enumerate(forest.rows):
         if not np.isfinite(row.value):
             marks.append(Mark("rows", "hatch", [], [place]))
@@ -204,7 +205,7 @@ def _in_rows(forest: Forest) -> Plot:
         look = FINDINGS[row.finding][0] if row.finding in FINDINGS else row.look
         if np.isfinite(row.low) and np.isfinite(row.high):
             marks.append(Mark("ranges", f"grey {look}", [row.low], [place], [row.high]))
-        if np.isfinite(row.before):
+        if known(row.before):
             marks.append(Mark("points", "noise", [row.before], [place]))
         marks.append(Mark("points", look, [row.value], [place]))
     keys = [
@@ -212,7 +213,7 @@ def _in_rows(forest: Forest) -> Plot:
     ]
     keys += [INTERVAL_KEY] if any(mark.kind == "ranges" for mark in marks) else []
     keys += [FEW_KEY] if any(mark.kind == "rows" for mark in marks) else []
-    marks += [Mark("texts", "", [], range(len(texts)), names=texts), *keys]
+    marks += [Mark("texts", "", y=range(len(texts)), names=texts), *keys]
     return Plot(
         forest.key,
         forest.heading,

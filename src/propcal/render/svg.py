@@ -13,7 +13,7 @@ from propcal.core.grid import FloatArray
 from propcal.documents.audit_pictures import FourPictures, GroupPictures
 from propcal.documents.blocks import Column, Table
 from propcal.documents.charts import Axis, Forest, ForestRow, Mark, Plot, ratio_axis
-from propcal.numbers import Limit
+from propcal.numbers import Limit, known
 
 LEFT, TOP, RIGHT, BOTTOM = 44, 12, 8, 42  # margins of a plot
 BAR_WIDTH, BAR_MARGIN = 200, 10  # of a row of a forest
@@ -124,8 +124,8 @@ def forest_bar(row: ForestRow, axis: Axis) -> ForestBar:
     """Where a number and its interval lie; what is not known is empty."""
     scale = Scale(axis, BAR_MARGIN, BAR_WIDTH - BAR_MARGIN)
 
-    def place(value: float) -> str:
-        if not math.isfinite(value):
+    def place(value: Any) -> str:
+        if not known(value):
             return ""
         return f"{float(np.clip(scale(max(value, 1e-9) if axis.log else value), scale.start, scale.end)):.1f}"
 
@@ -150,7 +150,7 @@ def table_axis(table: Table) -> Axis:
 def table_bar(column: Column, row: Mapping[str, Any], axis: Axis) -> ForestBar:
     """A ratio of a table, drawn."""
     value, low, high = (row[f"{column.key}{end}"] for end in ("", "_low", "_high"))
-    return forest_bar(ForestRow("", value, low, high, ""), axis)
+    return forest_bar(ForestRow("", value, low, high), axis)
 
 
 def forest_bars(forest: Forest) -> list[ForestBar]:

@@ -6,9 +6,10 @@ the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import chain
 from textwrap import fill
 from typing import Any
 
@@ -17,22 +18,8 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from propcal.documents.blocks import (
-    BRIEF,
-    TEXT,
-    Beside,
-    Block,
-    Column,
-    Details,
-    Document,
-    Items,
-    Paragraphs,
-    Section,
-    Table,
-    Verdict,
-    shown_at,
-)
-from propcal.numbers import IN_TEXT, plural
+from propcal.documents.blocks import At, Column, Document, Items, Paragraphs, Table, Verdict, leaves_at
+from propcal.numbers import IN_TEXT
 from propcal.plain_text import plain
 from propcal.render.cells import KINDS, cell
 
@@ -42,7 +29,9 @@ STYLES = {"wrong": "bold red", "noise": "bold green"}  # by the tone of a verdic
 
 def text(document: Document, *, full: bool = True) -> RenderableType:
     """A document, to be printed in full or in brief."""
-    return Group(*_parts(document.blocks, TEXT if full else BRIEF))
+    place = At.TEXT if full else At.BRIEF
+    shown = [block for block in leaves_at(document.blocks, place) if type(block) in PARTS]
+    return Group(*chain.from_iterable(PARTS[type(block)](block, place) for block in shown))
 
 
 def as_text(shown: RenderableType, width: int = 100) -> str:
@@ -52,28 +41,14 @@ def as_text(shown: RenderableType, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in written.getvalue().rstrip().splitlines())
 
 
-def _parts(blocks: Sequence[Block], place: str) -> Iterable[RenderableType]:
-    for block in shown_at(blocks, place):
-        if isinstance(block, Verdict):
-            yield from _verdict(block)
-        elif isinstance(block, Table):
-            yield from _table(block, place)
-        elif isinstance(block, Paragraphs):
-            yield from _paragraphs(block)
-        elif isinstance(block, Items):
-            yield from _items(block)
-        elif isinstance(block, (Section, Details, Beside)):
-            yield from _parts(block.blocks, place)
-
-
-def _verdict(block: Verdict) -> Iterable[RenderableType]:
+def _verdict(block: Verdict, _: At) -> Iterable[RenderableType]:
     subject = f"{block.subject}: " if block.subject else ""
     yield Text(plain(f"{subject}{block.headline}"), style=STYLES.get(block.tone, "bold"))
     yield from [indented(" ".join(block.sentences))] if block.sentences else []
     yield Text()
 
 
-def _paragraphs(block: Paragraphs) -> Iterable[RenderableType]:
+def _paragraphs(block: Paragraphs, _: At) -> Iterable[RenderableType]:
     if block.heading:
         yield Text(plain(block.heading), style="bold")
     yield from map(indented, block.texts)
@@ -85,7 +60,7 @@ def indented(sentences: str) -> RenderableType:
     return Padding(Text(plain(sentences)), (0, 0, 0, 2), expand=False)
 
 
-def _items(block: Items) -> Iterable[RenderableType]:
+def _items(block: Items, _: At) -> Iterable[RenderableType]:
     """A list with hanging indents, each item once."""
     items = list(dict.fromkeys(map(plain, block.items)))
     if items:
@@ -96,12 +71,11 @@ def _items(block: Items) -> Iterable[RenderableType]:
         yield Padding(grid, (0, 0, 1, 0))
 
 
-def _table(block: Table, place: str) -> Iterable[RenderableType]:
+def _table(block: Table, place: At) -> Iterable[RenderableType]:
     rows = block.rows_at(place)
     yield _Grid(block, block.columns_at(place), rows)
-    if more := len(block.rows) - len(rows):
-        where = "--full shows more" if place == BRIEF else "JSON has them all"
-        yield indented(f"... and {plural(more, f'more {block.item}')}; {where}.")
+    if more := block.more_than(rows):
+        yield indented(f"{more}; {'--full shows more' if place == At.BRIEF else 'JSON has them all'}.")
     meanings = dict.fromkeys(block.legend[row["mark"]] for row in rows if row.get("mark") in block.legend)
     notes = " ".join([block.note, *meanings]).strip()
     yield from [indented(notes)] if notes else []
@@ -120,17 +94,24 @@ class _Grid:
         grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=plain(self.table.title))
         grid.title_style, grid.header_style, grid.title_justify = "bold", "underline", "left"
         lines = [[plain(cell(column, row, IN_TEXT)) for column in self.columns] for row in self.rows]
-        longest = [max([0, *(len(line[i]) for line in lines)]) for i in range(len(self.columns))]
+        headings = [column.heading for column in self.columns]
+        longest = [max(map(len, texts), default=0) for texts in zip(*lines)] or [0] * len(headings)
         words = [KINDS[column.kind].words for column in self.columns]
-        wide = zip(self.columns, longest, words)
-        sizes = [(max(len(c.heading), n), word) for c, n, word in wide]
-        needed = sum(2 + (min(NARROW, size) if word else size) for size, word in sizes)
-        for column, n, word in zip(self.columns, longest, words):
-            heading = column.heading
-            if needed > options.max_width and not word:
-                heading = fill(heading, max([n, *map(len, heading.split())]))
+        sizes = map(max, map(len, headings), longest)
+        needed = sum(2 + (min(NARROW, size) if word else size) for size, word in zip(sizes, words))
+        for heading, n, word in zip(headings, longest, words):
+            folds = needed > options.max_width and not word
+            shown = fill(heading, max([n, *map(len, heading.split())])) if folds else heading
             side: JustifyMethod = "left" if word else "right"
-            grid.add_column(heading, justify=side, overflow="fold", no_wrap=not word)
+            grid.add_column(shown, justify=side, overflow="fold", no_wrap=not word)
         for line in lines:
             grid.add_row(*map(Text, line))
         yield grid
+
+
+PARTS: dict[type, Callable[[Any, At], Iterable[RenderableType]]] = {
+    Verdict: _verdict,
+    Table: _table,
+    Paragraphs: _paragraphs,
+    Items: _items,
+}

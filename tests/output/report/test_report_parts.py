@@ -71,8 +71,8 @@ def test_what_a_correction_changed_adds_up(people):
 def test_the_axis_holds_what_is_drawn(furthest, last):
     axis = ratio_axis([1 / furthest, 1.0])
     assert axis.ticks[-1][1] == last
-    assert forest_bar(ForestRow("", furthest, 1.0, 1000.0, ""), axis).beyond == "right"
-    assert not forest_bar(ForestRow("", float("nan"), float("nan"), float("nan"), ""), axis).point
+    assert forest_bar(ForestRow("", furthest, 1.0, 1000.0), axis).beyond == "right"
+    assert not forest_bar(ForestRow("", float("nan"), float("nan"), float("nan")), axis).point
 
 
 def test_a_title_cannot_leave_its_string():

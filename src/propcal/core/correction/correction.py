@@ -581,7 +581,7 @@ class Correction(WithoutCaches):
 
     def _repr_html_(self) -> str:
         from propcal.documents.correction import correction_document
-        from propcal.render.card import card
+        from propcal.render.html import card
 
         return card(correction_document(self))
 

@@ -168,7 +168,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         from propcal.documents.correction import explanation_document
-        from propcal.render.card import card
+        from propcal.render.html import card
 
         return card(explanation_document(self))
 

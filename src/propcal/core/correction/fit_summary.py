@@ -182,7 +182,7 @@ class FitSummary:
 
     def _repr_html_(self) -> str:
         from propcal.documents.correction import fit_document
-        from propcal.render.card import card
+        from propcal.render.html import card
 
         return card(fit_document(self))
 

@@ -92,7 +92,7 @@ class Comparison(Pages):
 
     def sentences(self, name: str) -> list[str]:
         """What a score changes for whom: at most four sentences."""
-        from propcal.documents.change_sentences import change_sentences
+        from propcal.documents.comparison import change_sentences
 
         return change_sentences(self, name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, UNTESTED
+from propcal.documents.words import words
 from propcal.numbers import plural
 
 
@@ -31,15 +32,8 @@ def cannot_tell(audit: Audit) -> list[str]:
             f"missing value: {'it is' if left_out == 1 else 'they are'} shown below but not tested."
         )
     if audit.settings["fitted_on_these"]:
-        told.append(
-            f"How the corrected score does on other {unit}: the correction was fitted to these very {unit}, "
-            "so this page is not evidence for it."
-        )
-    return [
-        *told,
-        "Whether the outcome was recorded equally well in every group. The audit takes the records as true.",
-        "Whether a decision based on the score is fair. Calibration is only one part of that.",
-    ]
+        told.append(words("unknown", "fitted", unit=unit))
+    return [*told, words("unknown", "recorded"), words("unknown", "fair")]
 
 
 def next_steps(audit: Audit, corrected: str = "", worse: int = 0) -> list[str]:
@@ -54,19 +48,17 @@ def next_steps(audit: Audit, corrected: str = "", worse: int = 0) -> list[str]:
     return [f"Collect more {unit} with known outcomes, or define fewer and larger groups, and audit again."]
 
 
+def _steps(*names: str, **values: str) -> list[str]:
+    return [words("next_steps", name, **values) for name in names]
+
+
 def _names_groups(audit: Audit) -> bool:
     return any(claim.kind == "group" for claim in audit.verdict.claims)
 
 
 def _correct(audit: Audit, unit: str) -> list[str]:
     avoid = "not to use it for the groups named above" if _names_groups(audit) else "not to use it"
-    return [
-        "Decide who needs to know about this error, and whether to correct the score, to restrict its "
-        f"use, or {avoid}.",
-        f"A correction can be fitted (propcal fit). Audit it on {unit} that it was not fitted to "
-        "(propcal audit --correction).",
-        "Seek legal advice before using a correction that reads an attribute such as race or gender.",
-    ]
+    return _steps("decide", "fit", "legal", avoid=avoid, unit=unit)
 
 
 def _keep_or_not(audit: Audit, corrected: str, worse: int) -> list[str]:
@@ -76,30 +68,18 @@ def _keep_or_not(audit: Audit, corrected: str, worse: int) -> list[str]:
             "after”. Do not use it unless what others gain is worth that.",
         ]
     last = ", or do not use the score for the groups named above" if _names_groups(audit) else ""
-    return [
-        f"Some error remains in “{corrected}”. “Before and after” shows how much is gone.",
-        "Decide whether what remains is small enough. If not, fit the correction to more or more "
-        f"recent data{last}.",
-    ]
+    return _steps("remains", "enough", corrected=corrected, last=last)
 
 
 def _nothing_found(audit: Audit, corrected: str, worse: int) -> list[str]:
     unit = audit.identity.unit
-    steps = [
-        "Look at how large an error the data allow in the groups that matter most to you. If that is too "
-        f"large, audit more {unit}.",
-        "Repeat the audit when the score, the population or the way the outcome is recorded change.",
-    ]
+    steps = _steps("allowed", "repeat", unit=unit)
     if corrected:
         are = "is" if worse == 1 else "are"
         off = [f"{plural(worse, 'group')} {are} further off than before: see “Before and after”."]
         if audit.settings["fitted_on_these"]:
             return [f"Audit “{corrected}” on {unit} that it was not fitted to (propcal audit --correction)."]
-        first = (
-            f"Before you use “{corrected}”, make sure that none of these {unit} were used to fit it, and "
-            "check whether the attributes it reads need legal advice."
-        )
-        return [first, *(off if worse else []), *steps]
+        return [*_steps("before_use", corrected=corrected, unit=unit), *(off if worse else []), *steps]
     if mostly_unjudged(audit):
         few = "most cells do not have enough data. Audit more people with known outcomes."
         return [f"Do not rely on this alone: {few}", *steps]

@@ -18,6 +18,8 @@ from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.documents.advice import cannot_tell, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
 from propcal.documents.blocks import (
+    GROUP,
+    RATIO,
     At,
     Beside,
     Block,
@@ -32,15 +34,17 @@ from propcal.documents.blocks import (
     Section,
     Table,
     Verdict,
+    estimate_columns,
+    rate_columns,
 )
 from propcal.documents.charts import SIDES, Forest, ForestRow, ratio_axis
 from propcal.documents.data import audit_content
 from propcal.documents.methods import lead, methods_section
 from propcal.documents.risk_ranges import LOOKS, groups_apart, risk_ranges
+from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, excludes_one, known, plural
 
 TITLE = "Is this risk score right for everyone?"
-RATIO = "observed_expected"
 BRIEF_GROUPS, MOST_LEFT_OUT, MOST_BARS = 5, 8, 7
 FIGURES = {
     RATIO: "1 is right on average",
@@ -48,7 +52,6 @@ FIGURES = {
     "auroc": "0.5 is chance, 1 is perfect",
     "brier": "lower is better",
 }
-DEFINITION = "O/E: observed over expected events; below 1 the score is too high."
 
 
 @dataclass(frozen=True)
@@ -220,53 +223,32 @@ def _groups(audit: Audit, score: str) -> Section:
     named = sum(row["rank"] > 0 for row in kept[1:])
     for i, row in enumerate(kept):
         row["brief"] = i == 0 or row["rank"] > 0 or (not named and i < BRIEF_GROUPS)
-    counts = [
-        Column("label", "group"),
-        Column("people", audit.identity.unit, "count", minor=True),
-        Column("outcome_rate", "observed", "percent", minor=True),
-        Column("mean_score", "predicted", "percent", minor=True),
-    ]
+    counts = [GROUP, *rate_columns(audit.identity.unit, minor=True)]
+    ratio, interval = estimate_columns()
     columns = [
         *counts,
-        Column(RATIO, "O/E", "decimal"),
+        ratio,
         Column(RATIO, "", "forest", places=At.PAGE | At.CARD, minor=True),
-        Column(RATIO, "95 % CI", "interval"),
+        interval,
         Column("mark", "finding", places=At.SCREEN),
         Column("finding", "finding", "finding", places=At.PRINTED),
         Column("auroc", "AUROC", "decimal", MEASURE_NAMES["auroc"].digits, At.WRITTEN, minor=True),
         Column("p_value", "adjusted p", "p", places=At.PRINTED, minor=True),
         Column("certain_within", "error at most", "at most", places=At.PAGE, minor=True),
     ]
-    if any(row["explained"] for row in kept):
-        columns.append(Column("explained", "explained by", places=At.CARD))
+    explained = words("tables", "explained") if any(row["explained"] for row in kept) else ""
+    columns += [Column("explained", "explained by", places=At.CARD)] if explained else []
     untested = [*counts, Column("reason", "why")]
     title = f"{score or 'Groups'}: observed and predicted rates, O/E ratio"
     blocks: list[Block] = [
-        Paragraphs([_how_to_read(any(row["explained"] for row in kept))], places=At.PAGE),
-        Table("groups", title, columns, kept, DEFINITION, sortable=True, legend=_legend(audit)),
+        Paragraphs([words("tables", "groups", explained=explained)], places=At.PAGE),
+        Table("groups", title, columns, kept, words("tables", "ratio"), sortable=True, legend=_legend(audit)),
     ]
     if left_out:
         heading = f"Shown but not tested: {plural(len(left_out), 'group')}"
         table = Table("left", heading, untested, left_out, most=MOST_LEFT_OUT, places=At.TEXT | At.WRITTEN)
         blocks.append(Details(heading, [table], places=At.TEXT | At.WRITTEN, printed=True))
     return Section("groups", "Group by group", blocks, link="Groups")
-
-
-def _how_to_read(explained: bool) -> str:
-    words = (
-        "The 95 % CI of a group is its own, not adjusted for the number of groups. Findings and p-values are "
-        "adjusted, so a finding can be “could be chance” although the interval excludes 1. Colours mark the "
-        "groups that the verdict names."
-    )
-    if explained:
-        words += (
-            " For other groups that are off, the finding names the errors that account for theirs, "
-            "if they do, and the O/E ratio that remains."
-        )
-    return words + (
-        " “Error at most” is the largest error, as a share of the expected events, that the data allow with "
-        "95 % confidence in all groups together."
-    )
 
 
 def _legend(audit: Audit) -> dict[str, str]:
@@ -319,19 +301,11 @@ def _thresholds(audit: Audit) -> list[Section]:
         )
         for i, (t, label) in enumerate(shown)
     ]
-    note = (
-        "Flagged: predicted at or above the threshold. Sensitivity: share of those with the outcome who are "
-        "flagged. Specificity: share of those without it who are not. PPV: share of those flagged who have "
-        "the outcome. Net benefit: true positives minus false positives weighted by the odds of the "
-        "threshold; it compares scores and policies, also with treating nobody (0). Treatments avoided: "
-        "compared with treating everybody, at no loss of net benefit; below 0, treating everybody would do "
-        "better."
-    )
     slider = Fragment("threshold_slider.html", lambda: {"chosen": bool(given), "thresholds": shown})
     blocks: list[Block] = [slider, tables[0]]
     if tables[1:]:
         blocks.append(Details("At the other thresholds", tables[1:], places=places))
-    blocks.append(Paragraphs([note], places=places))
+    blocks.append(Paragraphs([words("tables", "thresholds")], places=places))
     return [Section("thresholds", "At your threshold", blocks, link="Thresholds", places=places)]
 
 

@@ -14,6 +14,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
 from propcal.core.grid import FloatArray
 from propcal.documents.charts import Axis, Mark, Plot, round_steps
+from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, known, trimmed
 
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # of axes that hold rare risks
@@ -155,7 +156,7 @@ def _benefit_axis(found: list[GroupCurves]) -> Axis:
     return _axis("net benefit, per person", -0.25 * high, high)
 
 
-def _axis(label: str, low: float, high: float) -> Axis:
+def _axis(label: str, low: float = 0.0, high: float = 1.0) -> Axis:
     values, digits = round_steps(low, high)
     return Axis(label, low, high, [(value, ON_PAGE.decimal(value, digits)) for value in values])
 
@@ -163,43 +164,21 @@ def _axis(label: str, low: float, high: float) -> Axis:
 def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
     """The pictures without people: words, axes and guides."""
     zero = Mark("line", "guide", [0, 1], [0, 0])
-    return [
-        Plot(
-            "roc",
-            "Does it tell people apart?",
-            "ROC curve: sensitivity against 1 − specificity, over all thresholds. A useless score lies on "
-            "the dotted diagonal.",
-            _axis("1 − specificity", 0.0, 1.0),
-            _axis("sensitivity", 0.0, 1.0),
-            [Mark("line", "guide", [0, 1], [0, 1])],
-        ),
-        Plot(
-            "calibration",
+    frames = {
+        "roc": ("Does it tell people apart?", _axis("1 − specificity"), _axis("sensitivity")),
+        "calibration": (
             "Is a score of 30 % right 30 % of the time?",
-            "Calibration curve: observed rate by predicted risk, smoothed, with a 95 % band. A calibrated "
-            "score lies on the dotted diagonal; below it the score is too high.",
             _axis("predicted risk", 0.0, end),
             _axis("observed rate", 0.0, end),
-            [Mark("line", "guide", [0, end], [0, end])],
         ),
-        Plot(
-            "benefit",
-            "Would acting on it help?",
-            "Net benefit: true positives minus false positives weighted by the odds of the threshold, per "
-            "person. The score should lie above treating everybody (thin line) and nobody (zero).",
-            _axis("threshold from which people are treated", 0.0, 1.0),
-            benefit,
-            [zero],
-        ),
-        Plot(
-            "distribution",
-            "How are the scores spread?",
-            f"Distribution: share of the {unit} in each range of scores. Bars of everybody are filled; those "
-            "of the group are outlined.",
-            _axis("score", 0.0, 1.0),
-            Axis(f"{unit}, relative", 0.0, 1.0),
-            [zero],
-        ),
+        "benefit": ("Would acting on it help?", _axis("threshold from which people are treated"), benefit),
+        "distribution": ("How are the scores spread?", _axis("score"), Axis(f"{unit}, relative", 0.0, 1.0)),
+    }
+    guides = {key: Mark("line", "guide", [0, x.high], [0, x.high]) for key, (_, x, _) in frames.items()}
+    return [
+        Plot(key, heading, words("pictures", key, unit=unit), x, y, [guides[key] if diagonal else zero])
+        for key, (heading, x, y) in frames.items()
+        for diagonal in [key in ("roc", "calibration")]
     ]
 
 

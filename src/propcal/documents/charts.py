@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
 from propcal.core.grid import FloatArray
 from propcal.numbers import Style
 
-Numbers = Sequence[float] | npt.NDArray[Any] | pd.Series
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+    Numbers = Sequence[float] | npt.NDArray[Any] | pd.Series
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,25 @@
-"""A correction, the summary of its fit, and why it moved scores, as small documents for notebooks."""
+"""A correction: its card, the map of each pattern as a chart, and what a page says of it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from propcal.auditing.audit_tables import row_dicts
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.explain import Explanation
-from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
-from propcal.documents.blocks import Block, Column, Document, Paragraphs, Table
+from propcal.core.correction.fit_summary import attribute_effects
+from propcal.core.grid import UNIT, FloatArray, from_grid
+from propcal.core.groups.collection import pattern_name
+from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
+from propcal.documents.charts import Axis, Mark, Plot
+from propcal.documents.fit import attribute_sentences
+from propcal.documents.shown_groups import unknown
+from propcal.documents.words import words
+from propcal.numbers import listed, plural
 
-MOST_ROWS = 10
+MOST_ROWS, MOST_PATTERNS, MOST_ON_PAGE = 10, 8, 6
+SCORES = np.linspace(0, 1, 501)
 
 
 def correction_document(correction: Correction) -> Document:
@@ -25,7 +34,7 @@ def correction_document(correction: Correction) -> Document:
     if not correction.n_updates:
         facts.append("It changes no score.")
     if correction.start is not None:
-        facts.append(f"A smooth start of {len(correction.start.groups)} terms comes first.")
+        facts.append(f"A recalibration (smooth curve) with {len(correction.start.groups)} terms comes first.")
     first = int(correction.start is not None)
     order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS] + first
     updates = correction.update_list()
@@ -41,44 +50,103 @@ def correction_document(correction: Correction) -> Document:
     return Document("Correction", f"Correction by {about.get('method', 'hand')}", [Paragraphs(facts), *table])
 
 
-def fit_document(summary: FitSummary) -> Document:
-    """The summary of a fit: sentences, and the cells that are not within tolerance, the worst first."""
-    frame = summary.to_frame()
-    rows = [
-        row | {"group": summary.labels.get(row["group"], row["group"])}
-        for row in row_dicts(frame[frame["status"] != WITHIN_ALPHA])
-    ]
-    columns = [
-        Column("group", "group"),
-        Column("bin", "scores in", "label"),
-        Column("status", "status", "label"),
-        Column("people", summary.unit, "whole"),
-        Column("outcome_rate", "observed", "percent"),
-        Column("mean_score", "predicted", "percent"),
-        Column("standard_error", "standard error", "percent"),
-    ]
-    blocks: list[Block] = [Paragraphs(summary.sentences())]
-    if rows:
-        blocks.append(
-            Table("cells", "Cells not within tolerance", columns, rows, most=MOST_ROWS, item="cell")
-        )
-    return Document("Fit summary", "Fit summary", blocks)
+@dataclass(frozen=True, eq=False)
+class PatternCurve:
+    """The corrected score at each of `SCORES`, and the patterns that share it."""
+
+    patterns: list[int]
+    corrected: FloatArray
 
 
-def explanation_document(explanation: Explanation) -> Document:
-    """Why the scores of the first people moved."""
-    n, unit = len(explanation), explanation.unit
+def most_changed(correction: Correction, most: int) -> list[PatternCurve]:
+    """The curves that differ most from no change, the largest difference first."""
+    found: dict[bytes, PatternCurve] = {}
+    for pattern in range(len(correction.patterns)):
+        curve = correction.maps.apply(SCORES, np.full(len(SCORES), pattern))
+        found.setdefault(curve.tobytes(), PatternCurve([], curve)).patterns.append(pattern)
+    return sorted(found.values(), key=lambda each: -float(np.abs(each.corrected - SCORES).mean()))[:most]
+
+
+def correction_chart(correction: Correction, patterns: Any = None) -> Plot:
+    """Raw against corrected score for each pattern, with the identity line and the bins shaded."""
+    # the bins of the updates are bins of the score after a smooth start, which this axis does not show
+    edges = from_grid(correction.bins.edges) if correction.start is None else np.empty(0)
+    low, high = edges[: len(edges) // 2 * 2].reshape(-1, 2).T
+    marks = [
+        Mark("bars", "shade", low, np.ones(len(low)), high),
+        Mark("line", "guide", [0, 1], [0, 1], name="no change"),
+    ]
+    for i, (pattern, label) in enumerate(_chosen(correction, patterns)):
+        x, y = _corners(correction, pattern)
+        marks.append(Mark("line", f"series-{i}", x, y, name=label))
+        marks.append(Mark("line", f"series-{i} thin", x[~np.isnan(y)], y[~np.isnan(y)]))  # jumps
+    note = "" if patterns is not None else f"of {len(correction.patterns)} patterns, those that change most"
+    return Plot(
+        "correction",
+        "",
+        "Corrected score by raw score.",
+        Axis("raw score", 0.0, 1.0),
+        Axis("corrected score", 0.0, 1.0),
+        marks,
+        480,
+        480,
+        note=note,
+    )
+
+
+def correction_blocks(correction: Correction) -> list[Block]:
+    """What a page says of a correction: raw against corrected score of the patterns that change most."""
+    reads = listed(list(correction.reads)) or "no columns"
+    most = most_changed(correction, MOST_ON_PAGE)
+    if all(np.array_equal(each.corrected, SCORES) for each in most):
+        return [Paragraphs([f"The correction reads {reads}, and changes nobody's score."])]
+    marks = [Mark("line", "guide", [0, 1], [0, 1])]
+    names = []
+    for i, each in enumerate(most):
+        levels = correction.patterns.key(each.patterns[0])
+        name = ", ".join("not recorded" if level is None else level for level in levels) or "everybody"
+        names.append(name + (f" and {len(each.patterns) - 1} more" if len(each.patterns) > 1 else ""))
+        marks.append(Mark("line", f"series series-{i}", SCORES, each.corrected, name=names[-1]))
+    shows = f"the {len(most)} of {plural(len(correction.patterns), 'combination')} of levels"
+    used = attribute_sentences(attribute_effects(correction))
+    told = [f"The correction reads {reads}.", *used, f"The picture shows {shows} that it changes most."]
+    tenths = [(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(0, 11, 2)]
+    heading = "What the correction does"
+    x, y = (Axis(label, 0.0, 1.0, tenths) for label in ("raw score", "corrected score"))
+    columns = [Column("score", "raw score", "decimal", 1)]
+    columns += [Column(str(i), name, "decimal", 3) for i, name in enumerate(names)]
     rows = [
-        {"person": person, "score": explanation.score[person], "corrected": explanation.corrected[person]}
-        | {"why": explanation.sentence(person)}
-        for person in range(min(n, MOST_ROWS))
+        {"score": SCORES[at]} | {str(i): each.corrected[at] for i, each in enumerate(most)}
+        for at in range(0, len(SCORES), 50)
     ]
-    columns = [
-        Column("person", "person", "count"),
-        Column("score", "score", "decimal", 3),
-        Column("corrected", "corrected", "decimal", 3),
-        Column("why", "why"),
+    table = Table("corrected-scores", "Corrected scores", columns, rows)
+    return [
+        Paragraphs([" ".join(told)]),
+        Plot("correction-picture", heading, words("pictures", "correction"), x, y, marks),
+        Details(f"The numbers: {heading}", [table]),
     ]
-    more = [Paragraphs([f"... and {n - len(rows):,} more {unit}"])] if n > len(rows) else []
-    table = Table("people", "From raw to corrected score", columns, rows)
-    return Document("Explanation", f"Explanation for {n:,} {unit}", [table, *more])
+
+
+def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
+    """Patterns by name, or those that change most; patterns with one and the same map are one line."""
+    names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
+    if patterns is not None:
+        for name in patterns:
+            if name not in names:
+                raise unknown("pattern", name, names)
+        return [(names.index(name), name) for name in patterns]
+    chosen = []
+    for first, *others in sorted(each.patterns for each in most_changed(correction, MOST_PATTERNS)):
+        chosen.append((first, names[first] + (f" (and {len(others)} more)" if others else "")))
+    return chosen
+
+
+def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArray]:
+    """Corners of one map, with a gap where it jumps."""
+    owner, begin, slope, intercept = correction.maps.pieces()
+    mine = owner == pattern
+    begin, slope, intercept = begin[mine] / UNIT, slope[mine], intercept[mine]
+    end = np.append(begin[1:], 1.0)
+    x = np.column_stack([begin, end, end])
+    y = np.column_stack([slope * begin + intercept, slope * end + intercept, np.full(len(end), np.nan)])
+    return x.ravel(), y.ravel()

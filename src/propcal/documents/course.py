@@ -12,6 +12,8 @@ from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_inter
 from propcal.core.groups.collection import Group
 from propcal.data.periods import span_of
 from propcal.documents.blocks import (
+    GROUP,
+    RATIO,
     At,
     Block,
     Column,
@@ -22,11 +24,14 @@ from propcal.documents.blocks import (
     Section,
     Table,
     Verdict,
+    estimate_columns,
+    rate_columns,
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
 from propcal.documents.course_sentences import TEST_NAMES, methods, next_steps, promise, what_is_left
 from propcal.documents.data import course_content
 from propcal.documents.shown_groups import named_groups, unknown
+from propcal.documents.words import words
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
 from propcal.monitoring.held_out import RECALIBRATED, Recalibration
@@ -36,7 +41,7 @@ MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
 MOST_LINES = 6  # colours that can be told apart
 MOST_PICTURES = 24
 HIGHEST = 1000.0  # evidence that is drawn
-RATIO, EVERYBODY = "observed_expected", Group(()).name
+EVERYBODY = Group(()).name
 DEFINITION = "O/E ratio: observed over expected events. Above 1 the score predicts too low, below 1 too high."
 
 
@@ -125,12 +130,10 @@ def ratio_plot(course: Course, groups: Any = None) -> Plot:
         place = course.settings["periods"].index(first)
         lines.append(Mark("line", "alarm", [place, place], [y.low, y.high], name=f"first alarm, {first}"))
     more = len(named) - MOST_BANDS if groups is None else 0
-    description = (
-        "Observed over expected events in each period, with ordinary 95 % bands. Above 1 the score predicts "
-        "too low, below 1 too high."
-        + (f" {plural(more, 'more named group')}: see below." if more > 0 else "")
-        + (" Gaps: nobody, or withheld to protect a small count." if np.isnan(values).any() else "")
-    )
+    description = words("pictures", "ratios")
+    description += f" {plural(more, 'more named group')}: see below." if more > 0 else ""
+    if np.isnan(values).any():
+        description += " Gaps: nobody, or withheld to protect a small count."
     heading = "Named groups and everybody" if named else "Everybody"
     return Plot("ratio", heading, description, x, y, [*marks, *lines], 720, 300)
 
@@ -161,10 +164,7 @@ def evidence_plot(course: Course, groups: Any = None) -> Plot:
     for name in order[:MOST_LINES]:
         marks.append(line(name, "all-line" if name == EVERYBODY else next(looks), label[name]))
     marks.append(Mark("line", "alarm", [x.low, x.high], [ALARM, ALARM], name="alarm line"))
-    description = (
-        "Evidence of miscalibration of each group after each period, on a logarithmic scale. Above the "
-        f"line at {ALARM:g} an alarm is raised. Values below 1 do not point to an error."
-    )
+    description = words("pictures", "evidence", alarm=ALARM)
     return Plot("evidence-picture", "Evidence of each group", description, x, y, marks, 720, 300)
 
 
@@ -182,7 +182,7 @@ def _groups(course: Course) -> Table:
         for row in row_dicts(course.ranked)
     ]
     columns = [
-        Column("label", "group"),
+        GROUP,
         Column("raised", "alarm raised", "finding"),
         Column("evidence", "evidence now", "evidence"),
         Column("highest", "highest", "evidence"),
@@ -203,20 +203,16 @@ def _rates(course: Course) -> list[Block]:
     shown = drawn[:MOST_PICTURES]
     more = len(course.groups) - len(shown)
     below = f" {more} more {'group is' if more == 1 else 'groups are'} in the table below." if more else ""
-    text = (
-        "Bands are ordinary 95 % confidence intervals of each period by itself; vertical scales differ. The "
-        f"groups that the verdict names come first.{below}"
-    )
     columns = [
         Column("period", "period", "label"),
-        Column("label", "group"),
-        *_rate_columns(course),
-        *_ratio_columns(RATIO, "O/E"),
+        GROUP,
+        *rate_columns(course.identity.unit),
+        *estimate_columns(),
     ]
     name = "The numbers of every period"
     table = Table("periods", name, columns, row_dicts(course.periods))
     plots = Plots([_rate_plot(course, group, i) for i, group in enumerate(shown)])
-    return [Paragraphs([text]), plots, Details(name, [table])]
+    return [Paragraphs([words("tables", "rates_over_time") + below]), plots, Details(name, [table])]
 
 
 def _rate_plot(course: Course, group: str, i: int) -> Plot:
@@ -244,33 +240,15 @@ def _rate_plot(course: Course, group: str, i: int) -> Plot:
     return Plot(f"rates-{i}", label, description, _time_axis(course, 4), scale, marks, 360, 200)
 
 
-def _rate_columns(course: Course) -> list[Column]:
-    return [
-        Column("people", course.identity.unit, "count"),
-        Column("outcome_rate", "observed", "percent"),
-        Column("mean_score", "predicted", "percent"),
-    ]
-
-
-def _ratio_columns(key: str, heading: str, places: At = At.EVERYWHERE) -> list[Column]:
-    """A ratio, and its interval at these places."""
-    return [Column(key, heading, "decimal"), Column(key, "95 % CI", "interval", places=places)]
-
-
 def _last_period(course: Course) -> Section:
     """The last period by itself, and the one before."""
     last, before = course.last, course.settings["periods"][-2:-1]
-    columns = [Column("label", "group"), *_ratio_columns(RATIO, f"O/E {last}")]
+    columns = [GROUP, *estimate_columns(RATIO, f"O/E {last}")]
     for period in before:
-        columns += _ratio_columns(f"before_{RATIO}", f"O/E {period}", At.PAGE)
-    columns += _rate_columns(course)
-    note = (
-        "O/E: observed over expected events; below 1 the score predicts too high. These intervals hold for "
-        "one look at one group: among many groups and periods, some exclude 1 by chance. Rely on the "
-        "evidence above."
-    )
+        columns += estimate_columns(f"before_{RATIO}", f"O/E {period}", places=At.PAGE)
+    columns += rate_columns(course.identity.unit)
     title = f"The last period, {last}, by itself (ordinary intervals)"
-    table = Table("last", title, columns, row_dicts(course.ranked), note)
+    table = Table("last", title, columns, row_dicts(course.ranked), words("tables", "last_period"))
     heading = " compared with ".join([last, *before])
     return Section("period", heading, [table], "The last period", At.TEXT | At.PAGE)
 
@@ -292,17 +270,14 @@ def _recalibration(course: Course, found: Recalibration) -> list[Block]:
                 {"label": label.get(group, group), "before": ratio["base"], "after": ratio["value"], **change}
             )
     columns = [
-        Column("label", "group"),
+        GROUP,
         Column("before", "O/E before", "decimal"),
         Column("after", "O/E after", "decimal"),
         Column("change", "change of log loss", "signed", 4),
         Column("change", "95 % CI", "signed interval", 4),
     ]
     judged, heading = span_of(found.judged), "Would recalibrating help?"
-    note = (
-        f"Of {judged}, which was not used to fit. A negative change of the log loss is an improvement; a "
-        "dash: suppressed to protect small counts."
-    )
+    note = words("tables", "recalibrated", judged=judged)
     table = Table("recalibrated", f"The recalibrated score in {judged}", columns, rows, note)
     blocks: Sequence[Block] = [Paragraphs([found.sentence]), table]
     return [

@@ -11,6 +11,7 @@ import pandas as pd
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.data.periods import span_of
+from propcal.documents.words import all_words, words
 from propcal.monitoring.alarms import TOO_EXTREME, CourseClaim
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
@@ -215,19 +216,6 @@ def methods(course: Course) -> list[str]:
     kinds = listed([TEST_NAMES[kind] for kind in settings["tests"]])
     return [
         f"Reference: {reference}. Tests for each of {plural(len(course.groups), 'group')}: {kinds}.",
-        "Each test is an e-process: a bet against the reference whose value stays at 1 on average if the "
-        "reference holds. The bet is divided over sizes of the error and over all periods in which it may "
-        "begin. The chance that such a value ever reaches 20 is at most 1 in 20 (Ville's inequality), "
-        "however often one looks and whenever one stops.",
-        "Evidence is adjusted for the number of tests by closed testing with weighted means; an alarm is "
-        f"raised at {ALARM:g}. If the reference holds for every group, at most 5 % of monitors raise an "
-        "alarm in their whole time.",
-        "Start of the error: the most plausible period, and the range of the periods with 95 % of the "
-        "weight. It is given only if the data exclude, at 5 % for all groups together, that the error was "
-        "there from the start, and if events before it were as many as expected. "
-        "O/E ratio since then: its 95 % confidence interval covers every plausible start.",
-        "The verdict names a group if an alarm is left in it once the errors of the other named groups are "
-        "corrected. Other alarms are shown with the O/E ratio of what is left: that of the people who are in "
-        "none of the named groups or, if these are less than a tenth, of the whole group after correction.",
+        *(words("course_methods", name, alarm=ALARM) for name in all_words("course_methods")),
         f"A period is added when it has ended{waited}. Scores are kept to 7 binary digits.",
     ]

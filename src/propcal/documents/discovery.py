@@ -24,6 +24,7 @@ from propcal.documents.blocks import (
     rate_columns,
 )
 from propcal.documents.charts import SIDES, Axis, Chart, Forest, ForestRow, Mark, Plot, ratio_axis, row_axis
+from propcal.documents.words import words
 from propcal.identity import Identity
 from propcal.numbers import (
     IN_SENTENCE,
@@ -38,24 +39,6 @@ from propcal.numbers import (
 )
 from propcal.protect.discoveries import protected_discovery
 
-NOTE = (
-    "Groups were found by a search; intervals and p-values allow for it, so that intervals are wider than in "
-    "other tables. The p-value decides whether a group is named. An interval that includes 1 means that the "
-    "size of the error is uncertain. Found again: share of resamples in which the search described mostly "
-    "the same people; a low share means that the description is uncertain. A group "
-    "that is found need not be the cause of the error."
-)
-MOVED = "Counts are moved by at most 2, and rates and O/E ratios follow from them. "
-AFTER_NOTE = (
-    "Predicted: by the raw score. After correction: predicted by the score once errors named before are "
-    "corrected for (the whole score, and the groups above in the table); O/E ratio or slope, interval and "
-    "p-value are of that score. "
-)
-NEXT_STEPS = (
-    "Find out why: coding, case mix, treatment, or the score's inputs. The group need not be the cause.",
-    "Correct for the groups (propcal fit, PMCBoost), and audit the correction on people not searched.",
-)
-SMALL = "Numbers are limited or left out where fewer than {} {} had (or did not have) the outcome. "
 MOST_NAMED = 5  # columns that a sentence names
 STABLE = 0.5  # share of resamples that must find mostly the same people for a description to be certain
 PRINTED = 0.0005  # smaller differences of rates do not show in percentage points
@@ -68,7 +51,7 @@ def discovery_document(found: Discovery, suppress: int = 0, title: str | None = 
     shown = protected_discovery(found, suppress)
     repaired = [] if shown.protection is None else shown.protection.sentences
     further = {"Protected groups": repaired, "Columns that were not searched": not_searched(shown)}
-    steps = [Items("", NEXT_STEPS)]
+    steps = [Items("", [words("next_steps", name) for name in ("found_why", "found_correct")])]
     tone = "wrong" if shown.found or shown.overall["found"] else "noise"
     return Document(
         brand="Search for groups",
@@ -102,9 +85,9 @@ def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
     slopes = any(group.measure != RATIO for group in groups)
     protected = shown is not found and bool(groups)
     small = any(isinstance(group.value, Limit) or not known(group.value) for group in groups)
-    note = MOVED if protected else ""
-    note += SMALL.format(suppress, unit) if small and protected else ""
-    note += (AFTER_NOTE if corrected else "") + NOTE
+    note = words("tables", "found_moved") if protected else ""
+    note += words("tables", "found_small", fewest=suppress, unit=unit) if small and protected else ""
+    note += (words("tables", "found_after") if corrected else "") + words("tables", "found")
     if not groups:
         return [Paragraphs([note])]
     rows = [

@@ -10,6 +10,7 @@ from typing import Any
 from propcal.auditing.audit import Audit
 from propcal.auditing.claims import Note
 from propcal.documents.blocks import At, Block, Column, Details, Items, Paragraphs, Section, Table
+from propcal.documents.words import all_words, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, plural
 from propcal.plain_text import plain
 
@@ -20,18 +21,15 @@ def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Sectio
     """Methods, notes and settings; a short terminal has the notes that nobody may miss."""
     vital = [note for note in notes if isinstance(note, Note) and note.vital]
     settings = _pairs("settings", "Settings and versions", ("setting", "value"), facts(audit, suppress))
-    topics = (
-        "This page helps to report the following topics of TRIPOD+AI. The topics are paraphrased; see the "
-        "checklist itself for its items."
-    )
-    tripod = _pairs("tripod", "Topics of TRIPOD+AI", ("topic", "what this page has"), TRIPOD)
+    topics = list(all_words("tripod").items())
+    tripod = _pairs("tripod", "Topics of TRIPOD+AI", ("topic", "what this page has"), topics)
     blocks: list[Block] = [
         Paragraphs([f"{lead(audit)} This text may be quoted."], places=At.PAGE),
         Paragraphs(paragraphs(audit), places=At.WRITTEN),
         Items("Notes", notes, places=At.FULL),
         Items("Notes", vital, places=At.BRIEF),
         Details("Settings and versions", [settings], places=At.WRITTEN, printed=True),
-        Details("For a TRIPOD+AI checklist", [Paragraphs([topics]), tripod], printed=True),
+        Details("For a TRIPOD+AI checklist", [Paragraphs([words("tables", "tripod")]), tripod], printed=True),
     ]
     return Section("methods", "Methods", blocks, link="Methods")
 
@@ -56,41 +54,16 @@ def lead(audit: Audit) -> str:
 def paragraphs(audit: Audit) -> list[str]:
     """What was done, in sentences for a methods section."""
     s, unit = audit.settings, audit.identity.unit
-    seed = s["random_state"] if s["random_state"] is not None else "not recorded"
-    told = [_who(audit), _categories(audit)]
-    told.append(
-        "The gap of a cell is its observed rate minus its mean predicted risk. MC loss is the largest "
-        "absolute gap of a cell, PMC loss the largest absolute gap relative to the observed rate (rates "
-        f"below {s['rho']:g} count as {s['rho']:g}), and DC loss the largest absolute log-ratio of the "
-        "observed rates of two groups within one risk range."
-    )
-    told.append(
-        "Each loss is shown with what chance alone would show: the 95th percentile over "
-        f"{s['n_draws']:,} data sets whose outcomes were drawn from the score itself (seed {seed}). "
-        "Intervals of gaps are Clopper-Pearson intervals with a Bonferroni adjustment for the number of "
-        "cells; all other intervals are 95 % confidence intervals, not adjusted for multiple comparisons."
-    )
-    if not s["soft_labels"]:
-        told.append(
-            "The verdict is based on four families of tests: the number of events of everyone against the "
-            "sum of the scores, and the calibration slope against 1; the number of events of each group; "
-            "differences between groups, slopes and curves beyond that; and the largest gap of all cells, "
-            "in standard errors, against its distribution under the score. Together they call "
-            "at most 5 % of perfect scores miscalibrated (Holm's adjustment within a family, weighted "
-            "between families). "
-            "Errors of everyone and of subgroups are fitted together, and the fewest that account for the "
-            "others are named."
-        )
-    told.append(
-        "The O/E ratio is the number of events over the sum of the scores. Its interval inverts the mid-p "
-        "test of the number of events, a sum of unequal Bernoulli variables (saddlepoint approximation, "
-        "robust variance). Intervals of rates are Wilson's; those of the calibration intercept and slope are "
-        "Wald's, with the robust (sandwich) variance. The calibration curve is a "
-        "restricted cubic spline of the log-odds of the score, the interval of the AUROC is DeLong's, and "
-        f"net benefit at a threshold t is (true positives − false positives × t / (1 − t)) / {unit}."
-    )
-    told.append(_weights(s))
-    return told
+    values = s | {"unit": unit, "random_state": _seed(s)}
+    names = ["gap", "chance", *([] if s["soft_labels"] else ["tests"]), "intervals"]
+    told = [words("audit_methods", name, **values) for name in names]
+    weights = words("audit_methods", "frequency" if s["weights"] == "frequency" else "survey")
+    weights += words("audit_methods", "clusters", **s) if s["buckets"] else ""
+    return [_who(audit), _categories(audit), *told, weights]
+
+
+def _seed(settings: dict[str, Any]) -> Any:
+    return settings["random_state"] if settings["random_state"] is not None else "not recorded"
 
 
 def _who(audit: Audit) -> str:
@@ -121,20 +94,6 @@ def _categories(audit: Audit) -> str:
     )
 
 
-def _weights(s: dict[str, Any]) -> str:
-    weights = (
-        "Every row counts once, or as often as a whole-number weight says."
-        if s["weights"] == "frequency"
-        else "Observations have survey weights, and variances come from the squared weights."
-    )
-    if s["buckets"]:
-        weights += (
-            " Repeat visits of the same person were taken as dependent: variances come from the spread of "
-            f"{s['buckets']} clusters of people (Liang and Zeger)."
-        )
-    return weights
-
-
 def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
     """Parameters and versions."""
     s = audit.settings
@@ -152,10 +111,7 @@ def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
         ("fewest in a cell that is judged", str(s["min_people"])),
         ("fewest in a group that is tested", f"{s['min_group']}, {s['min_events']} expected events"),
         ("smallest share of a cell", f"{s['min_share']:.3g}"),
-        (
-            "draws, seed",
-            f"{s['n_draws']:,}, {s['random_state'] if s['random_state'] is not None else 'not recorded'}",
-        ),
+        ("draws, seed", f"{s['n_draws']:,}, {_seed(s)}"),
         ("weights", str(s["weights"])),
         ("soft labels", "yes" if s["soft_labels"] else "no"),
         ("clusters of repeat visits", str(s["buckets"] or "none")),
@@ -168,35 +124,3 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not known"
-
-
-TRIPOD = [
-    (
-        "How performance was measured",
-        "The text under Methods, the four pictures and the table of groups.",
-    ),
-    (
-        "Fairness: which groups were examined, and why",
-        "All groups are listed, including those not tested. Why these attributes were chosen is for you to "
-        "say.",
-    ),
-    (
-        "Sample size",
-        "The number of people and events in every group; how large an error the data allow.",
-    ),
-    (
-        "Missing data",
-        "The notes count missing attributes, and the scores and outcomes that were left out as missing. How "
-        "the data behind the score were completed is for you to report.",
-    ),
-    ("Performance with intervals, also in key subgroups", "The table of groups and the table of cells."),
-    (
-        "Updating of the model, and its result",
-        "The sections on before and after and on the correction, where present.",
-    ),
-    ("Limitations", "“What the data cannot tell” at the top; your own knowledge of the data."),
-    (
-        "Availability of data, code and analysis",
-        "The table of settings and versions; the numbers of this page in machine-readable form at its end.",
-    ),
-]

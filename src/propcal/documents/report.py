@@ -6,21 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 from propcal.auditing.audit import Audit
-from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.pages import Pages
-from propcal.core.correction.fit_summary import WITHIN_ALPHA, FitSummary
+from propcal.core.correction.fit_summary import FitSummary
 from propcal.documents.audit import Around, audit_document
-from propcal.documents.blocks import At, Block, Column, Details, Document, Paragraphs, Section, Table
+from propcal.documents.blocks import At, Block, Document, Section
 from propcal.documents.comparison import comparison_document
-from propcal.documents.correction_charts import correction_blocks
+from propcal.documents.correction import correction_blocks
+from propcal.documents.fit import fit_blocks
 from propcal.documents.sites import sites_section
 from propcal.errors import InputError
 from propcal.protect.comparisons import protected
 from propcal.protect.rule import Rule
 from propcal.protect.sites import protected_sites
-
-MOST_CELLS = 30
 
 
 def report(
@@ -67,29 +65,8 @@ def _correction(correction: Any, certificate: Any) -> list[Section]:
     if fitted is not None:
         blocks += correction_blocks(fitted)
     if summary is not None:
-        blocks += _fit_summary(summary)
+        blocks += fit_blocks(summary)
     return [Section("correction", "The correction", blocks, "Correction", At.PAGE)] if blocks else []
-
-
-def _fit_summary(summary: FitSummary) -> list[Block]:
-    last = (
-        "This describes the fitting data. Only an audit of other people can show how well the correction "
-        "works."
-    )
-    blocks: list[Block] = [Paragraphs([*summary.sentences(), last], "Fit summary")]
-    cells = summary.to_frame()
-    cells = cells[cells["status"] != WITHIN_ALPHA]
-    if len(cells):
-        columns = [
-            Column("group", "group"),
-            Column("bin", "predicted risk", "range"),
-            Column("status", "status"),
-        ]
-        more = len(cells) - MOST_CELLS
-        title = f"Not within tolerance{f'; {more} more are not shown' if more > 0 else ''}"
-        table = Table("outside", title, columns, row_dicts(cells.head(MOST_CELLS)))
-        blocks.append(Details("Cells that are not within tolerance", [table]))
-    return blocks
 
 
 def _discovery(found: Any, suppress: int) -> list[Section]:

@@ -14,7 +14,19 @@ from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.loss_intervals import bin_labels, dc_by_bin
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.documents.blocks import At, Block, Column, Details, Fragment, Paragraphs, Section, Table
+from propcal.documents.blocks import (
+    GROUP,
+    At,
+    Block,
+    Column,
+    Details,
+    Fragment,
+    Paragraphs,
+    Section,
+    Table,
+    rate_columns,
+)
+from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, known, risk_range
 
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}
@@ -40,11 +52,9 @@ def _cell_rows(audit: Audit) -> list[dict[str, Any]]:
 
 def _cell_columns(unit: str) -> list[Column]:
     return [
-        Column("label", "group"),
+        GROUP,
         Column("bin", "predicted risk", "range"),
-        Column("people", unit, "count"),
-        Column("outcome_rate", "observed", "percent"),
-        Column("mean_score", "predicted", "percent"),
+        *rate_columns(unit),
         Column("gap", "95 % CI of the gap", "points interval", 1),
     ]
 
@@ -62,18 +72,10 @@ def _heat(audit: Audit) -> list[Block]:
         Column("finding", "finding", "finding"),
         Column("detectable_gap", "detectable gap", "per 100", 1),
     ]
-    note = (
-        "Gap: observed minus predicted rate, in percentage points; its interval is adjusted for the number "
-        "of cells."
-    )
     grid = [Column("label", "group"), *(Column(str(i), label, "word") for i, label in enumerate(labels))]
     short = [
         {"label": name, **{str(i): cell["mark"] for i, cell in enumerate(cells)}} for name, cells in by_group
     ]
-    told = (
-        "Gap between observed and predicted rate, in percentage points. *: more than chance explains; few: "
-        "not enough data; –: nobody, or withheld to protect a small count."
-    )
     return [
         Fragment(
             "heat.html",
@@ -83,10 +85,12 @@ def _heat(audit: Audit) -> list[Block]:
                 "hidden": any(cell["look"] == "noise hidden" for _, cells in by_group for cell in cells),
             },
         ),
-        Table("by-risk", "Groups by predicted risk", grid, short, told, places=At.MARKDOWN),
+        Table(
+            "by-risk", "Groups by predicted risk", grid, short, words("tables", "by_risk"), places=At.MARKDOWN
+        ),
         Details(
             f"Every cell in numbers ({len(rows)})",
-            [Table("categories", "Every cell", columns, rows, note, sortable=True)],
+            [Table("categories", "Every cell", columns, rows, words("tables", "gap"), sortable=True)],
             key="all-categories",
         ),
     ]
@@ -116,15 +120,15 @@ def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
     finding, gap, look = row["finding"], row["gap"], row["look"]
     found = look in ("high", "low")
     if not known(gap):
-        words, text, look = f"{finding}, too few people for numbers", "", f"{look} hidden"
+        told, text, look = f"{finding}, too few people for numbers", "", f"{look} hidden"
     elif finding == NOT_ENOUGH:
-        words, text = finding, ""
+        told, text = finding, ""
     else:
         text = ON_PAGE.points(gap, 0)
-        words = f"{finding}, gap {text} percentage points"
+        told = f"{finding}, gap {text} percentage points"
         look += f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if found else ""
     mark = f"{text} *" if found else text or ("few" if finding == NOT_ENOUGH else "–")
-    return {"text": text, "words": words, "look": look, "place": row["key"], "mark": mark}
+    return {"text": text, "words": told, "look": look, "place": row["key"], "mark": mark}
 
 
 def _clearest_cells(audit: Audit) -> list[Block]:
@@ -143,10 +147,7 @@ def _clearest_cells(audit: Audit) -> list[Block]:
             | {"label": f"* {label}" if row["beyond"] else label, "brief": i < BRIEF_CELLS}
             | {"gap_low": row["low"], "gap_high": row["high"]}
         )
-    note = (
-        "Gap: observed minus predicted rate, in percentage points; intervals are adjusted for the number of "
-        f"cells.{' *: more than chance explains.' if sure else ''}"
-    )
+    note = words("tables", "gaps") + (" *: more than chance explains." if sure else "")
     table = Table(
         "clearest",
         title,
@@ -175,24 +176,17 @@ def _losses(audit: Audit) -> list[Block]:
         Column("p_value", "p", "p", places=At.TEXT | At.PAGE),
         Column("where", "where"),
     ]
-    note = (
-        "A cell is a group within a range of scores. MC: gap between observed and predicted rate. PMC: the "
-        "gap as a share of the observed rate. DC: log-ratio of two groups' observed rates. Chance 95 %: what "
-        "a perfect score stays below in 95 of 100 data sets like this one. The p-value of a maximum has low "
-        "power; rely on the verdict."
-    )
-    blocks: list[Block] = [
-        Table("losses", "Losses: the largest gap of all cells", columns, rows, note, places=At.FULL)
-    ]
+    title, note = "Losses: the largest gap of all cells", words("tables", "losses")
+    blocks: list[Block] = [Table("losses", title, columns, rows, note, places=At.FULL)]
     gaps = [
         f"{MEASURE_NAMES[str(row['name'])].symbol} {IN_SENTENCE.decimal(row['rms'], 3)} "
-        f"(95 % CI {IN_SENTENCE.interval(row['low'], row['high'], 3)})"
+        f"({IN_SENTENCE.ci(row['low'], row['high'], 3)})"
         for row in row_dicts(audit.debiased.reset_index())
         if known(row["rms"])
     ]
     if gaps:
-        words = f"Typical gap of a cell, without what chance adds (root mean square): {'; '.join(gaps)}."
-        blocks.append(Paragraphs([words], places=At.TEXT | At.WRITTEN))
+        typical = f"Typical gap of a cell, without what chance adds (root mean square): {'; '.join(gaps)}."
+        blocks.append(Paragraphs([typical], places=At.TEXT | At.WRITTEN))
     return blocks
 
 
@@ -222,12 +216,7 @@ def _bin_free(audit: Audit) -> list[Block]:
             Column(f"{key}chance_95", "chance 95 %", "decimal", 3),
             Column(f"{key}adjusted_p", "p", "p"),
         ]
-    note = (
-        "ECCE (cumulative error): the largest sum of observed minus predicted over any "
-        "range of predicted risk (the worst range), per person of the group. Smooth ECE: the mean absolute "
-        "error after smoothing. Chance 95 %: 95th percentile of a perfect score, for this group alone; p is "
-        "adjusted for the number of groups. A blank could be chance. These measures do not enter the verdict."
-    )
+    note = words("tables", "bin_free")
     table = Table("bin-free", "Without bins", columns, rows, note, places=At.TEXT | At.WRITTEN)
     return [table, Paragraphs([found.sentence])]
 
@@ -244,11 +233,6 @@ def groups_apart(audit: Audit, suppress: int) -> Section:
         | ({"ratio": f"both below {floor}"} if max(row["highest_rate"], row["lowest_rate"]) < rho else {})
         for row in row_dicts(found[found["dc"].notna()])
     ]
-    words = (
-        "Among people with about the same score, which group had the highest observed rate, and which the "
-        "lowest? If the score meant the same for everyone, the ratio of the two would be near 1; chance, and "
-        f"different scores within a range, make it larger. Rates below {floor} count as {floor}."
-    )
     few = f" Groups with fewer than {suppress} events or non-events are left out." if suppress > 1 else ""
     columns = [
         Column("bin", "predicted risk", "range"),
@@ -263,5 +247,5 @@ def groups_apart(audit: Audit, suppress: int) -> Section:
     note = f"The logarithm of the ratio is the DC loss of that range.{few}"
     table = Table("dc", title, columns, rows, note, places=At.WRITTEN)
     none = Paragraphs(["No risk range has two groups with enough data to compare."])
-    blocks: list[Block] = [Paragraphs([words]), table] if rows else [none]
+    blocks: list[Block] = [Paragraphs([words("tables", "apart", floor=floor)]), table] if rows else [none]
     return Section("apart", "The same score, different groups", blocks, "Groups compared", At.WRITTEN)

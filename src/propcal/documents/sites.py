@@ -10,7 +10,18 @@ import numpy as np
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.finding_names import HEADLINES, TOO_HIGH, TOO_LOW
-from propcal.documents.blocks import At, Block, Column, Document, Items, Section, Table, Verdict
+from propcal.documents.blocks import (
+    RATIO,
+    At,
+    Block,
+    Column,
+    Document,
+    Items,
+    Section,
+    Table,
+    Verdict,
+    estimate_columns,
+)
 from propcal.documents.charts import (
     SIDES,
     Axis,
@@ -24,13 +35,13 @@ from propcal.documents.charts import (
 )
 from propcal.documents.data import plain_value, table_records
 from propcal.documents.site_sentences import finding_text
+from propcal.documents.words import words
 from propcal.numbers import ON_PAGE, known, without_limits
 from propcal.sites.site_claims import TOO_SMALL
 from propcal.sites.site_measures import ALL_SITES, SCALES, Sites
 
 SITES_FORMAT, SITES_VERSION = "propcal-sites", 2
 MOST_SITES = 40
-RATIO = "observed_expected"
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low"}
 MEANING = {
@@ -108,14 +119,12 @@ def _table(found: Sites) -> Table:
         Column("site", "site"),
         Column("people", found.identity.unit, "count"),
         Column("positives", "events", "count", places=At.PAGE),
-        Column(RATIO, "O/E", "decimal"),
-        Column(RATIO, "95 % CI", "interval"),
+        *estimate_columns(),
         Column("finding", "finding", "finding"),
     ]
     for name in ("intercept", "slope", "auroc"):
         heading, digits = SCALES[name].name.removeprefix("Calibration "), SCALES[name].digits
-        columns.append(Column(name, heading, "decimal", digits))
-        columns.append(Column(name, "95 % CI", "interval", digits, places=At.PAGE))
+        columns += estimate_columns(name, heading, digits, places=At.PAGE)
     note = f"{DEFINITION} Findings are adjusted for the number of tests."
     note += f" Small sites: {found.identity.worded(TOO_SMALL)}." if found.small.any() else ""
     return Table("each-site", "Each site", columns, [*pooled, *rows], note, MOST_SITES, "site")
@@ -134,17 +143,12 @@ def _summary(found: Sites) -> list[Block]:
     ]
     columns = [
         Column("name", "measure"),
-        Column("mean", "mean", "decimal"),
-        Column("mean", "95 % CI", "interval"),
+        *estimate_columns("mean", "mean"),
         Column("prediction", "new site", "interval"),
         Column("tau2", "tau²", "word"),
         Column("i2", "I²", "share"),
     ]
-    note = (
-        "New site: 95 % prediction interval. Tau²: variance between sites, of the log O/E ratio, the "
-        "log-odds of the AUROC, the intercept and the slope."
-    )
-    title = "Over all sites (random effects, Hartung-Knapp)"
+    title, note = "Over all sites (random effects, Hartung-Knapp)", words("tables", "site_summary")
     return [Table("summary", title, columns, rows, note)] if rows else []
 
 
@@ -216,13 +220,8 @@ def _funnel(found: Sites) -> list[Block]:
         Mark("line", "all-thin", [mean, mean], [0.0, most]),
         Mark("points", "all-line", value[there], error[there], names=table["site"][there].tolist()),
     ]
-    description = (
-        "O/E ratio of each site against its standard error, the most precise sites on top. If all sites were "
-        "the same, 95 % of them would lie between the dotted lines: 1 in 20 lies outside by chance alone, "
-        "and the verdict adjusts for the number of sites. The lines are around the mean of the sites, not "
-        "around 1."
-    )
-    return [Plot("funnel", "Funnel plot: sites by their precision", description, x, y, marks, 500, 256)]
+    heading, description = "Funnel plot: sites by their precision", words("pictures", "funnel")
+    return [Plot("funnel", heading, description, x, y, marks, 500, 256)]
 
 
 def _travel(found: Sites) -> list[Block]:
@@ -232,17 +231,12 @@ def _travel(found: Sites) -> list[Block]:
     columns = [
         Column("site", "site"),
         Column(f"{RATIO}_before", "O/E before", "decimal"),
-        Column(f"{RATIO}_after", "O/E after", "decimal"),
-        Column(f"{RATIO}_after", "95 % CI", "interval"),
+        *estimate_columns(f"{RATIO}_after", "O/E after"),
         Column("change", "change of log loss", "signed", 4),
         Column("change", "95 % CI", "signed interval", 4),
         Column("finding", "finding"),
     ]
-    note = (
-        "Each site is corrected by a fit on all other sites (internal-external cross-validation). A negative "
-        "change of the log loss is an improvement. Findings are adjusted for the number of tests."
-    )
-    title = "Does a correction transfer? (leave-one-site-out)"
+    title, note = "Does a correction transfer? (leave-one-site-out)", words("tables", "travel")
     blocks: list[Block] = [Table("travel", title, columns, rows, note, MOST_SITES, "site")]
     bars = [
         row

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, floor
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.claims import Claim, Region, Verdict, numbers_of
 from propcal.auditing.finding_names import (
     CHANCE,
@@ -24,7 +25,7 @@ from propcal.auditing.finding_names import (
 from propcal.auditing.measures import events_needed, reversed_area
 from propcal.documents.audit_notes import reversed_sentence
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, Limit, known, listed, p_equals, plural, risk_range
+from propcal.numbers import IN_SENTENCE, Limit, in_parentheses, known, listed, p_equals, plural, risk_range
 
 MOST_SENTENCES = 4  # what does not fit is in the tables
 MOST_NAMED = 3  # in one direction; a fourth is named rather than called "1 more"
@@ -39,6 +40,10 @@ SIZES = {
 LARGE = 0.5  # an error that a certificate tells by the name of the group
 TOO_UNSURE = 0.3  # if the score could be off by more than this share overall, the data cannot judge it
 FEW_EVENTS = 20  # fewer are told by their number, not as a rate
+SIDES = (TOO_HIGH, TOO_LOW)
+DIFFERS = (
+    "The error differs between subgroups by more than chance explains, but the data do not show for whom."
+)
 NEAR = 0.08  # regions of scores narrower than this are told by their middle
 
 
@@ -88,32 +93,32 @@ def _judged(
 def _miscalibrated(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity) -> list[str]:
     smallest = min((claim.p_value for claim in claims if known(claim.p_value)), default=float("nan"))
     p = f" (adjusted {p_equals(smallest)})" if known(smallest) else ""
-    told = [f"{identity.subject} is miscalibrated{p}."]
-    by_kind = {
-        kind: [c for c in claims if c.kind == kind]
-        for kind in ("overall", "shape", "group", "beyond", "cell")
-    }
-    overall, shape = by_kind["overall"], by_kind["shape"]
-    if overall:
-        told.append(f"Overall, it predicts {overall[0].direction}{_numbers(overall[0], identity)}.")
-    if shape:
-        told.append(_shape(shape[0].where))
-    told += _for_whom(by_kind["group"], identity)
-    told += _beyond(by_kind["beyond"])
-    told += _everyone_else(by_kind["group"], groups.iloc[0], identity)
-    told += [_cell(cell, identity) for cell in by_kind["cell"]]
+    kinds = ("overall", "shape", "group", "beyond", "cell")
+    overall, shape, group, beyond, cells = ([c for c in claims if c.kind == kind] for kind in kinds)
+    told = [
+        f"{identity.subject} is miscalibrated{p}.",
+        *(f"Overall, it predicts {claim.direction}{_numbers(claim, identity)}." for claim in overall),
+        *(_shape(claim.where) for claim in shape),
+        _for_whom(group, identity),
+        _beyond(beyond),
+        _everyone_else(group, groups.iloc[0], identity),
+        *(_cell(claim, identity) for claim in cells),
+    ]
     return [sentence for sentence in told if sentence]
+
+
+def _by_direction(names: Sequence[tuple[str, str]], words: Mapping[str, str]) -> str:
+    """Names under the word for their direction: "too high for A and B, and too low for C"."""
+    sides = [(word, [name for side, name in names if side == direction]) for direction, word in words.items()]
+    return ", and ".join(f"{word} {_some(some)}" for word, some in sides if some)
 
 
 def _shape(where: tuple[Region, ...]) -> str:
     """At which scores the curve of everybody errs."""
     if not where:
         return "Its error depends on the predicted risk, but the data do not show how."
-    parts = []
-    for direction in (TOO_HIGH, TOO_LOW):
-        regions = [_region(region) for region in where if region.direction == direction]
-        if regions:
-            parts.append(f"{direction} at predicted risks {listed(regions)}")
+    sides = [(side, [_region(part) for part in where if part.direction == side]) for side in SIDES]
+    parts = [f"{side} at predicted risks {listed(regions)}" for side, regions in sides if regions]
     return f"It predicts {', and '.join(parts)}."
 
 
@@ -144,21 +149,14 @@ def _inside(score: float, *, up: bool) -> str:
     return f"{100 * steps / scale:g} %"
 
 
-def _for_whom(claims: Sequence[Claim], identity: Identity) -> list[str]:
+def _for_whom(claims: Sequence[Claim], identity: Identity) -> str:
     """The groups that are wrong in their own right."""
     if len(claims) == 1:
         (claim,) = claims
-        return [f"It predicts {claim.direction} for {claim.label}{_numbers(claim, identity)}."]
-    parts, interval = [], len(claims) <= FEW_NAMED
-    for direction in (TOO_HIGH, TOO_LOW):
-        names = [
-            f"{claim.label}{_parenthesis(claim, interval=interval)}"
-            for claim in claims
-            if claim.direction == direction
-        ]
-        if names:
-            parts.append(f"{direction} for {_some(names)}")
-    return [f"It predicts {', and '.join(parts)}."] if parts else []
+        return f"It predicts {claim.direction} for {claim.label}{_numbers(claim, identity)}."
+    interval = len(claims) <= FEW_NAMED
+    names = [(claim.direction, f"{claim.label}{_parenthesis(claim, interval=interval)}") for claim in claims]
+    return f"It predicts {_by_direction(names, {side: f'{side} for' for side in SIDES})}." if names else ""
 
 
 def _some(names: list[str]) -> str:
@@ -166,21 +164,13 @@ def _some(names: list[str]) -> str:
     return listed(names if more < 2 else [*names[:MOST_NAMED], f"{more} others"])
 
 
-def _beyond(claims: Sequence[Claim]) -> list[str]:
+def _beyond(claims: Sequence[Claim]) -> str:
     """Groups whose error differs from the overall one."""
-    if any(not claim.who for claim in claims):
-        return [
-            "The error differs between subgroups by more than chance explains, but the data do not show for "
-            "whom."
-        ]
-    parts = []
-    for direction, word in ((TOO_LOW, "higher"), (TOO_HIGH, "lower")):
-        some = [_compared(claim) for claim in claims if claim.direction == direction]
-        if some:
-            parts.append(f"{word} for {_some(some)}")
-    if not parts:
-        return []
-    return [f"O/E is {', and '.join(parts)} than the error of the others would give."]
+    if not all(claim.who for claim in claims):
+        return DIFFERS
+    names = [(claim.direction, _compared(claim)) for claim in claims]
+    than = _by_direction(names, {TOO_LOW: "higher for", TOO_HIGH: "lower for"})
+    return f"O/E is {than} than the error of the others would give." if than else ""
 
 
 def _compared(claim: Claim) -> str:
@@ -195,10 +185,10 @@ def _compared(claim: Claim) -> str:
     return f"{claim.label} ({ratio} rather than {given})" if ratio != given else claim.label
 
 
-def _everyone_else(claims: Sequence[Claim], everybody: Any, identity: Identity) -> list[str]:
+def _everyone_else(claims: Sequence[Claim], everybody: Any, identity: Identity) -> str:
     """The O/E ratio of the people who are not named: of everybody else, or of everybody together."""
     if not claims:
-        return []
+        return ""
     if len(claims) == 1:
         ratio, low, high = claims[0].others, claims[0].others_low, claims[0].others_high
         whom = f"the other {identity.unit}"
@@ -206,10 +196,8 @@ def _everyone_else(claims: Sequence[Claim], everybody: Any, identity: Identity) 
         ratio, low, high = (everybody[f"observed_expected{end}"] for end in ("", "_low", "_high"))
         whom = f"all {identity.unit} together"
     if not known(ratio) or isinstance(ratio, Limit):
-        return []
-    limits = IN_SENTENCE.interval(low, high)
-    interval = f" (95 % CI {limits})" if limits != IN_SENTENCE.unknown else ""
-    return [f"For {whom}, O/E is {IN_SENTENCE.decimal(ratio)}{interval}."]
+        return ""
+    return f"For {whom}, O/E is {IN_SENTENCE.decimal(ratio)}{in_parentheses(IN_SENTENCE.ci(low, high))}."
 
 
 def _cell(claim: Claim, identity: Identity) -> str:
@@ -256,8 +244,7 @@ def _parenthesis(claim: Claim, *, interval: bool) -> str:
     if not known(claim.estimate):
         return f" ({_events(claim)}, none expected)" if known(claim.events) and claim.predicted == 0 else ""
     ratio = f"O/E {IN_SENTENCE.decimal(claim.estimate)}"
-    limits = IN_SENTENCE.interval(claim.low, claim.high)
-    return f" ({ratio}, 95 % CI {limits})" if interval and limits != IN_SENTENCE.unknown else f" ({ratio})"
+    return in_parentheses(ratio, IN_SENTENCE.ci(claim.low, claim.high) if interval else "")
 
 
 def _events(claim: Claim) -> str:
@@ -266,35 +253,32 @@ def _events(claim: Claim) -> str:
     return plural(round(claim.events), "event")
 
 
-def _row_numbers(row: Any, identity: Identity) -> str:
-    """Rates and O/E ratio of a row of the table of groups."""
-    claim = Claim("overall", row["group"], row["label"], "", **numbers_of(row))
-    return _numbers(claim, identity)
-
-
 def _not_enough(groups: pd.DataFrame, identity: Identity, too_small: str) -> list[str]:
-    everybody = groups.iloc[0]
-    if everybody["finding"] != CHANCE:
+    if groups["finding"].iloc[0] != CHANCE:
         return [
-            f"There are not enough data to judge {_in_sentence(identity.subject)} ({too_small}). The audit "
+            f"There are not enough data to judge {identity.within_sentence} ({too_small}). The audit "
             "cannot say whether it is calibrated."
         ]
     return [
         f"There are not enough data to judge {f'{identity.score} in ' if identity.score else ''}any subgroup "
         f"({too_small}).",
-        f"Over all {identity.count(everybody['people'])}, no miscalibration was found"
-        f"{_row_numbers(everybody, identity)}.",
+        f"Over all {_nothing_among(groups.iloc[0], identity, ', no miscalibration was found')}.",
     ]
+
+
+def _nothing_among(row: Any, identity: Identity, words: str = "") -> str:
+    """People without a finding, and the rates and O/E ratio of their row in the table of groups."""
+    claim = Claim("overall", row["group"], row["label"], "", **numbers_of(row))
+    return f"{identity.count(row['people'])}{words}{_numbers(claim, identity)}"
 
 
 def _too_few(groups: pd.DataFrame, identity: Identity) -> list[str]:
     """Nothing was found, but hardly anything could have been."""
-    everybody: Any = groups.iloc[0]
     told = [
-        f"There are not enough data to judge {_in_sentence(identity.subject)}: no miscalibration was found "
-        f"among {identity.count(everybody['people'])}{_row_numbers(everybody, identity)}."
+        f"There are not enough data to judge {identity.within_sentence}: no miscalibration was found among "
+        f"{_nothing_among(groups.iloc[0], identity)}."
     ]
-    error = everybody["certain_within"]
+    error = groups["certain_within"].iloc[0]
     if known(error):
         told.append(f"With 95 % confidence, the error is at most {_at_most(error)} of the expected events.")
     return told
@@ -302,50 +286,38 @@ def _too_few(groups: pd.DataFrame, identity: Identity) -> list[str]:
 
 def _none_found(tested: pd.DataFrame, identity: Identity, *, fitted: bool) -> list[str]:
     n = len(tested) - 1
-    whom = (
-        f", overall or in any of the {n} subgroups tested"
-        if n > 1
-        else ", overall or in the subgroup tested"
-        if n
-        else ""
-    )
-    people = identity.count(tested["people"].iloc[0])
+    whom = f", overall or in {'any of ' if n > 1 else ''}{_subgroups(n)}" if n else ""
     score = f" in {identity.score}" if identity.score else ""
-    told = [f"No miscalibration was found{score}{whom} ({people})."]
+    told = [f"No miscalibration was found{score}{whom} ({identity.count(tested['people'].iloc[0])})."]
     known_error = known(tested["certain_within"].iloc[0]) and not fitted
     return [*told, _certificate(tested, identity)] if known_error else told
+
+
+def _subgroups(n: int) -> str:
+    return f"the {n} subgroups tested" if n > 1 else "the subgroup tested"
 
 
 def _certificate(tested: pd.DataFrame, identity: Identity) -> str:
     """How far off the score can be, overall and in each subgroup."""
     tested = tested[tested["certain_within"].notna()]
     error = tested["certain_within"].to_numpy(dtype=np.float64)
-    told = f"With 95 % confidence, {_in_sentence(identity.subject)} is right to within {_at_most(error[0])}"
+    told = f"With 95 % confidence, {identity.within_sentence} is right to within {_at_most(error[0])}"
     told += " of the expected events overall"
     sure = [x for x in error[1:] if x <= LARGE]
-    unsure = [
-        (row["label"], x, row["people"])
-        for (_, row), x in zip(tested.iloc[1:].iterrows(), error[1:])
-        if not x <= LARGE
-    ]
+    unsure = [row for row in row_dicts(tested.iloc[1:]) if not row["certain_within"] <= LARGE]
     if sure:
-        each = (
-            "in the subgroup"
-            if len(error) == 2
-            else "in each of them"
-            if not unsure
-            else f"in {plural(len(sure), 'subgroup')}"
-        )
-        told += f" and to within {_at_most(max(sure))} {each}"
+        each = f"in {plural(len(sure), 'subgroup')}" if unsure else "in each of them"
+        told += f" and to within {_at_most(max(sure))} {'in the subgroup' if len(error) == 2 else each}"
     if not unsure:
         return f"{told}."
     if len(unsure) <= FEW_NAMED:
-        names = [f"{label} ({identity.count(people)}), {_allowed(x)}" for label, x, people in unsure]
+        names = [f"{row['label']} ({identity.count(row['people'])}), {_allowed(row)}" for row in unsure]
         return f"{told}; the data allow larger errors for {listed(names)}."
     return f"{told}; in the other {len(unsure)}, the data allow larger errors."
 
 
-def _allowed(error: float) -> str:
+def _allowed(row: Mapping[str, Any]) -> str:
+    error = row["certain_within"]
     return f"up to {_at_most(error)}" if known(error) else "of any size"
 
 
@@ -365,23 +337,16 @@ def _within(groups: pd.DataFrame, identity: Identity, within: float) -> tuple[st
     shown = tested["shown_within"].to_numpy(dtype=np.float64) <= within
     n = len(tested) - 1
     if shown.all():
-        each = (
-            ""
-            if not n
-            else ", overall and in the subgroup tested"
-            if n == 1
-            else f", overall and in each of the {n} subgroups tested"
-        )
+        each = f", overall and in {'each of ' if n > 1 else ''}{_subgroups(n)}" if n else ""
         people = identity.count(tested["people"].iloc[0])
-        return f"{SHOWN} {share}", [
-            f"With 95 % confidence, {_in_sentence(subject)} is right to within {share}{each} ({people})."
-        ]
-    outside = [
-        f"{row['label']} (O/E {IN_SENTENCE.decimal(row['observed_expected'])})"
-        for _, row in tested[~shown].iterrows()
-        if _surely_outside(row, within)
-    ]
-    unsure = [row["label"] for _, row in tested[~shown].iterrows() if not _surely_outside(row, within)]
+        right = f"{identity.within_sentence} is right to within {share}{each} ({people})"
+        return f"{SHOWN} {share}", [f"With 95 % confidence, {right}."]
+    outside, unsure = [], []
+    for row in row_dicts(tested[~shown]):
+        if _surely_outside(row, within):
+            outside.append(f"{row['label']} (O/E {IN_SENTENCE.decimal(row['observed_expected'])})")
+        else:
+            unsure.append(row["label"])
     told = []
     if outside:
         told.append(f"{subject} is off by more than {share} for {_some(outside)}.")
@@ -402,8 +367,3 @@ def _surely_outside(row: Any, within: float) -> bool:
     wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
     low, high = row["observed_expected_low"], row["observed_expected_high"]
     return bool(wrong and (low > 1 + within or high < 1 - within))
-
-
-def _in_sentence(subject: str) -> str:
-    """The subject within a sentence."""
-    return "the score" if subject == "The score" else subject

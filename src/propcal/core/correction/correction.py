@@ -510,7 +510,7 @@ class Correction(WithoutCaches):
             Names of patterns, as in `to_frame`; otherwise the eight that change most.
         ax : matplotlib axes, optional
         """
-        from propcal.documents.correction_charts import correction_chart
+        from propcal.documents.correction import correction_chart
         from propcal.render.matplotlib import draw
 
         return draw(correction_chart(self, patterns), ax)

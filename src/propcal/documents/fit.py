@@ -1,15 +1,20 @@
-"""What a fit did, in sentences: what was changed and why, and which attributes scores now depend on."""
+"""What a fit did, in sentences and tables: what it changed and why, and which attributes it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import Any
 
+from propcal.auditing.audit_tables import row_dicts
 from propcal.core.correction.fit_summary import OUTSIDE, WITHIN_ALPHA, WITHIN_NOISE, FitSummary
 from propcal.core.grid import from_grid
-from propcal.numbers import IN_TEXT, listed, noun, plural
+from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table, rate_columns
+from propcal.documents.words import words
+from propcal.numbers import IN_TEXT, capital, listed, noun, plural
 from propcal.plain_text import plain
 
+MOST_ROWS, MOST_CELLS = 10, 30
 MOST_LISTED = 6
 HARDLY = 0.001  # an attribute that changes no score by more than a tenth of a point is not really used
 MOST_NAMED = 4
@@ -20,7 +25,7 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
     told = [_what_was_done(summary), *_what_was_found(summary)]
     told += [_how_cells_are(summary)] if summary.enough else []
     told += attribute_sentences(summary.effects, summary.without_effect)
-    told += [plain(f"{note[0].upper()}{note[1:]}.") for note in summary.notes]
+    told += [plain(f"{capital(note)}.") for note in summary.notes]
     left_out = summary.left_out.sentence(fewest, unit=summary.unit, labels=summary.level_labels)
     return [*told, plain(left_out)] if left_out else told
 
@@ -122,3 +127,33 @@ def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = (
         names, them = listed([plain(name) for name in without]), "it" if len(without) == 1 else "them"
         told.append(f"{names}: no effect found, so the correction does not read {them}.")
     return told
+
+
+def fit_document(summary: FitSummary) -> Document:
+    """The summary of a fit: sentences, and the cells that are not within tolerance, the worst first."""
+    status = [Column("bin", "scores in", "label"), Column("status", "status", "label")]
+    error = Column("standard_error", "standard error", "percent")
+    columns = [Column("group", "group"), *status, *rate_columns(summary.unit), error]
+    rows = [row | {"people": round(row["people"])} for row in _cells_off(summary)]
+    table = Table("cells", "Cells not within tolerance", columns, rows, most=MOST_ROWS, item="cell")
+    blocks: list[Block] = [Paragraphs(summary.sentences()), *([table] if rows else [])]
+    return Document("Fit summary", "Fit summary", blocks)
+
+
+def fit_blocks(summary: FitSummary) -> list[Block]:
+    """What a page says of a fit, without counts."""
+    blocks: list[Block] = [Paragraphs([*summary.sentences(), words("tables", "fit")], "Fit summary")]
+    if rows := _cells_off(summary):
+        range_and_status = [Column("bin", "predicted risk", "range"), Column("status", "status")]
+        more = len(rows) - MOST_CELLS
+        title = f"Not within tolerance{f'; {more} more are not shown' if more > 0 else ''}"
+        table = Table("outside", title, [Column("group", "group"), *range_and_status], rows[:MOST_CELLS])
+        blocks.append(Details("Cells that are not within tolerance", [table]))
+    return blocks
+
+
+def _cells_off(summary: FitSummary) -> list[dict[str, Any]]:
+    """Rows of the cells that are not within tolerance, the worst first."""
+    frame = summary.to_frame()
+    names = [summary.labels.get(name, name) for name in frame["group"]]
+    return row_dicts(frame.assign(group=names)[frame["status"] != WITHIN_ALPHA])

@@ -1,15 +1,20 @@
-"""Why one person's score moved, in a sentence whose numbers add up as they are printed."""
+"""Why the correction moved each person's score: sentences whose numbers add up, a card and a waterfall."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from propcal.core.correction.explain import ALL_SCORES, Explanation
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import Group
+from propcal.documents.blocks import Column, Document, Paragraphs, Table
+from propcal.documents.charts import Axis, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, adding_up, noun, plural
 
 MOST_IN_A_SENTENCE = 4
 DIGITS = 3
 NEW = "this combination of attributes was not seen in fitting"
+MOST_ROWS = 10
 
 
 def explanation_sentence(explanation: Explanation, person: int) -> str:
@@ -69,3 +74,46 @@ def _people(group: Group, label: str, unit: str) -> str:
 
 def _signed(thousandths: int) -> str:
     return IN_TEXT.decimal(thousandths / 10**DIGITS, DIGITS, "+")
+
+
+def explanation_document(explanation: Explanation) -> Document:
+    """Why the scores of the first people moved."""
+    n, unit = len(explanation), explanation.unit
+    rows = [
+        {"person": person, "score": explanation.score[person], "corrected": explanation.corrected[person]}
+        | {"why": explanation.sentence(person)}
+        for person in range(min(n, MOST_ROWS))
+    ]
+    columns = [
+        Column("person", "person", "count"),
+        Column("score", "score", "decimal", 3),
+        Column("corrected", "corrected", "decimal", 3),
+        Column("why", "why"),
+    ]
+    more = [Paragraphs([f"... and {n - len(rows):,} more {unit}"])] if n > len(rows) else []
+    table = Table("people", "From raw to corrected score", columns, rows)
+    return Document("Explanation", f"Explanation for {n:,} {unit}", [table, *more])
+
+
+def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
+    """A waterfall: the raw score, each update that moved it, the corrected score."""
+    steps = explanation.steps_of(person)
+    raw, corrected = float(explanation.score[person]), float(explanation.corrected[person])
+    shifts = np.array([shift for *_, shift in steps])
+    place, last = np.cumsum([raw, *shifts]), len(steps) + 1
+    moved = [
+        f"{group}, {label if label == ALL_SCORES else f'scores in {label}'}" for group, label, _ in steps
+    ]
+    rows = row_axis(["raw score", *moved, "corrected score"])
+    marks = [Mark("row-bars", "pale", [0.0], [0], [raw])]
+    for row, shift in enumerate(shifts, start=1):
+        look = "red" if shift > 0 else "blue"
+        marks.append(Mark("row-bars", look, [place[row - 1]], [row], [place[row]]))
+        marks.append(Mark("line", "guide", [place[row - 1]] * 2, [row - 0.7, row + 0.3]))
+    marks.append(Mark("row-bars", "dark", [0.0], [last], [corrected]))
+    at = [raw, *np.maximum(place[1:], place[:-1]), corrected]
+    texts = [IN_TEXT.decimal(raw, 3), *(IN_TEXT.decimal(shift, 3, "+") for shift in shifts)]
+    marks.append(Mark("texts", "", at, range(last + 1), names=[*texts, IN_TEXT.decimal(corrected, 3)]))
+    x = Axis("risk score", 0.0, min(1.0, 1.25 * max(place.max(), corrected, 0.05)))
+    description = "The raw score, each change of it, and the corrected score."
+    return Plot("explanation", "", description, x, rows, marks, height=42 * (last + 1))

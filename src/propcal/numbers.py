@@ -306,15 +306,15 @@ def p_equals(value: float) -> str:
     return f"p {text}" if text[0] in "<>" else f"p = {text}"
 
 
-def listed(parts: list[str], last: str = "and") -> str:
-    """A list within a sentence; semicolons where the parts have commas of their own.
+def listed(parts: list[str], last: str = "and", *, commas: bool = False) -> str:
+    """A list within a sentence; semicolons where the parts have commas of their own, unless `commas` is set.
 
     >>> listed(["a", "b", "c"]), listed(["White, F", "Asian, M"]), listed(["a"])
     ('a, b and c', 'White, F; and Asian, M', 'a')
     """
     if len(parts) < 2:
         return "".join(parts)
-    if any("," in part for part in parts):
+    if not commas and any("," in part for part in parts):
         return f"{'; '.join(parts[:-1])}; {last} {parts[-1]}"
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 

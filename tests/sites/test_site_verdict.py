@@ -9,7 +9,7 @@ import pytest
 
 from propcal import Atoms, compare_sites
 from propcal.auditing.measures import Estimate
-from propcal.documents.site_sentences import finding_text
+from propcal.documents.sites import finding_text
 from propcal.errors import InputError
 from propcal.monitoring.held_out import Travel, with_findings
 from propcal.protect.sites import protected_sites

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 import pandas as pd
 
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.data.periods import span_of
@@ -25,7 +26,16 @@ from propcal.monitoring.held_out import (
     UNCLEAR,
     Recalibration,
 )
-from propcal.numbers import IN_SENTENCE, IN_TEXT, known, listed, listed_some, plural, risk_range
+from propcal.numbers import (
+    IN_SENTENCE,
+    IN_TEXT,
+    in_parentheses,
+    known,
+    listed,
+    listed_some,
+    plural,
+    risk_range,
+)
 
 MOST = 4  # sentences
 TEST_NAMES = {"level": "O/E ratio", "slope": "slope", "cells": "risk ranges"}
@@ -48,12 +58,11 @@ def course_sentences(course: Course) -> tuple[str, ...]:
             else _right_to_within(groups),
         )
     names = listed_some([claim.label for claim in claims])
-    subject = identity.score or "the score"
     is_now = "is" if any(claim.direction for claim in claims) else "was for a time"
     verdict = (
-        f"Alarm: compared with {span_of(reference)}, {subject} has changed for {names}."
+        f"Alarm: compared with {span_of(reference)}, {identity.within_sentence} has changed for {names}."
         if reference
-        else f"Alarm: {subject} {is_now} miscalibrated for {names}."
+        else f"Alarm: {identity.within_sentence} {is_now} miscalibrated for {names}."
     )
     others = _others(groups)
     details = [_claim(claim, periods, reference) for claim in claims[: MOST - 1 - len(others)]]
@@ -62,15 +71,11 @@ def course_sentences(course: Course) -> tuple[str, ...]:
 
 def _others(groups: pd.DataFrame) -> list[str]:
     """Alarms of groups that are not named, if there are any."""
-    others = groups[groups["alarm"] & ~groups["named"]]
+    others = row_dicts(groups[groups["alarm"] & ~groups["named"]])
     if len(others) > 1:
-        return [
-            f"Alarms were also raised for {len(others)} other groups; the table shows the O/E ratio that "
-            "remains in them."
-        ]
-    return [
-        f"An alarm was also raised for {row['label']}: {what_is_left(row)}." for _, row in others.iterrows()
-    ]
+        many = f"Alarms were also raised for {len(others)} other groups"
+        return [f"{many}; the table shows the O/E ratio that remains in them."]
+    return [f"An alarm was also raised for {row['label']}: {what_is_left(row)}." for row in others]
 
 
 def what_is_left(row: Any) -> str:
@@ -83,27 +88,19 @@ def what_is_left(row: Any) -> str:
 
 def _ratio(value: Any, low: Any, high: Any) -> str:
     """An O/E ratio with its interval, as far as these are known."""
-    if not known(value):
-        return ""
-    interval = IN_SENTENCE.interval(low, high)
-    size = f"O/E {IN_SENTENCE.decimal(value)}"
-    return size + (f" (95 % CI {interval})" if interval != IN_SENTENCE.unknown else "")
+    ratio = f"O/E {IN_SENTENCE.decimal(value)}{in_parentheses(IN_SENTENCE.ci(low, high))}"
+    return ratio if known(value) else ""
 
 
 def _right_to_within(groups: pd.DataFrame) -> str:
     """How large an error is excluded over the whole time: for all people, and where the data say least."""
-    limits = {
-        row["label"]: max(row["ratio_high"] - 1, 1 - row["ratio_low"])
-        for _, row in groups.iterrows()
-        if known(row["ratio_high"])
-    }
+    ends = zip(groups["label"], groups["ratio_low"], groups["ratio_high"])
+    limits = [(max(high - 1, 1 - low), label) for label, low, high in ends if known(high)]
     if not limits:
         return "This is not proof of calibration: there are too few people to say more."
-    sizes = {
-        label: f"to within {math.ceil(round(100 * error, 6))} % for {label}"
-        for label, error in limits.items()
-    }
-    both = dict.fromkeys([sizes[next(iter(sizes))], sizes[max(limits, key=lambda label: limits[label])]])
+    widest = max(limits, key=lambda limit: limit[0])
+    sizes = [f"to within {ceil(round(100 * x, 6))} % for {label}" for x, label in (limits[0], widest)]
+    both = dict.fromkeys(sizes)
     return (
         "With 95 % confidence at every look, predictions over the whole time are right on average "
         f"{' and '.join(both)}. The error of a few periods may be larger."
@@ -149,14 +146,11 @@ def _since(claim: CourseClaim, unknown: str) -> str:
 def recalibration_sentence(found: Recalibration) -> str:
     """Whether it helps: the log loss of everybody before and after, and groups that are further off."""
     row, digits = loss_of_everybody(found.comparison), MEASURE_NAMES["log_loss"].digits
-    on, later = f"fitted on {span_of(found.fitted)}", f"in {span_of(found.judged)}"
-    change = ""
+    on, later, change = f"fitted on {span_of(found.fitted)}", f"in {span_of(found.judged)}", ""
     if known(row["difference"]):
-        change = (
-            f" (log loss {IN_TEXT.decimal(row['base'], digits)} before and "
-            f"{IN_TEXT.decimal(row['value'], digits)} after, 95 % CI of the change "
-            f"{IN_TEXT.change(row['low'], row['high'], digits)})"
-        )
+        before, after = (IN_TEXT.decimal(row[name], digits) for name in ("base", "value"))
+        interval = IN_TEXT.change(row["low"], row["high"], digits)
+        change = f" (log loss {before} before and {after} after, 95 % CI of the change {interval})"
     answer = {
         HELPS: f"Recalibrating would help: {on}, it would have lowered the error {later}{change}.",
         HARMS: f"Recalibrating would do harm: {on}, it would have raised the error {later}{change}.",
@@ -169,10 +163,8 @@ def recalibration_sentence(found: Recalibration) -> str:
     }[found.answer]
     judged = found.answer in (HELPS, HARMS, UNCLEAR)
     worse = found.comparison.worse_groups(RECALIBRATED) if judged else []
-    if not worse:
-        return answer
-    further = f"{plural(len(worse), 'group')} would be further off than now"
-    return f"{answer} {further}: {listed_some(worse, 5)}."
+    further = f" {plural(len(worse), 'group')} would be further off than now: {listed_some(worse, 5)}."
+    return answer + (further if worse else "")
 
 
 def next_steps(course: Course) -> list[str]:

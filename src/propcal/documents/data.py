@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,27 +15,38 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from propcal.auditing.audit import Audit
-    from propcal.auditing.claims import Claim
     from propcal.auditing.compare import Comparison
     from propcal.discovery.discovery import Discovery
     from propcal.monitoring.course import Course
+    from propcal.monitoring.held_out import Recalibration
+    from propcal.sites.site_measures import Sites
 
 AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-comparison", 3
 COURSE_FORMAT, COURSE_VERSION = "propcal-course", 1
+SITES_FORMAT, SITES_VERSION = "propcal-sites", 2
 DISCOVERY_FORMAT, DISCOVERY_VERSION = "propcal-discovery", 1
 
 
 def plain_value(value: Any) -> Any:
-    """A number, text or truth value as JSON has it; NaN, infinity and limits become null."""
+    """A value as JSON has it, also inside lists and dicts; NaN, infinity and limits become null."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, dict):
+        return {str(name): plain_value(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(part) for part in value]
     if isinstance(value, float) and (isinstance(value, Limit) or not math.isfinite(value)):
         return None
     return value
 
 
+def records_of(claims: Iterable[Any]) -> list[dict[str, Any]]:
+    """One object a claim, a group or an alarm."""
+    return [plain_value(asdict(claim)) for claim in claims]
+
+
 def _plain_column(column: pd.Series) -> list[Any]:
-    """The same of a column."""
+    """Values of a column as JSON has them."""
     values = column.tolist()
     if column.dtype.kind != "f":
         return [plain_value(value) for value in values]
@@ -67,13 +79,13 @@ def audit_content(audit: Audit) -> dict[str, Any]:
     content = {
         "format": AUDIT_FORMAT,
         "version": AUDIT_VERSION,
-        "settings": {name: plain_value(value) for name, value in audit.settings.items()},
+        "settings": plain_value(audit.settings),
         "identity": asdict(audit.identity),
         "verdict": {
             "conclusion": verdict.conclusion,
             "text": verdict.text,
             "sentences": list(verdict.sentences),
-            "claims": [_claim(claim) for claim in verdict.claims],
+            "claims": records_of(verdict.claims),
             "tests": table_records(verdict.tests),
         },
         "losses": table_records(audit.losses.reset_index()),
@@ -91,11 +103,6 @@ def audit_content(audit: Audit) -> dict[str, Any]:
     return content
 
 
-def _claim(claim: Claim) -> dict[str, Any]:
-    where = [asdict(region) for region in claim.where]
-    return {name: plain_value(value) for name, value in vars(claim).items()} | {"where": where}
-
-
 def comparison_content(comparison: Comparison) -> dict[str, Any]:
     """What a comparison says, as plain lists and dicts."""
     return {
@@ -105,9 +112,7 @@ def comparison_content(comparison: Comparison) -> dict[str, Any]:
         "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
         "unchanged": list(comparison.unchanged),
         "sentences": {name: comparison.sentences(name) for name in [*comparison.audits][1:]},
-        "claims": [
-            {name: plain_value(value) for name, value in asdict(claim).items()} for claim in comparison.claims
-        ],
+        "claims": records_of(comparison.claims),
         "differences": table_records(comparison.differences),
         "flags": table_records(comparison.flags),
         "notes": list(comparison.notes),
@@ -119,15 +124,11 @@ def discovery_content(found: Discovery) -> dict[str, Any]:
     content: dict[str, Any] = {
         "format": DISCOVERY_FORMAT,
         "version": DISCOVERY_VERSION,
-        "found": [
-            {name: plain_value(value) for name, value in asdict(group).items()} for group in found.found
-        ],
-        "claims": [
-            {name: plain_value(value) for name, value in asdict(claim).items()} for claim in found.claims
-        ],
-        "overall": {name: plain_value(value) for name, value in found.overall.items()},
+        "found": records_of(found.found),
+        "claims": records_of(found.claims),
+        "overall": plain_value(found.overall),
         "left_out": dict(found.left_out),
-        "settings": {name: plain_value(value) for name, value in found.settings.items()},
+        "settings": plain_value(found.settings),
         "sentences": list(found.sentences),
     }
     if found.protection is not None:
@@ -144,20 +145,36 @@ def course_content(course: Course) -> dict[str, Any]:
         "conclusion": course.conclusion,
         "sentences": list(course.sentences),
         "notes": list(course.notes),
-        "claims": [_claim(claim) for claim in course.claims],
-        "alarms": [{k: plain_value(v) for k, v in asdict(alarm).items()} for alarm in course.alarms],
+        "claims": records_of(course.claims),
+        "alarms": records_of(course.alarms),
         "groups": table_records(course.groups),
         "periods": table_records(course.periods),
         "evidence": table_records(course.evidence),
-        "recalibration": None
-        if found is None
-        else {
-            "answer": found.answer,
-            "sentence": found.sentence,
-            "fitted": list(found.fitted),
-            "judged": list(found.judged),
-            "differences": table_records(found.comparison.differences),
-        },
+        "recalibration": None if found is None else _recalibration(found),
         "settings": course.settings,
         "identity": asdict(course.identity),
+    }
+
+
+def _recalibration(found: Recalibration) -> dict[str, Any]:
+    periods = {"fitted": list(found.fitted), "judged": list(found.judged)}
+    told = {"answer": found.answer, "sentence": found.sentence}
+    return told | periods | {"differences": table_records(found.comparison.differences)}
+
+
+def sites_content(found: Sites) -> dict[str, Any]:
+    """What was found across sites, as plain lists and dicts."""
+    return {
+        "format": SITES_FORMAT,
+        "version": SITES_VERSION,
+        "conclusion": found.conclusion,
+        "headline": found.headline,
+        "claims": records_of(found.claims),
+        "sentences": list(found.sentences),
+        "pooled": table_records(found.pooled.rename_axis("of").reset_index()),
+        "sites": table_records(found.sites),
+        "summary": table_records(found.summary.rename_axis("measure").reset_index()),
+        "travel": None if found.travel is None else table_records(found.travel.table),
+        "notes": list(found.notes),
+        "identity": asdict(found.identity),
     }

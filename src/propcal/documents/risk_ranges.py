@@ -67,32 +67,22 @@ def _heat(audit: Audit) -> list[Block]:
     for place, row in enumerate(rows):
         row |= {"key": place, "gap_low": row["low"], "gap_high": row["high"]}
     labels, by_group = _heat_rows(audit, rows)
+    hidden = any(cell["look"] == "noise hidden" for _, cells in by_group for cell in cells)
+    grid = [GROUP, *(Column(str(i), label, "word") for i, label in enumerate(labels))]
+    marks = [
+        {"label": name, **{str(i): cell["mark"] for i, cell in enumerate(cells)}} for name, cells in by_group
+    ]
     columns = [
         *_cell_columns(audit.identity.unit),
         Column("finding", "finding", "finding"),
         Column("detectable_gap", "detectable gap", "per 100", 1),
     ]
-    grid = [Column("label", "group"), *(Column(str(i), label, "word") for i, label in enumerate(labels))]
-    short = [
-        {"label": name, **{str(i): cell["mark"] for i, cell in enumerate(cells)}} for name, cells in by_group
-    ]
+    gap, by_risk = words("tables", "gap"), words("tables", "by_risk")
+    every = Table("categories", "Every cell", columns, rows, gap, sortable=True)
     return [
-        Fragment(
-            "heat.html",
-            lambda: {
-                "ranges": labels,
-                "rows": by_group,
-                "hidden": any(cell["look"] == "noise hidden" for _, cells in by_group for cell in cells),
-            },
-        ),
-        Table(
-            "by-risk", "Groups by predicted risk", grid, short, words("tables", "by_risk"), places=At.MARKDOWN
-        ),
-        Details(
-            f"Every cell in numbers ({len(rows)})",
-            [Table("categories", "Every cell", columns, rows, words("tables", "gap"), sortable=True)],
-            key="all-categories",
-        ),
+        Fragment("heat.html", lambda: {"ranges": labels, "rows": by_group, "hidden": hidden}),
+        Table("by-risk", "Groups by predicted risk", grid, marks, by_risk, places=At.MARKDOWN),
+        Details(f"Every cell in numbers ({len(rows)})", [every], key="all-categories"),
     ]
 
 

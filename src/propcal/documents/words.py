@@ -13,7 +13,7 @@ def _all_words() -> dict[str, dict[str, Any]]:
     return tomllib.loads((files("propcal.documents") / "words.toml").read_text(encoding="utf-8"))
 
 
-def words(part: str, name: str, **values: Any) -> str:
+def words(part: str, name: str, /, **values: Any) -> str:
     """A text, with these values filled in.
 
     >>> words("tables", "ratio")

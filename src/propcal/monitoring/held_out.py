@@ -127,7 +127,7 @@ class Travel:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
-        from propcal.documents.site_sentences import travel_sentence
+        from propcal.documents.sites import travel_sentence
 
         return travel_sentence(self)
 

@@ -105,13 +105,13 @@ class Sites:
 
     @property
     def headline(self) -> str:
-        from propcal.documents.site_sentences import headline
+        from propcal.documents.sites import headline
 
         return headline(self)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        from propcal.documents.site_sentences import site_sentences
+        from propcal.documents.sites import site_sentences
 
         return site_sentences(self)
 
@@ -123,11 +123,11 @@ class Sites:
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
-        from propcal.documents.sites import sites_data
+        from propcal.documents.data import sites_content
         from propcal.protect.sites import protected_sites
         from propcal.render.json import json_text, rounded
 
-        return json_text(rounded(sites_data(protected_sites(self, suppress))))
+        return json_text(rounded(sites_content(protected_sites(self, suppress))))
 
     def to_html(self, path: Any = None, *, suppress: int = 11, title: str | None = None) -> str:
         """A page with the sites, forest and funnel pictures, and the summary."""

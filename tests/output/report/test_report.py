@@ -15,7 +15,7 @@ import pytest
 from paths import ROOT
 from propcal import PMCBoost, audit, compare
 from propcal.cli import main
-from propcal.documents.blocks import Section, Verdict
+from propcal.documents.blocks import At, Section, Verdict, shown_at
 from propcal.documents.report import report
 from propcal.errors import InputError
 from propcal.numbers import ON_PAGE, risk_range
@@ -120,7 +120,7 @@ def test_the_parts_come_in_the_order_in_which_a_committee_reads(cohort):
 
 
 def test_the_top_has_the_verdict_and_what_follows(found):
-    blocks = report(found, suppress=0).at("page")
+    blocks = shown_at(report(found, suppress=0).blocks, At.PAGE)
     verdict = blocks[0]
     assert isinstance(verdict, Verdict)
     assert verdict.headline == "Miscalibrated"

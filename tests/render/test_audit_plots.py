@@ -19,10 +19,10 @@ from propcal.documents.audit_charts import AUDIT_CHARTS
 from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.numbers import risk_range
-from propcal.render.letters import labels, letters, short
+from propcal.render.figure import labels, letters, short
 
 mpl.use("Agg")
-KINDS = sorted([*AUDIT_CHARTS, "heatmap"])
+KINDS = sorted(AUDIT_CHARTS)
 NASTY = [
     "$10,000-$25,000",
     r"$\frac{1}{",

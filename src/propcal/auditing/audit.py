@@ -144,9 +144,10 @@ class Audit(Pages):
         -------
         The axes.
         """
-        from propcal.render.audit_plots import plot_audit
+        from propcal.documents.audit_charts import audit_chart
+        from propcal.render.matplotlib import draw
 
-        return plot_audit(self, kind, groups, ax=ax, width=width)
+        return draw(audit_chart(self, kind, groups), ax, width)
 
 
 @takes_frame

@@ -35,6 +35,7 @@ from propcal.documents.blocks import (
     Table,
     Verdict,
     estimate_columns,
+    named_texts,
     rate_columns,
 )
 from propcal.documents.charts import SIDES, Forest, ForestRow, ratio_axis
@@ -81,15 +82,16 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
     """The document of an audit, whose counts may be protected."""
     around = around or Around()
     made, names = date.today().isoformat(), audit.identity
-    about = {
-        "Score": names.score,
-        "Outcome": names.outcome,
-        "Who": names.population,
-        "Where": names.institution,
-        "Source": names.source,
-        "Period": names.period,
-        "Made": f"{made}, propcal {__version__}",
-    }
+    about = named_texts(
+        Score=names.score,
+        Outcome=names.outcome,
+        Who=names.population,
+        Where=names.institution,
+        Source=names.source,
+        Period=names.period,
+        Made=f"{made}, propcal {__version__}",
+    )
+    open_questions = Items("", cannot_tell(audit))
     four = cache(lambda: four_pictures(audit))  # drawn once, when a page is made
     return Document(
         "Calibration audit of a risk score",
@@ -99,9 +101,7 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
             *(around.verdicts or [replace(verdict_block(audit), links=around.links)]),
             key_figures(audit, around.before),
             Beside([_first_picture(audit, around.before, four), _advice(audit, around)], places=At.WRITTEN),
-            Section(
-                "limits", "What the data cannot tell", [Items("", cannot_tell(audit))], places=At.WRITTEN
-            ),
+            Section("limits", "What the data cannot tell", [open_questions], places=At.WRITTEN),
             _groups(audit, around.score),
             *_panels(audit, four),
             *around.found,
@@ -113,7 +113,7 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
             methods_section(audit, around.notes or audit.notes, around.suppress),
             *around.last,
         ],
-        about=[(name, text) for name, text in about.items() if text],
+        about=about,
         data=around.content or (lambda: audit_content(audit)),
         data_key="audit",
         made=made,
@@ -159,9 +159,8 @@ def _first_picture(audit: Audit, before: Audit | None, four: Callable[[], FourPi
     if {claim.kind for claim in audit.verdict.claims} == {"shape"}:
         curve = Fragment("main_curve.html", lambda: {"picture": four().plots[1]})
         return Section("picture", "Observed rate by predicted risk", [curve], places=At.PAGE)
-    return Section(
-        "picture", "Observed over expected events (O/E)", [ratio_forest(audit, before)], places=At.PAGE
-    )
+    forest = ratio_forest(audit, before)
+    return Section("picture", "Observed over expected events (O/E)", [forest], places=At.PAGE)
 
 
 def ratio_forest(audit: Audit, before: Audit | None = None) -> Forest:

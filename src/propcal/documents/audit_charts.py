@@ -1,9 +1,10 @@
-"""Charts of audits and comparisons by name; each shows numbers that are in a table of the result."""
+"""Charts of audits and comparisons by name, and which groups they show; their numbers are in a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 from propcal.auditing.audit import Audit
 from propcal.auditing.compare import Comparison
 from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED
-from propcal.auditing.loss_intervals import dc_by_bin, in_bins
+from propcal.auditing.loss_intervals import bin_places, dc_by_bin, in_bins
 from propcal.documents.charts import (
     FEW_KEY,
     INTERVAL_KEY,
@@ -21,11 +22,12 @@ from propcal.documents.charts import (
     Chart,
     Forest,
     ForestRow,
+    Heat,
     Mark,
     Plot,
     row_axis,
 )
-from propcal.documents.shown_groups import EVERYBODY, Chosen, lines_of, named_groups, rows_of, unknown
+from propcal.errors import InputError
 from propcal.numbers import IN_TEXT
 
 MOST_ROWS, MOST_LINES, MOST_BINS = 24, 5, 12
@@ -41,6 +43,8 @@ RATIO_MARKS = {
     20: [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20],
     1000: [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20],
 }
+EVERYBODY = "everybody"
+MOST_LISTED = 20  # as many names as an error lists
 
 
 def forest(a: Audit, groups: Any = None) -> Chart:
@@ -227,7 +231,7 @@ def dc(a: Audit, groups: Any = None) -> Chart:
     marks = [Mark("line", "shade", [x.low, x.high], [y - 0.28] * 2) for y in range(1, len(drawn))]
     for y, (row, (low, high)) in enumerate(zip(shown.to_dict("records"), rates)):
         sure = row["low"] > 0
-        fill = "" if sure else " hollow"
+        fill, bold = ("", " bold") if sure else (" hollow", "")
         every = np.maximum(members[drawn[y]]["outcome_rate"].to_numpy(dtype=np.float64), rho)
         highest, lowest = (a.labels.get(row[name], str(row[name])) for name in ("highest", "lowest"))
         marks += [
@@ -237,13 +241,7 @@ def dc(a: Audit, groups: Any = None) -> Chart:
             Mark("points", f"leftmost{fill}", [low], [y]),
             Mark("texts", "rightmost", [x.low], [y + 0.55], names=[f"▶ {highest}"]),
             Mark("texts", "leftmost", [x.low], [y + 0.28], names=[f"◀ {lowest}"]),
-            Mark(
-                "texts",
-                "flush bold" if sure else "flush",
-                [x.high],
-                [y + 0.42],
-                names=[f"DC {IN_TEXT.decimal(row['dc'])}"],
-            ),
+            Mark("texts", f"flush{bold}", [x.high], [y + 0.42], names=[f"DC {IN_TEXT.decimal(row['dc'])}"]),
         ]
     otherwise = "could be chance" if table["low"].notna().any() else "not tested"
     marks += [
@@ -279,13 +277,38 @@ def _rate_axis(low: float, high: float) -> Axis:
     return Axis("observed rate, % (log scale)", low, high, ticks, log=True)
 
 
+def heatmap(a: Audit, groups: Any = None) -> Chart:
+    """The gap of every cell, a group within a range of scores."""
+    wrong = a.categories.loc[a.categories["finding"].isin(WRONG), "group"]
+    with_cells = replace(a, groups=a.groups[a.groups["group"].isin(a.categories["group"])])
+    chosen = rows_of(a if groups is not None else with_cells, groups, MOST_ROWS, wrong=wrong, everybody=False)
+    place = {name: y for y, name in enumerate(chosen.names)}
+    shape = (len(place), len(a.settings["edges"]) - 1)
+    gap, finding = np.full(shape, np.nan), np.full(shape, "", dtype=object)
+    eligible = np.zeros(shape, dtype=np.bool_)
+    for j, row in zip(bin_places(a), a.categories.to_dict("records")):
+        if (y := place.get(row["group"])) is not None:
+            gap[y, j], finding[y, j], eligible[y, j] = 100 * row["gap"], row["finding"], row["eligible"]
+    if not eligible.any():
+        return "No cell has enough data to judge."
+    return Heat(chosen.labels, a.settings["edges"], gap, finding, eligible, chosen.said)
+
+
 AUDIT_CHARTS: dict[str, Callable[..., Chart]] = {
     "calibration": calibration,
     "forest": forest,
     "dc": dc,
     "decision": decision,
     "distribution": distribution,
+    "heatmap": heatmap,
 }
+
+
+def audit_chart(a: Audit, kind: str, groups: Any = None) -> Chart:
+    """A chart of an audit by name."""
+    if kind not in AUDIT_CHARTS:
+        raise unknown("picture", kind, list(AUDIT_CHARTS))
+    return AUDIT_CHARTS[kind](a, groups)
 
 
 def comparison_chart(c: Comparison, kind: str, groups: Any = None) -> Chart:
@@ -293,3 +316,109 @@ def comparison_chart(c: Comparison, kind: str, groups: Any = None) -> Chart:
     if kind != "before_after":
         raise unknown("picture", kind, ["before_after"])
     return before_after(c, groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Rows of the audit's groups in the order of the picture, and a line on those that are not in it."""
+
+    rows: pd.DataFrame
+    said: str
+
+    @property
+    def names(self) -> list[str]:
+        """Their names in the tables."""
+        return [str(name) for name in self.rows["group"]]
+
+    @property
+    def labels(self) -> list[str]:
+        """What people call them."""
+        return [str(label) for label in self.rows["label"]]
+
+
+def unknown(what: str, name: object, known: Sequence[str]) -> InputError:
+    """The error of a name that does not exist: what there is, and what comes close."""
+    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
+    more = f" and {len(known) - MOST_LISTED:,} more" if len(known) > MOST_LISTED else ""
+    problem = f"there is no {what} {name!r}; there are {list(known[:MOST_LISTED])}{more}."
+    return InputError(problem, next_step=f"Did you mean {near[0]!r}?" if near else None, between=" ")
+
+
+def named_groups(table: pd.DataFrame, groups: Any) -> Chosen:
+    """The rows of the groups that the user names or labels, in that order."""
+    wanted = [groups] if isinstance(groups, str) else list(groups)
+    if not wanted:
+        raise InputError(
+            "groups is an empty list", argument="groups", next_step="None chooses for you", between="; "
+        )
+    known = [str(name) for name in table["group"]]
+    called = {str(label): i for i, label in enumerate(table["label"])}
+    called |= {name: i for i, name in enumerate(known)}
+    for name in wanted:
+        if name not in called:
+            raise unknown("group", name, known)
+    return Chosen(table.iloc[[called[name] for name in wanted]], "")
+
+
+def lines_of(a: Audit, groups: Any, most: int) -> Chosen:
+    """Everybody and the few groups that a picture with a line for each has room for.
+
+    Those the score is surely wrong for come first, too high and too low in turn; then the largest.
+    """
+    if groups is not None:
+        return named_groups(a.groups, groups)
+    others = _judged(a)
+    measured = others[others["observed_expected"].notna()]
+    ranked = _in_turn(measured)
+    kept = ranked[: most - 1]
+    told = a.groups[a.groups["group"] == EVERYBODY].index.tolist()
+    return Chosen(a.groups.loc[[*told, *kept]], _said(len(kept), others, measured, kept))
+
+
+def rows_of(a: Audit, groups: Any, most: int, *, wrong: Iterable[str] = (), everybody: bool = True) -> Chosen:
+    """The groups that a picture with a row for each has room for, by observed/expected.
+
+    `wrong` names groups that come first although their totals are right.
+    """
+    if groups is not None:
+        return named_groups(a.groups, groups)
+    others = _judged(a)
+    off = _distance(others)
+    beyond = others["finding"].isin([TOO_HIGH, TOO_LOW]) | others["group"].isin(list(wrong))
+    order = others.assign(beyond=beyond, off=np.where(beyond, off, 0.0))
+    kept = order.sort_values(["beyond", "off", "people"], ascending=False, kind="stable").head(most)
+    kept = kept.sort_values("observed_expected", kind="stable", na_position="last")
+    told = a.groups[a.groups["group"] == EVERYBODY].index.tolist() if everybody or others.empty else []
+    return Chosen(a.groups.loc[[*told, *kept.index]], _said(len(kept), others, others, kept.index.tolist()))
+
+
+def _judged(a: Audit) -> pd.DataFrame:
+    return a.groups[a.groups["kept"] & (a.groups["group"] != EVERYBODY)]
+
+
+def _distance(rows: pd.DataFrame) -> Any:
+    """How far observed/expected is from 1, as a ratio."""
+    ratio = rows["observed_expected"].to_numpy(dtype=np.float64)
+    return np.nan_to_num(np.abs(np.log(np.maximum(ratio, 1e-3))))
+
+
+def _in_turn(rows: pd.DataFrame) -> list[Any]:
+    """Index of the rows: the worst too high, the worst too low, the next of each; then by size."""
+    ranked = rows.assign(off=_distance(rows)).sort_values("off", ascending=False, kind="stable")
+    sides = [ranked.index[ranked["finding"] == finding].tolist() for finding in (TOO_HIGH, TOO_LOW)]
+    found = []
+    for i in range(max(map(len, sides))):
+        found += [side[i] for side in sides if i < len(side)]
+    rest = rows[~rows.index.isin(found)].sort_values("people", ascending=False, kind="stable")
+    return found + rest.index.tolist()
+
+
+def _said(n: int, others: pd.DataFrame, measured: pd.DataFrame, kept: list[Any]) -> str:
+    """What the legend says of the groups that are not drawn."""
+    if n == len(others):
+        return ""
+    wrong = others.loc[kept, "finding"].isin([TOO_HIGH, TOO_LOW])
+    if n == len(measured):
+        return f"{n} of {len(others)} groups: the others do not have enough data"
+    which = "furthest off" if wrong.all() else "furthest off, then the largest" if wrong.any() else "largest"
+    return f"{n} of {len(others)} groups, the {which}"

@@ -13,7 +13,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
 from propcal.core.grid import FloatArray
-from propcal.documents.charts import Axis, Mark, Plot, round_steps
+from propcal.documents.charts import Axis, Mark, Plot, round_axis
 from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, known, trimmed
 
@@ -153,26 +153,19 @@ def _benefit_axis(found: list[GroupCurves]) -> Axis:
     tops = [float(np.nanmax(each.points[:, 1], initial=0.0)) for each in found]
     rates = [float(each.row["outcome_rate"]) for each in found if known(each.row["outcome_rate"])]
     high = max([0.02, *tops, *rates]) * 1.05
-    return _axis("net benefit, per person", -0.25 * high, high)
-
-
-def _axis(label: str, low: float = 0.0, high: float = 1.0) -> Axis:
-    values, digits = round_steps(low, high)
-    return Axis(label, low, high, [(value, ON_PAGE.decimal(value, digits)) for value in values])
+    return round_axis("net benefit, per person", -0.25 * high, high)
 
 
 def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
     """The pictures without people: words, axes and guides."""
     zero = Mark("line", "guide", [0, 1], [0, 0])
+    treated, relative = round_axis("threshold from which people are treated"), Axis(f"{unit}, relative", 0, 1)
+    risk, rate = round_axis("predicted risk", 0.0, end), round_axis("observed rate", 0.0, end)
     frames = {
-        "roc": ("Does it tell people apart?", _axis("1 − specificity"), _axis("sensitivity")),
-        "calibration": (
-            "Is a score of 30 % right 30 % of the time?",
-            _axis("predicted risk", 0.0, end),
-            _axis("observed rate", 0.0, end),
-        ),
-        "benefit": ("Would acting on it help?", _axis("threshold from which people are treated"), benefit),
-        "distribution": ("How are the scores spread?", _axis("score"), Axis(f"{unit}, relative", 0.0, 1.0)),
+        "roc": ("Does it tell people apart?", round_axis("1 − specificity"), round_axis("sensitivity")),
+        "calibration": ("Is a score of 30 % right 30 % of the time?", risk, rate),
+        "benefit": ("Would acting on it help?", treated, benefit),
+        "distribution": ("How are the scores spread?", round_axis("score"), relative),
     }
     guides = {key: Mark("line", "guide", [0, x.high], [0, x.high]) for key, (_, x, _) in frames.items()}
     return [

@@ -260,6 +260,11 @@ class Document:
     script: str = ""
 
 
+def named_texts(**texts: str) -> list[tuple[str, str]]:
+    """What is printed above a document, as far as it was given."""
+    return [(name, text) for name, text in texts.items() if text]
+
+
 def shown_at(blocks: Sequence[Block], place: At) -> list[Block]:
     """The blocks among these that are shown at a place; pictures are for pages."""
     return [block for block in blocks if place in getattr(block, "places", At.PAGE)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.core.grid import FloatArray
-from propcal.numbers import Style
+from propcal.numbers import ON_PAGE, Style
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -125,7 +125,19 @@ class Forest:
     note: str = ""
 
 
-Chart = Plot | Forest | str  # a sentence stands in the place of a picture that cannot be drawn
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """A table of cells: the gap per 100 people of each row and range of scores, and what was found of it."""
+
+    names: Sequence[str]
+    edges: Sequence[float]
+    gap: FloatArray
+    finding: npt.NDArray[Any]
+    eligible: npt.NDArray[Any]
+    note: str = ""
+
+
+Chart = Plot | Forest | Heat | str  # a sentence stands in the place of a picture that cannot be drawn
 SIDES = ("score too high", "score too low")  # of O/E ratios
 INTERVAL_KEY = Mark("line", "grey", name="95 % CI")
 FEW_KEY = Mark("rows", "hatch", name="not enough data for a ratio")
@@ -165,6 +177,17 @@ def round_steps(low: float, high: float, most: int = 5) -> tuple[list[float], in
     return values, digits
 
 
+def round_axis(label: str, low: float = 0.0, high: float = 1.0, *, most: int = 5, log: bool = False) -> Axis:
+    """An axis with round marks between two numbers.
+
+    >>> round_axis("score", 0.0, 0.4, most=4).ticks
+    ((0.0, '0.0'), (0.1, '0.1'), (0.2, '0.2'), (0.3, '0.3'), (0.4, '0.4'))
+    """
+    values, digits = round_steps(min(low, high), max(low, high), most)
+    ticks = tuple((value, ON_PAGE.decimal(value, digits)) for value in values if value > 0 or not log)
+    return Axis(label, low, high, ticks, log)
+
+
 def axis_around(
     values: Sequence[float] | FloatArray, label: str, *, margin: float = 0.05, most: int = 5
 ) -> Axis:
@@ -177,5 +200,4 @@ def axis_around(
     numbers = numbers[np.isfinite(numbers)]
     low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 1.0)
     room = margin * max(high - low, 0.1)
-    steps, digits = round_steps(low - room, high + room, most)
-    return Axis(label, low - room, high + room, tuple((step, f"{step:.{digits}f}") for step in steps))
+    return round_axis(label, low - room, high + room, most=most)

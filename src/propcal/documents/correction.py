@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import attribute_effects
 from propcal.core.grid import UNIT, FloatArray, from_grid
 from propcal.core.groups.collection import pattern_name
+from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot
 from propcal.documents.fit import attribute_sentences
-from propcal.documents.shown_groups import unknown
 from propcal.documents.words import words
 from propcal.numbers import listed, plural
+
+if TYPE_CHECKING:
+    from propcal.core.correction.correction import Correction
 
 MOST_ROWS, MOST_PATTERNS, MOST_ON_PAGE = 10, 8, 6
 SCORES = np.linspace(0, 1, 501)
@@ -81,17 +83,9 @@ def correction_chart(correction: Correction, patterns: Any = None) -> Plot:
         marks.append(Mark("line", f"series-{i}", x, y, name=label))
         marks.append(Mark("line", f"series-{i} thin", x[~np.isnan(y)], y[~np.isnan(y)]))  # jumps
     note = "" if patterns is not None else f"of {len(correction.patterns)} patterns, those that change most"
-    return Plot(
-        "correction",
-        "",
-        "Corrected score by raw score.",
-        Axis("raw score", 0.0, 1.0),
-        Axis("corrected score", 0.0, 1.0),
-        marks,
-        480,
-        480,
-        note=note,
-    )
+    raw, corrected = Axis("raw score", 0.0, 1.0), Axis("corrected score", 0.0, 1.0)
+    told = "Corrected score by raw score."
+    return Plot("correction", "", told, raw, corrected, marks, 480, 480, note=note)
 
 
 def correction_blocks(correction: Correction) -> list[Block]:

@@ -11,6 +11,7 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
 from propcal.core.groups.collection import Group
 from propcal.data.periods import span_of
+from propcal.documents.audit_charts import named_groups, unknown
 from propcal.documents.blocks import (
     GROUP,
     RATIO,
@@ -25,17 +26,17 @@ from propcal.documents.blocks import (
     Table,
     Verdict,
     estimate_columns,
+    named_texts,
     rate_columns,
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
 from propcal.documents.course_sentences import TEST_NAMES, methods, next_steps, promise, what_is_left
 from propcal.documents.data import course_content
-from propcal.documents.shown_groups import named_groups, unknown
 from propcal.documents.words import words
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
 from propcal.monitoring.held_out import RECALIBRATED, Recalibration
-from propcal.numbers import plural, without_limits
+from propcal.numbers import are, plural, without_limits
 
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
 MOST_LINES = 6  # colours that can be told apart
@@ -48,17 +49,18 @@ DEFINITION = "O/E ratio: observed over expected events. Above 1 the score predic
 def course_document(course: Course, title: str | None = None) -> Document:
     """The document of what a monitor found."""
     identity, settings = course.identity, course.settings
-    about = [
-        ("Source", identity.source),
-        ("Score", identity.score or settings["score"]),
-        ("Outcome", identity.outcome or settings["outcome"]),
-        ("Periods", span_of(settings["periods"])),
-    ]
+    about = named_texts(
+        Source=identity.source,
+        Score=identity.score or settings["score"],
+        Outcome=identity.outcome or settings["outcome"],
+        Periods=span_of(settings["periods"]),
+    )
+    how = [*methods(course), *course.notes]
     alarm, (verdict, *details) = course.conclusion == ALARM_RAISED, course.sentences
     return Document(
         brand="Monitoring of a risk score",
         title=title or identity.title or f"{identity.subject} over time",
-        about=[(name, text) for name, text in about if text],
+        about=about,
         blocks=[
             Verdict("wrong" if alarm else "noise", verdict, details, "", DEFINITION if alarm else ""),
             Section("next", "What to do next", [Items("", next_steps(course))], places=At.PAGE),
@@ -67,13 +69,7 @@ def course_document(course: Course, title: str | None = None) -> Document:
             Section("rates", "Observed and predicted rates over time", _rates(course), "Rates", At.PAGE),
             _last_period(course),
             *([] if course.recalibration is None else _recalibration(course, course.recalibration)),
-            Section(
-                "methods",
-                "Methods and notes",
-                [Items("", [*methods(course), *course.notes])],
-                "Methods",
-                At.PAGE,
-            ),
+            Section("methods", "Methods and notes", [Items("", how)], "Methods", At.PAGE),
             Items("Notes", course.notes, places=At.TEXT),
         ],
         data=course_content(course),
@@ -114,17 +110,13 @@ def ratio_plot(course: Course, groups: Any = None) -> Plot:
     y = ratio_axis([*values, *np.clip(ends, 0.5, 2)], "O/E ratio of each period")
     places = np.arange(len(course.settings["periods"]), dtype=np.float64)
     lines, marks = [], [Mark("line", "guide", [x.low, x.high], [1.0, 1.0])]
-    looks = (f"series-{i}" for i in range(len(drawn)))
+    looks = ((f"series-{i}", f"series series-{i}") for i in range(len(drawn)))
     for name, band in bands.items():
         value, low, high = (np.clip(part, y.low, y.high) for part in band)
-        look = "all" if name == EVERYBODY else next(looks)
+        look, style = ("all", "all-line") if name == EVERYBODY else next(looks)
         if len(drawn) <= MOST_BANDS + 1:  # more would hide each other
             marks.append(Mark("band", f"{look}-band", places, low, high))
-        lines.append(
-            Mark(
-                "line", f"{look}-line" if look == "all" else f"series {look}", places, value, name=label[name]
-            )
-        )
+        lines.append(Mark("line", style, places, value, name=label[name]))
     if course.claims:
         first = min(claim.raised for claim in course.claims)
         place = course.settings["periods"].index(first)
@@ -172,15 +164,11 @@ COURSE_CHARTS: dict[str, Callable[..., Plot]] = {"evidence": evidence_plot, "rat
 
 
 def _groups(course: Course) -> Table:
-    rows = [
-        row
-        | {"look": "high" if row["named"] else "", "raised": row["raised"] or "no alarm"}
-        | {
-            "test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else "",
-            "finding": what_is_left(row),
-        }
-        for row in row_dicts(course.ranked)
-    ]
+    rows = row_dicts(course.ranked)
+    for row in rows:
+        row |= {"look": "high" if row["named"] else "", "raised": row["raised"] or "no alarm"}
+        row |= {"test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""}
+        row |= {"finding": what_is_left(row)}
     columns = [
         GROUP,
         Column("raised", "alarm raised", "finding"),
@@ -195,14 +183,10 @@ def _groups(course: Course) -> Table:
 
 def _rates(course: Course) -> list[Block]:
     """Observed and predicted rates of each group, the named ones first."""
-    drawn = [
-        name
-        for name in course.ranked["group"]
-        if np.isfinite(_over_time(course, name, "outcome_rate")[0]).any()
-    ]
-    shown = drawn[:MOST_PICTURES]
+    known = course.periods[np.isfinite(without_limits(course.periods["outcome_rate"]))]
+    shown = [name for name in course.ranked["group"] if name in set(known["group"])][:MOST_PICTURES]
     more = len(course.groups) - len(shown)
-    below = f" {more} more {'group is' if more == 1 else 'groups are'} in the table below." if more else ""
+    below = f" {are(more, 'more group')} in the table below." if more else ""
     columns = [
         Column("period", "period", "label"),
         GROUP,
@@ -228,16 +212,10 @@ def _rate_plot(course: Course, group: str, i: int) -> Plot:
     ]
     label = str(course.groups["label"][course.groups["group"] == group].iloc[0])
     y = axis_around(100 * np.concatenate([low, high, predicted]), "rate", most=4)
-    scale = Axis(
-        "",
-        max(y.low, 0) / 100,
-        min(y.high, 100) / 100,
-        [(tick / 100, f"{text} %") for tick, text in y.ticks if 0 <= tick <= 100],
-    )
-    description = (
-        f"{label}: observed rate (solid, with 95 % band) and predicted rate (dashed) in each period."
-    )
-    return Plot(f"rates-{i}", label, description, _time_axis(course, 4), scale, marks, 360, 200)
+    ticks = [(tick / 100, f"{text} %") for tick, text in y.ticks if 0 <= tick <= 100]
+    scale = Axis("", max(y.low, 0) / 100, min(y.high, 100) / 100, ticks)
+    rates = "observed rate (solid, with 95 % band) and predicted rate (dashed) in each period"
+    return Plot(f"rates-{i}", label, f"{label}: {rates}.", _time_axis(course, 4), scale, marks, 360, 200)
 
 
 def _last_period(course: Course) -> Section:

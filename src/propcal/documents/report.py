@@ -10,7 +10,7 @@ from propcal.auditing.compare import Comparison
 from propcal.auditing.pages import Pages
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.documents.audit import Around, audit_document
-from propcal.documents.blocks import At, Block, Document, Section
+from propcal.documents.blocks import At, Document, Section
 from propcal.documents.comparison import comparison_document
 from propcal.documents.correction import correction_blocks
 from propcal.documents.fit import fit_blocks
@@ -32,12 +32,8 @@ def report(
     sites: Any = None,
 ) -> Document:
     """What may be handed on; counts that are protected already stay so."""
-    around = Around(
-        title=title or "",
-        changed=_correction(correction, certificate),
-        found=_discovery(discovery, suppress),
-        suppress=suppress,
-    )
+    changed, found = _correction(correction, certificate), _discovery(discovery, suppress)
+    around = Around(title=title or "", changed=changed, found=found, suppress=suppress)
     if sites is not None:
         section = sites_section(protected_sites(sites, suppress))
         around = replace(around, last=[section], links=[("sites", "Sites", f"{sites.headline}.")])
@@ -48,24 +44,20 @@ def report(
     return audit_document(shown, around)
 
 
+def _wrong(argument: str, expected: str, given: object) -> InputError:
+    return InputError(f"{argument} must be {expected}; got {type(given).__name__}", argument=argument)
+
+
 def _correction(correction: Any, certificate: Any) -> list[Section]:
     """What a correction does, and what its fit says of its own cells, without their counts."""
     summary = certificate if certificate is not None else getattr(correction, "certificate_", None)
     fitted = getattr(correction, "correction_", correction)
     if fitted is not None and not hasattr(fitted, "apply_to_atoms"):
-        raise InputError(
-            f"correction must be a Correction, or a fitted PMCBoost or MCBoost; got {type(fitted).__name__}",
-            argument="correction",
-        )
+        raise _wrong("correction", "a Correction, or a fitted PMCBoost or MCBoost", fitted)
     if summary is not None and not isinstance(summary, FitSummary):
-        raise InputError(
-            f"certificate must be a FitSummary; got {type(summary).__name__}", argument="certificate"
-        )
-    blocks: list[Block] = []
-    if fitted is not None:
-        blocks += correction_blocks(fitted)
-    if summary is not None:
-        blocks += fit_blocks(summary)
+        raise _wrong("certificate", "a FitSummary", summary)
+    blocks = [] if fitted is None else correction_blocks(fitted)
+    blocks += [] if summary is None else fit_blocks(summary)
     return [Section("correction", "The correction", blocks, "Correction", At.PAGE)] if blocks else []
 
 
@@ -77,8 +69,5 @@ def _discovery(found: Any, suppress: int) -> list[Section]:
     from propcal.documents.discovery import discovery_section
 
     if not isinstance(found, Discovery):
-        raise InputError(
-            f"discovery must be what propcal.discover returns; got {type(found).__name__}",
-            argument="discovery",
-        )
+        raise _wrong("discovery", "what propcal.discover returns", found)
     return [discovery_section(found, suppress)]

@@ -129,35 +129,22 @@ def _clearest_cells(audit: Audit) -> list[Block]:
     title = f"Cells with the clearest gaps{'' if sure else '; all could be chance'}"
     if worst["low"].isna().all() and not sure:
         title = "Cells with the largest gaps; whether chance explains them is not known"
-    rows = []
-    for i, row in enumerate(row_dicts(worst)):
+    rows = row_dicts(worst)
+    for i, row in enumerate(rows):
         label = labels.get(row["group"], row["group"])
-        rows.append(
-            row
-            | {"label": f"* {label}" if row["beyond"] else label, "brief": i < BRIEF_CELLS}
-            | {"gap_low": row["low"], "gap_high": row["high"]}
-        )
+        row |= {"label": f"* {label}" if row["beyond"] else label, "brief": i < BRIEF_CELLS}
+        row |= {"gap_low": row["low"], "gap_high": row["high"]}
+    columns, places = _cell_columns(audit.identity.unit), At.SCREEN | At.CARD
     note = words("tables", "gaps") + (" *: more than chance explains." if sure else "")
-    table = Table(
-        "clearest",
-        title,
-        _cell_columns(audit.identity.unit),
-        rows,
-        note,
-        item="cell",
-        places=At.SCREEN | At.CARD,
-    )
-    return [table]
+    return [Table("clearest", title, columns, rows, note, item="cell", places=places)]
 
 
 def _losses(audit: Audit) -> list[Block]:
-    rows = [
-        row
-        | {"digits": measure.digits, "measure": measure.name, "interval_low": row["low"]}
-        | {"interval_high": row["high"], "meaning": measure.meaning}
-        for row in row_dicts(audit.losses.reset_index())
-        for measure in [MEASURE_NAMES[str(row["name"])]]
-    ]
+    rows = row_dicts(audit.losses.reset_index())
+    for row in rows:
+        measure = MEASURE_NAMES[str(row["name"])]
+        row |= {"digits": measure.digits, "measure": measure.name}
+        row |= {"interval_low": row["low"], "interval_high": row["high"]}
     columns = [
         Column("measure", "loss"),
         Column("value", "value", "decimal"),

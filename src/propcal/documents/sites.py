@@ -22,6 +22,7 @@ from propcal.documents.blocks import (
     Table,
     Verdict,
     estimate_columns,
+    named_texts,
 )
 from propcal.documents.charts import (
     SIDES,
@@ -32,7 +33,7 @@ from propcal.documents.charts import (
     Plot,
     axis_around,
     ratio_axis,
-    round_steps,
+    round_axis,
 )
 from propcal.documents.words import words
 from propcal.identity import Identity
@@ -54,16 +55,10 @@ MEANING = {
 def sites_document(found: Sites, title: str | None = None) -> Document:
     """The document of a comparison of sites."""
     names = found.identity
-    about = [
-        ("Score", names.score),
-        ("Outcome", names.outcome),
-        ("Source", names.source),
-        ("Period", names.period),
-    ]
     return Document(
         brand="Comparison of sites",
         title=title or names.title or names.score or f"Risk score at {len(found.sites)} sites",
-        about=[(name, text) for name, text in about if text],
+        about=named_texts(Score=names.score, Outcome=names.outcome, Source=names.source, Period=names.period),
         blocks=[_verdict(found), Section("sites", "Measures of each site", _measures(found))],
     )
 
@@ -152,15 +147,9 @@ def _forest(found: Sites, name: str) -> Forest:
             _forest_row("New site (95 % prediction)", new, name),
         ]
         description += ", the mean over sites, and the interval in which 95 % of new sites are expected"
-    return Forest(
-        f"forest-{name}",
-        scale.name,
-        f"{description}.{MEANING.get(name, '')}",
-        _forest_axis(rows, scale),
-        rows,
-        scale.right,
-        SIDES if name == RATIO else ("", ""),
-    )
+    description += f".{MEANING.get(name, '')}"
+    ends, axis = SIDES if name == RATIO else ("", ""), _forest_axis(rows, scale)
+    return Forest(f"forest-{name}", scale.name, description, axis, rows, scale.right, ends)
 
 
 def _forest_row(label: str, row: Any, name: str, look: str = "noise", end: str = "") -> ForestRow:
@@ -187,16 +176,8 @@ def _funnel(found: Sites) -> list[Block]:
         return []
     mean, most = float(found.summary["mean"].to_dict()[RATIO]), float(error[there].max()) * 1.1
     reach = np.exp(max(1.96 * most, float(np.abs(np.log(value[there] / mean)).max()) * 1.1))
-    steps, digits = round_steps(mean / reach, mean * reach, 5)
-    levels, n = round_steps(0.0, most, 4)
-    x = Axis(
-        "O/E ratio",
-        mean / reach,
-        mean * reach,
-        tuple((v, f"{v:.{digits}f}") for v in steps if v > 0),
-        log=True,
-    )
-    y = Axis("standard error (log O/E)", most, 0.0, tuple((v, f"{v:.{n}f}") for v in levels))
+    x = round_axis("O/E ratio", mean / reach, mean * reach, log=True)
+    y = round_axis("standard error (log O/E)", most, 0.0, most=4)
     side = np.exp(1.96 * most)
     marks = [
         Mark("line", "guide", [mean / side, mean, mean * side], [most, 0.0, most]),

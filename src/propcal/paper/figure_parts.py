@@ -15,8 +15,7 @@ from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.files.transaction import whole_file
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
-from propcal.render.letters import literal
-from propcal.render.matplotlib import COLORS, LETTER, SMALL, require_matplotlib
+from propcal.render.figure import COLORS, LETTER, SMALL, literal, require_matplotlib
 
 if TYPE_CHECKING:
     import pandas as pd

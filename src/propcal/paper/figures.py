@@ -13,8 +13,7 @@ from propcal.paper.results import LEGEND, convergence, method_medians, over_alph
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
 from propcal.paper.trial_arrays import CURVE_METHODS, MIN_PEOPLE, curves, subgroup
 from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
-from propcal.render.letters import labels, short
-from propcal.render.matplotlib import SMALL, TEXT, tidy
+from propcal.render.figure import SMALL, TEXT, labels, short, tidy
 
 # Which pairs get a bracket, and in which column beside the panel.
 BRACKETS = {(BASE, MC): 0, (MC, PMC): 0, (BASE, PMC): 1}

@@ -18,7 +18,7 @@ import pandas as pd
 from propcal.core.grid import FloatArray, check_number
 from propcal.paper.figure_parts import COLUMN, PaperFigure, entry, new_figure
 from propcal.paper.settings import toml_file
-from propcal.render.matplotlib import COLORS, SMALL, tidy
+from propcal.render.figure import COLORS, SMALL, tidy
 
 FIRST_RATE, STEP = 0.2, 0.01
 SCENARIOS = ("Fixed", "Increasing", "Decreasing")

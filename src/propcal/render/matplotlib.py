@@ -1,29 +1,44 @@
-"""Charts with matplotlib, in sizes that can be read in print and colours that everybody can tell apart."""
+"""Charts drawn with matplotlib."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
-from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
-from propcal.extras import how_to_install
+from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Heat, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
-from propcal.render.letters import labels, letters, literal, short
+from propcal.render.figure import (
+    COLORS,
+    HATCH,
+    HIGH,
+    LETTER,
+    LOW,
+    MARKERS,
+    SMALL,
+    STYLES,
+    TEXT,
+    WIDE,
+    axes,
+    inches,
+    labels,
+    legend_below,
+    letters,
+    literal,
+    plain_letters,
+    require_matplotlib,
+    rows_alone,
+    say,
+    short,
+    symbol,
+    tidy,
+)
 
-# Okabe and Ito's colours, told apart by people with any colour vision, and line styles besides
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-HIGH, LOW = COLORS[1], COLORS[0]  # the score is too high, or was raised; too low, or lowered
-STYLES = ("-", "--", "-.", ":")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SMALL, TEXT = 7.0, 8.0  # points: the smallest that can be read in print
-HATCH: dict[str, Any] = {"facecolor": "0.96", "edgecolor": "0.6", "hatch": "////", "linewidth": 0.0}
-LETTER = 0.058  # inches that a letter of the small size takes on average
-WIDE = 5.0  # inches from which there is room beside the picture
+ROW = 0.29  # inches of a row of a heat map, for a name of two lines
+NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and for a bold one
 TINY = 1e-9  # zero has no place on a log axis
 LOOKS: dict[str, dict[str, Any]] = {
     "one-line": {"color": HIGH, "ls": "--", "lw": 1.4},
@@ -70,6 +85,8 @@ def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Any:
     with plain_letters():
         if isinstance(chart, str):
             return say(axes(ax, width, 1.5), chart)
+        if isinstance(chart, Heat):
+            return _draw_heat(chart, ax, width)
         plot = _in_rows(chart) if isinstance(chart, Forest) else chart
         room = width if ax is None else inches(ax)
         keys = [mark for mark in plot.marks if mark.name]
@@ -274,103 +291,103 @@ def _lines(text: str) -> str:
     return "\n".join(literal(letters(line)) for line in text.split("\n"))
 
 
-def require_matplotlib() -> Any:
-    """The class of figures of matplotlib; without matplotlib, say how to get it."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError(f"plots need matplotlib: {how_to_install('plots')}") from None
-    return Figure
-
-
-def axes(ax: Any, width: float, height: float) -> Any:
-    """The given axes, or those of a new figure."""
-    figure = require_matplotlib()
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-
-        return plt.subplots(figsize=(width, height), layout="constrained")[1]
-    except ImportError:  # no display toolkit at all
-        return figure(figsize=(width, height), layout="constrained").subplots()
-
-
-def plain_letters() -> Any:
-    """A context in which names are drawn as they are, also where the user's style asks for TeX."""
-    from matplotlib import rc_context
-
-    return rc_context({"text.usetex": False})
-
-
-def inches(ax: Any) -> float:
-    """How wide the place of the axes is in its figure, labels included."""
-    place, whole = ax.get_subplotspec(), ax.figure.bbox.width / ax.figure.dpi  # of a subfigure as well
-    if place is None:
-        return float(ax.get_position().width * whole)
-    grid = place.get_gridspec()
-    return float(whole * (place.colspan.stop - place.colspan.start) / grid.ncols)
-
-
-def tidy(ax: Any, *, xlabel: str, ylabel: str = "") -> None:
-    """Labels and ticks in sizes that can be read at column width; no box around the picture."""
-    ax.set_xlabel(xlabel, fontsize=TEXT)
-    ax.set_ylabel(ylabel, fontsize=TEXT)
-    ax.tick_params(labelsize=SMALL)
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def rows_alone(ax: Any) -> None:
-    """No ticks and no line beside the names of rows."""
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-
-
-def legend_below(
-    ax: Any,
-    handles: Sequence[Any],
-    *,
-    title: str = "",
-    drop: float = 30,
-    columns: int = 1,
-    wide: bool = False,
-) -> None:
-    """A legend under the axes, `drop` points below them: inside it would hide what is drawn.
-
-    A wide one also takes the room under the names of the rows.
-    """
-    from matplotlib.transforms import ScaledTranslation, blended_transform_factory
-
-    under = ax.transAxes + ScaledTranslation(0, -drop / 72, ax.figure.dpi_scale_trans)
-    left = 0.0
-    if wide:
-        place = ax.get_subplotspec()
-        left = 0.02 if place is None else place.colspan.start / place.get_gridspec().ncols + 0.02
-        under = blended_transform_factory(ax.figure.transSubfigure, under)
-    legend = ax.legend(
-        handles=list(handles),
-        loc="upper left",
-        bbox_to_anchor=(left, 0),
-        bbox_transform=under,
-        ncols=columns,
-        fontsize=SMALL,
-        title=title or None,
-        title_fontsize=SMALL,
-        alignment="left",
-        frameon=False,
-        borderaxespad=0,
-        borderpad=0.2,
-        labelspacing=0.35,
-        handlelength=2.6,
-        columnspacing=1.2,
+def _draw_heat(heat: Heat, ax: Any, width: float) -> Any:
+    """Cells in colour where the gap is more than chance explains, and hatched without enough data."""
+    ax = axes(ax, width, 2.1 + ROW * len(heat.names))
+    gap, finding, eligible = heat.gap, heat.finding, heat.eligible
+    n_rows, n_bins = gap.shape
+    coloured = np.isin(finding, [TOO_HIGH, TOO_LOW, UNTESTED]) & eligible
+    reach = max(5.0, float(np.max(np.abs(gap[eligible]))))
+    mesh = ax.pcolormesh(
+        np.arange(n_bins + 1),
+        np.arange(n_rows + 1) - 0.5,
+        np.ma.masked_where(~coloured, gap),
+        cmap=_map(),
+        vmin=-reach,
+        vmax=reach,
+        zorder=1,
     )
-    legend.set_zorder(5)
-
-
-def say(ax: Any, sentence: str) -> Any:
-    """A sentence in the place of a picture that cannot be drawn."""
-    ax.set_axis_off()
-    width = max(20, int(inches(ax) / LETTER * 0.8))
-    text = "\n".join(textwrap.wrap(letters(sentence), width))
-    ax.text(0.5, 0.5, literal(text), transform=ax.transAxes, ha="center", va="center", fontsize=TEXT)
+    for y in range(n_rows):
+        few = (finding[y] != "") & ~eligible[y]
+        ax.broken_barh(_runs(few), (y - 0.5, 1), zorder=1, **HATCH)
+    room = 0.55 * inches(ax) / n_bins
+    for y, j in zip(*np.nonzero(eligible)):
+        sure = finding[y, j] in (TOO_HIGH, TOO_LOW)
+        dark = bool(coloured[y, j]) and abs(gap[y, j]) > 0.55 * reach
+        text = _signed(gap[y, j]) if room >= NUMBER else _signed(gap[y, j])[0] if room > 0.09 and sure else ""
+        if text:
+            look = {"color": "white" if dark else "0.35" if finding[y, j] == CHANCE else "black"}
+            weight = "bold" if sure and room > BOLD else "normal"
+            ax.text(j + 0.5, y, text, ha="center", va="center", fontsize=SMALL, weight=weight, **look)
+    _bin_axis(ax, heat.edges, n_rows)
+    most = max(14, int(0.33 * inches(ax) / LETTER))
+    ax.set_yticks(range(n_rows), labels(heat.names, most, lines=2), fontsize=SMALL, linespacing=0.95)
+    _colour_scale(ax, mesh)
+    _heat_legend(ax, heat)
     return ax
+
+
+def _map() -> Any:
+    """From too high to too low: told apart with any colour vision."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    # the palest colours are not white: white says "could be chance"
+    colors = [(0, HIGH), (0.5, "#F9DDCB"), (0.5, "#CFE4F1"), (1, LOW)]
+    return LinearSegmentedColormap.from_list("too high, too low", colors)
+
+
+def _signed(value: float) -> str:
+    """A whole number with its sign; zero has none."""
+    whole = round(float(value))
+    return "0" if not whole else ("+" if whole > 0 else symbol("−")) + str(abs(whole))
+
+
+def _runs(where: Any) -> list[tuple[int, int]]:
+    """First cell and length of each run of marked cells."""
+    step = np.diff(np.concatenate([[0], where.astype(np.int8), [0]]))
+    begins, ends = np.flatnonzero(step == 1), np.flatnonzero(step == -1)
+    return [(int(begin), int(end - begin)) for begin, end in zip(begins, ends)]
+
+
+def _bin_axis(ax: Any, edges: Sequence[float], n_rows: int) -> None:
+    """The edges of the bins under the borders of the cells, as many as there is room for."""
+    texts = [f"{edge:.2g}" for edge in edges]
+    longest = max(map(len, texts)) * LETTER + 0.06
+    every = max(1, int(np.ceil(longest * (len(edges) - 1) / (0.55 * inches(ax)))))
+    ax.set_xticks(range(0, len(edges), every), texts[::every])
+    ax.set_xlim(0, len(edges) - 1)
+    ax.set_ylim(n_rows - 0.5, -0.5)
+    tidy(ax, xlabel="predicted risk")
+    rows_alone(ax)
+    if len(edges) <= 60:
+        ax.vlines(range(1, len(edges) - 1), -0.5, n_rows - 0.5, color="0.85", lw=0.5, zorder=2)
+    ax.hlines(np.arange(n_rows - 1) + 0.5, 0, len(edges) - 1, color="0.85", lw=0.5, zorder=2)
+
+
+def _colour_scale(ax: Any, mesh: Any) -> None:
+    """What the colours mean, above the cells."""
+    bar = ax.figure.colorbar(mesh, ax=ax, location="top", shrink=0.9, aspect=30, pad=0.02)
+    bar.outline.set_linewidth(0.4)
+    bar.ax.tick_params(labelsize=SMALL, width=0.4)
+    left, right = symbol("←"), symbol("→")
+    sides = f"{left} score too high   score too low {right}"
+    text = f"{sides}\ngap: observed minus predicted\nrate, percentage points"
+    bar.set_label(text, fontsize=SMALL if inches(ax) < 5 else TEXT)
+
+
+def _heat_legend(ax: Any, heat: Heat) -> None:
+    from matplotlib.patches import Patch
+
+    keys, finding, eligible = [], heat.finding, heat.eligible
+    for case, color in ((TOO_HIGH, HIGH), (TOO_LOW, LOW)):
+        if (finding == case).any():
+            keys.append(Patch(facecolor=color, alpha=0.6, label=f"coloured: score {case}"))
+    if (eligible & (finding != UNTESTED) & ~np.isin(finding, [TOO_HIGH, TOO_LOW])).any():
+        keys.append(Patch(facecolor="white", edgecolor="0.6", linewidth=0.4, label="white: could be chance"))
+    if (finding == UNTESTED).any():
+        keys.append(Patch(facecolor="#BFDCEB", edgecolor="0.6", linewidth=0.4, label="not tested"))
+    if ((finding != "") & ~eligible).any():
+        keys.append(Patch(label="hatched: not enough data", **HATCH))
+    if (finding == "").any():
+        keys.append(Patch(facecolor="white", edgecolor="white", label="empty: nobody"))
+    legend_below(ax, keys, title=heat.note, wide=True)

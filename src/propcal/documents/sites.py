@@ -37,10 +37,10 @@ from propcal.documents.charts import (
 )
 from propcal.documents.words import words
 from propcal.identity import Identity
+from propcal.monitoring.held_out import ALIKE, BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 from propcal.numbers import IN_SENTENCE, ON_PAGE, in_parentheses, known, listed, without_limits
 from propcal.sites.site_claims import TOO_SMALL
 from propcal.sites.site_measures import ALL_SITES, SCALES, Sites
-from propcal.monitoring.held_out import ALIKE, BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 
 MOST_SITES, MOST_NAMED = 40, 3
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}

@@ -34,10 +34,11 @@ class _Display:
     figure_: Any
 
     def __init__(self, result: Any) -> None:
+        name = self._takes.__name__
         if not isinstance(result, self._takes):
-            name = self._takes.__name__
             raise InputError(f"{type(self).__name__} draws {name} objects; got {type(result).__name__}")
         self._result: Any = result
+        setattr(self, name.lower(), result)
 
     def plot(self, *, groups: Any = None, ax: Any = None, width: float = 6.4) -> Self:
         """Draw it, on the given axes or in a new figure so many inches wide; see `Audit.plot`."""
@@ -55,18 +56,13 @@ class _AuditDisplay(_Display):
     ax_, figure_ : matplotlib axes and figure
     """
 
-    @property
-    def audit(self) -> Audit:
-        """The audit that is drawn."""
-        result: Audit = self._result
-        return result
+    audit: Audit
+    _table: ClassVar[str]
 
     @property
     def frame(self) -> pd.DataFrame:
         """The numbers behind the picture."""
         return self.audit.to_frame(self._table)
-
-    _table: ClassVar[str]
 
     @classmethod
     def from_audit(cls, a: Audit, *, groups: Any = None, ax: Any = None, width: float = 6.4) -> Self:
@@ -162,12 +158,7 @@ class BeforeAfterDisplay(_Display):
     """
 
     _kind, _takes = "before_after", Comparison
-
-    @property
-    def comparison(self) -> Comparison:
-        """The comparison that is drawn."""
-        result: Comparison = self._result
-        return result
+    comparison: Comparison
 
     @classmethod
     def from_comparison(

@@ -31,6 +31,10 @@ from propcal.core.reduction import without_clusters
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
 
+COLUMNS = (
+    "group", "people", "measure", "value", "sigma", "chance_median", "chance_95", "p_value", "adjusted_p",
+    "low", "high", "direction",
+)  # fmt: skip
 SHOWN = ("label", "measure", "value", "chance_95", "adjusted_p", "low", "high", "direction")
 
 N_CELLS = 128  # of equally many people each, in which chance is simulated
@@ -200,49 +204,32 @@ def bin_free_table(
         drawn = np.where(error > 0, chance.ecce / error, 0.0)
     most = drawn.max(axis=1)
     smooth_p, smooth_adjusted = chance.smooth_p()
-    rows: list[dict[str, Any]] = []
-    for g, (size, _) in enumerate(found):
-        own = {"group": size.group.name, "people": size.people}
-        rows.append(
-            own
-            | {
-                "measure": "ecce",
-                "value": worst[g].ecce,
-                "sigma": sigma[g],
-                **_percentiles(chance.ecce[:, g]),
-                "p_value": float(range_tail(sigma[g])),
-                "adjusted_p": _share(most >= sigma[g]),
-                "low": worst[g].low,
-                "high": worst[g].high,
-                "direction": "too low" if worst[g].sum > 0 else "too high",
-            }
-        )
-        rows.append(
-            own
-            | {
-                "measure": "smooth_ece",
-                "value": smooth[g],
-                **_percentiles(chance.smooth[:, g]),
-                "p_value": smooth_p[g],
-                "adjusted_p": smooth_adjusted[g],
-            }
-        )
+    rows = []
+    for g, size in enumerate(sizes):
+        drawn_p = float(range_tail(sigma[g])), _share(most >= sigma[g])
+        direction = "too low" if worst[g].sum > 0 else "too high"
+        more = {"sigma": sigma[g], "low": worst[g].low, "high": worst[g].high, "direction": direction}
+        rows.append(_row(size, "ecce", worst[g].ecce, chance.ecce[:, g], drawn_p, **more))
+        smooth_ps = smooth_p[g], smooth_adjusted[g]
+        rows.append(_row(size, "smooth_ece", smooth[g], chance.smooth[:, g], smooth_ps))
     top, whole = int(np.argmax(sigma)), float(error[0])
-    rows.append(
-        {"group": found[top][0].group.name, "people": found[top][0].people, "measure": "mce"}
-        | {"value": sigma[top] * whole, "sigma": sigma[top], **_percentiles(most * whole)}
-        | {"p_value": float(range_tail(sigma[top])), "adjusted_p": _share(most >= sigma[top])}
-    )
-    return pd.DataFrame(rows)
+    top_p = float(range_tail(sigma[top])), _share(most >= sigma[top])
+    rows.append(_row(sizes[top], "mce", sigma[top] * whole, most * whole, top_p, sigma=sigma[top]))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _row(
+    size: GroupSize, measure: str, value: float, drawn: FloatArray, p: tuple[float, float], **more: Any
+) -> dict[str, Any]:
+    """A measure, what chance shows of it, its p-value and the adjusted one."""
+    row = {"group": size.group.name, "people": size.people, "measure": measure, "value": value, **more}
+    row |= {"chance_median": float(np.median(drawn)), "chance_95": float(np.quantile(drawn, 0.95))}
+    return row | {"p_value": p[0], "adjusted_p": p[1]}
 
 
 def _standard_error(sample: Sample) -> float:
     """The standard error of the mean residual of a perfect score."""
     return float(np.sqrt(np.sum(sample.weight_sq * sample.score * (1 - sample.score))) / sample.total)
-
-
-def _percentiles(values: FloatArray) -> dict[str, float]:
-    return {"chance_median": float(np.median(values)), "chance_95": float(np.quantile(values, 0.95))}
 
 
 def _share(at_least: Any) -> float:

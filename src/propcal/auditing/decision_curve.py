@@ -46,17 +46,16 @@ def threshold_columns(
     threshold: FloatArray,
     right: FloatArray,
     wrong: FloatArray,
-    *,
     positives: float,
-    negatives: float,
     total: float,
-    reach: Any = np.nan,
+    reach: Any,
 ) -> dict[str, FloatArray]:
     """What it does to treat everybody scored at least as high as each threshold.
 
-    `right` and `wrong` are the people treated who have the outcome, and who have not; `positives` and
-    `negatives` those of all the `total`; `reach` how far the interval of the net benefit goes.
+    `right` and `wrong` are the people treated who have the outcome, and who have not; `positives` those of
+    all the `total`; `reach` is how far the interval of the net benefit goes.
     """
+    negatives = total - positives
     benefit = net_benefit(right, wrong, total, threshold)
     with np.errstate(invalid="ignore", divide="ignore"):
         return {
@@ -92,16 +91,8 @@ def decision_curve(sample: Sample, cells: ThresholdCells) -> dict[str, FloatArra
     """Columns over the thresholds, with intervals of the net benefit."""
     right, wrong = _at_least(cells.positives), _at_least(cells.negatives)
     benefit = net_benefit(right, wrong, sample.total, cells.thresholds)
-    spread = np.sqrt(_variance(sample, cells, benefit))
-    return threshold_columns(
-        cells.thresholds,
-        right,
-        wrong,
-        positives=sample.observed,
-        negatives=sample.total - sample.observed,
-        total=sample.total,
-        reach=sample.quantile * spread / sample.total,
-    )
+    reach = sample.quantile * np.sqrt(_variance(sample, cells, benefit)) / sample.total
+    return threshold_columns(cells.thresholds, right, wrong, sample.observed, sample.total, reach)
 
 
 def distribution(cells: ThresholdCells) -> dict[str, FloatArray]:

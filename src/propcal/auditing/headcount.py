@@ -23,6 +23,11 @@ Place = Callable[[Atoms], IntArray]  # the part of each atom
 DIGITS = 4  # of a key, of 16 bits each: sums of digits are exact in floating point
 
 
+def everybody(patterns: Patterns) -> BoolArray:
+    """All people as one group."""
+    return np.ones((1, len(patterns)), dtype=np.bool_)
+
+
 def one_part(atoms: Atoms) -> IntArray:
     """All atoms are in one part."""
     return np.zeros(len(atoms), dtype=np.int64)
@@ -90,6 +95,10 @@ class Headcount:
         effective = np.divide(weight**2, squares, out=np.zeros_like(weight), where=squares > 0)
         different = effective if filled is None else np.minimum(effective, filled)
         return cls(weight * (total(bare.people) / np.maximum(together, 1e-300)), different, score, key)
+
+    def part(self, parts: Any) -> Headcount:
+        """Some of the parts."""
+        return Headcount(*(column[..., parts] for column in vars(self).values()))
 
     def from_top(self) -> Headcount:
         """Of each part and all parts after it together."""
@@ -212,9 +221,6 @@ class Counts:
         def members(patterns: Patterns) -> BoolArray:
             return membership(groups, patterns)
 
-        def everybody(patterns: Patterns) -> BoolArray:
-            return np.ones((1, len(patterns)), dtype=np.bool_)
-
         certain = to_grid(np.array([0.0, 1.0]))
         return cls(
             groups=tuple(groups),
@@ -231,11 +237,11 @@ class Counts:
 
 def _at_or_above(atoms: Atoms, members: Members, edges: IntArray) -> Headcount:
     """The people at or above each threshold: sums over the ranges between them."""
-    parts = len(edges) + 1
-    made = Headcount.of(
-        atoms, members, lambda a: np.searchsorted(edges, a.score, side="right"), parts
-    ).from_top()
-    return Headcount(*(column[..., 1:] for column in vars(made).values()))
+
+    def place(some: Atoms) -> IntArray:
+        return np.searchsorted(edges, some.score, side="right")
+
+    return Headcount.of(atoms, members, place, len(edges) + 1).from_top().part(slice(1, None))
 
 
 def _without_a_value(patterns: Patterns) -> BoolArray:

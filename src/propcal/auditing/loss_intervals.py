@@ -258,11 +258,8 @@ def dc_by_bin(a: Audit, *, own_rates: bool = False) -> pd.DataFrame:
     """
     rho = float(a.settings["rho"])
     rate = a.categories["outcome_rate"]
-    shown = (
-        a.categories["eligible"]
-        & rate.notna()
-        & ~rate.map(lambda value: isinstance(value, Limit)).astype(bool)
-    )
+    limited = rate.map(lambda value: isinstance(value, Limit)).astype(bool)
+    shown = a.categories["eligible"] & rate.notna() & ~limited
     found = [_row(label, rows[shown[rows.index]], rho, own_rates) for label, rows in in_bins(a)]
     return pd.DataFrame(found, columns=list(DC_COLUMNS))
 
@@ -310,14 +307,5 @@ def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple
     np.fill_diagonal(apart, 0.0)  # a group does not differ from itself
     names = chosen["group"].tolist()
     low = max(0.0, float(below.max() - above.min())) if np.isfinite(below).all() else np.nan
-    return (
-        label,
-        len(chosen),
-        float(size[top] - size[bottom]),
-        low,
-        float(apart.max()),
-        names[top],
-        float(rate[top]),
-        names[bottom],
-        float(rate[bottom]),
-    )
+    ends = names[top], float(rate[top]), names[bottom], float(rate[bottom])
+    return (label, len(chosen), float(size[top] - size[bottom]), low, float(apart.max()), *ends)

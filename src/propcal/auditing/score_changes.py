@@ -323,10 +323,7 @@ class FlagChanges:
             lambda atoms: atoms.score,
             3,
         )
-        newly, no_longer = (
-            Headcount(*(column[..., part] for column in vars(people).values())) for part in (NEWLY, NO_LONGER)
-        )
-        return cls(name, threshold, tuple(groups), newly, no_longer)
+        return cls(name, threshold, tuple(groups), people.part(NEWLY), people.part(NO_LONGER))
 
 
 def flag_table(changes: Sequence[FlagChanges], labels: dict[str, str]) -> pd.DataFrame:

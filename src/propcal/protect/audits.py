@@ -23,16 +23,21 @@ from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.loss_intervals import losses
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.profile import MEASURES
-from propcal.core.categories import Categories
-from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
+from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.left_out import LeftOutReport
 from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
-from propcal.protect.rates import printed, printed_measure, with_shown_rates
-from propcal.protect.rule import SATURATED, VARIANCE, Rule, p_band
+from propcal.protect.rule import P_DIGITS, SATURATED, VARIANCE, Rule, shown_p
 from propcal.protect.shared_atoms import are_shared
-from propcal.protect.shown_counts import ShownCounts, sums_by_range, thresholds_of
+from propcal.protect.shown_counts import (
+    ShownCounts,
+    printed,
+    printed_measure,
+    sums_by_range,
+    thresholds_of,
+    with_shown_rates,
+)
 
-CURVE_DIGITS, P_DIGITS = 4, 3
+CURVE_DIGITS = 4
 
 
 def protected_audit(audit: Audit, fewest: int | None) -> Audit:
@@ -42,23 +47,23 @@ def protected_audit(audit: Audit, fewest: int | None) -> Audit:
 
 def protected_audits(audits: Sequence[Audit], fewest: int | None) -> list[Audit]:
     """Audits of different scores of the same people: what is withheld in one is withheld in all of them."""
-    found = [audit._source for audit in audits if audit._source is not None]
-    if fewest is None or Rule(fewest).fewest <= 1 or len(found) < len(audits):
+    rule, found = Rule.asked(fewest), [audit._source for audit in audits if audit._source is not None]
+    if rule is None or len(found) < len(audits):
         return [*audits]
-    if are_shared(found[0].shared, fewest):  # they were protected before
+    if are_shared(found[0].shared, rule.fewest):  # they were protected before
         return [*audits]
-    counts, rule = [one.counts for one in found], Rule(fewest)
+    counts = [one.counts for one in found]
     place = {group: g for g, group in enumerate(counts[0].groups)}  # scores differ in the order of groups
     headcount = Headcount.joined([counts[0].totals, *(one.ranges for one in counts)])
     sums = sums_by_range([(one.groups, len(one.bins)) for one in counts])
     together = ShownCounts.of(headcount, rule, sums)
-    made, start = [], len(place)
+    protected, start = [], len(place)
     for audit, one in zip(audits, found):
         ranges = np.arange(start, start + len(place) * len(one.counts.bins))
         sets = np.concatenate([[place[group] for group in one.counts.groups], ranges])
-        made.append(_ProtectedAudit(audit, one, together, sets).audit())
+        protected.append(_ProtectedAudit(audit, one, together, sets).audit())
         start += len(ranges)
-    return made
+    return protected
 
 
 class _ProtectedAudit:
@@ -66,12 +71,11 @@ class _ProtectedAudit:
 
     def __init__(self, audit: Audit, found: Findings, together: ShownCounts, sets: IntArray) -> None:
         self.exact, self.found, self.rule, self.counts = audit, found, together.rule, found.counts
-        counts = found.counts
-        self.n = len(counts.groups)
-        headcount = Headcount.joined([counts.totals, counts.ranges])
+        self.n = len(self.counts.groups)
+        headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
         self.shown = together.part(sets, headcount, self._values())
         self.large = self.shown.large[: self.n] & ~self._saturated()
-        self.names = [group.name for group in counts.groups]
+        self.names = [group.name for group in self.counts.groups]
 
     def _values(self) -> Iterator[tuple[int, ScoreValues]]:
         """The different scores of groups and cells."""
@@ -99,8 +103,9 @@ class _ProtectedAudit:
         debiased = exact.debiased.apply(
             lambda column: printed(column, 4 if str(column.name).startswith("mean") else 3)
         )
-        people = self._people()
-        shown = replace(
+        found = replace(found, people=self._people())
+        notes = notes_of(found, exact.identity, exact.groups)
+        return replace(
             exact,
             verdict=self._verdict(groups, categories),
             losses=self._losses(),
@@ -110,13 +115,12 @@ class _ProtectedAudit:
             curves=self._curves(),
             net_benefit=self._net_benefit(),
             distribution=self._distribution(),
-            settings={**settings_of(replace(found, people=people)), "fingerprint": None},
+            notes=(*notes, protection_note(self.rule, exact.identity.unit)),
+            settings={**settings_of(found), "fingerprint": None},
             smallest_alpha=None,
             bin_free=self._bin_free(),
             _source=None,
         )
-        notes = notes_of(replace(found, people=people), exact.identity, exact.groups)
-        return replace(shown, notes=(*notes, protection_note(self.rule, exact.identity.unit)))
 
     def _groups(self) -> pd.DataFrame:
         exact, shown = self.exact.groups, self.shown
@@ -127,7 +131,7 @@ class _ProtectedAudit:
             "design_effect": printed(exact["design_effect"].clip(lower=0.1), 1),
             "left_over": printed(exact["left_over"], 2, self.large),
             **{name: self._certain(exact[name]) for name in ("certain_within", "shown_within")},
-            "p_value": [shown_p(p) if large else p_band(p) for p, large in zip(exact["p_value"], self.large)],
+            "p_value": [shown_p(p, large) for p, large in zip(exact["p_value"], self.large)],
             "limits": [self._limits(i, finding[i], ratio[i]) if small[i] else None for i in range(self.n)],
         }
         for name in MEASURES:
@@ -164,36 +168,36 @@ class _ProtectedAudit:
     def _categories(self) -> pd.DataFrame:
         """The table of cells, by the code of the audit; findings are the audit's."""
         found, exact = self.found, self.exact.categories
-        table = self._table()
-        filled = found.table.people > 0
-        noise = replace(found.noise, effective=self._effective(table))
-        made = categories_frame(replace(found, table=table, noise=noise), self.exact.identity.unit)
+        places, shown = self._places[found.table.people > 0].tolist(), self.shown
+        cells = categories_frame(self._cells, self.exact.identity.unit)
         for name in ("finding", "eligible", "reason"):
-            made[name] = exact[name].to_numpy()
-        made["detectable_gap"] = exact["detectable_gap"].round(CURVE_DIGITS)
-        made["mean_score"] = [printed_rate(mean) for mean in self.shown.mean[self._places()[filled]]]
-        for name in ("low", "high"):
-            made[name] = made[name].round(CURVE_DIGITS)
-        low, high, finding = made["low"], made["high"], made["finding"]
+            cells[name] = exact[name].to_numpy()
+        cells["detectable_gap"] = exact["detectable_gap"].round(CURVE_DIGITS)
+        cells["mean_score"] = [printed_rate(shown.mean[i]) for i in places]
+        cells[["low", "high"]] = cells[["low", "high"]].round(CURVE_DIGITS)
+        low, high, finding = cells["low"], cells["high"], cells["finding"]
         agree = np.select(
             [finding == TOO_LOW, finding == TOO_HIGH, finding == CHANCE],
             [low > 0, high < 0, (low <= 0) & (high >= 0)],
             True,
         ).astype(bool)
-        made.loc[~agree, ["low", "high"]] = np.nan
-        columns = {name: made[name].tolist() for name in ("people", "positives", "outcome_rate", "gap")}
-        for row, i in enumerate(self._places()[filled].tolist()):
-            columns["people"][row] = self.shown.people_at(i)
-            columns["positives"][row] = self.shown.events_at(i)
-            if self.shown.small[:, i].any():
-                rate, _ = self._limits(i, made["finding"].iloc[row], 1.0)
-                columns["outcome_rate"][row] = rate
-                known = isinstance(rate, Limit)
-                columns["gap"][row] = Limit(rate - self.shown.mean[i], rate.side) if known else np.nan
-        for name, values in columns.items():
-            made[name] = pd.Series(values, dtype=object, index=made.index)
-        return made
+        cells.loc[~agree, ["low", "high"]] = np.nan
+        rates, gaps = cells["outcome_rate"].tolist(), cells["gap"].tolist()
+        small = np.asarray(shown.small.any(axis=0))
+        for row, i in enumerate(places):
+            if small[i]:
+                rates[row], _ = self._limits(i, finding.iloc[row], 1.0)
+                known = isinstance(rates[row], Limit)
+                gaps[row] = Limit(rates[row] - shown.mean[i], rates[row].side) if known else np.nan
+        columns = {
+            "people": [shown.people_at(i) for i in places],
+            "positives": [shown.events_at(i) for i in places],
+            "outcome_rate": rates,
+            "gap": gaps,
+        }
+        return cells.assign(**{name: pd.Series(x, dtype=object) for name, x in columns.items()})
 
+    @cached_property
     def _places(self) -> Any:
         """Where the cells of the audit's table are among all sets."""
         place = {group: g for g, group in enumerate(self.counts.groups)}
@@ -201,41 +205,34 @@ class _ProtectedAudit:
         n_ranges = len(self.counts.bins)
         return self.n + rows[:, None] * n_ranges + np.arange(n_ranges)
 
-    def _table(self) -> Categories:
-        """The audit's cells with the counts that are shown; cells without have no numbers."""
-        table, places = self.found.table, self._places()
-        known = self.shown.known[places]
-        people, events = (
-            np.where(known, each[places], np.nan) for each in (self.shown.people, self.shown.events)
-        )
-        mean = self.shown.mean[places]
-        with np.errstate(invalid="ignore"):
-            gap = events / people - mean
-        return replace(
-            table, weight=people, positives=events, score_sum=mean * people, gap=gap, share=table.share
-        )
+    @cached_property
+    def _cells(self) -> Findings:
+        """The audit's cells with the counts that are shown; cells without have no numbers.
 
-    def _effective(self, table: Categories) -> FloatArray:
-        """How many independent people the rate of a cell is worth; moved counts make it fewer."""
-        people, rate = table.weight, table.outcome_rate
+        Moved counts make a cell worth fewer independent people.
+        """
+        found, places, shown = self.found, self._places, self.shown
+        known, mean = shown.known[places], shown.mean[places]
+        people, events = (np.where(known, each[places], np.nan) for each in (shown.people, shown.events))
         with np.errstate(invalid="ignore", divide="ignore"):
-            effect = np.maximum(np.round(self.found.table.people / self.found.noise.effective, 1), 0.1)
-            added = VARIANCE * (1 + rate**2) / people + self.shown.mean_variance[self._places()] * people
-            return np.asarray(people / (effect + added / (rate * (1 - rate))))
+            rate = events / people
+            effect = np.maximum(np.round(found.table.people / found.noise.effective, 1), 0.1)
+            added = VARIANCE * (1 + rate**2) / people + shown.mean_variance[places] * people
+            effective = people / (effect + added / (rate * (1 - rate)))
+        sums = {"weight": people, "positives": events, "score_sum": mean * people, "gap": rate - mean}
+        table, noise = replace(found.table, **sums), replace(found.noise, effective=effective)
+        return replace(found, table=table, noise=noise)
 
     def _losses(self) -> pd.DataFrame:
         """The losses of the cells that are shown; what chance would show is the audit's."""
-        exact, found = self.exact.losses, self.found
-        table = self._table()
-        known = np.isfinite(table.gap) & (found.table.people > 0)
-        table = replace(table, eligible=table.eligible & known)
-        noise = replace(found.noise, effective=self._effective(table))
-        rows = losses(table, noise, found.rule.rho, labels=self.exact.labels)
+        exact, found, cells = self.exact.losses, self.found, self._cells
+        known = np.isfinite(cells.table.gap) & (found.table.people > 0)
+        table = replace(cells.table, eligible=cells.table.eligible & known)
+        rows = losses(table, cells.noise, found.rule.rho, labels=self.exact.labels)
         for name in ("floor_median", "floor_95", "p_value"):
             rows[name] = exact[name].round(P_DIGITS)
         rows[["value", "low", "high"]] = rows[["value", "low", "high"]].round(P_DIGITS)
-        hidden = (found.table.eligible & ~known).any()
-        if not hidden:
+        if not (found.table.eligible & ~known).any():  # nothing is hidden
             return rows
         values: list[Any] = rows["value"].tolist()
         for i, (value, true) in enumerate(zip(values, exact["value"])):
@@ -245,14 +242,17 @@ class _ProtectedAudit:
         rows["high"] = np.nan
         return rows
 
+    def _of_many(self, groups: pd.Series) -> pd.Series:
+        """Whether each name is that of a group of many people."""
+        return groups.isin([name for name, large in zip(self.names, self.large) if large])
+
     def _curves(self) -> pd.DataFrame:
         """Smooth curves of groups of many people; not the points of scores that are exactly 0 or 1."""
         curves = self.exact.curves
         if not len(curves):
             return curves
-        large = {name for name, large in zip(self.names, self.large) if large}
-        inner = curves["group"].isin(large) & (curves["score"] > 0) & (curves["score"] < 1)
-        return curves[inner].round(CURVE_DIGITS).reset_index(drop=True)
+        inner = (curves["score"] > 0) & (curves["score"] < 1)
+        return curves[self._of_many(curves["group"]) & inner].round(CURVE_DIGITS).reset_index(drop=True)
 
     @cached_property
     def _measured(self) -> list[int]:
@@ -266,18 +266,10 @@ class _ProtectedAudit:
         for g, (right, wrong) in enumerate(thresholds_of(self.counts.flagged, self.shown, self.rule)):
             if not self.shown.known[g] or g not in self._measured:
                 continue
-            people, events = self.shown.people[g], self.shown.events[g]
-            t = self.counts.thresholds
+            people, events, t = self.shown.people[g], self.shown.events[g], self.counts.thresholds
             spread = effect[g] * net_benefit_variance(t, right, wrong, people)
-            found[self.names[g]] = threshold_columns(
-                t,
-                right,
-                wrong,
-                positives=events,
-                negatives=people - events,
-                total=people,
-                reach=1.96 * np.sqrt(spread) / people,
-            )
+            reach = 1.96 * np.sqrt(spread) / people
+            found[self.names[g]] = threshold_columns(t, right, wrong, events, people, reach)
         return stacked_columns(found)
 
     def _distribution(self) -> pd.DataFrame:
@@ -299,15 +291,16 @@ class _ProtectedAudit:
         exact = self.exact.bin_free
         if exact is None or exact.table.empty:
             return exact
-        large = dict(zip(self.names, self.large))
-        table = exact.table[exact.table["group"].map(large).astype(bool)].round(CURVE_DIGITS)
+        table = exact.table[self._of_many(exact.table["group"])].round(CURVE_DIGITS)
         return bin_free_summary(table if len(table) else None, self.exact.labels, self.found.untested)
 
     def _people(self) -> AuditedPeople:
         """Totals for notes and settings."""
         who = self.found.people
-        missing = ShownCounts.of(_flat(self.counts.missing), self.rule)
-        ends = ShownCounts.of(_flat(self.counts.at_ends), self.rule)
+        missing, ends = (
+            ShownCounts.of(Headcount.joined([some]), self.rule)
+            for some in (self.counts.missing, self.counts.at_ends)
+        )
         people: Any = self.shown.people_at(0)
         return replace(
             who,
@@ -325,35 +318,21 @@ class _ProtectedAudit:
         exact = self.exact
         tests = exact.verdict.tests
         if len(tests):
-            large = dict(zip(self.names, self.large))
-            many = np.array([name in NOT_OF_GROUPS or large.get(name, True) for name in tests["test"]])
+            many = tests["test"].isin(NOT_OF_GROUPS) | self._of_many(tests["test"])
             tests = tests.assign(statistic=tests["statistic"].round(1).where(many))
             for name in ("p_value", "adjusted_p"):
-                p = [shown_p(p) if some else p_band(p) for p, some in zip(tests[name], many)]
-                tests[name] = pd.Series(p, dtype=object, index=tests.index)
+                shown = [shown_p(p, some) for p, some in zip(tests[name], many)]
+                tests[name] = pd.Series(shown, dtype=object, index=tests.index)
         claims = labelled_claims(exact.verdict.claims, groups, categories)
         claims = tuple(_with_printed_digits(claim) for claim in claims)
         made = verdict_on(self.found, exact.identity, claims, groups, tests)
         return replace(made, conclusion=exact.verdict.conclusion)
 
 
-def shown_p(p: float) -> float:
-    """A p-value with the digits that are printed.
-
-    >>> shown_p(0.01234), shown_p(0.0008)
-    (0.012, 0.0)
-    """
-    return 0.0 if p < 0.001 else round(p, P_DIGITS)
-
-
 def _with_printed_digits(claim: Claim) -> Claim:
     ratios: tuple[str, ...] = ("others", "others_low", "others_high", "given")
     numbers: dict[str, Any] = {name: round(float(getattr(claim, name)), RATIO_DIGITS) for name in ratios}
     return replace(claim, p_value=shown_p(claim.p_value), **numbers)
-
-
-def _flat(headcount: Headcount) -> Headcount:
-    return Headcount.joined([headcount])
 
 
 def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:

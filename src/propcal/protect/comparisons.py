@@ -15,7 +15,7 @@ from propcal.auditing.headcount import Headcount
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
 from propcal.numbers import Limit
 from propcal.protect.audits import protected_audit, protected_audits
-from propcal.protect.rule import Rule, p_band
+from propcal.protect.rule import Rule, shown_p
 from propcal.protect.shown_counts import ShownCounts, sums_of_groups
 
 APART = 0.011  # two O/E ratios are rounded
@@ -31,7 +31,8 @@ def protected(result: Audit | Comparison, fewest: int | None) -> Audit | Compari
 def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparison:
     """All audits of a comparison, and the differences between them; 0 or None protects nothing."""
     audits = dict(zip(comparison.audits, protected_audits([*comparison.audits.values()], fewest)))
-    if audits == comparison.audits:
+    rule = Rule.asked(fewest)
+    if rule is None or audits == comparison.audits:
         return comparison
     audits[comparison.base] = _without_turned_losses(comparison, audits)
     return replace(
@@ -39,7 +40,7 @@ def protected_comparison(comparison: Comparison, fewest: int | None) -> Comparis
         audits=audits,
         differences=_differences(comparison, audits),
         changes=_changes(comparison.changes, audits),
-        flags=_flags(comparison, Rule(fewest or 0)),
+        flags=_flags(comparison, rule),
         _flag_source=(),
     )
 
@@ -50,8 +51,7 @@ def _without_turned_losses(comparison: Comparison, audits: Mapping[str, Audit]) 
     losses = base.losses.copy()
     for row in row_dicts(table[table["measure"].isin(LOSSES)]):
         both = [one.losses.loc[row["measure"], "value"] for one in (base, audits[row["score"]])]
-        limited = any(isinstance(value, Limit) for value in both)
-        if not limited and row["difference"] * (both[1] - both[0]) < 0:
+        if all(map(_is_number, both)) and row["difference"] * (both[1] - both[0]) < 0:
             losses.loc[row["measure"], ["value", "low", "high"]] = np.nan
     return replace(base, losses=losses)
 
@@ -59,19 +59,16 @@ def _without_turned_losses(comparison: Comparison, audits: Mapping[str, Audit]) 
 def _changes(changes: pd.DataFrame, audits: Mapping[str, Audit]) -> pd.DataFrame:
     """The exact findings; the p-value of a small group is a limit, as in the audit."""
     tables = {name: audit.groups.set_index("group")["p_value"] for name, audit in audits.items()}
-    shown = {
-        name: [
-            p_band(row[name]) if _is_small(tables[row["score"]][row["group"]]) else round(row[name], 3)
-            for row in row_dicts(changes)
-        ]
-        for name in ("p_value", "brier_p_value")
-    }
-    return changes.assign(**{name: pd.Series(values, dtype=object) for name, values in shown.items()})
+    for name in ("p_value", "brier_p_value"):
+        rows = zip(changes["score"], changes["group"], changes[name])
+        shown = [shown_p(p, _is_number(tables[score][group])) for score, group, p in rows]
+        changes = changes.assign(**{name: pd.Series(shown, dtype=object)})
+    return changes
 
 
-def _is_small(p: float) -> bool:
-    """Whether an audit shows no exact p-value of a group."""
-    return isinstance(p, Limit) or p != p
+def _is_number(x: float) -> bool:
+    """Whether a number is shown, and not only a limit of it."""
+    return x == x and not isinstance(x, Limit)
 
 
 def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
@@ -89,9 +86,8 @@ def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
         pair = np.where(np.isnan(pair).any(axis=0), np.nan, pair)
         rows = table.index[first : first + n]
         for column, values in zip(("newly_flagged", "no_longer_flagged"), pair):
-            table.loc[rows, column] = pd.Series(
-                [int(x) if x == x else np.nan for x in values], index=rows, dtype=object
-            )
+            shown = [int(x) if x == x else np.nan for x in values]
+            table.loc[rows, column] = pd.Series(shown, index=rows, dtype=object)
         first += n
     return table
 
@@ -109,15 +105,14 @@ def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.Data
             base, value = (tables[name].loc[row["group"], measure] for name in names)
         else:
             base, value = (round(row[name], digits) for name in ("base", "value"))
-        known = not any(isinstance(x, Limit) or x != x for x in (base, value))
+        known = _is_number(base) and _is_number(value)
         change = row["difference"]
         if known and measure == "observed_expected":
             change *= base / row["base"]
         if known and measure in LOSSES:
             change = value - base
         ends = [change + row[end] - row["difference"] for end in ("low", "high")]
-        numbers = [float(f"{x:.3g}") if known else np.nan for x in (change, *ends)]
-        change, low, high = numbers
+        change, low, high = (float(f"{x:.3g}") if known else np.nan for x in (change, *ends))
         if measure == "observed_expected" and known and not low - APART <= value - base <= high + APART:
             change = low = high = np.nan  # moved counts have changed more than the score
         rows.append({**row, "base": base, "value": value, "difference": change, "low": low, "high": high})

@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.claims import NAN
-from propcal.auditing.headcount import Headcount, score_values
+from propcal.auditing.headcount import Headcount, everybody, score_values
+from propcal.core.grid import BoolArray
 from propcal.core.groups.collection import membership
-from propcal.core.patterns import PERIOD
+from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.periods_and_sites import by_key
 from propcal.monitoring.alarms import Alarm, CourseClaim
 from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes
@@ -22,9 +23,8 @@ from propcal.monitoring.held_out import Recalibration
 from propcal.numbers import RATIO_DIGITS, Limit, known
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
-from propcal.protect.rates import ENDS, printed, with_shown_rates
 from propcal.protect.rule import FEWEST_MEASURED, Rule
-from propcal.protect.shown_counts import ShownCounts, sums_of_groups
+from propcal.protect.shown_counts import ENDS, ShownCounts, printed, sums_of_groups, with_shown_rates
 
 BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence on few people is told as the band it lies in
 OF_A_PERIOD = ("people", "outcome_rate", "mean_score", *(f"observed_expected{end}" for end in ENDS))
@@ -32,9 +32,8 @@ OF_A_PERIOD = ("people", "outcome_rate", "mean_score", *(f"observed_expected{end
 
 def protected_course(course: Course, fewest: int | None) -> Course:
     """A course with protected counts; 0 or None protects nothing."""
-    if fewest is None or Rule(fewest).fewest <= 1 or course._source is None:
-        return course
-    return _ProtectedCourse(course, Rule(fewest)).course()
+    rule = Rule.asked(fewest)
+    return course if rule is None or course._source is None else _ProtectedCourse(course, rule).course()
 
 
 class _ProtectedCourse:
@@ -42,31 +41,32 @@ class _ProtectedCourse:
 
     def __init__(self, course: Course, rule: Rule) -> None:
         assert course._source is not None
-        self.exact, self.rule, self.atoms = course, rule, course._source.atoms
-        self.names = course.settings["periods"]
-        parts = by_key(self.atoms, PERIOD)
-        headcounts, values = [], []
+        self.exact, self.rule, self.source = course, rule, course._source
+        self.names, self.n = course.settings["periods"], len(course.watched)
+        parts = by_key(self.source.atoms, PERIOD)
+        headcounts, values = [Headcount.of(self.source.atoms, everybody)], []
+        sums = [(0, [1 + t * self.n for t in range(len(self.names))])]
         for t, name in enumerate(self.names):
-            inside = membership(course.watched, parts[name].patterns)
-            headcounts.append(
-                Headcount.of(parts[name], lambda patterns: membership(course.watched, patterns))
-            )
-            found = score_values(parts[name], inside) or []
-            values += [(1 + t * len(inside) + g, own) for g, own in enumerate(found)]
-        self.n = len(course.watched)
-        everybody = Headcount.of(self.atoms, lambda patterns: np.ones((1, len(patterns)), dtype=np.bool_))
-        sums: list[Any] = [(0, [1 + t * self.n for t in range(len(self.names))])]
-        for t in range(len(self.names)):
+            first = 1 + t * self.n
+            headcounts.append(Headcount.of(parts[name], self._members))
+            scores = score_values(parts[name], self._members(parts[name].patterns)) or []
+            values += [(first + g, one) for g, one in enumerate(scores)]
             sums += [
-                (1 + t * self.n + total, [1 + t * self.n + g for g in own])
-                for total, own in sums_of_groups(course.watched)
+                (first + total, [first + g for g in groups])
+                for total, groups in sums_of_groups(course.watched)
             ]
-        self.shown = ShownCounts.of(Headcount.joined([everybody, *headcounts]), rule, sums, values)
+        self.shown = ShownCounts.of(Headcount.joined(headcounts), rule, sums, values)
+        people = self.shown.headcount.people[:, 1:].reshape(2, -1, self.n).sum(axis=1)
+        large = (people.sum(axis=0) >= FEWEST_MEASURED) & ~rule.small(people).any(axis=0)
+        # groups whose evidence rests on many people
+        self.large = {group.name: bool(one) for group, one in zip(course.watched, large)}
+
+    def _members(self, patterns: Patterns) -> BoolArray:
+        return membership(self.exact.watched, patterns)
 
     def course(self) -> Course:
         """The course with everything replaced that counts give away."""
-        exact, source = self.exact, self.exact._source
-        assert source is not None
+        exact, source = self.exact, self.source
         periods = with_shown_rates(exact.periods, self.shown, 1)
         alarms = tuple(self._alarm(alarm, periods) for alarm in exact.alarms)
         claims = tuple(_shown_claim(claim, alarms) for claim in exact.claims)
@@ -85,30 +85,25 @@ class _ProtectedCourse:
             _source=None,
         )
 
-    def _large(self) -> dict[str, bool]:
-        """Groups whose evidence rests on many people."""
-        people = self.shown.headcount.people[:, 1:].reshape(2, -1, self.n).sum(axis=1)
-        large = (people.sum(axis=0) >= FEWEST_MEASURED) & ~self.rule.small(people).any(axis=0)
-        return {group.name: bool(one) for group, one in zip(self.exact.watched, large)}
+    def _strength(self, evidence: float, group: str, limits: bool = True) -> float:
+        """Evidence as it is shown: with two digits, or its band if it rests on few people."""
+        return float(f"{evidence:.2g}") if self.large[group] else band(evidence, limits)
 
     def _evidence(self, table: pd.DataFrame, columns: Sequence[str], *, limits: bool) -> pd.DataFrame:
-        large, table = self._large(), table.copy()
+        table, kind = table.copy(), object if limits else np.float64
         for column in columns:
-            told = [
-                float(f"{value:.2g}") if large[group] else band(value, limits)
-                for value, group in zip(table[column], table["group"])
-            ]
-            table[column] = pd.Series(told, dtype=object if limits else np.float64, index=table.index)
+            shown = [self._strength(x, who, limits) for x, who in zip(table[column], table["group"])]
+            table[column] = pd.Series(shown, dtype=kind, index=table.index)
         return table
 
     def _groups(self, periods: pd.DataFrame, alarms: Sequence[Alarm]) -> pd.DataFrame:
         """The table of groups: the last period and the one before are those of the table of periods."""
         table = self._evidence(self.exact.groups, ["evidence", "highest"], limits=True)
-        large, told = self._large(), {alarm.group: alarm for alarm in alarms}
+        told = {alarm.group: alarm for alarm in alarms}
         table[list(LIMITS)] = np.stack(
             [np.floor(100 * table["ratio_low"]) / 100, np.ceil(100 * table["ratio_high"]) / 100], axis=1
         )
-        table.loc[[not large[group] for group in table["group"]], list(LIMITS)] = np.nan
+        table.loc[[not self.large[group] for group in table["group"]], list(LIMITS)] = np.nan
         for name in LEFT:
             table[name] = [getattr(told[group], name) if group in told else NAN for group in table["group"]]
         for start, place in (("", -1), ("before_", -2)):
@@ -128,35 +123,23 @@ class _ProtectedCourse:
         if known(told["low"]) and alarm.onset == alarm.onset_low == self.names[-1] and alarm.test == "level":
             told |= {name: own[f"observed_expected{end}"] for name, end in zip(told, ENDS)}
         told |= self._ratio(alarm, LEFT, alarm.left_people, alarm.left_events)
-        evidence = float(f"{alarm.evidence:.2g}") if self._large()[alarm.group] else band(alarm.evidence)
-        counts: dict[str, Any] = dict.fromkeys(
-            ("people", "events", "predicted", "left_people", "left_events"), NAN
-        )
-        return replace(alarm, evidence=evidence, **counts, **told)
+        told |= dict.fromkeys(("people", "events", "predicted", "left_people", "left_events"), NAN)
+        return replace(alarm, evidence=self._strength(alarm.evidence, alarm.group), **told)
 
     def _ratio(self, alarm: Alarm, names: Sequence[str], people: float, events: float) -> dict[str, Any]:
         """O/E ratios as they are printed, if they are not those of few people."""
         few = people < FEWEST_MEASURED or self.rule.small(np.array([events, people - events])).any()
-        return dict(
-            zip(names, printed([getattr(alarm, name) for name in names], RATIO_DIGITS, repeat(not few)))
-        )
+        values = [getattr(alarm, name) for name in names]
+        return dict(zip(names, printed(values, RATIO_DIGITS, repeat(not few))))
 
 
 def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
     """The same claim with the numbers of its alarm, as they are shown."""
     (alarm,) = (alarm for alarm in alarms if (alarm.group, alarm.test) == (claim.who, claim.test))
-    return replace(
-        claim,
-        estimate=alarm.value,
-        low=alarm.low,
-        high=alarm.high,
-        reference=alarm.reference_value,
-        p_value=min(1 / alarm.evidence, 1.0),
-        people=NAN,
-        events=NAN,
-        observed=NAN,
-        predicted=NAN,
-    )
+    names = {"estimate": "value", "low": "low", "high": "high", "reference": "reference_value"}
+    numbers: dict[str, Any] = {name: getattr(alarm, of) for name, of in names.items()}
+    numbers |= dict.fromkeys(("people", "events", "observed", "predicted"), NAN)
+    return replace(claim, p_value=min(1 / alarm.evidence, 1.0), **numbers)
 
 
 def band(evidence: float, limits: bool = True) -> float:

@@ -16,7 +16,7 @@ from propcal.auditing.headcount import ScoreValues
 from propcal.core.atoms import mix
 from propcal.core.grid import BoolArray, FloatArray, check_number
 from propcal.errors import InputError
-from propcal.numbers import Limit, known
+from propcal.numbers import SMALLEST_P, Limit, known
 
 LEAST = 5  # a lower threshold protects nobody
 FEWEST_MEASURED = 50  # people, from which on statistics of a group are shown as they are
@@ -27,7 +27,7 @@ STAND_IN = 5.0  # for few people with one score
 MOST_UNSURE = 0.05  # relative error of a mean that hidden counts may cause
 FEW_SCORES = 40  # different ones, from which on a mean does not tell counts
 SATURATED = 4  # with so few different scores, two or three measures together tell every count
-P_BANDS = (0.001, 0.01, 0.05)
+P_BANDS, P_DIGITS = (0.001, 0.01, 0.05), 3
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ class Rule:
                 argument="suppress",
                 next_step="a lower threshold protects nobody",
             )
+
+    @classmethod
+    def asked(cls, fewest: int | None) -> Rule | None:
+        """The rule that the user asks for; None if nothing is to be protected."""
+        rule = cls(0 if fewest is None else fewest)
+        return rule if rule.fewest > 1 else None
 
     def small(self, different: FloatArray) -> BoolArray:
         """Whether a count is of few different people."""
@@ -109,12 +115,14 @@ def moved(key: Any, what: int) -> Any:
     return TABLE[mix(mix(key) + np.uint64(what)) % np.uint64(len(TABLE))]
 
 
-def p_band(p: float) -> float:
-    """A p-value of few people, as a limit: the exact one would tell their number.
+def shown_p(p: float, large: Any = True) -> float:
+    """A p-value with the digits that are printed; of few people as a limit: the exact one tells their number.
 
-    >>> p_band(0.004), p_band(0.2)
-    (< 0.01, > 0.05)
+    >>> shown_p(0.01234), shown_p(0.0008), shown_p(0.004, large=False), shown_p(0.2, large=False)
+    (0.012, 0.0, < 0.01, > 0.05)
     """
+    if large:
+        return 0.0 if p < SMALLEST_P else round(float(p), P_DIGITS)
     if not known(p):
         return float("nan")
     if p >= P_BANDS[-1]:

@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from propcal.auditing.headcount import Headcount, ScoreValues
+from propcal.auditing.intervals import CONFIDENCE, normal_quantile
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.core.groups.collection import Group
-from propcal.numbers import Limit
-from propcal.protect.rule import FEWEST_MEASURED, MOVED, Rule, moved, tells_counts
+from propcal.numbers import RATIO_DIGITS, Limit, beside_one, excludes_one, printed_rate
+from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, tells_counts
 
 WANTED = 5  # values that bounds leave for a small count; integer programming over a whole page can leave 3
 MOST_ROUNDS = 50
 ENDLESS = 1e9
 EVENTS, OTHERS, PEOPLE = 0, 1, 2
 
+APART = 0.0051  # from 1, where an interval that excludes it ends
+ENDS = ("", "_low", "_high")
+
+Ratio = tuple[FloatArray, FloatArray, FloatArray]  # O/E ratios and the ends of their intervals
 Sums = Sequence[tuple[int, Sequence[int]]]  # a set, and sets without common people that are part of it
 Values = Iterable[tuple[int, ScoreValues]]  # the different scores of a set
 
@@ -129,6 +136,11 @@ class ShownCounts:
     def known(self) -> BoolArray:
         """Where rates and ratios can be computed."""
         return np.isfinite(self.people + self.events) & (self.people > 0)
+
+    def rate_at(self, i: int) -> float:
+        """The observed rate; NaN if a count is not shown."""
+        people, events = self.people[i], self.events[i]
+        return float(events / people) if people > 0 else float("nan")
 
     def people_at(self, i: int) -> Any:
         """People of a set, or what can be said."""
@@ -287,3 +299,78 @@ def thresholds_of(
         wrong = np.minimum.accumulate(np.clip(flagged - right, 0.0, people - events))
         few = rule.small(headcount.different[:, g]).any(axis=0)
         yield np.where(few, np.nan, right), np.where(few, np.nan, wrong)
+
+
+def with_shown_rates(
+    table: pd.DataFrame, shown: ShownCounts, first: int = 0, **others: Sequence[Any]
+) -> pd.DataFrame:
+    """The table of an audit with people, events, rates and O/E ratios as they are shown, and other columns.
+
+    Its rows are the sets of `shown` from the `first` on. What is known of rates and ratios of small counts is
+    among the other columns.
+    """
+    rows = range(first, first + len(table))
+    exact = [table[f"observed_expected{end}"].to_numpy(dtype=np.float64) for end in ENDS]
+    ratios = shown_ratios(shown, exact, slice(rows.start, rows.stop))
+    columns: dict[str, Any] = {
+        "people": [shown.people_at(i) for i in rows],
+        "positives": [shown.events_at(i) for i in rows],
+        "outcome_rate": [shown.rate_at(i) for i in rows],
+        "mean_score": [printed_rate(shown.mean[i]) for i in rows],
+        **{f"observed_expected{end}": ratio.tolist() for end, ratio in zip(ENDS, ratios)},
+        **others,
+    }
+    for i, limits in enumerate(columns.pop("limits", ())):
+        if limits is not None:
+            columns["outcome_rate"][i], columns["observed_expected"][i] = limits
+    replaced = {name: pd.Series(values, dtype=object) for name, values in columns.items() if name in table}
+    return table.reset_index(drop=True).assign(**replaced)
+
+
+def printed(values: Iterable[float], digits: int, shown: Iterable[Any] = repeat(True)) -> list[float]:
+    """Numbers with so many digits after the point, as they are printed; NaN where they are not shown."""
+    return [round(float(value), digits) if some else float("nan") for value, some in zip(values, shown)]
+
+
+def printed_measure(
+    table: pd.DataFrame, name: str, digits: int, shown: Iterable[Any] = repeat(True)
+) -> dict[str, list[float]]:
+    """The columns of a measure and its interval."""
+    both = zip(table[f"{name}_low"], table[f"{name}_high"])
+    ends = [beside_one(low, high, digits) for low, high in both]
+    columns: Any = (table[name], [low for low, _ in ends], [high for _, high in ends])
+    return {f"{name}{end}": printed(values, digits, shown) for end, values in zip(ENDS, columns)}
+
+
+def shown_ratios(shown: ShownCounts, exact: Sequence[FloatArray], own: Any = slice(None)) -> Ratio:
+    """O/E ratios with 95 % intervals, as they are printed; NaN where a count is not shown.
+
+    `exact` are the audit's: how much wider or narrower an interval is than that of independent people with
+    equal scores is kept, to one digit. Moved counts make it wider. It excludes 1 if the audit's does.
+    """
+    ratio, exact_low, exact_high = exact
+    people, events, mean = shown.people[own], shown.events[own], shown.mean[own]
+    counts, reach = shown.headcount.people[:, own], normal_quantile((1 + CONFIDENCE) / 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        binomial = counts[1] / counts.sum(axis=0) / counts[0]
+        spread = (np.log(exact_high / exact_low) / 2 / reach) ** 2
+        effect = np.maximum(np.round(spread / binomial, 1), 0.1)
+        value = np.where(np.isfinite(ratio), events / (people * mean), np.nan)
+        variance = effect * (1 - events / people) / events + shown.mean_variance[own] / mean**2
+        variance += VARIANCE * (events**-2.0 + people**-2.0)
+        factor = np.exp(reach * np.sqrt(variance))
+        return agreeing((value, value / factor, value * factor), exact_low, exact_high)
+
+
+def agreeing(ratio: Ratio, exact_low: FloatArray, exact_high: FloatArray) -> Ratio:
+    """Rounded numbers that say of 1 what the audit says."""
+    value, low, high = ratio
+    excluded = np.array([excludes_one(*ends) for ends in zip(exact_low, exact_high)], dtype=np.bool_)
+    above, below = excluded & (exact_low > 1), excluded & (exact_high < 1)
+    unlike = (above & (value <= 1)) | (below & (value >= 1))  # too near to 1 to tell
+    low = np.where(above, np.maximum(low, 1 + APART), np.where(excluded, low, np.minimum(low, 1.0)))
+    high = np.where(below, np.minimum(high, 1 - APART), np.where(excluded, high, np.maximum(high, 1.0)))
+    value = np.where(above, np.maximum(value, 1 + APART), value)
+    value = np.where(below, np.minimum(value, 1 - APART), value)
+    low, high = (np.where(unlike, np.nan, end).round(RATIO_DIGITS) for end in (low, high))
+    return value.round(RATIO_DIGITS), low, high

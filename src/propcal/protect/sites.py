@@ -9,17 +9,16 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.claims import Claim
-from propcal.auditing.headcount import Headcount, score_values
+from propcal.auditing.headcount import Headcount, everybody, score_values
 from propcal.auditing.measures import Estimate
 from propcal.core.grid import IntArray
 from propcal.monitoring.held_out import Travel, site_change
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
-from propcal.protect.rates import ENDS, printed, printed_measure, with_shown_rates
 from propcal.protect.rule import Rule
 from propcal.protect.shared_atoms import are_shared
-from propcal.protect.shown_counts import ShownCounts
+from propcal.protect.shown_counts import ENDS, ShownCounts, printed, printed_measure, with_shown_rates
 from propcal.sites.site_claims import EVERYBODY
 from propcal.sites.site_measures import SCALES, Sites
 
@@ -28,22 +27,21 @@ OTHER_DIGITS = {"tau2": 4, "i2": 2}  # of the summary
 
 def protected_sites(found: Sites, fewest: int | None) -> Sites:
     """A comparison of sites with protected counts; 0 or None protects nothing."""
-    if fewest is None or Rule(fewest).fewest <= 1 or found._parts is None:
+    rule = Rule.asked(fewest)
+    if rule is None or found._parts is None:
         return found
-    if all(are_shared(atoms, fewest) for atoms in found._parts.values()):  # they were protected before
+    if all(are_shared(atoms, rule.fewest) for atoms in found._parts.values()):  # they were protected before
         return found
-    rule, parts = Rule(fewest), list(found._parts.values())
-    headcount = Headcount.joined([Headcount.of(atoms, _everybody) for atoms in parts])
-    n, few = len(parts), np.flatnonzero(found.small)
-    sums = [(0, list(range(1, n + 1))), (n + 1, (1 + few).tolist())][: len(found.pooled)]
-    sets = [_together(headcount, np.arange(n)), headcount, _together(headcount, few)][: 1 + len(found.pooled)]
-    values = []
-    for i, atoms in enumerate(parts):
-        own = score_values(atoms, _everybody(atoms.patterns))
-        values += [(1 + i, own[0])] if own else []
+    parts = list(found._parts.values())
+    headcount = Headcount.joined([Headcount.of(atoms, everybody) for atoms in parts])
+    n, few, n_pooled = len(parts), np.flatnonzero(found.small), len(found.pooled)
+    sums = [(0, list(range(1, n + 1))), (n + 1, (1 + few).tolist())][:n_pooled]
+    sets = [_together(headcount, np.arange(n)), headcount, _together(headcount, few)][: 1 + n_pooled]
+    scores = [score_values(atoms, everybody(atoms.patterns)) for atoms in parts]
+    values = [(i, one[0]) for i, one in enumerate(scores, 1) if one]
     shown = ShownCounts.of(Headcount.joined(sets), rule, sums, values)
     table = _table(found.sites, shown)
-    rows = [with_shown_rates(found.pooled.iloc[[i]], shown, i * (n + 1)) for i in range(len(found.pooled))]
+    rows = [with_shown_rates(found.pooled.iloc[[i]], shown, i * (n + 1)) for i in range(n_pooled)]
     pooled = pd.concat(rows).set_axis(found.pooled.index)
     sets_of = {EVERYBODY: (0, pooled.iloc[0])}
     sets_of |= {row["site"]: (i, row) for i, (_, row) in enumerate(table.iterrows(), 1)}
@@ -73,27 +71,19 @@ def _together(headcount: Headcount, some: IntArray) -> Headcount:
 
 def _claim(claim: Claim, shown: ShownCounts, place: int, row: Any) -> Claim:
     """A claim with the numbers that are shown; `row` is that of its site in the table."""
-    told: dict[str, Any] = {"p_value": float(f"{claim.p_value:.2g}")}
-    if row is not None:
-        told |= {
-            "people": row["people"],
-            "events": row["positives"],
-            "predicted": printed_rate(shown.mean[place]),
-        }
-        ends = [row[f"observed_expected{end}"] for end in ENDS]
-        if claim.kind == "shape":
-            ends = printed((claim.estimate, claim.low, claim.high), RATIO_DIGITS)
-        others = printed(
-            (claim.others, claim.others_low, claim.others_high), RATIO_DIGITS, [shown.large[place]] * 3
-        )
-        told |= dict(
-            zip(("estimate", "low", "high", "others", "others_low", "others_high"), [*ends, *others])
-        )
-    return replace(claim, **told)
-
-
-def _everybody(patterns: Any) -> Any:
-    return np.ones((1, len(patterns)), dtype=np.bool_)
+    claim = replace(claim, p_value=float(f"{claim.p_value:.2g}"))
+    if row is None:
+        return claim
+    mean = printed_rate(shown.mean[place])
+    numbers = {"people": row["people"], "events": row["positives"], "predicted": mean}
+    estimate = [row[f"observed_expected{end}"] for end in ENDS]
+    if claim.kind == "shape":
+        estimate = printed((claim.estimate, claim.low, claim.high), RATIO_DIGITS)
+    numbers |= zip(("estimate", "low", "high"), estimate)
+    others = (claim.others, claim.others_low, claim.others_high)
+    large = [shown.large[place]] * 3
+    numbers |= zip(("others", "others_low", "others_high"), printed(others, RATIO_DIGITS, large))
+    return replace(claim, **numbers)
 
 
 def _table(exact: pd.DataFrame, shown: ShownCounts) -> pd.DataFrame:

@@ -196,6 +196,7 @@ def by_the_papers_rule(tables):
             "subject_id": subject,
             "race": GROUP_OF.get(word, "Other") if word else "Unknown/Unable to Obtain",
             "gender": person["gender"],
+            "anchor_age": person["anchor_age"],
             "age": person["anchor_age"] + datetime.fromisoformat(s["intime"]).year - person["anchor_year"],
             "insurance": told["insurance"] or None,
             "marital_status": told["marital_status"] or None,

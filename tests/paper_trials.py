@@ -6,6 +6,7 @@ from propcal.paper.settings import ALPHAS, BASE, GROUPINGS, MC, MC_FOR_PMC, MODE
 from propcal.paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Store
 
 GENERATED = {"cohort": "generated visits", "rows": 1000}
+MIMIC = {"cohort": "a file of visits (MIMIC 1.0, rule: paper)", "rows": "all"}
 DEFAULTS = {
     "n_train": 75_000,
     "n_post": 75_000,
@@ -126,6 +127,7 @@ def like_the_paper(seed, model, setting, *, factors=AS_PUBLISHED, opposite=False
     beyond = 0.05 if (setting.alpha == 0.001) != opposite else 0.01
     return found | {
         "n_updates": int(updates),
+        "n_sweeps": int(updates),
         "fit_seconds": float(seconds),
         "train_mc_loss": train,
         "train_pmc_loss": train,

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from paper_trials import like_the_paper, make_store, trial, unlike_the_paper, whole_store
+from paper_trials import MIMIC, like_the_paper, make_store, trial, unlike_the_paper, whole_store
 from propcal.paper.claims import (
     AGREES,
     CLAIMS,
     CONTRADICTED,
     DIFFERS,
-    NOT_ASKED,
+    NOT_SETTLED,
     NOT_YET,
     UNDECIDED,
     VACUOUS,
@@ -20,7 +20,7 @@ from propcal.paper.claims import (
 )
 from propcal.paper.predicates import Case, about, all_hold
 from propcal.paper.results import over_alpha, percent_change
-from propcal.paper.settings import ALPHAS, BASE, MC, PMC, Setting, setup_of
+from propcal.paper.settings import ALPHAS, BASE, MC, MC_FOR_PMC, PMC, Setting, setup_of
 from propcal.paper.trial_store import LOSSES, Evidence
 
 # Claims that the paper's own tables contradict: trials like the tables cannot agree with them.
@@ -37,8 +37,8 @@ def judged(path, *names, n_draws=10):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """A store whose trials follow the published claims."""
-    return whole_store(tmp_path_factory.mktemp("alike") / "a.sqlite", like_the_paper)
+    """A store whose trials follow the published claims, on visits of MIMIC."""
+    return whole_store(tmp_path_factory.mktemp("alike") / "a.sqlite", like_the_paper, about=MIMIC)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def alike(published):
 @pytest.fixture(scope="module")
 def unlike(tmp_path_factory):
     path = tmp_path_factory.mktemp("unlike") / "a.sqlite"
-    return judged(whole_store(path, unlike_the_paper, better=False))
+    return judged(whole_store(path, unlike_the_paper, better=False, about=MIMIC))
 
 
 def test_every_claim_has_a_name_of_its_own():
@@ -77,7 +77,7 @@ def test_contradicted_claims_can_agree_too(tmp_path):
             found["mc_loss"] *= 0.5
         if setting.method == MC:
             found["auroc"] *= 1.01
-        return found | {"fit_seconds": 0.01 * found.get("n_updates", 0)}
+        return found | {"fit_seconds": 0.01 * found.get("n_sweeps", 0)}
 
     found = judged(whole_store(tmp_path / "a.sqlite", values), *AGAINST_ITSELF, BY_ONE_READING)
     assert {found[name].here for name in AGAINST_ITSELF} == {AGREES}
@@ -114,7 +114,9 @@ def test_nineteen_seeds_are_too_few_for_any_verdict_but_the_guarantees(tmp_path)
 
 def test_numbers_behind_a_verdict_are_those_of_the_trials(alike):
     assert alike["MC loss of RF"].numbers == "PMCBoost -17.00 %, MCBoost -6.50 %"
-    assert alike["five times the updates"].numbers.startswith("5.5x on average; LR at 0.001 7.96x")
+    assert alike["five times the updates"].numbers.startswith(
+        "5.5x, 5.5x on average (sweeps, updates); LR at 0.001 7.96x, 7.96x"
+    )
     assert alike["4.0x fewer updates to the lowest PMC loss"].numbers.startswith(
         "MCBoost / PMCBoost: updates for PMC loss 4.00x (200 and 50)"
     )
@@ -211,7 +213,7 @@ def test_medians_of_fits_that_did_nothing_decide_nothing(tmp_path):
         return found
 
     names = ("MC loss of LR is not improved", "MC loss of LR gets worse by 11-14 %")
-    found = judged(whole_store(tmp_path / "a.sqlite", values, models=("LR",)), *names)
+    found = judged(whole_store(tmp_path / "a.sqlite", values, models=("LR",), about=MIMIC), *names)
     one = found["MC loss of LR is not improved"]
     assert (one.verdict, one.numbers) == (VACUOUS, "MCBoost 0.00 %, PMCBoost 0.00 %")
     assert found["MC loss of LR gets worse by 11-14 %"].verdict == VACUOUS
@@ -262,12 +264,37 @@ def test_two_increases_show_no_decrease(tmp_path):
     assert one.numbers.startswith("AUROC does not decrease with either method")
 
 
-def test_other_patients_are_not_asked_how_large_an_effect_is_among_the_papers(tmp_path):
+def test_only_the_papers_patients_can_settle_how_large_an_effect_is_among_them(tmp_path):
+    sizes = ["PMC and DC loss improve by 10-81 %", "MC loss of LR gets worse by 11-14 %"]
+    simulated = judged(whole_store(tmp_path / "b.sqlite", like_the_paper), *sizes)
+    assert {one.verdict for one in simulated.values()} == {NOT_SETTLED}
+    assert simulated[sizes[1]].numbers == "here MCBoost +11.00 %, PMCBoost +14.00 %"
     columns = {"outcome": "readmitted", "groupings": [["race", "gender"], ["race", "gender", "insurance"]]}
     about = {"cohort": "a file of stays", "rows": "all", "columns": {**columns, "unit": "stays"}}
     found = judged(whole_store(tmp_path / "a.sqlite", like_the_paper, about=about))
-    not_asked = {name for name, one in found.items() if one.verdict == NOT_ASKED}
-    assert not_asked == {"PMC and DC loss improve by 10-81 %", "MC loss of LR gets worse by 11-14 %"}
+    assert [name for name, one in found.items() if one.verdict == NOT_SETTLED] == sizes
+
+
+def test_fits_that_stopped_at_their_limit_are_left_out_of_table_5_and_counted(tmp_path):
+    def values(seed, model, setting):
+        stopped = {"converged": 0, "n_updates": 10**6, "n_sweeps": 10**6}
+        at_limit = setting.method == MC_FOR_PMC and seed == 1
+        return like_the_paper(seed, model, setting) | (stopped if at_limit else {})
+
+    path, name = whole_store(tmp_path / "a.sqlite", values), "five times the updates"
+    numbers = judged(path, name)[name].numbers
+    assert numbers.startswith("5.5x, 5.5x on average")
+    assert numbers.endswith("; 32 pairs of fits left out, as one stopped at its limit")  # 2 models, 16 each
+
+
+def test_verdicts_of_other_runs_stand_beside(published, tmp_path):
+    about = {"cohort": "generated", "rows": 1000, "surrogate": "strong"}
+    other = Evidence.from_store(whole_store(tmp_path / "b.sqlite", unlike_the_paper, about=about))
+    found = judge_all(Evidence.from_store(published), 10, CLAIMS[:3])
+    table = claims_table(found, {other.name: judge_all(other, 10, CLAIMS[:3])})
+    assert table.headings == ("verdict", "in strong visits, printed", "the paper says", "here")
+    assert table.rows[0][:2] == (found[0].sure(), DIFFERS)
+    assert table.frame["in strong visits, printed"].iloc[0] == DIFFERS
 
 
 def test_claims_that_do_not_depend_on_losses_have_the_same_numbers_by_any(published):

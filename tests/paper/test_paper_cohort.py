@@ -184,7 +184,7 @@ def test_values_count_up_to_their_bounds_and_not_beyond():
 def test_the_columns_are_those_of_the_generated_cohort():
     cohort = mimic_cohort(write_mimic("mimic", hand_worked()))
     generated = [name for name in make_ed_visits(200).columns if name != "true_risk"]
-    assert sorted(cohort.visits.columns) == sorted(["subject_id", *generated])
+    assert sorted(cohort.visits.columns) == sorted(["subject_id", "anchor_age", *generated])
     kinds = cohort.visits.dtypes
     assert all(kinds[name].kind in "if" for name in (*VITALS, "age", "n_previous_visits", "admitted"))
 

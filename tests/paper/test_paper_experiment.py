@@ -122,7 +122,9 @@ def test_the_share_kept_apart_is_that_of_the_set_up():
     assert setup_of("public").kept_apart == 0.5
     assert setup_of(setup_of("public").about()) == setup_of("public")
     assert setup_of(None) == setup_of("printed")
-    with pytest.raises(InputError, match=r"there is no 'best'\. The set-ups are printed, public"):
+    with pytest.raises(
+        InputError, match=r"there is no 'best'\. The set-ups are printed, held-out, authors-code"
+    ):
         setup_of("best")
     with pytest.raises(InputError, match="eta must be"):
         Setup("mine", eta=3)
@@ -167,7 +169,7 @@ def test_a_store_of_another_set_up_or_of_other_columns_is_refused(file, tmp_path
     few = [Setting(BASE, GROUPS), Setting(OURS, GROUPS)]
     what = {"trials": 1, "models": ["LR"], "settings": few}
     run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="public", **what)
-    with pytest.raises(InputError, match="a different setting of setup: public there, printed now"):
+    with pytest.raises(InputError, match="a different setting of setup: held-out there, printed now"):
         run(tmp_path / "x.sqlite", cohort=columns_of(file), setup="printed", **what)
     some = columns_of(file, features=["age", "note"])
     with pytest.raises(InputError, match="setting of features: age, ward, sex, site, note there, age, n"):
@@ -310,7 +312,7 @@ def test_the_command_runs_the_experiment_on_a_file_and_tables_read_it(file, tmp_
     said = capsys.readouterr().out
     assert ended.value.code == 0
     assert "42 trials: 1 shuffle x 1 base model (LR) x 42 settings, on 2,000 stays (a file of stays)" in said
-    assert "Set-up public: The base model is fitted to 50 % of the training data" in said
+    assert "Set-up held-out: The base model is fitted to 50 % of the training data" in said
     about = Store(store).about
     assert about["columns"]["groupings"] == [["sex", "site"]]
     page = tmp_path / "page.md"

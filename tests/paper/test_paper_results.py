@@ -76,8 +76,8 @@ def test_percent_change_of_our_method_has_no_published_number_and_zero_has_no_pe
 def test_updates_and_time_are_means_of_runs_that_aim_at_the_same_pmc(tmp_path):
     evidence = evidence_of(
         tmp_path,
-        trial(1, "LR", at(MC_FOR_PMC, 0.01), n_updates=300, fit_seconds=3.0),
-        trial(2, "LR", at(MC_FOR_PMC, 0.01), n_updates=500, fit_seconds=1.0),
+        trial(1, "LR", at(MC_FOR_PMC, 0.01), n_updates=300, n_sweeps=30, fit_seconds=3.0),
+        trial(2, "LR", at(MC_FOR_PMC, 0.01), n_updates=500, n_sweeps=50, fit_seconds=1.0),
         trial(1, "LR", at(PMC, 0.01), n_updates=90, fit_seconds=1.0),
         trial(2, "LR", at(PMC, 0.01), n_updates=110, fit_seconds=1.0),
         trial(3, "LR", at(PMC, 0.01), n_updates=9999),  # nothing to compare with
@@ -87,8 +87,9 @@ def test_updates_and_time_are_means_of_runs_that_aim_at_the_same_pmc(tmp_path):
     assert (row["model"], row["alpha"], row["n_seeds"]) == ("LR", 0.01, 2)
     assert (row["mc_updates"], row["pmc_updates"], row["updates_ratio"]) == (400, 100, 4)
     assert (row["mc_seconds"], row["pmc_seconds"], row["seconds_ratio"]) == (2, 1, 2)
-    assert (row["published_mc_updates"], row["published_pmc_seconds"]) == (631, 202)
-    assert row["published_updates_ratio"] == pytest.approx(631 / 153)
+    assert (row["mc_sweeps"], row["pmc_sweeps"], row["stopped"]) == (40, 1, 0)
+    assert (row["published_mc_sweeps"], row["published_pmc_seconds"]) == (631, 202)  # iterations
+    assert row["published_sweeps_ratio"] == pytest.approx(631 / 153)
     drawn = convergence(evidence.trials).set_index("method")
     assert drawn.at[MC_FOR_PMC, "updates"] == 400
     assert drawn.at[PMC, "n_seeds"] == 2

@@ -168,7 +168,7 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
             arguments[name] = values[name] if record is None else record(**values)
         command(**arguments)
 
-    call.__name__ = command.__name__
+    call.__name__ = command.__name__.rstrip("_")  # `all_`, as Python has an `all`
     call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
     OFFERED[command.__name__] = {one.flag for one in every}
     for one in every:

@@ -25,7 +25,9 @@ MARITAL_STATUS: dict[str, list[float]] = _DATA["marital_status"]
 MARITAL_AGES = (18, 40, 60, 90)
 
 
-def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
+def make_ed_visits(
+    n: int = N_VISITS, seed: int = 0, *, illness_effect: float = 1.0, complaint_effect: float = 1.0
+) -> pd.DataFrame:
     """Generate emergency-department visits with a known true risk of admission.
 
     Ethnoracial group and gender have the frequencies of the paper's Table 1, and their mean true risk
@@ -37,6 +39,9 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     n : int, default=173_561
         Number of visits.
     seed : int, default=0
+    illness_effect, complaint_effect : float, default=1
+        How many times as much the log-odds of admission depend on illness, and on the complaint. Larger
+        effects make admission easier to predict.
 
     Returns
     -------
@@ -53,6 +58,8 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     import pandas as pd
 
     check_number("n", n, at_least=100, whole=True)
+    check_number("illness_effect", illness_effect, at_least=0)
+    check_number("complaint_effect", complaint_effect, at_least=0)
     rng = np.random.default_rng(seed)
     cells = [(race, gender, *cell) for race, pair in TABLE_1.items() for gender, cell in zip("FM", pair)]
     cell = rng.permutation(np.repeat(np.arange(len(cells)), _shares(n, [visits for *_, visits, _ in cells])))
@@ -61,7 +68,7 @@ def make_ed_visits(n: int = N_VISITS, seed: int = 0) -> pd.DataFrame:
     illness = rng.normal(size=n)
     visits = _demographics(rng, race)
     visits.update(_triage(rng, illness, visits["age"]))
-    risk = _true_risk(race, cell, cells, illness, visits)
+    risk = _true_risk(race, cell, cells, illness_effect * illness, complaint_effect, visits)
     admitted = (rng.random(n) < risk).astype(np.int64)
     visits = _some_missing(rng, visits)
     extra = np.random.default_rng([seed, 1])  # a separate generator, which affects neither risk nor outcome
@@ -129,6 +136,7 @@ def _true_risk(
     cell: IntArray,
     cells: list[tuple[str, str, int, int]],
     illness: FloatArray,
+    complaint_effect: float,
     visits: dict[str, Any],
 ) -> FloatArray:
     """The risk by illness, age, history and complaint; its mean in each cell is the published rate."""
@@ -139,7 +147,7 @@ def _true_risk(
         + 0.02 * (visits["age"] - 50)
         + 0.35 * np.log1p(visits["n_previous_admissions"])
         + np.where(visits["insurance"] == "Medicaid", -0.2, 0.0)
-        + complaint
+        + complaint_effect * complaint
     )
     for number, (_, _, n_visits, n_admitted) in enumerate(cells):
         rows = np.flatnonzero(cell == number)

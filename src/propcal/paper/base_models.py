@@ -15,7 +15,7 @@ import numpy.typing as npt
 from propcal.core.grid import FloatArray
 from propcal.errors import Argument, InputError
 from propcal.extras import how_to_install
-from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns
+from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns, Setup, setup_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # Increased whenever the same data would give different features or models, so that trials are not mixed.
 FEATURES_VERSION, MODELS_VERSION = 1, 1
 
-# Words of a text are features if at least this share of the training rows has them, the most frequent ones
-# first. Real complaints have thousands of words, most of them misspelt and in only a few visits.
-WORD_SHARE = 0.001
+PRINTED = setup_of("printed")
+# The most words that are features, the most frequent ones first. Real complaints have thousands of words,
+# most of them misspelt and in only a few visits.
 MOST_WORDS = 300
 MISSING = "\1"  # in place of a missing level: never equal to a text such as "missing"
 
@@ -37,27 +37,38 @@ class Features:
 
     The features are the numbers, with NaN for missing ones; a column of 0 and 1 for each level, the last one
     for "missing"; and one for each frequent word of a text. Levels and words that do not occur in the
-    training rows are left out.
+    training rows are left out. A set-up may ask for one number for all levels of a column instead.
     """
 
-    def __init__(self, columns: CohortColumns = ADMISSIONS) -> None:
-        self.columns = columns
+    def __init__(self, columns: CohortColumns = ADMISSIONS, setup: Setup = PRINTED) -> None:
+        self.columns, self.setup = columns, setup
+        coded = columns.categories if setup.encoding == "codes" else ()
+        self.n_numbers = len(columns.numbers) + len(coded)  # the first columns of the matrix
 
     def fit(self, rows: pd.DataFrame) -> Self:
         """Learn levels and words."""
         from sklearn.feature_extraction.text import CountVectorizer
-        from sklearn.preprocessing import OneHotEncoder
+        from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
         texts = self._texts(rows)
         kind: dict[str, Any] = {"dtype": np.float32}
         self._encoders: dict[str, Any] = {}
         for name in self.columns.categories:
             levels = [*sorted({*texts[name]} - {MISSING}), MISSING]
-            coded = OneHotEncoder(categories=[levels], handle_unknown="ignore", **kind)
+            coded: Any = OneHotEncoder(
+                categories=[levels], handle_unknown="ignore", sparse_output=False, **kind
+            )
+            if self.setup.encoding == "codes":
+                new = {"handle_unknown": "use_encoded_value", "unknown_value": np.nan}
+                coded = OrdinalEncoder(categories=[levels], **new, **kind)
             self._encoders[name] = coded.fit(texts[[name]])
         for name in self.columns.text:
             words = CountVectorizer(
-                binary=True, min_df=WORD_SHARE, max_features=MOST_WORDS, token_pattern=r"\w+", **kind
+                binary=True,
+                min_df=self.setup.min_words,
+                max_features=MOST_WORDS,
+                token_pattern=r"\w+",
+                **kind,
             )
             try:
                 self._encoders[name] = words.fit(texts[name])
@@ -69,8 +80,9 @@ class Features:
         """One row for each row, one column for each feature."""
         texts, parts = self._texts(rows), []
         for name, encoder in self._encoders.items():
-            column = texts[name] if name in self.columns.text else texts[[name]]
-            parts.append(encoder.transform(column).toarray())
+            words = name in self.columns.text
+            part = encoder.transform(texts[name] if words else texts[[name]])
+            parts.append(part.toarray() if words else part)
         numbers = rows[list(self.columns.numbers)].to_numpy(dtype=np.float32, na_value=np.nan)
         return np.hstack([numbers, *parts])
 
@@ -110,14 +122,21 @@ def check_models(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in MODELS if name in wanted)
 
 
-def train(name: str, features: Matrix, outcome: Any, seed: int, n_numbers: int) -> Trained:
+def train(
+    name: str, features: Matrix, outcome: Any, seed: int, n_numbers: int, solver: str = PRINTED.solver
+) -> Trained:
     """Train a base model; the same seed gives the same model.
 
-    The first `n_numbers` columns of the features are numbers, the others are 0 or 1.
+    The first `n_numbers` columns of the features are numbers, the others are 0 or 1. `solver` is that of LR.
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    model = _model(name, seed, n_numbers, features.shape[1])
+    model = _model(
+        name,
+        {"random_state": seed} | ({"solver": solver} if name == "LR" else {}),
+        n_numbers,
+        features.shape[1],
+    )
     began = process_time()
     with warnings.catch_warnings():  # recorded in `converged`
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -139,7 +158,7 @@ def _forest_class() -> Any:
     return XGBRFClassifier
 
 
-def _model(name: str, seed: int, n_numbers: int, n_features: int) -> Any:
+def _model(name: str, chosen: dict[str, Any], n_numbers: int, n_features: int) -> Any:
     """A base model with the parameters of settings.toml.
 
     The forest handles missing values itself; for the others numbers are imputed and scaled. For LR, columns
@@ -154,7 +173,7 @@ def _model(name: str, seed: int, n_numbers: int, n_features: int) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    given: dict[str, Any] = DATA["base_models"][name] | {"random_state": seed}
+    given: dict[str, Any] = DATA["base_models"][name] | chosen
     if name == "RF":
         return _forest_class()(**given)
     imputer = SimpleImputer(strategy="median", keep_empty_features=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 from propcal.core.grid import IntArray
 from propcal.numbers import listed, plural
 from propcal.paper import predicates
-from propcal.paper.predicates import NOT_ASKED, NOT_YET, Case, NoVerdictError
+from propcal.paper.predicates import NOT_ASKED, NOT_SETTLED, NOT_YET, Case, NoVerdictError
 from propcal.paper.settings import BASE, MC, MODELS, PMC, RULES, toml_file
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_store import Evidence
@@ -27,6 +28,7 @@ VERDICTS = {
     UNDECIDED: ("{} is undecided", "{} are undecided"),
     VACUOUS: ("{} is vacuous", "{} are vacuous"),
     CONTRADICTED: ("on {} the paper contradicts itself",) * 2,
+    NOT_SETTLED: ("{} cannot be settled without MIMIC",) * 2,
     NOT_ASKED: ("{} cannot be asked here",) * 2,
     NOT_YET: ("{} cannot be judged yet",) * 2,
 }
@@ -136,13 +138,14 @@ def _judge(claims: Sequence[Claim], case: Case, draws: IntArray) -> list[Judgeme
 
 
 def _with_all_seeds(claim: Claim, case: Case) -> Judgement:
-    if claim.of_its_patients and not case.evidence.of_admissions:
-        return Judgement(claim, NOT_ASKED, "it is about the size of an effect among the paper's patients")
+    evidence = case.evidence
     try:
         n_seeds = case.need(claim.models, claim.methods)
         agrees, numbers = claim.check(case)
     except NoVerdictError as missing:
         return Judgement(claim, missing.verdict, str(missing))
+    if claim.of_its_patients and (evidence.generated or not evidence.of_admissions):
+        return Judgement(claim, NOT_SETTLED, f"here {numbers}", n_seeds)
     return Judgement(claim, {None: VACUOUS, True: AGREES, False: DIFFERS}[agrees], numbers, n_seeds)
 
 
@@ -190,33 +193,33 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if hidden else f"{whole} %"
 
 
-def claims_table(judged: Sequence[Judgement]) -> Table:
-    """One row for each claim; the CSV also has the rules, the reasons and inconsistencies in the paper."""
+def claims_table(
+    judged: Sequence[Judgement], others: Mapping[str, Sequence[Judgement]] = MappingProxyType({})
+) -> Table:
+    """One row for each claim; the CSV also has the rules, the reasons and inconsistencies in the paper.
+
+    The verdicts of other runs, such as of simulated visits that are easier to predict, are columns as well.
+    """
+    beside = {f"in {name}": [j.verdict for j in found] for name, found in others.items()}
     rows = []
-    for j in judged:
-        said: dict[str, Any] = {
-            "claim": j.claim.name,
-            "place": j.claim.place,
-            "says": j.claim.says,
-            "rule": j.claim.rule,
-        }
+    for i, j in enumerate(judged):
+        said: dict[str, Any] = {name: getattr(j.claim, name) for name in ("name", "place", "says", "rule")}
         said |= {"verdict": j.verdict, "share_of_resamples": j.share, "numbers": j.numbers}
         said |= {"n_seeds": j.n_seeds, "why": j.claim.why, "odd": j.claim.odd}
         for rule in RULES:
             one = j.by_rule.get(rule, j)
-            said |= {
-                f"verdict_{rule}": one.verdict,
-                f"share_{rule}": one.share,
-                f"numbers_{rule}": one.numbers,
-            }
-        rows.append(said)
+            said |= {f"verdict_{rule}": one.verdict, f"share_{rule}": one.share}
+            said |= {f"numbers_{rule}": one.numbers}
+        rows.append(said | {name: verdicts[i] for name, verdicts in beside.items()})
     shown = {
         "verdict": [j.sure() for j in judged],
+        **beside,
         "the paper says": [j.claim.says for j in judged],
-        "here": [_here(j) for j in judged],
     }
+    shown |= {"here": [_here(j) for j in judged]}
     known = {"counts": verdict_counts(judged), "by_rules": by_rules(judged), "how": HOW}
-    return table_of("claims", pd.DataFrame(rows), pd.DataFrame(shown), **known)
+    frame = pd.DataFrame(rows).rename(columns={"name": "claim"})
+    return table_of("claims", frame, pd.DataFrame(shown), **known)
 
 
 def _here(j: Judgement) -> str:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import check_number
+from propcal.core.grid import check_choice, check_number
 from propcal.datasets.ed_visits import N_VISITS, make_ed_visits
 from propcal.errors import Argument, InputError
 from propcal.numbers import are, noun
-from propcal.paper.settings import ADMISSIONS, CohortColumns
+from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,20 +32,21 @@ _SEED = 0  # for simulating the cohort, and for sampling --rows visits from a fi
 
 @dataclass(frozen=True)
 class GeneratedVisits:
-    """Simulated visits, modelled on the paper's Table 1."""
+    """Simulated visits, modelled on the paper's Table 1; `surrogate` is one of settings.toml."""
 
     rows: int = N_VISITS
-    seed: int = _SEED
+    surrogate: str = "calibrated"
     columns = asked = ADMISSIONS
     notes = ()
 
     def __post_init__(self) -> None:
+        check_choice("surrogate", self.surrogate, tuple(SURROGATES))
         _check_rows(self.rows, N_VISITS, "the simulated cohort", "visits")
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         """One row for each visit."""
-        return make_ed_visits(self.rows, seed=self.seed)
+        return make_ed_visits(self.rows, seed=_SEED, **SURROGATES[self.surrogate])
 
     def about(self) -> dict[str, Any]:
         """The description of the visits in a store, with a hash of the data on which trials depend."""
@@ -54,7 +55,8 @@ class GeneratedVisits:
         known = self.frame.drop(columns=ADMISSIONS.true_risk)  # its last digits may vary
         rows = np.ascontiguousarray(hash_pandas_object(known, index=False).to_numpy())
         return {
-            "cohort": f"generated, no patients: make_ed_visits, seed {self.seed}",
+            "cohort": f"generated, no patients: make_ed_visits, seed {_SEED}, {self.surrogate}",
+            "surrogate": self.surrogate,
             "rows": self.rows,  # before the fingerprint, because an error names the first difference
             "fingerprint": f"sha256:{hashlib.sha256(rows.tobytes()).hexdigest()}",
         }
@@ -188,10 +190,17 @@ class CohortFile:
 Cohort = GeneratedVisits | CohortFile
 
 
-def visits_of(cohort: str | PathLike[str] | None, rows: int | None) -> Cohort:
-    """Simulated visits, or those in a file."""
+def visits_of(
+    cohort: str | PathLike[str] | None,
+    rows: int | None,
+    *,
+    surrogate: str = GeneratedVisits.surrogate,
+    age: str = "age",
+    person: str | None = None,
+) -> Cohort:
+    """Simulated visits, or those in a file; `age` is the column of the age, if the file has it."""
     if cohort is None:
-        return GeneratedVisits() if rows is None else GeneratedVisits(rows)
+        return GeneratedVisits(N_VISITS if rows is None else rows, surrogate)
     path = Path(cohort)
     if not path.is_file():
         raise InputError(
@@ -199,7 +208,10 @@ def visits_of(cohort: str | PathLike[str] | None, rows: int | None) -> Cohort:
             next_step="Make one from MIMIC-IV with propcal paper cohort, or leave out --cohort to simulate "
             "visits",
         )
-    return CohortFile(path, ADMISSIONS, rows, how="Make a file with all columns with propcal paper cohort")
+    old = age if age in _opened(path).names else "age"
+    numbers = tuple(old if name == "age" else name for name in ADMISSIONS.numbers)
+    asked = replace(ADMISSIONS, numbers=numbers, person=person)
+    return CohortFile(path, asked, rows, how="Make a file with all columns with propcal paper cohort")
 
 
 def cohort_file(

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.grid import check_number
+from propcal.core.grid import check_choice, check_number
 from propcal.data.rows_to_atoms import checked_rows
 from propcal.errors import Argument, InputError
 from propcal.files.transaction import check_target
 from propcal.paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
-from propcal.paper.cohort_files import FEW, Cohort, CohortFile, visits_of
-from propcal.paper.settings import MODELS, N_SEEDS, RULE, Setting, Setup, grid, setup_of
+from propcal.paper.cohort_files import FEW, Cohort, CohortFile, GeneratedVisits, visits_of
+from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, RULE, Setting, Setup, grid, setup_of
 from propcal.paper.trial_store import Store
 from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
 
@@ -48,6 +48,12 @@ class Experiment:
         By default those of Table 3, for each grouping of the cohort.
     setup : str or Setup, default="printed"
         How the training data are used, and how large a step is.
+    grid : "table-3" or "cells", default="table-3"
+        The settings of Table 3, or alpha by the smallest cell that is corrected.
+    surrogate : "calibrated", "weak" or "strong"
+        How easy it is to predict the admission of simulated visits.
+    split : "visit" or "patient"
+        Whether all visits of a patient of MIMIC are in the same part of a split.
     """
 
     path: str | PathLike[str]
@@ -57,25 +63,35 @@ class Experiment:
     models: Sequence[str] = MODELS
     settings: Sequence[Setting] = ()
     setup: str | Setup = "printed"
+    grid: str = GRIDS[0]
+    surrogate: str = GeneratedVisits.surrogate
+    split: str = "visit"
 
     def __post_init__(self) -> None:
+        check_choice("split", self.split, ("visit", "patient"))
+        if self.split == "patient" and self.cohort is None:
+            raise InputError(
+                Argument("split") + ": simulated visits have no patients", next_step="Name a cohort"
+            )
         check_number("trials", self.trials, at_least=1, whole=True)
         object.__setattr__(self, "models", check_models(self.models))
         object.__setattr__(self, "setup", setup_of(self.setup))
         if not self.settings:
-            object.__setattr__(self, "settings", grid(self.visits.asked.groupings))
+            object.__setattr__(self, "settings", grid(self.visits.asked.groupings, self.grid))
 
     @cached_property
     def visits(self) -> Cohort:
         """The source of the rows."""
         if isinstance(self.cohort, CohortFile):
             return self.cohort
-        return visits_of(self.cohort, self.rows)
+        person = {"visit": None, "patient": "subject_id"}[self.split]
+        how: dict[str, Any] = {"surrogate": self.surrogate, "age": setup_of(self.setup).age, "person": person}
+        return visits_of(self.cohort, self.rows, **how)
 
     @cached_property
     def plan(self) -> Plan:
         """The columns and the set-up."""
-        return Plan(self.visits.columns, setup_of(self.setup))
+        return Plan(self.visits.columns, setup_of(self.setup), self.grid)
 
     @cached_property
     def store(self) -> Store:

@@ -9,11 +9,11 @@ import pandas as pd
 from propcal.numbers import IN_TEXT
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import LOOKS, PAGE, PaperFigure, handles, reach
-from propcal.paper.results import LEGEND, convergence, method_medians, over_alpha, tests, too_few
+from propcal.paper.results import LEGEND, cells, convergence, method_medians, over_alpha, tests, too_few
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
 from propcal.paper.trial_arrays import CURVE_METHODS, MIN_PEOPLE, curves, subgroup
 from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
-from propcal.render.figure import SMALL, TEXT, labels, short, tidy
+from propcal.render.figure import COLORS, SMALL, STYLES, TEXT, labels, short, tidy
 
 # Which pairs get a bracket, and in which column beside the panel.
 BRACKETS = {(BASE, MC): 0, (MC, PMC): 0, (BASE, PMC): 1}
@@ -217,6 +217,47 @@ def _annotate(ax: Any, rows: pd.DataFrame, method: str) -> None:
         ax.plot(lowest["x"].iloc[-1:], lowest[UPDATES].iloc[-1:], **ring)
 
 
+MEASURES = {
+    "pmc_loss": "change of PMC loss, %",
+    "log_loss": "change of log loss, × 10,000",
+    "small_groups": "|O/E − 1| of small groups, %",
+}
+
+
+def draw_cells(evidence: Evidence) -> PaperFigure:
+    """Alpha by the smallest cell: a row of panels for each method, a line for each size of a cell."""
+    found, model = cells(evidence), "RF" if "RF" in evidence.models else evidence.models[0]
+    rows, base = found[found["model"] == model], found[found["method"] == BASE].set_index("model")["median"]
+    methods = [m for m in (MC, PMC, OURS) if m in {*rows["method"]}]
+    figure = parts.new_figure(PAGE, 0.9 + 1.75 * len(methods))
+    panels = figure.subplots(len(methods), len(MEASURES), sharex=True, sharey="col", squeeze=False)
+    sizes = [float("nan"), *sorted(rows["min_share"].dropna().unique())]
+    names = ["smallest cell as printed", *(f"{100 * size:g} %" for size in sizes[1:])]
+    looks = [{"color": c, "ls": ls, "marker": "o", "ms": 3} for c, ls in zip(COLORS, STYLES)]
+    ticks = sorted(rows["alpha"].dropna().unique())
+    for method, row in zip(methods, panels):
+        for ax, (metric, label) in zip(row, MEASURES.items()):
+            part = rows[(rows["method"] == method) & (rows["metric"] == metric)]
+            for size, look in zip(sizes, looks):
+                same = part["min_share"].isna() if size != size else part["min_share"] == size
+                line = part[same].sort_values("alpha")
+                ax.plot(line["alpha"], line["median"], lw=1.2, **look)
+            ax.axhline(base[model] if metric == "small_groups" else 0.0, color="0.4", lw=0.8)
+            ax.set_xscale("log")
+            ax.set_title(label if method == methods[0] else "", fontsize=SMALL)
+            ax.set_xticks(ticks, [f"{alpha:g}" for alpha in ticks])
+            ax.set_xticks([], minor=True)
+            name = parts.NAMES.get(method, method) if metric == next(iter(MEASURES)) else ""
+            tidy(ax, xlabel="α" if method == methods[-1] else "", ylabel=name)
+            if metric == "log_loss":
+                ax.set_yscale("symlog", linthresh=10)
+                ax.yaxis.set_major_formatter("{x:g}")
+    parts.legend_above(figure, [parts.entry(name, lw=1.2, **look) for name, look in zip(names, looks)])
+    note = "Grey lines: the base model. Losses by cells of at least 1 % of the test set; medians over seeds."
+    parts.note_below(figure, f"{evidence.caption()} Set-up {evidence.setup.name}, {model}. {note}")
+    return PaperFigure("cells", "The tolerance apart from the smallest cell", figure, {"cells": found})
+
+
 _NO_METHOD = "there are no trials of MCBoost or PMCBoost yet."
 # Each picture, and what is said if it cannot be drawn yet.
 PICTURES = {
@@ -225,11 +266,13 @@ PICTURES = {
     "convergence": "there are no trials of MCBoost at alpha*rho with PMCBoost yet.",
     **{f"{column.removeprefix('n_')}_over_alpha": _NO_METHOD for column in DRAWN},
 }
-TABLES = (*PICTURES, "comparison_tests", "calibration_curves_groups")
+TABLES = (*PICTURES, "cells", "comparison_tests", "calibration_curves_groups")
 
 
 def pictures(evidence: Evidence) -> tuple[list[PaperFigure], list[str]]:
     """The figures that can be drawn by the rule of the set-up, and a sentence for each that cannot yet."""
+    if evidence.of_cells:
+        return [draw_cells(evidence)], []
     evidence = evidence.by(evidence.setup.rule)
     drawn = [draw_comparison(evidence), draw_curves(evidence), draw_convergence(evidence)]
     drawn += [draw_over_alpha(evidence, column) for column in DRAWN]

@@ -17,7 +17,7 @@ import numpy as np
 from propcal.core.grid import FloatArray, IntArray
 from propcal.numbers import plural
 from propcal.paper.results import COSTS, THREE, mean_costs, wins_of_seeds
-from propcal.paper.settings import ALPHAS, BASE, EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, MODELS, PMC
+from propcal.paper.settings import ALPHAS, BASE, EQUIVALENT_ALPHAS, MC, MODELS, PMC
 from propcal.paper.trial_arrays import N_GROUPS, CurveCounts, TrialCube, median, subgroup
 from propcal.paper.trial_store import METRICS, Evidence
 
@@ -29,6 +29,7 @@ Answer = tuple[Any, str]
 
 
 NOT_YET, NOT_ASKED = "cannot be judged yet", "cannot be asked here"
+NOT_SETTLED = "cannot be settled without MIMIC"
 
 
 class NoVerdictError(Exception):
@@ -81,18 +82,19 @@ class Case:
             raise NoVerdictError(f"there is no {METRICS[metric]} of {method} with {model} and its base model")
         return float(self._known[key])
 
-    def idle(self, method: str, model: str, metric: str) -> bool:
-        """Whether the median change is 0 because at least half of the fits made no update.
+    def idle(self, method: str, model: str, metric: str, *, holds: bool) -> bool:
+        """Whether the median change is 0 only because it is that of a fit that made no update.
 
-        A median of 0 over fits that mostly made updates is a result: as many rose as fell.
+        If a condition `holds` with a median of 0, this must be so because half of the fits made none;
+        otherwise, as many rose as fell, which is a result.
         """
         if self.change(method, model, metric) != 0:
             return False
         changes = self.cube.of_method(f"{metric}_change", method, model)
         updates = self.cube.of_method("n_updates", method, model)
-        if np.mean(updates[~np.isnan(changes)] == 0) < 0.5:
-            return False
-        return bool(median(np.where(updates > 0, changes, np.nan)) != 0)  # also without updates: NaN
+        share = np.mean(updates[~np.isnan(changes)] == 0)
+        acted = median(np.where(updates > 0, changes, np.nan))  # NaN without any update
+        return bool(share >= 0.5 or (share > 0 and not holds)) and bool(acted != 0)
 
     def by_alpha(self, column: str, method: str) -> FloatArray:
         """Medians over seeds, gamma and rho: base models, groupings, alphas. The base model has none."""
@@ -174,13 +176,14 @@ def changes(case: Case, *, conditions: Sequence[Mapping[str, Any]]) -> Answer:
         other = asked.get("below_method")
         for key in product(asked["methods"], asked.get("models", MODELS), asked["metrics"]):
             method, model, metric = key
-            value, still = case.change(*key), case.idle(*key)
-            shown[method, metric, model] = value
+            shown[method, metric, model] = value = case.change(*key)
             holds = all(LIMITS[name](value, limit) for name, limit in limits.items())
             if other:
                 shown[other, metric, model] = case.change(other, model, metric)
                 holds &= value < shown[other, metric, model]
-                still &= bool(limits) or case.idle(other, model, metric)
+            still = case.idle(*key, holds=holds)
+            if other and not limits:
+                still &= case.idle(other, model, metric, holds=holds)
             flags.append(holds)
             idle.append(still)
     return all_hold(flags, idle), _changes_in_words(shown)
@@ -316,7 +319,7 @@ def better_pairs(case: Case, *, metrics: Sequence[str], at_least: int) -> Answer
 
 
 def same_pmc(case: Case, *, holds: str, costs: Sequence[str], numbers: str, published: float = 1.0) -> Answer:
-    """Table 5, LR and RF: updates and seconds of MCBoost for the same PMC, as a multiple of PMCBoost's.
+    """Table 5, LR and RF: what MCBoost needs for the same PMC, as a multiple of what PMCBoost needs.
 
     They must all be above 1 ("more"), on average about the published number ("about"), or be about the same
     multiples of each cost ("alike").
@@ -325,28 +328,22 @@ def same_pmc(case: Case, *, holds: str, costs: Sequence[str], numbers: str, publ
     found = {name: values[models] for name, values in mean_costs(case.cube).items()}
     if any(np.isnan(values).any() for values in found.values()):
         raise NoVerdictError("Table 5 is not complete")
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         times = [found[f"mc_{cost}"] / found[f"pmc_{cost}"] for cost in costs]
-    mean_mc, mean_pmc = (float(found[f"{name}_{costs[0]}"].mean()) for name in ("mc", "pmc"))
-    mean = mean_mc / mean_pmc if mean_pmc else np.inf
+        means = [float(found[f"mc_{cost}"].mean() / found[f"pmc_{cost}"].mean()) for cost in costs]
     cells = "; ".join(
         f"{model} at {alpha:g} " + ", ".join(f"{ratio[m, a]:.3g}x" for ratio in times)
         for (m, model), (a, alpha) in product(enumerate(TABLE_5), enumerate(EQUIVALENT_ALPHAS))
     )
-    said = numbers.format(cells=cells, mean=mean, stopped=_stopped(case))
+    n = int(found["stopped"].sum())
+    stopped = f"; {plural(n, 'pair')} of fits left out, as one stopped at its limit" if n else ""
+    said = numbers.format(cells=cells, mean=", ".join(f"{mean:.1f}x" for mean in means), stopped=stopped)
     if holds == "about":
-        return (about(mean, published), said) if mean_pmc else (None, "PMCBoost made no updates")
+        active = np.isfinite(means).all()
+        return (all(about(mean, published) for mean in means), said) if active else (None, "no updates")
     if holds == "alike":
         return all(about(*pair) for pair in zip(times[1].ravel(), times[0].ravel())), said
-    return (times[0] > 1).all(), said
-
-
-def _stopped(case: Case) -> str:
-    """A remark if some of MCBoost's fits stopped at the limit and would have needed more updates."""
-    trials = case.evidence.stored
-    fits = trials[(trials["method"] == MC_FOR_PMC) & trials["model"].isin(TABLE_5)]
-    n, of_all = int((fits["converged"] == 0).sum()), f"{len(fits):,} fits of MCBoost"
-    return f"; {n:,} of {of_all} stopped at the update limit and count with fewer updates" if n else ""
+    return (np.stack(times) > 1).all(), said
 
 
 def cost_of_best(

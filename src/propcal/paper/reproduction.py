@@ -12,6 +12,7 @@ from math import ceil
 
 from propcal import __version__
 from propcal.datasets.ed_visits import N_VISITS
+from propcal.errors import InputError
 from propcal.paper import claims
 from propcal.paper.figure_parts import PaperFigure
 from propcal.paper.figures import pictures
@@ -21,7 +22,7 @@ from propcal.paper.tables import Table, all_tables
 from propcal.paper.trial_store import Evidence
 from propcal.plain_text import plain
 
-SIGNS = dict(zip(claims.VERDICTS, "✓✗~∅!–?"))
+SIGNS = dict(zip(claims.VERDICTS, "✓✗~∅!M–?"))
 SHOWN = ("table_1", "table_4", "table_5", "table_6")
 
 
@@ -39,13 +40,33 @@ class Reproduction:
 
     @classmethod
     def of(
-        cls, evidence: Evidence, cohort: str | os.PathLike[str] | None = None, about: str = ""
+        cls,
+        evidence: Evidence,
+        cohort: str | os.PathLike[str] | None = None,
+        about: str = "",
+        others: Sequence[Evidence] = (),
     ) -> Reproduction:
-        """Compute tables, verdicts and figures; `about` is a paragraph about the data."""
+        """Compute tables, verdicts and figures; `about` is a paragraph about the data.
+
+        The verdicts of `others` are columns of the table of claims.
+        """
+        if evidence.of_cells:
+            raise InputError(
+                "the store has trials with other smallest cells than the paper's",
+                next_step="Use propcal paper tables and figures",
+            )
         drawn, lacking = pictures(evidence)
         tables, absent = all_tables(evidence, cohort)
         judged = claims.judge_all(evidence)
-        return cls(evidence, [*tables, claims.claims_table(judged)], judged, drawn, lacking, absent, about)
+        return cls(
+            evidence,
+            [*tables, claims.claims_table(judged, {e.name: claims.judge_all(e) for e in others})],
+            judged,
+            drawn,
+            lacking,
+            absent,
+            about,
+        )
 
     def markdown(self, images: str = "images", folder: str = "tables") -> str:
         """The page as Markdown; `images` and `folder` are the paths from the page to figures and tables."""
@@ -99,6 +120,7 @@ def command_of(evidence: Evidence, store: str) -> str:
         ]
         options += [("--na", code) for code in about.get("na", [])]
     options += [("--trials", str(evidence.n_seeds)), ("--setup", evidence.setup.name)]
+    options += [("--surrogate", about.get("surrogate", "weak") if evidence.generated else "")]
     options += [("--rows", str(rows) if isinstance(rows, int) and rows != N_VISITS else "")]
     options += [("--models", ",".join(evidence.models) if evidence.models != MODELS else "")]
     said = [word for option in options if option[1] or option[0] in ("--features", "--na") for word in option]

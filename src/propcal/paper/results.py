@@ -16,6 +16,7 @@ from propcal.numbers import plural
 from propcal.paper.settings import (
     ALPHAS,
     BASE,
+    DATA,
     EQUIVALENT_ALPHAS,
     MC,
     MC_FOR_PMC,
@@ -23,13 +24,15 @@ from propcal.paper.settings import (
     PMC,
     PUBLISHED,
     READINGS,
+    SIZES,
 )
 from propcal.paper.trial_arrays import TrialCube
-from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
+from propcal.paper.trial_store import HIGHER_IS_BETTER, KEYS, LOSSES, METRICS, Evidence
 
 METHODS = (BASE, MC, PMC, OURS)
 THREE = (BASE, MC, PMC)  # the methods of Table 6
-COSTS = {"updates": "n_updates", "seconds": "fit_seconds"}
+COSTS = {"sweeps": "n_sweeps", "updates": "n_updates", "seconds": "fit_seconds"}
+PRINTED_COSTS = ("sweeps", "seconds")  # Table 5 prints iterations, which are sweeps, and seconds
 ACCURACY = ["brier", "log_loss", "true_risk_rms"]
 _SETTING = ["groups", "alpha", "gamma", "rho"]
 # The columns that identify a "trial" in the caption of Table 6, by interpretation.
@@ -75,6 +78,40 @@ def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     return found.rename(columns={"median": "change"})
 
 
+def cells(evidence: Evidence) -> pd.DataFrame:
+    """The tolerance apart from the smallest cell: changes from the base model of the same seed and grouping.
+
+    Returns
+    -------
+    frame
+        method, model, alpha, min_share (NaN: as printed), metric, median, low, high (99 % interval), n_seeds,
+        n_trials. The metrics are losses (percent, cells of at least 1 % of the test set), AUROC and log loss
+        (times 10,000), and small_groups: how far O/E ratios of small groups are from 1 (mean, percent, of all
+        seeds together; the base model has it, too).
+    """
+    by, whose = ["method", "model", "alpha", "min_share"], ["seed", "model", "groups"]
+    trials = evidence.by(SIZES).trials
+    base = trials[trials["method"] == BASE].set_index(whose)[["log_loss"]].add_prefix("base_")
+    treated = trials[trials["method"] != BASE].join(base, on=whose)
+    changes = {loss: 100 * (treated[loss] / treated[f"base_{loss}"] - 1) for loss in LOSSES}
+    changes |= {name: 1e4 * (treated[name] - treated[f"base_{name}"]) for name in ("auroc", "log_loss")}
+    found = medians(treated.assign(**changes), by, {name: name for name in changes})
+    counts = evidence.curves.merge(
+        evidence.stored[[*KEYS, "groups", "alpha", "min_share", "n_test"]], on=KEYS
+    )
+    sums = ["positives", "score_sum", "people", "n_test"]
+    each = counts.groupby([*by, "groups", "group_name", "seed"], dropna=False)
+    each = each.agg({**dict.fromkeys(sums[:3], "sum"), "n_test": "first"}).groupby(
+        level=[*by, "groups", "group_name"], dropna=False
+    )
+    total = each[sums].sum()
+    least, most = DATA["cells"]["small"]
+    small = total[(total["people"] / total["n_test"]).between(least, most)]
+    off = 100 * (small["positives"] / small["score_sum"] - 1).abs()
+    mean = off.groupby(level=by, dropna=False).mean().rename("median").reset_index()
+    return pd.concat([found, mean.assign(metric="small_groups", n_seeds=evidence.n_seeds)], ignore_index=True)
+
+
 def over_alpha(trials: pd.DataFrame, column: str) -> pd.DataFrame:
     """Medians of a column for each base model, grouping, method and alpha (NaN: base model and ours)."""
     chosen = trials[trials["method"].isin(METHODS)]
@@ -111,15 +148,20 @@ def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_costs(cube: TrialCube) -> dict[str, FloatArray]:
-    """Mean updates and seconds of both methods by base model and alpha, of the trials that both have run."""
+    """Mean sweeps, updates and seconds of both methods by base model and alpha, and the fits left out.
+
+    Pairs of fits count if both have been run and neither stopped at its limit; "stopped" is the number of
+    pairs in which one did.
+    """
     where = [ALPHAS.index(alpha) for alpha in EQUIVALENT_ALPHAS]
-    found = {}
+    ended = [cube.of_method("converged", method)[:, :, :, where] for method in (MC_FOR_PMC, PMC)]
+    counts, over = (ended[0] == 1) & (ended[1] == 1), (0, 2, 4, 5)
+    n, there = counts.sum(axis=over), ~np.isnan(ended[0] + ended[1])
+    found: dict[str, FloatArray] = {"stopped": (there & ~counts).sum(axis=over)}
     for what, column in COSTS.items():
-        both = [cube.of_method(column, method)[:, :, :, where] for method in (MC_FOR_PMC, PMC)]
-        alone = np.isnan(both[0]) | np.isnan(both[1])
-        n = np.sum(~alone, axis=(0, 2, 4, 5))
-        for name, values in zip(("mc", "pmc"), both):
-            total = np.sum(np.where(alone, 0.0, values), axis=(0, 2, 4, 5))
+        for name, method in (("mc", MC_FOR_PMC), ("pmc", PMC)):
+            values = cube.of_method(column, method)[:, :, :, where]
+            total = np.sum(np.where(counts, values, 0.0), axis=over)
             found[f"{name}_{what}"] = np.divide(total, n, out=np.full(total.shape, np.nan), where=n > 0)
     return found
 
@@ -130,27 +172,27 @@ def updates_and_time(evidence: Evidence) -> pd.DataFrame:
     Returns
     -------
     frame
-        model, alpha, n_seeds, mc_updates, pmc_updates, updates_ratio, mc_seconds, pmc_seconds,
-        seconds_ratio, and the published numbers with the prefix ``published_``.
+        model, alpha, n_seeds, stopped (pairs of fits left out), then for sweeps, updates and seconds those of
+        MCBoost (mc_sweeps), of PMCBoost (pmc_sweeps) and their ratio (sweeps_ratio), and the published
+        numbers with the prefix ``published_``.
     """
     found = mean_costs(TrialCube.of(evidence, evidence.models))
     seeds = equivalent(evidence.trials).groupby(["model", "alpha"])["seed"].nunique()
-    columns, rows = ["model", "alpha", "n_seeds"], []
-    for prefix in ("", "published_"):
-        columns += [f"{prefix}{name}" for w in COSTS for name in (f"mc_{w}", f"pmc_{w}", f"{w}_ratio")]
+    rows = []
     for (m, model), (a, alpha) in product(enumerate(evidence.models), enumerate(EQUIVALENT_ALPHAS)):
         if (model, alpha) not in seeds.index:
             continue
         row = {name: float(values[m, a]) for name, values in found.items()}
         printed = PUBLISHED["table_5"].get(model, {}).get(f"{alpha:g}", {})
-        for i, what in enumerate(COSTS):
+        for i, what in enumerate(PRINTED_COSTS):
             for name, method in (("mc", MC), ("pmc", PMC)):
                 row[f"published_{name}_{what}"] = printed.get(method, (np.nan, np.nan))[i]
-            for prefix in ("", "published_"):
-                mc, pmc = (row[f"{prefix}{name}_{what}"] for name in ("mc", "pmc"))
-                row[f"{prefix}{what}_ratio"] = mc / pmc if pmc else np.nan
+        for what in (*COSTS, *(f"published_{what}" for what in PRINTED_COSTS)):
+            prefix, _, cost = what.rpartition("_")
+            mc, pmc = (row["_".join(filter(None, (prefix, name, cost)))] for name in ("mc", "pmc"))
+            row[f"{what}_ratio"] = mc / pmc if pmc else np.nan
         rows.append({"model": model, "alpha": alpha, "n_seeds": int(seeds[model, alpha]), **row})
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows)
 
 
 def convergence(trials: pd.DataFrame) -> pd.DataFrame:

@@ -110,6 +110,7 @@ class Setting:
     alpha: float | None = None
     gamma: float | None = None
     rho: float | None = None
+    min_share: float | None = None  # the smallest cell, if it is not that of Algorithm 1
 
     @property
     def fit_alpha(self) -> float | None:
@@ -120,7 +121,7 @@ class Setting:
 
     def key(self) -> str:
         """The name of the setting in a store; equal settings have the same name."""
-        numbers = {"alpha": self.alpha, "gamma": self.gamma, "rho": self.rho}
+        numbers = {name: getattr(self, name) for name in ("alpha", "gamma", "rho", "min_share")}
         parts = [f"{name}={value:g}" for name, value in numbers.items() if value is not None]
         return "; ".join([self.method, " x ".join(self.groups), *parts])
 
@@ -129,10 +130,21 @@ class Setting:
         return {**asdict(self), "groups": " x ".join(self.groups), "fit_alpha": self.fit_alpha}
 
 
-def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS) -> list[Setting]:
-    """Every setting for a base model and a seed."""
+GRIDS = ("table-3", "cells")
+
+
+def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0]) -> list[Setting]:
+    """Every setting for a base model and a seed: those of Table 3, or alpha by the smallest cell."""
+    from propcal.core.grid import check_choice
+
+    check_choice("grid", name, GRIDS)
     found = [Setting(BASE, groups) for groups in groupings]
     for groups in groupings:
+        if name == "cells":
+            cells = DATA["cells"]
+            sizes = product((MC, PMC, OURS), cells["alphas"], (None, *cells["min_shares"]))
+            found += [Setting(m, groups, alpha, cells["gamma"], cells["rho"], n) for m, alpha, n in sizes]
+            continue
         for method, alphas in ((MC, ALPHAS), (PMC, ALPHAS), (MC_FOR_PMC, EQUIVALENT_ALPHAS)):
             found += [Setting(method, groups, *values) for values in product(alphas, GAMMAS, RHOS)]
         found.append(Setting(OURS, groups))
@@ -159,6 +171,23 @@ class Setup:
         What may count as a trial in Table 6; a claim must agree by all of them.
     excess : bool
         Whether "4.0x fewer updates" is the mean relative excess (3 for four times as many) or the ratio.
+    bins : "moving" or "frozen"
+        Whether people change bins with every update, or at the end of a sweep only, when scores are clipped;
+        with frozen bins the limit counts visits to categories, not updates.
+    intersections : "all" or "single and full"
+        Whether groups are all intersections, or single attributes and intersections of all attributes.
+    dc_pairs : "all" or "neighbours"
+        Whether DC loss compares all pairs of groups, or each full intersection with the next one in order.
+    encoding : "levels" or "codes"
+        A feature for each level, or one number for all levels of a column.
+    min_words : float or int
+        A word is a feature if this share, or this number, of the training rows has it.
+    solver : str
+        Scikit-learn's solver of LR.
+    stratified : bool
+        Whether all parts of a split have the same share of outcomes (not if splits are by person).
+    age : str
+        The column of a cohort from MIMIC that is the age, if there is one.
     """
 
     name: str
@@ -167,13 +196,23 @@ class Setup:
     rule: str = FIXED
     readings: tuple[str, ...] = tuple(READINGS)
     excess: bool = False
+    bins: str = "moving"
+    intersections: str = "all"
+    dc_pairs: str = "all"
+    encoding: str = "levels"
+    min_words: float = 0.001
+    solver: str = "liblinear"
+    stratified: bool = False
+    age: str = "age"
 
     def __post_init__(self) -> None:
         from propcal.core.grid import check_choice, check_number
 
+        object.__setattr__(self, "readings", tuple(self.readings))
         check_number("kept_apart", self.kept_apart, at_least=0, at_most=0.9)
         check_number("eta", self.eta, above=0, at_most=2)
-        check_choice("rule", self.rule, tuple(RULES))
+        for name, choices in _CHOICES.items():
+            check_choice(name, getattr(self, name), choices)
         for reading in self.readings:
             check_choice("readings", reading, tuple(READINGS))
 
@@ -190,18 +229,31 @@ class Setup:
                 f"post-processing to the other {100 * self.kept_apart:g} %"
             )
         step = "the full gap" if self.eta == 1 else f"{self.eta:g} of the gap"
-        return f"{whose}; an update closes {step}; the first verdict is by {RULES[self.rule]}."
+        frozen = ", with bins frozen within a sweep" if self.bins == "frozen" else ""
+        return f"{whose}; an update closes {step}{frozen}; the first verdict is by {RULES[self.rule]}."
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "rule": tuple(RULES),
+    "bins": ("moving", "frozen"),
+    "intersections": ("all", "single and full"),
+    "dc_pairs": ("all", "neighbours"),
+    "encoding": ("levels", "codes"),
+}
+SETUPS: dict[str, dict[str, Any]] = DATA["setups"]
+SURROGATES: dict[str, dict[str, float]] = DATA["surrogates"]
 
 
 def setup_of(given: str | Setup | Mapping[str, Any] | None) -> Setup:
     """A set-up by its name, as it is, or as a store keeps it; `printed` if nothing is said."""
     if isinstance(given, Setup):
         return given
+    former = {None: "printed", "public": "held-out"}  # the name until 0.3
     if isinstance(given, Mapping):
-        return Setup(**{**given, "readings": tuple(given["readings"])})
-    name, known = given or "printed", DATA["setups"]
-    if name not in known:
+        return Setup(**{**given, "name": former.get(given["name"], given["name"])})
+    name = former.get(given, given)
+    if name not in SETUPS:
         raise InputError(
-            Argument("setup") + f": there is no {name!r}", next_step=f"The set-ups are {', '.join(known)}"
+            Argument("setup") + f": there is no {name!r}", next_step=f"The set-ups are {', '.join(SETUPS)}"
         )
-    return setup_of({"name": name, **known[name]})
+    return Setup(str(name), **SETUPS[str(name)])

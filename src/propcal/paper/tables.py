@@ -161,16 +161,15 @@ def _table_4_by_alpha(evidence: Evidence) -> Numbers:
 def _table_5(evidence: Evidence) -> Numbers:
     """Updates and seconds to reach the same PMC, with the published numbers, and a row for their ratios."""
     found = results.updates_and_time(evidence)
-    rows = []
-    for _, row in _in_order(evidence, found, ["model", "alpha"]).iterrows():
+    rows, shown = [], ["{}_sweeps", "published_{}_sweeps", "{}_updates", "{}_seconds", "published_{}_seconds"]
+    for _, row in (_in_order(evidence, found, ["model", "alpha"]) if len(found) else found).iterrows():
         for method, key in ((MC, "mc"), (PMC, "pmc")):
-            updates = (IN_PAPER.whole(row[f"{p}{key}_updates"]) for p in ("", "published_"))
-            seconds = IN_PAPER.decimal(row[f"{key}_seconds"], 3)
-            published = IN_PAPER.whole(row[f"published_{key}_seconds"])
-            rows.append((row["model"], f"{row['alpha']:g}", method, *updates, seconds, published))
-        ratios = [row[f"{p}{w}_ratio"] for w in ("updates", "seconds") for p in ("", "published_")]
+            cells = [row[name.format(key)] for name in shown]
+            said = [IN_PAPER.decimal(v, 3) if i == 3 else IN_PAPER.whole(v) for i, v in enumerate(cells)]
+            rows.append((row["model"], f"{row['alpha']:g}", method, *said, ""))
+        ratios = [row[name.replace("{}_", "") + "_ratio"] for name in shown]
         said = [IN_PAPER.unknown if pd.isna(ratio) else f"{ratio:.1f}x" for ratio in ratios]
-        rows.append(("", "", "ratio", *said))
+        rows.append(("", "", "ratio", *said, IN_PAPER.whole(row["stopped"])))
     return found, pd.DataFrame(rows, columns=[column for _, column in WORDS["table_5"]["columns"]])
 
 
@@ -205,6 +204,16 @@ def _tests(evidence: Evidence) -> Numbers:
     return found, found.assign(pair=first + " – " + second)
 
 
+def _cells(evidence: Evidence) -> Numbers:
+    """Alpha by the smallest cell that is corrected."""
+    found, by = results.cells(evidence), ["method", "model", "alpha", "min_share"]
+    shown = _wide(found.fillna({"alpha": -1.0, "min_share": -1.0}), by, "metric", ["median"])
+    shown = _in_order(evidence, shown, by)
+    size = ["as printed" if m < 0 else f"{100 * m:g} %" for m in shown["min_share"]]
+    alpha = [IN_PAPER.unknown if a < 0 else f"{a:g}" for a in shown["alpha"]]
+    return found, shown.assign(size=size, alpha=alpha)
+
+
 TABLES: dict[str, Callable[[Evidence], Numbers]] = {
     "table_4": lambda evidence: _table_4(evidence, FIXED),
     "table_4_by_sizes": lambda evidence: _table_4(evidence, s.SIZES),
@@ -219,14 +228,14 @@ TABLES: dict[str, Callable[[Evidence], Numbers]] = {
     "best_alpha": _best_alpha,
     "tests": _tests,
 }
-NAMES = ("table_1", *TABLES, "claims")
+NAMES = ("table_1", *TABLES, "claims", "cells")
 # Tables that only files and pages have: a terminal does not show them.
 LONG = ("table_4_by_alpha", "best_alpha", "tests")
 
 
 def table(evidence: Evidence, name: str) -> Table:
     """One of TABLES, with its words."""
-    frame, shown = TABLES[name](evidence)
+    frame, shown = (_cells if name == "cells" else TABLES[name])(evidence)
     readings = "; ".join(f"by {key}: {meaning}" for key, meaning in s.READINGS.items())
     known = {
         "sure": evidence.how_sure() + (" They are in the CSV." if evidence.n_seeds > 1 else ""),
@@ -244,6 +253,8 @@ def all_tables(
     evidence: Evidence, cohort: str | PathLike[str] | None = None
 ) -> tuple[list[Table], list[str]]:
     """Every table in the order of the paper, and a sentence for each table that is not available."""
+    if evidence.of_cells:
+        return [table(evidence, "cells")], []
     first, leading = table_1(evidence, cohort), evidence.by(evidence.setup.rule)
     names = [name for name in TABLES if name != "table_6_with_ours" or OURS in evidence.methods]
     others = [table(leading, name) for name in names]
@@ -266,7 +277,8 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
     if cohort is None and not evidence.generated:
         return f"{missing}: the visits come from a file. Name it with --cohort FILE."
     rows = evidence.about.get("rows")
-    visits = visits_of(cohort, rows if isinstance(rows, int) else None)
+    surrogate = str(evidence.about.get("surrogate", "weak"))  # stores before 0.3 do not name it
+    visits = visits_of(cohort, rows if isinstance(rows, int) else None, surrogate=surrogate)
     if visits.about()["fingerprint"] == evidence.about.get("fingerprint"):
         return prevalence_table(prevalence(visits.frame))
     if cohort is not None:

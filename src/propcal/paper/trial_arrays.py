@@ -17,7 +17,16 @@ from propcal.paper.trial_store import HIGHER_IS_BETTER, KEYS, METRICS, Evidence
 
 METHODS = (MC, PMC, MC_FOR_PMC)
 _BASE = [f"base_{metric}" for metric in METRICS]
-COLUMNS = (*METRICS, *_BASE, "n_updates", "fit_seconds", "own_mc_loss", "train_mc_loss")
+COLUMNS = (
+    *METRICS,
+    *_BASE,
+    "n_sweeps",
+    "n_updates",
+    "fit_seconds",
+    "converged",
+    "own_mc_loss",
+    "train_mc_loss",
+)
 CURVE_METHODS = (BASE, PMC, OURS)
 N_GROUPS, MIN_PEOPLE = 3, 30
 

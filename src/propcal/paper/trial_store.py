@@ -222,7 +222,8 @@ class Evidence:
         if trials.empty:
             add = f"Add some with propcal paper admissions or propcal paper experiment, -o {quote(str(path))}"
             raise InputError(f"{path} has no trials yet", next_step=add)
-        return cls(trials, store.curves(), store.about)
+        smallest = trials["setting"].str.extract(r"; min_share=([^;]+)")[0].astype(float)
+        return cls(trials.assign(min_share=smallest), store.curves(), store.about)
 
     def by(self, rule: str) -> Evidence:
         """These trials with their losses by another rule."""
@@ -263,6 +264,11 @@ class Evidence:
     def of_admissions(self) -> bool:
         """Whether the rows are visits to the emergency department with the paper's outcome and groups."""
         return self.outcome == s.ADMISSIONS.outcome
+
+    @property
+    def of_cells(self) -> bool:
+        """Whether the trials vary the smallest cell, and are not those of Table 3."""
+        return bool(self.stored["min_share"].notna().any())
 
     @property
     def unit(self) -> str:
@@ -308,6 +314,12 @@ class Evidence:
     def cohort(self) -> str:
         """The store's description of its visits."""
         return str(self.about.get("cohort", "a cohort that the store does not name"))
+
+    @property
+    def name(self) -> str:
+        """The run in a few words: the simulated visits or the outcome, and the set-up."""
+        what = f"{self.about.get('surrogate', 'weak')} visits" if self.generated else self.outcome
+        return f"{what}, {self.setup.name}"
 
     @property
     def generated(self) -> bool:
@@ -357,7 +369,7 @@ class Evidence:
     def missing(self) -> list[str]:
         """Sentences on what is missing compared with a finished run of the seeds begun so far."""
         said = [f"There are no trials of {model} yet." for model in MODELS if model not in self.models]
-        wanted = {setting.key() for setting in s.grid([*self.attributes.values()])}
+        wanted = s.grid([*self.attributes.values()], s.GRIDS[self.of_cells])
         for model in self.models:
             rows = self.stored[self.stored["model"] == model]
             n = self.n_seeds - self.seeds_of(model)

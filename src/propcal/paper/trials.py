@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from multiprocessing import current_process
 from operator import attrgetter
@@ -22,11 +22,12 @@ from propcal.core.categories import dc_of, mc_of, pmc_of
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.limits import TooLargeError
 from propcal.core.grid import UNIT, FloatArray, IntArray
-from propcal.core.groups.collection import pattern_name
+from propcal.core.groups.collection import membership, pattern_name
 from propcal.data.rows_to_atoms import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost
 from propcal.metrics import CategoryRule
 from propcal.paper import settings as s
+from propcal.paper.authors_code import fit_frozen, neighbours_dc, single_and_full
 from propcal.paper.base_models import Features, Trained, train
 from propcal.paper.settings import BASE, MC, N_BINS, OURS, PMC, RULE, CohortColumns, Setting, Setup
 
@@ -40,6 +41,7 @@ Row = dict[str, Any]
 # stops at MAX_UPDATES, or, if its maps would still be too large, at a quarter fewer, and so on; its trial is
 # stored as not converged.
 MAX_UPDATES = 100_000
+MAX_VISITS = 100_000  # to categories, the limit of the paper's public code
 SPLIT = "default_rng(seed).permutation; the first quarter is the test set"  # recorded in the store
 
 
@@ -52,10 +54,11 @@ def curve_settings(columns: CohortColumns) -> frozenset[Setting]:
 
 
 class Plan(NamedTuple):
-    """What all units of an experiment have in common: the columns of the cohort, and the set-up."""
+    """What all units have in common: the columns of the cohort, the set-up, and the name of the grid."""
 
     columns: CohortColumns
     setup: Setup
+    grid: str = s.GRIDS[0]
 
 
 class Unit(NamedTuple):
@@ -74,7 +77,7 @@ class Parts(NamedTuple):
     test: IntArray
 
 
-def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None) -> Parts:
+def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None, outcome: Any = None) -> Parts:
     """Shuffle the rows: 75 % to train and 25 % to test.
 
     Parameters
@@ -86,6 +89,8 @@ def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None) -> 
     person : array of shape (n,), optional
         The person of each row. People are then shuffled, and all rows of a person are in the same part. A
         row without one is a person of its own.
+    outcome : array of shape (n,), optional
+        With it, all parts have the same share of outcomes.
     """
     if person is not None:
         import pandas as pd
@@ -95,6 +100,15 @@ def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None) -> 
         code[alone] = len(people) + np.arange(len(alone))
         parts = split(len(people) + len(alone), seed, kept_apart=kept_apart)
         return Parts(*(np.flatnonzero(np.isin(code, part)) for part in parts))
+    if outcome is not None:
+        from sklearn.model_selection import train_test_split
+
+        def halves(rows: IntArray, share: float) -> Any:
+            return train_test_split(rows, test_size=share, stratify=outcome[rows], random_state=seed)
+
+        learn, test = halves(np.arange(n), s.TEST_SHARE)
+        train, post = halves(learn, kept_apart) if kept_apart else (learn, learn)
+        return Parts(train, post, test)
     order = np.random.default_rng(seed).permutation(n)
     n_test = round(n * s.TEST_SHARE)
     learn, test = order[n_test:], order[:n_test]
@@ -104,8 +118,10 @@ def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None) -> 
 
 def split_rows(rows: pd.DataFrame, seed: int, plan: Plan) -> Parts:
     """The parts of a shuffle of a cohort."""
-    person = rows[plan.columns.person] if plan.columns.person else None
-    return split(len(rows), seed, kept_apart=plan.setup.kept_apart, person=person)
+    columns, setup = plan.columns, plan.setup
+    person = rows[columns.person] if columns.person else None
+    outcome = rows[columns.outcome].to_numpy() if setup.stratified and person is None else None
+    return split(len(rows), seed, kept_apart=setup.kept_apart, person=person, outcome=outcome)
 
 
 def run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], list[Row]]:
@@ -121,13 +137,13 @@ def run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], lis
 def _run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], list[Row]]:
     columns = plan.columns
     train_rows, *parts = (rows.iloc[part] for part in split_rows(rows, unit.seed, plan))
-    features = Features(columns).fit(train_rows)
+    features = Features(columns, plan.setup).fit(train_rows)
     matrix, outcome = features.transform(train_rows), train_rows[columns.outcome].to_numpy()
-    model = train(unit.model, matrix, outcome, unit.seed, len(columns.numbers))
+    model = train(unit.model, matrix, outcome, unit.seed, features.n_numbers, plan.setup.solver)
     scores = [model.score(features.transform(part)) for part in parts]
     trials: list[Row] = []
     curves: list[Row] = []
-    drawn = curve_settings(columns)
+    drawn = curve_settings(columns) if plan.grid == s.GRIDS[0] else {*unit.settings}
     by_groups = sorted(unit.settings, key=attrgetter("groups"))
     for groups, settings in groupby(by_groups, attrgetter("groups")):
         bench = Bench(model, plan, parts, scores, groups)
@@ -183,7 +199,7 @@ class Bench:
         groups: tuple[str, ...],
     ) -> None:
         columns, began = plan.columns, process_time()
-        self.model, self.setup = model, plan.setup
+        self.model, self.setup, self.groups = model, plan.setup, groups
         self.post, self.test = (
             checked_rows(score, part[columns.outcome].to_numpy(), part[list(groups)])
             for part, score in zip(parts, scores)
@@ -203,11 +219,11 @@ class Bench:
             **setting.columns(),
             **fit,
             **_accuracy(test_rows),
-            **_losses(test_rows, RULE),
-            **_losses(test_rows, s.SIZES_RULE, "sizes_"),
-            **_losses(test_rows, own, "own_"),
+            **self._losses(test_rows, RULE),
+            **self._losses(test_rows, s.SIZES_RULE, "sizes_"),
+            **self._losses(test_rows, own, "own_"),
             **self._base_losses(own),
-            **_losses(post_rows, own, "train_"),
+            **self._losses(post_rows, own, "train_"),
             "setting": setting.key(),
             "n_post": len(post_rows.score),
             "n_test": len(test_rows.score),
@@ -220,26 +236,66 @@ class Bench:
         """The losses of the base model itself by the rule of a trial."""
         key = repr(sorted(rule.items()))
         if key not in self._base:
-            self._base[key] = _losses(self.test, rule, "base_own_")
+            self._base[key] = self._losses(self.test, rule, "base_own_")
         return self._base[key]
+
+    def _losses(self, rows: Rows, rule: dict[str, Any], prefix: str = "") -> dict[str, float]:
+        table, rho = CategoryRule(**rule, intersections=self._intersections).table(rows), rule["rho"]
+        all_pairs = self.setup.dc_pairs == "all"
+        dc = dc_of(table, rho) if all_pairs else neighbours_dc(table, rho, len(self.groups))
+        return {
+            f"{prefix}mc_loss": mc_of(table),
+            f"{prefix}pmc_loss": pmc_of(table, rho),
+            f"{prefix}dc_loss": dc,
+        }
+
+    @property
+    def _intersections(self) -> Any:
+        return "all" if self.setup.intersections == "all" else single_and_full(self.groups)
 
     def _fitted(self, setting: Setting) -> Fitted:
         """The fit of a setting. Settings of MCBoost that differ in rho alone share one."""
         floor = setting.rho if setting.method == PMC else None
         base_or_ours = setting.method if setting.method in (BASE, OURS) else ""
-        key = (base_or_ours, setting.fit_alpha, setting.gamma, floor)
+        key = (base_or_ours, setting.fit_alpha, setting.gamma, floor, setting.min_share)
         if key not in self._fits:
-            fit, correction = self._fit(setting)
-            self._fits[key] = fit, _corrected(self.post, correction), _corrected(self.test, correction)
+            frozen = self.setup.bins == "frozen" and setting.method not in (BASE, OURS)
+            fit, correction = self._fit_frozen(setting) if frozen else self._fit(setting)
+            self._fits[key] = fit, correction(self.post), correction(self.test)
         return self._fits[key]
 
-    def _fit(self, setting: Setting) -> tuple[Row, Correction | None]:
-        """How the fit went, and the correction; for the base model its training, and None."""
+    def _fit_frozen(self, setting: Setting) -> tuple[Row, Callable[[Rows], Rows]]:
+        """How the fit of the paper's public code went, and what it does to rows."""
+        began, rows, own = process_time(), self.post, own_rule(setting)
+        chosen = CategoryRule(**own, intersections=self._intersections)
+        groups = chosen.table(rows).collection.groups
+        fit = fit_frozen(
+            rows.score,
+            rows.outcome,
+            rows.code,
+            membership(groups, rows.patterns),
+            alpha=own["alpha"],
+            rho=own["rho"] if setting.method == PMC else None,
+            min_share=chosen.share_of(uniform(N_BINS)),
+            eta=self.setup.eta,
+            n_bins=N_BINS,
+            max_visits=MAX_VISITS,
+        )
+        went = {name: getattr(fit, name) for name in ("n_updates", "n_sweeps", "converged")}
+
+        def corrected(rows: Rows) -> Rows:
+            inside = membership(groups, rows.patterns)
+            return replace(rows, score=fit.apply(rows.score, rows.code, inside))
+
+        return {**went, "fit_seconds": process_time() - began}, corrected
+
+    def _fit(self, setting: Setting) -> tuple[Row, Callable[[Rows], Rows]]:
+        """How the fit went, or for the base model its training, and what it does to rows."""
         from sklearn.exceptions import ConvergenceWarning
 
         if setting.method == BASE:
             went = {"n_updates": 0, "n_sweeps": 0, "converged": self.model.converged}
-            return {**went, "fit_seconds": self.model.seconds}, None
+            return {**went, "fit_seconds": self.model.seconds}, lambda rows: rows
         limit = MAX_UPDATES
         while True:
             began = process_time()
@@ -254,21 +310,20 @@ class Bench:
             except TooLargeError:
                 limit = 3 * min(limit, method.n_updates_) // 4
                 continue
-            return {**went, "fit_seconds": seconds}, method.correction_
+            return {**went, "fit_seconds": seconds}, partial(_corrected, method.correction_)
 
 
-def _corrected(rows: Rows, correction: Correction | None) -> Rows:
-    if correction is None:
-        return rows
+def _corrected(correction: Correction, rows: Rows) -> Rows:
     return replace(rows, score=correction.apply_to_patterns(rows.score, rows.code, rows.patterns))
 
 
 def post_processor(setting: Setting, eta: float = 1.0, max_updates: int = MAX_UPDATES) -> MCBoost | PMCBoost:
     """The algorithm of a setting: the paper's with steps of `eta`, or ours with its defaults."""
-    if setting.method == OURS:
-        return PMCBoost()
-    algorithm = PMCBoost if setting.method == PMC else MCBoost
     rule = {"alpha": setting.fit_alpha, "gamma": setting.gamma, "rho": setting.rho, "n_bins": N_BINS}
+    rule |= {} if setting.min_share is None else {"min_share": setting.min_share}
+    if setting.method == OURS:
+        return PMCBoost() if setting.alpha is None else PMCBoost(**rule)
+    algorithm = PMCBoost if setting.method == PMC else MCBoost
     return algorithm.paper(**rule, eta=eta, max_updates=max_updates)
 
 
@@ -277,13 +332,7 @@ def own_rule(setting: Setting) -> dict[str, Any]:
     if setting.method == BASE:
         return RULE
     chosen = post_processor(setting).get_params()
-    return {name: chosen[name] for name in ("alpha", "gamma", "rho", "n_bins")}
-
-
-def _losses(rows: Rows, rule: dict[str, Any], prefix: str = "") -> dict[str, float]:
-    table, rho = CategoryRule(**rule).table(rows), rule["rho"]
-    found = {"mc_loss": mc_of(table), "pmc_loss": pmc_of(table, rho), "dc_loss": dc_of(table, rho)}
-    return {f"{prefix}{name}": loss for name, loss in found.items()}
+    return {name: chosen[name] for name in ("alpha", "gamma", "rho", "n_bins", "min_share")}
 
 
 def _accuracy(rows: Rows) -> dict[str, float]:

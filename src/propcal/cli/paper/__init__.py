@@ -6,7 +6,7 @@ import typer
 
 from propcal.cli.options import add_command
 from propcal.cli.paper import result_commands as show
-from propcal.cli.paper.run_commands import admissions, experiment
+from propcal.cli.paper.run_commands import admissions, all_, experiment
 
 app = typer.Typer(
     name="paper",
@@ -16,5 +16,5 @@ app = typer.Typer(
 )
 before = (show.simulation, show.theory, show.cohort)
 after = (show.tables, show.figures, show.reproduction, show.benefit)
-for command in (*before, admissions, experiment, *after):
+for command in (*before, admissions, experiment, *after, all_):
     add_command(app, command)

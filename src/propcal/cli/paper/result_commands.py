@@ -46,6 +46,8 @@ WithoutOurs = Annotated[
     bool, option("Leave out propcal's default method, which is not in the paper.", None, "--without-ours")
 ]
 About = Annotated[str, option("A paragraph about the data.", "TEXT")]
+BESIDE = "Another store, such as of other simulated visits, whose verdicts are shown beside; may be repeated."
+Beside = Annotated[list[Path] | None, option(BESIDE, "STORE")]
 Page = Annotated[Path, option("The page, in Markdown.", "FILE", "--output", "-o")]
 
 
@@ -164,6 +166,7 @@ def tables(
         "csv,md"
     ),
     cohort: CohortFile = None,
+    beside: Beside = None,
     without_ours: WithoutOurs = False,
     force: ForceFiles = False,
 ) -> None:
@@ -189,7 +192,9 @@ def tables(
         planned(output, names, force=force, reads=[store, cohort], draws=False)
     with working("Computing medians and intervals..."):
         found, lacking = all_tables(evidence, cohort)
-        found.append(claims_table(judge_all(evidence)))
+        if not evidence.of_cells:
+            others = {other.name: judge_all(other) for other in map(_read, beside or ())}
+            found.append(claims_table(judge_all(evidence), others))
     files = _files(found, output, kinds) if output is not None else {}
     write(files, force=force)
     _say_about(evidence, *lacking)
@@ -242,6 +247,7 @@ def reproduction(
     images: Annotated[Path | None, _folder("pictures", "images/reproduction")] = None,
     tables: Annotated[Path | None, _folder("tables", "tables/reproduction")] = None,
     cohort: CohortFile = None,
+    beside: Beside = None,
     about: About = "",
     force: ForceFiles = False,
 ) -> None:
@@ -267,7 +273,7 @@ def reproduction(
     for folder, names in ((output.parent, [output.name]), (images, pictures), (tables, numbers)):
         planned(folder, names, force=force, reads=[store, cohort])
     with working("Computing and drawing..."):
-        page = Reproduction.of(evidence, cohort, about)
+        page = Reproduction.of(evidence, cohort, about, [*map(_read, beside or ())])
         files: dict[Path, Any] = {output: page.markdown(_link(output, images), _link(output, tables))}
         files |= {images / f"{picture.name}.png": picture.figure for picture in page.drawn}
         files |= _files(page.tables, tables, ["csv"])

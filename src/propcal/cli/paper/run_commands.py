@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 
 from propcal.cli import texts as o
-from propcal.cli.paper.folder import option
+from propcal.cli.paper.folder import new_folders, option
 from propcal.cli.screen import say, working
 from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.interrupts import Stopped
 from propcal.numbers import plural
-from propcal.paper.settings import MODELS, N_SEEDS
+from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
 
 if TYPE_CHECKING:
     from propcal.paper.experiment import Experiment
@@ -27,16 +27,21 @@ if TYPE_CHECKING:
 
 ALL_MODELS = ",".join(MODELS)
 SETUP = (
-    "As the paper describes it, or with the settings of its public code: post-processing on half of the "
-    "training data, with steps of 0.25."
+    "As the paper describes it; with post-processing on half of the training data, in steps of 0.25; or as "
+    "the paper's public code does it."
 )
+SURROGATE = "How easily the admission of simulated visits is predicted; calibrated: as LR and RF do in MIMIC."
+GRID = "The settings of Table 3, or alpha by the smallest cell that is corrected."
+SPLIT = "Whether all visits of a patient are in the same part of a split."
 GROUPS = "Columns that define the groups, such as race,gender; repeat it for a second grouping."
 FEATURES = "Columns that the base models use. [dim]Default: all but the outcome and the cluster[/dim]"
 VISITS = "Visits from propcal paper cohort. [dim]Default: generated visits, no patients[/dim]"
 Trials = Annotated[int, option("Shuffles of the data.", min=1)]
 Rows = Annotated[int | None, option("Number of rows to use. [dim]Default: all[/dim]", "N")]
 Models = Annotated[str, option("Base models.", "NAMES")]
-SetupName = Annotated[str, option(SETUP, "printed|public", "--setup")]
+SetupName = Annotated[str, option(SETUP, "|".join(SETUPS), "--setup")]
+Grid = Annotated[str, option(GRID, "|".join(GRIDS), "--grid")]
+Split = Annotated[str, option(SPLIT, "visit|patient", "--split")]
 Jobs = Annotated[int | None, option("Processes at once. [dim]Default: one for each core[/dim]", min=1)]
 Scheduler = Annotated[str | None, option("A Dask scheduler to run on, such as tcp://host:8786.", "ADDRESS")]
 StoreFile = Annotated[Path, option("Store of the trials.", "FILE", "--output", "-o")]
@@ -48,6 +53,9 @@ def admissions(
     rows: Rows = None,
     models: Models = ALL_MODELS,
     setup: SetupName = "printed",
+    surrogate: Annotated[str, option(SURROGATE, "|".join(SURROGATES))] = "calibrated",
+    grid: Grid = GRIDS[0],
+    split: Split = "visit",
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     output: StoreFile = Path("admissions.sqlite"),
@@ -63,11 +71,53 @@ def admissions(
 
       propcal paper admissions --trials 3 -o admissions.sqlite
 
-      propcal paper admissions --setup public --cohort cohort.parquet
+      propcal paper admissions --setup authors-code --cohort cohort.parquet
     """
     from propcal.paper.experiment import Experiment
 
-    _run_experiment(Experiment(output, cohort, trials, rows, models.split(","), setup=setup), jobs, scheduler)
+    how: Any = {"setup": setup, "surrogate": surrogate, "grid": grid, "split": split}
+    _run_experiment(Experiment(output, cohort, trials, rows, models.split(","), **how), jobs, scheduler)
+
+
+def all_(
+    mimic_iv: Annotated[Path, option("Folder of MIMIC-IV (core/ or hosp/).", "FOLDER")],
+    mimic_iv_ed: Annotated[Path, option("Folder of MIMIC-IV-ED (ed/).", "FOLDER")],
+    output: Annotated[Path, option("Folder for everything.", "FOLDER", "--output", "-o")],
+    shuffles: Trials = N_SEEDS,
+    models: Models = ALL_MODELS,
+    split: Split = "visit",
+    jobs: Jobs = None,
+) -> None:
+    """From the files of MIMIC to the tables, figures and pages.
+
+    Makes the cohort by both rules, runs the experiment in every set-up, and
+    writes a page for each, with all tables and figures beside it. The same
+    command goes on after a stop; finished parts are not repeated.
+
+    For example:
+
+      propcal paper all --mimic-iv mimiciv/1.0 --mimic-iv-ed mimic-iv-ed/1.0 -o paper
+    """
+    from propcal.cli.paper.result_commands import cohort as make_cohort
+    from propcal.cli.paper.result_commands import reproduction
+    from propcal.paper.experiment import Experiment
+    from propcal.paper.mimic_cohort import RULES
+
+    folders = list(dict.fromkeys([mimic_iv_ed, mimic_iv]))
+    with new_folders(output):
+        for rule in RULES:
+            visits = output / f"cohort-{rule}.parquet"
+            if not visits.exists():
+                make_cohort(folders, visits, rule)
+            for setup in SETUPS:
+                store, page = (
+                    output / f"{rule}-{setup}.sqlite",
+                    output / f"{rule}-{setup}" / "reproduction.md",
+                )
+                typer.echo(f"\nCohort by the rule {rule}, set-up {setup}")
+                how: Any = {"models": models.split(","), "setup": setup, "split": split}
+                _run_experiment(Experiment(store, visits, shuffles, **how), jobs, None)
+                reproduction(store, page, page.parent / "images", page.parent / "tables", visits, force=True)
 
 
 def experiment(
@@ -88,7 +138,8 @@ def experiment(
     trials: Trials = N_SEEDS,
     rows: Rows = None,
     models: Models = ALL_MODELS,
-    setup: SetupName = "public",
+    setup: SetupName = "held-out",
+    grid: Grid = GRIDS[0],
     unit: Annotated[str, option("What a row is, in the plural.", "NOUN")] = "stays",
     jobs: Jobs = None,
     scheduler: Scheduler = None,
@@ -123,7 +174,7 @@ def experiment(
         unit=unit,
     )
     _run_experiment(
-        Experiment(output, cohort, trials, models=models.split(","), setup=setup), jobs, scheduler
+        Experiment(output, cohort, trials, models=models.split(","), setup=setup, grid=grid), jobs, scheduler
     )
 
 

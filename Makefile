@@ -56,9 +56,6 @@ bench-quality: .venv/developed
 	$(BIN)/python benchmarks/quality_report.py
 
 figures: .venv/developed
-	$(BIN)/python docs/images/before_after.py
-	$(BIN)/python docs/images/forest.py
-	$(BIN)/python docs/images/discover.py
 	$(BIN)/python docs/images/report.py
 	$(BIN)/python docs/images/paper.py
 

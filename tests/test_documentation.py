@@ -26,3 +26,24 @@ def test_the_reference_lists_what_modules_offer():
         public = {name for name in vars(module) if name[0] != "_" and inspect.isroutine(vars(module)[name])}
         public = {name for name in public if vars(module)[name].__module__.startswith(module.__name__)}
         assert public <= LISTED, module.__name__
+
+
+TASKS = ["audit", "correct", "report", "discover", "monitor", "sites", "scale", "production"]
+# written by `propcal paper reproduction` and `propcal paper benefit`
+GENERATED = {"reproduction.md", "real-patients.md"}
+
+
+def words(path):
+    return len(path.read_text().split())
+
+
+def test_a_guide_page_can_be_read_in_five_minutes():
+    for task in TASKS:
+        assert words(DOCS / "guide" / f"{task}.md") <= 1200, task
+
+
+def test_the_documentation_for_people_has_at_most_30_000_words():
+    pages = [path for path in DOCS.rglob("*.md") if path.name not in GENERATED]
+    pages = [path for path in pages if not {"reference", "gallery"} & set(path.relative_to(DOCS).parts)]
+    pages += [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    assert sum(map(words, pages)) <= 30_000

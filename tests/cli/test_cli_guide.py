@@ -10,7 +10,7 @@ from paths import ROOT
 from propcal.cli import main
 from propcal.data.cohorts import make_ed_visits
 
-PAGE = (ROOT / "docs" / "guide" / "command-line.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 
 
 def test_the_commands_of_the_guide_run(capfd):

@@ -45,7 +45,7 @@ def test_the_commands_about_sites():
     for number, name in enumerate(names):
         visits = make_ed_visits(3000, seed=number).rename(columns={"true_risk": "risk"})
         visits.to_csv(f"{name}.csv", index=False)
-    share, *rest = commands("five-hospitals.md")
+    share, *rest = commands("sites.md")
     for name in names:
         call([word.replace("North", name) for word in share])
     for arguments in rest:

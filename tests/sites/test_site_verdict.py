@@ -43,7 +43,7 @@ def test_some_too_high_some_too_low():
     assert ", but the score predicts too high at North (O/E 0.6" in first
     assert " and too low at South (O/E 1.3" in first
     assert second.startswith("The O/E ratio differs between sites by more than chance explains (I² 99 %)")
-    assert third.startswith("The mean O/E ratio over sites is ")
+    assert third.startswith("What to expect at a new site is not known")
     assert found.sites.set_index("site").finding.to_dict() == {
         "North": "too high", "South": "too low", "East": "could be chance",
     }  # fmt: skip
@@ -108,6 +108,15 @@ def test_a_site_without_events_is_a_finding_and_part_of_the_summary():
     assert found.summary.n_sites["observed_expected"] == 4
 
 
+def test_a_prediction_interval_that_says_nothing_is_not_told():
+    frames = [site("North", 1500, 1.3, 1), site("South", 1500, 1.3, 2), site("Tiny", 20, 0.0, 3)]
+    found = compare_sites(Atoms.from_frame(pd.concat(frames), **COLUMNS, site="hospital"))
+    row = found.summary.loc["observed_expected"]
+    assert row.prediction_high > 30 * row.prediction_low
+    assert "What to expect at a new site is not known" in " ".join(found.sentences)
+    assert "The mean O/E ratio" not in " ".join(found.sentences)
+
+
 def test_many_small_sites_have_one_ratio_and_one_line():
     small = {f"clinic {i}": (10, 0.8) for i in range(150)}
     found = compare_sites(atoms_of(**small, Town=(900, 0.8), City=(2000, 0.8)))
@@ -164,7 +173,7 @@ def test_the_direction_of_a_correction_is_told_if_it_is_clear():
     assert [finding_text(row) for _, row in table.iterrows()] == [
         "lower log loss; O/E nearer to 1",
         "O/E further from 1; corrected score too low",
-        "no clear change",
+        "neither better nor worse is shown",
         "O/E nearer to 1; corrected score too high",
     ]
     told = Travel(table, Estimate(1.01, 0.98, 1.04), {}).sentence
@@ -183,7 +192,10 @@ def test_a_site_without_events_is_not_tested():
     }
     rows = [none, travel_row(0.8, 0.99, 0.05)]
     table = with_findings(pd.DataFrame(rows), np.array([True, True]))
-    assert [finding_text(row) for _, row in table.iterrows()] == ["no clear change", "O/E nearer to 1"]
+    assert [finding_text(row) for _, row in table.iterrows()] == [
+        "neither better nor worse is shown",
+        "O/E nearer to 1",
+    ]
 
 
 def test_a_misspelt_column_or_site_is_refused():

@@ -38,12 +38,20 @@ def check_outcome_patterns(patterns: Patterns, weight: Any, positives: Any, peop
         _check(name, *sums)
 
 
-def _check(name: str, weight: FloatArray, positives: FloatArray, people: FloatArray) -> None:
-    """Check one attribute: how often would guessing each level's more common outcome be wrong?"""
+def tells_outcome(weight: FloatArray, positives: FloatArray, people: FloatArray) -> bool:
+    """Whether the levels of an attribute, by their sums, tell the outcome of nearly everybody."""
     total, events = weight.sum(), positives.sum()
     wrong, guessed = np.minimum(positives, weight - positives).sum(), min(events, total - events)
-    if not guessed > 0 or wrong > NEARLY * guessed or _chance(people, events / total) > BY_CHANCE:
+    if not guessed > 0 or wrong > NEARLY * guessed:
+        return False
+    return _chance(people, events / total) <= BY_CHANCE
+
+
+def _check(name: str, weight: FloatArray, positives: FloatArray, people: FloatArray) -> None:
+    """Check one attribute: how often would guessing each level's more common outcome be wrong?"""
+    if not tells_outcome(weight, positives, people):
         return
+    total, wrong = weight.sum(), np.minimum(positives, weight - positives).sum()
     if wrong <= 1e-9 * total:
         raise InputError(
             f"attribute {name!r} is the outcome, perhaps under another name: in each of its {len(people):,} "

@@ -20,7 +20,9 @@ from propcal.core.grid import BoolArray, IntArray
 
 RESIDUAL, VARIANCE, SLOPED, MIXED, SQUARED, THIRD, N_SUMS = 0, 1, 2, 3, 4, 5, 6
 LEVEL, SLOPE, N_KINDS = 0, 1, 2
-BLOCK = 4096  # rows whose sums stay in the cache while all pairs are counted
+OF_LEVEL = np.array([RESIDUAL, VARIANCE, THIRD])  # the sums that each kind of statistic needs
+OF_SLOPE = np.array([RESIDUAL, VARIANCE, SLOPED, MIXED, SQUARED])
+BLOCK, DRAWN = 4096, 256  # rows whose sums, or simulated residuals, stay in the cache while pairs are counted
 SLOPE_SIZE = 1.5  # the slope needs so many times the smallest variance
 FLAT = 0.02  # and log-odds that vary at least this much
 
@@ -47,39 +49,19 @@ class Conditions(NamedTuple):
 
 
 @compiled
-def add_pairs(codes: Any, sums: Any, pairs: Pairs, table: Any) -> None:
-    """Add the six sums of each row to its cell in the table of each pair of features."""
+def add_rows(codes: Any, columns: Any, pairs: Pairs, table: Any, block: int) -> None:
+    """Add the columns of each row (sums, or residuals of simulated data) to its cell in each pair's table."""
     first, second, width, offset, _ = pairs
-    n = codes.shape[1]
-    for begin in range(0, n, BLOCK):
-        end = min(n, begin + BLOCK)
-        for k in range(len(first)):
-            a, b = codes[first[k]], codes[second[k]]
-            w, o = width[k], offset[k]
-            for i in range(begin, end):
-                cell = o + np.int64(a[i]) * w + np.int64(b[i])
-                table[cell, 0] += sums[i, 0]
-                table[cell, 1] += sums[i, 1]
-                table[cell, 2] += sums[i, 2]
-                table[cell, 3] += sums[i, 3]
-                table[cell, 4] += sums[i, 4]
-                table[cell, 5] += sums[i, 5]
-
-
-@compiled
-def add_draws(codes: Any, drawn: Any, pairs: Pairs, table: Any) -> None:
-    """Add the residuals of many simulated data sets at once to the tables of pairs."""
-    first, second, width, offset, _ = pairs
-    n, n_columns = drawn.shape
-    for begin in range(0, n, 256):
-        end = min(n, begin + 256)
+    n, n_columns = columns.shape
+    for begin in range(0, n, block):
+        end = min(n, begin + block)
         for k in range(len(first)):
             a, b = codes[first[k]], codes[second[k]]
             w, o = width[k], offset[k]
             for i in range(begin, end):
                 cell = o + np.int64(a[i]) * w + np.int64(b[i])
                 for d in range(n_columns):
-                    table[cell, d] += drawn[i, d]
+                    table[cell, d] += columns[i, d]
 
 
 @compiled
@@ -228,20 +210,11 @@ def sums_by_code(codes: Any, rows: Any, sums: Any, n_codes: int, kind: int) -> A
     Only the sums that a kind of statistic needs are counted.
     """
     table = np.zeros((n_codes + 1, N_SUMS))
-    if kind == LEVEL:
-        for i in rows:
-            cell = np.int64(codes[i]) + 1
-            table[cell, RESIDUAL] += sums[i, RESIDUAL]
-            table[cell, VARIANCE] += sums[i, VARIANCE]
-            table[cell, THIRD] += sums[i, THIRD]
-    else:
-        for i in rows:
-            cell = np.int64(codes[i]) + 1
-            table[cell, RESIDUAL] += sums[i, RESIDUAL]
-            table[cell, VARIANCE] += sums[i, VARIANCE]
-            table[cell, SLOPED] += sums[i, SLOPED]
-            table[cell, MIXED] += sums[i, MIXED]
-            table[cell, SQUARED] += sums[i, SQUARED]
+    needed = OF_LEVEL if kind == LEVEL else OF_SLOPE
+    for i in rows:
+        cell = np.int64(codes[i]) + 1
+        for s in needed:
+            table[cell, s] += sums[i, s]
     for k in range(1, n_codes + 1):
         for s in range(N_SUMS):
             table[k, s] += table[k - 1, s]

@@ -195,7 +195,7 @@ class Data:
         """Single conditions of all features and pairs of some, with the six sums of every cell."""
         pairs = self.space.pairs(paired)
         table = np.zeros((pairs.n_cells, N_SUMS))
-        kernels.add_pairs(self.coarse, self.sums, pairs, table)
+        kernels.add_rows(self.coarse, self.sums, pairs, table, kernels.BLOCK)
         return pairs, table
 
     @cached_property
@@ -209,7 +209,7 @@ class Data:
         if self.all_pairs is not None:
             pairs, table = self.all_pairs
             coarse = np.ascontiguousarray(self.coarse[:, rows])
-            kernels.add_pairs(coarse, sums - self.sums[rows], pairs, table)
+            kernels.add_rows(coarse, sums - self.sums[rows], pairs, table, kernels.BLOCK)
         self.sums[rows] = sums
 
 
@@ -405,7 +405,7 @@ def _scans(data: Data, drawn: Any, *, skewed: bool) -> PairScan | None:
         return None
     pairs, table = data.all_pairs
     residuals = np.zeros((pairs.n_cells, drawn.shape[1]), dtype=np.float32)
-    kernels.add_draws(data.coarse, drawn, pairs, residuals)
+    kernels.add_rows(data.coarse, drawn, pairs, residuals, kernels.DRAWN)
     return scan_table(data, pairs, table, residuals, skewed=skewed)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.grid import IntArray
-from propcal.core.outcome_as_group import BY_CHANCE, NEARLY
+from propcal.core.grid import FloatArray, IntArray
+from propcal.core.outcome_as_group import tells_outcome
 from propcal.data.checks import Trouble, check_lengths, check_rows, compact_outcomes
 from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.files.people_files import LENIENT, NUMBER
@@ -127,56 +127,50 @@ def read_people(
     `called` is what messages call the columns: by default as the arguments, which are the roles.
     """
     names = {role: role for role in ROLES} | dict(called or {})
-    score = numbers(roles["score"], names["score"])
-    y = outcome_numbers(roles["y"], names["y"], positive)
-    sizes = {names["score"]: len(score), names["y"]: len(y)}
-    weight = None
+    score, y = numbers(roles["score"], names["score"]), outcome_numbers(roles["y"], names["y"], positive)
+    sizes, weight, person = {names["score"]: len(score), names["y"]: len(y)}, None, None
     if "sample_weight" in roles:
         weight = numbers(roles["sample_weight"], names["sample_weight"])
         sizes[names["sample_weight"]] = len(weight)
     check_lengths(sizes | {f"feature {name!r}": n for name, n in rows.lengths.items()})
     titles = names["score"], names["y"], names["sample_weight"]
     troubles = check_rows(score, y, weight, titles, drop_missing=drop_missing)
-    person = None if "cluster" not in roles else _persons(roles["cluster"], len(y), names)
+    if "cluster" in roles:
+        ids = next(iter(attribute_columns({"cluster": roles["cluster"]}).values()))
+        check_lengths({names["y"]: len(y), names["cluster"]: len(ids)})
+        person = patient_codes(ids, names["cluster"])[1].astype(np.int64)
     if troubles is not None:
         keep = troubles == Trouble.SOUND
-        score, y = score[keep], y[keep]
+        score, y, rows = score[keep], y[keep], rows.kept(keep)
         weight = None if weight is None else weight[keep]
         person = None if person is None else np.unique(person[keep], return_inverse=True)[1]
-        rows = rows.kept(keep)
     outcome = compact_outcomes(y)
-    if outcome.dtype.kind != "i":
-        raise InputError(
-            f"{names['y']} must be 0 or 1; soft labels between have no chance to compare with",
-            argument=names["y"],
-        )
-    if outcome.min() == outcome.max():
-        who = "nobody" if not outcome.any() else "everybody"
-        people = Identity(unit="people").count(len(outcome))
-        raise InputError(
-            f"{names['y']}: {who} had the outcome ({people}), so that no error can be told from chance",
-            argument=names["y"],
-            next_step="Check that the right column, and the right value of it, is the event",
-        )
-    if np.all((score == 0) | (score == 1)):
-        raise InputError(
-            f"{names['score']}: every value is 0 or 1; a search needs risks between",
-            argument=names["score"],
-            next_step="Pass the predicted probability, not the decision",
-        )
-    survey = weight is not None and (
-        weight_kind == "survey" or (weight_kind == "auto" and bool(np.any(weight != np.rint(weight))))
+    _refuse_unsearchable(score, outcome, names)
+    if weight is None:
+        return People(score, outcome, np.ones(len(outcome)), False, person), rows
+    survey = weight_kind == "survey" or (weight_kind == "auto" and bool(np.any(weight != np.rint(weight))))
+    return People(score, outcome, weight / weight.mean() if survey else weight, survey, person), rows
+
+
+def _refuse_unsearchable(score: FloatArray, outcome: Any, names: Mapping[str, str]) -> None:
+    """Refuse outcomes and scores of which no error can be told from chance."""
+    people = Identity(unit="people").count(len(outcome))
+    who = f"{'everybody' if outcome.any() else 'nobody'} had the outcome ({people})"
+    soft = "must be 0 or 1; soft labels between have no chance to compare with"
+    check = "Check that the right column, and the right value of it, is the event"
+    refused = (
+        ("y", outcome.dtype.kind != "i", f" {soft}", None),
+        ("y", outcome.min() == outcome.max(), f": {who}, so that no error can be told from chance", check),
+        (
+            "score",
+            np.all((score == 0) | (score == 1)),
+            ": every value is 0 or 1; a search needs risks between",
+            "Pass the predicted probability, not the decision",
+        ),
     )
-    weight = np.ones(len(outcome)) if weight is None else weight
-    if survey:
-        weight = weight / weight.mean()
-    return People(score, outcome, weight, survey, person), rows
-
-
-def _persons(ids: Any, n: int, names: Mapping[str, str]) -> Any:
-    column = next(iter(attribute_columns({"cluster": ids}).values()))
-    check_lengths({names["y"]: n, names["cluster"]: len(column)})
-    return patient_codes(column, names["cluster"])[1].astype(np.int64)
+    for role, wrong, why, next_step in refused:
+        if wrong:
+            raise InputError(f"{names[role]}{why}", argument=names[role], next_step=next_step)
 
 
 def read_table(rows: Table, people: People) -> FeatureTable:
@@ -188,16 +182,10 @@ def read_table(rows: Table, people: People) -> FeatureTable:
 
 def _without_leaks(table: FeatureTable, people: People) -> FeatureTable:
     """Leave out features by which the outcome can be told, and warn of them."""
-    found = {}
-    events = people.outcome.astype(np.float64)
-    total = float(events.sum())
-    guessed, rate = min(total, len(events) - total), total / len(events)
+    found, events = {}, people.outcome.astype(np.float64)
     for feature, codes in zip(table.features, table.codes):
-        rows = np.bincount(codes)
-        positives = np.bincount(codes, events)
-        wrong = float(np.minimum(positives, rows - positives).sum())
-        pure = np.logaddexp(rows * np.log(rate), rows * np.log1p(-rate))[rows > 0]  # by chance
-        if wrong <= NEARLY * guessed and pure.sum() < np.log(BY_CHANCE):
+        rows = np.bincount(codes).astype(np.float64)
+        if tells_outcome(rows, np.bincount(codes, events).astype(np.float64), rows):
             found[feature.name] = f"it tells the outcome of nearly everybody, which makes it {LEAK}"
     for name, why in found.items():
         warnings.warn(
@@ -219,20 +207,14 @@ def in_own_order(table: FeatureTable, people: People) -> tuple[FeatureTable, Peo
     mixed = _mix(people.raw.view(np.uint64))
     for column in (people.outcome, people.weight.view(np.uint64), *table.codes):
         mixed = _mix(mixed ^ column.astype(np.uint64))
-    if people.cluster is None:
-        order = np.argsort(mixed, kind="stable")
-        return _taken(table, order), people.part(order), order
-    behind = np.zeros(int(people.cluster.max()) + 1, dtype=np.uint64)
-    np.add.at(behind, people.cluster, mixed)
-    number = np.argsort(np.argsort(behind, kind="stable"), kind="stable")
-    persons = number[people.cluster]
-    numbered = replace(people, cluster=persons)
-    order = np.lexsort((persons, mixed))
-    return _taken(table, order), numbered.part(order), order
-
-
-def _taken(table: FeatureTable, order: IntArray) -> FeatureTable:
-    return replace(table, codes=np.stack([own[order] for own in table.codes]))
+    order = np.argsort(mixed, kind="stable")
+    if people.cluster is not None:
+        behind = np.zeros(int(people.cluster.max()) + 1, dtype=np.uint64)
+        np.add.at(behind, people.cluster, mixed)
+        number = np.argsort(np.argsort(behind, kind="stable"), kind="stable")
+        persons = number[people.cluster]
+        people, order = replace(people, cluster=persons), np.lexsort((persons, mixed))
+    return table.part(order), people.part(order), order
 
 
 def _mix(values: Any) -> Any:

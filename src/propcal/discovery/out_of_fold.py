@@ -15,10 +15,9 @@ from propcal.data.frames import attribute_columns, require
 from propcal.data.source import Table
 from propcal.discovery.binned_features import Box, FeatureTable, clause, label
 from propcal.discovery.box_search import Candidate, Data, Search, Space
-from propcal.discovery.descriptions import describe
 from propcal.discovery.input_rows import in_own_order, read_people, read_table
 from propcal.discovery.people import OWN_STREAM, People, correct_for
-from propcal.discovery.search_rounds import SMALLEST, Found, mostly_same, search_rounds
+from propcal.discovery.search_rounds import SMALLEST, Found, describe, mostly_same, search_rounds
 from propcal.errors import Argument, InputError
 
 CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups

@@ -37,12 +37,14 @@ from propcal.documents.charts import (
 )
 from propcal.documents.words import words
 from propcal.identity import Identity
-from propcal.monitoring.held_out import ALIKE, BETTER, FURTHER, NEARER, NONE, WORSE, Travel
+from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 from propcal.numbers import IN_SENTENCE, ON_PAGE, in_parentheses, known, listed, without_limits
 from propcal.sites.site_claims import TOO_SMALL
 from propcal.sites.site_measures import ALL_SITES, SCALES, Sites
 
 MOST_SITES, MOST_NAMED = 40, 3
+UNINFORMATIVE = 30  # times the lower end: prediction intervals that wide are not told
+UNCLEAR = "neither better nor worse is shown"
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low"}
@@ -346,6 +348,8 @@ def _new_site(summary: pd.DataFrame) -> list[str]:
     if RATIO not in summary.index:
         return []
     row: Any = summary.loc[RATIO]
+    if row["prediction_high"] > UNINFORMATIVE * row["prediction_low"]:
+        return ["What to expect at a new site is not known: the sites are too few, or differ too much."]
     ends = [IN_SENTENCE.decimal(row[f"prediction_{end}"]) for end in ("low", "high")]
     mean = IN_SENTENCE.decimal(row["mean"])
     return [
@@ -359,7 +363,7 @@ def finding_text(row: Any) -> str:
     parts = [LOG_LOSS.get(row["finding"], "")]
     parts.append(f"O/E {row['moved']}" if row["moved"] else "")
     parts.append(f"corrected score {row['level']}" if row["level"] else "")
-    alone = row["finding"] if row["finding"] in (NONE, UNTESTED) else ALIKE
+    alone = row["finding"] if row["finding"] in (NONE, UNTESTED) else UNCLEAR
     return "; ".join(part for part in parts if part) or alone
 
 
@@ -379,7 +383,8 @@ def travel_sentence(found: Travel) -> str:
     off = [f"{side} at {_named_rows(own, n)}" for side, own in sides if len(own)]
     parts = [f"it is {' and '.join(moved)}"] if moved else []
     parts += [f"the corrected score is {' and '.join(off)}"] if off else []
-    return f"{told}; {'; '.join(parts) or 'at no single site is the change clear'}."
+    none = "at no single site is it shown to be nearer to 1 or further from it"
+    return f"{told}; {'; '.join(parts) or none}."
 
 
 def _count(some: int, n: int) -> str:

@@ -30,7 +30,7 @@ from propcal.core.periods_and_sites import without_keys
 from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns
 from propcal.data.rows_to_atoms import rows_to_atoms, wanted_columns, warn_of_unused_ids
-from propcal.discovery.out_of_fold import Confirmed, confirmed_groups, with_found
+from propcal.discovery.out_of_fold import confirmed_groups, with_found
 from propcal.errors import Argument, InputError, Message
 from propcal.numbers import plural
 
@@ -190,20 +190,12 @@ class Boost(BaseEstimator):
         """
         settings = self.settings()  # checks the arguments before the data are read
         if self.discover is not None:
-            settings = self._with_found(
-                settings,
-                sensitive_features,
-                confirmed_groups(
-                    score,
-                    y,
-                    sensitive_features,
-                    self._searched(),
-                    sample_weight=sample_weight,
-                    cluster=cluster,
-                    positive=positive,
-                    drop_missing=drop_missing,
-                ),
-            )
+            columns, searched = attribute_columns(sensitive_features), self._searched()
+            roles = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
+            rules: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
+            self.discovered_ = confirmed_groups(roles, columns, searched, **rules)
+            groups = with_found(settings.definition(), list(columns), searched, self.discovered_)
+            settings = replace(settings, groups=groups, intersections="all", missing="level")
         atoms = rows_to_atoms(
             score,
             y,
@@ -241,13 +233,6 @@ class Boost(BaseEstimator):
         if not names:
             raise InputError("discover: name at least one column to search", argument="discover")
         return list(dict.fromkeys(names))
-
-    def _with_found(self, settings: Settings, frame: Any, found: list[Confirmed]) -> Settings:
-        """The settings with the groups that were found."""
-        passed = list(attribute_columns(frame))
-        groups = with_found(settings.definition(), passed, self._searched(), found)
-        self.discovered_ = {group.name: group.condition for group in found}
-        return replace(settings, groups=groups, intersections="all", missing="level")
 
     def _criterion(self) -> Criterion:
         """The criterion for how large a gap may be."""

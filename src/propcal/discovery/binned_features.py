@@ -21,7 +21,6 @@ from propcal.core.groups.conditions import Condition as Clause
 from propcal.data.frames import floats, is_record
 from propcal.data.levels import distinct, is_limit, level_key, numbers_beside_limits
 from propcal.data.source import Table
-from propcal.errors import Argument, InputError
 
 MOST_CUTS = 240  # so that all codes fit into a byte
 COARSE = 10  # ranges of a number in the first, coarse pass of the search
@@ -291,15 +290,6 @@ def digits(value: float) -> int:
     return 2 * len(text) - (text[-1] == "5")
 
 
-def refuse_nothing_left(table: FeatureTable) -> None:
-    """Refuse if no column can be searched."""
-    if not table.features:
-        reasons = "; ".join(f"{name}: {why}" for name, why in [*table.left_out.items()][:3])
-        raise InputError(
-            Argument("features") + f": no column can be searched ({reasons or 'there are none'})"
-        )
-
-
 def condition_label(feature: Feature, condition: Condition, labels: Mapping[str, str]) -> str:
     """A condition in words.
 
@@ -362,6 +352,14 @@ def _clauses(feature: Feature, c: Condition) -> list[Clause]:
     ends = [(">=", c.low), ("<", c.high)]
     tests = [ColumnTest(name, sign, (cut_text(feature.cuts[k - 1]),)) for sign, k in ends if 0 < k < last]
     return [*tests] or [Not(ColumnTest(name, "missing"))]
+
+
+def name_and_condition(
+    features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]], taken: Sequence[str]
+) -> tuple[str, str]:
+    """A box in words and as a condition, which is its name as well if the words are taken."""
+    name, condition = label(features, box, labels), str(clause(features, box))
+    return condition if name in taken else name, condition
 
 
 def label(features: Sequence[Feature], box: Box, labels: Mapping[str, Mapping[str, str]]) -> str:

@@ -12,7 +12,7 @@ number, so that they stay alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -34,31 +34,28 @@ BATCH = 32  # data sets counted at once
 MARGIN = 1.6  # on p-values: a few dozen simulated searches know the tail only roughly
 EULER = 0.5772156649015329
 WHOLE_SHARE = 0.1  # share of the level that tests the score as a whole
-RANGES: dict[str, dict[str, Any]] = {
-    "level": {"above": 0, "at_most": 1},
-    "max_groups": {"at_least": 1, "at_most": 50, "whole": True},
-    "depth": {"at_least": 1, "at_most": 3, "whole": True},
-    "min_share": {"above": 0, "at_most": 0.5},
-    "n_draws": {"at_least": 20, "whole": True},
-    "random_state": {"at_least": 0, "whole": True},
-}
+
+
+def _limited(default: float, **limits: float) -> Any:
+    return field(default=default, metadata=limits)
 
 
 @dataclass(frozen=True)
 class Search:
     """How to search: checked arguments of `discover`."""
 
-    level: float = 0.05
-    max_groups: int = 10
-    depth: int = 3
-    min_share: float = 0.02
-    n_draws: int = 64
-    random_state: int = 0
+    level: float = _limited(0.05, above=0, at_most=1)
+    max_groups: int = _limited(10, at_least=1, at_most=50, whole=True)
+    depth: int = _limited(3, at_least=1, at_most=3, whole=True)
+    min_share: float = _limited(0.02, above=0, at_most=0.5)
+    n_draws: int = _limited(64, at_least=20, whole=True)
+    random_state: int = _limited(0, at_least=0, whole=True)
 
     def __post_init__(self) -> None:
-        for name, limits in RANGES.items():
-            check_number(name, getattr(self, name), **limits)
-            object.__setattr__(self, name, type(getattr(Search, name))(getattr(self, name)))
+        for one in fields(self):
+            check_number(one.name, getattr(self, one.name), **one.metadata)
+            kind = int if one.metadata.get("whole") else float
+            object.__setattr__(self, one.name, kind(getattr(self, one.name)))
 
     @property
     def whole_level(self) -> float:
@@ -324,19 +321,17 @@ class ChanceMaximum:
         tail = -np.expm1(-np.exp(-(self.standardised(candidate) - centre) / scale))
         return float(min(MARGIN * tail, 1.0))
 
-    def standardised(self, candidate: Candidate) -> float:
-        """The statistic in comparison with the largest of its kind and depth by chance."""
-        at = candidate.kind, candidate.depth - 1
-        return float((candidate.statistic - self.centre[at]) / self.scale[at])
-
     def beyond(self, candidate: Candidate) -> float:
         """By how much the statistic exceeds the typical largest one of its kind and depth by chance.
 
         It ranks what is significant. The standardised statistic would not do: its scale is known roughly, and
         far out a tenth more or less decides between boxes of different kinds.
         """
-        at = candidate.kind, candidate.depth - 1
-        return float(candidate.statistic - self.centre[at])
+        return float(candidate.statistic - self.centre[candidate.kind, candidate.depth - 1])
+
+    def standardised(self, candidate: Candidate) -> float:
+        """The statistic in comparison with the largest of its kind and depth by chance."""
+        return self.beyond(candidate) / float(self.scale[candidate.kind, candidate.depth - 1])
 
     def limit(self, level: float, candidate: Candidate) -> float:
         """The smallest statistic of this kind and depth that is significant."""

@@ -244,14 +244,13 @@ def discover(
     identity = Identity(score=score_name, unit=unit, labels=labels or {})
     choose = None if protected is None else protected.choose
     result = search_rounds(table, people, how, progress or (lambda _: None), choose)
-    found, counts, taken = [], [], [feature.name for feature in table.features]
+    found: list[FoundGroup] = []
     for one in result.groups:
-        group, count = group_found(one, table.features, people, identity, taken)
-        found.append(group)
-        counts.append(count)
-        taken.append(group.name)
+        taken = [*(feature.name for feature in table.features), *(group.name for group in found)]
+        found.append(group_found(one, table.features, people, identity, taken))
     weight, events = float(people.weight.sum()), float(people.weight @ people.outcome)
     searched = {name: value for name, value in asdict(how).items() if name != "max_groups"}
+    sets = [np.arange(len(people)), *(one.rows for one in result.groups)]
     return Discovery(
         tuple(found),
         overall={
@@ -272,7 +271,7 @@ def discover(
         identity=identity,
         enough=result.chance is not None,
         protection=None if protected is None else measure_repairs(protected, result, people),
-        _source=(people_headcount(people, np.arange(len(people))), *counts),
+        _source=tuple(people_headcount(people, rows) for rows in sets),
     )
 
 

@@ -17,7 +17,7 @@ from scipy import special
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.core.grid import IntArray
-from propcal.discovery.binned_features import Feature, clause, label
+from propcal.discovery.binned_features import Feature, label, name_and_condition
 from propcal.discovery.people import People
 from propcal.discovery.search_rounds import Found
 from propcal.identity import Identity
@@ -169,13 +169,12 @@ def counted(people: float) -> float:
 
 def group_found(
     found: Found, features: Sequence[Feature], people: People, identity: Identity, taken: Sequence[str]
-) -> tuple[FoundGroup, Counted]:
-    """Measure a finding, and count its people; its name differs from those taken."""
+) -> FoundGroup:
+    """Measure a finding; its name differs from those taken."""
     rows, weight = found.rows, people.weight[found.rows]
     total = float(weight.sum())
     events, expected = float(weight @ people.outcome[rows]), float(weight @ people.raw[rows])
-    condition = str(clause(features, found.box))
-    name = label(features, found.box, identity.labels)
+    name, condition = name_and_condition(features, found.box, identity.labels, taken)
     if found.slopes is None:
         measure, value, raw_value = RATIO, events / found.predicted, events / expected
         low, high = _interval(found, people, events)
@@ -186,8 +185,8 @@ def group_found(
         low, high = 1 + low * error, 1 + high * error
         raw = (raw_value - 1) / raw_error
     error_now, error_raw = directions(found.statistic > 0, measure, raw, found.corrected_for)
-    group = FoundGroup(
-        name=name if name not in taken else condition,
+    return FoundGroup(
+        name=name,
         condition=condition,
         error=error_now,
         raw_error=error_raw,
@@ -207,7 +206,6 @@ def group_found(
         again=found.again,
         also=tuple(label(features, box, identity.labels) for box in found.also),
     )
-    return group, people_headcount(people, rows)
 
 
 def _interval(found: Found, people: People, events: float) -> tuple[float, float]:

@@ -25,7 +25,7 @@ from propcal.data.frames import Columns, attribute_columns, frame_columns, numbe
 from propcal.data.outcomes import outcome_numbers
 from propcal.data.repeat_visits import patient_codes
 from propcal.data.source import Table
-from propcal.discovery.binned_features import FeatureTable, bin_features, refuse_nothing_left
+from propcal.discovery.binned_features import FeatureTable, bin_features
 from propcal.discovery.people import People
 from propcal.errors import Argument, Column, InputError, Message
 from propcal.identity import Identity
@@ -124,8 +124,10 @@ def read_people(
 ) -> tuple[People, Table]:
     """Check the rows; returns the people, and the features of the rows that count.
 
-    `called` is what messages call the columns: by default as the arguments, which are the roles.
+    `called` is what messages call the columns: by default as the arguments, which are the roles. Roles may be
+    None.
     """
+    roles = {name: value for name, value in roles.items() if value is not None}
     names = {role: role for role in ROLES} | dict(called or {})
     score, y = numbers(roles["score"], names["score"]), outcome_numbers(roles["y"], names["y"], positive)
     sizes, weight, person = {names["score"]: len(score), names["y"]: len(y)}, None, None
@@ -176,7 +178,10 @@ def _refuse_unsearchable(score: FloatArray, outcome: Any, names: Mapping[str, st
 def read_table(rows: Table, people: People) -> FeatureTable:
     """The features as codes, without those that cannot be searched."""
     table = _without_leaks(bin_features(rows), people)
-    refuse_nothing_left(table)
+    if not table.features:
+        reasons = "; ".join(f"{name}: {why}" for name, why in [*table.left_out.items()][:3])
+        none = f": no column can be searched ({reasons or 'there are none'})"
+        raise InputError(Argument("features") + none)
     return table
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from scipy import special
 
 from propcal.core.grid import IntArray
 from propcal.core.groups.groups import Groups
-from propcal.data.frames import attribute_columns, require
+from propcal.data.frames import Columns, require
 from propcal.data.source import Table
-from propcal.discovery.binned_features import Box, FeatureTable, clause, label
+from propcal.discovery.binned_features import Box, FeatureTable, name_and_condition
 from propcal.discovery.box_search import Candidate, Data, Search, Space
 from propcal.discovery.input_rows import in_own_order, read_people, read_table
 from propcal.discovery.people import OWN_STREAM, People, correct_for
@@ -26,49 +26,26 @@ ANY_SIZE = 1e-3  # variance of a group, as small as can be, where a size has bee
 LEFT = 3.0  # standard errors of an error that stronger groups must leave
 
 
-@dataclass(frozen=True)
-class Confirmed:
-    """A group that was found in one half of the people and confirmed in the other."""
-
-    name: str
-    condition: str
-
-
 def confirmed_groups(
-    score: Any,
-    y: Any,
-    frame: Any,
-    names: Sequence[str],
-    *,
-    sample_weight: Any = None,
-    cluster: Any = None,
-    positive: Any = None,
-    drop_missing: bool = False,
-) -> list[Confirmed]:
-    """Find groups in each half of the people by the named columns, and confirm them in the other half."""
-    columns = attribute_columns(frame)
+    roles: Mapping[str, Any], columns: Columns, names: Sequence[str], *, positive: Any, drop_missing: bool
+) -> dict[str, str]:
+    """Find groups in each half of the people by the named columns, and confirm them in the other half.
+
+    `roles` has the score, y, sample_weight and cluster. Returns the condition of each group by its name.
+    """
     require(list(columns), names)
-    given = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
-    roles = {name: value for name, value in given.items() if value is not None}
-    people, own = read_people(
-        roles,
-        Table.of({name: columns[name] for name in names}),
-        weight_kind="auto",
-        positive=positive,
-        drop_missing=drop_missing,
-    )
-    table, people, _ = in_own_order(read_table(own, people), people)
-    confirmed: list[Confirmed] = []
-    taken = [*columns]
-    for box, _ in _confirmed(table, people):
-        condition, name = str(clause(table.features, box)), label(table.features, box, {})
-        confirmed.append(Confirmed(condition if name in taken else name, condition))
-        taken.append(confirmed[-1].name)
-    return confirmed
+    how: dict[str, Any] = {"weight_kind": "auto", "positive": positive, "drop_missing": drop_missing}
+    people, rows = read_people(roles, Table.of({name: columns[name] for name in names}), **how)
+    table, people, _ = in_own_order(read_table(rows, people), people)
+    found: dict[str, str] = {}
+    for box in _confirmed(table, people):
+        name, condition = name_and_condition(table.features, box, {}, [*columns, *found])
+        found[name] = condition
+    return found
 
 
-def _confirmed(table: FeatureTable, people: People) -> list[tuple[Box, IntArray]]:
-    """The boxes that hold in the half they were not found in, described with all people, and their rows."""
+def _confirmed(table: FeatureTable, people: People) -> list[Box]:
+    """The boxes that hold in the half they were not found in, described with all people."""
     half = _halves(people)
     if min(np.bincount(half, minlength=2)) < 2:
         return []
@@ -112,39 +89,37 @@ def _holds(held: Data, group: Found, level: float) -> bool:
     return bool(statistic * np.sign(group.statistic) > -special.ndtri(level))
 
 
-def _described(
-    data: Data, people: People, candidates: Sequence[Candidate], *, whole: bool
-) -> list[tuple[Box, IntArray]]:
+def _described(data: Data, people: People, candidates: Sequence[Candidate], *, whole: bool) -> list[Box]:
     """Describe each with the ones before it corrected for, without the same people twice."""
-    chosen: list[tuple[Box, IntArray]] = []
+    chosen: dict[Box, IntArray] = {}
+
+    def is_new(rows: IntArray) -> bool:
+        return not any(mostly_same(rows, others) for others in chosen.values())
+
     for start in candidates:
         smallest = max(Search().min_share * people.information, SMALLEST)
         data = Data(data.space, data.codes, people.sums(), smallest)
         candidate, rows = data.candidate(start.box, start.kind), data.rows_in(start.box)
-        if abs(data.statistic(rows, start.kind)) < LEFT or any(mostly_same(rows, r) for _, r in chosen):
+        if abs(data.statistic(rows, start.kind)) < LEFT or not is_new(rows):
             continue  # found in the other half as well, or explained by stronger groups
-        box = describe(data, [candidate], candidate).box
-        if mostly_same(rows, data.rows_in(box)):
-            rows = data.rows_in(box)
-        else:
-            box = start.box
-        if any(mostly_same(rows, r) for _, r in chosen):
+        simple = describe(data, [candidate], candidate).box
+        same = mostly_same(rows, data.rows_in(simple))
+        box, rows = (simple, data.rows_in(simple)) if same else (start.box, rows)
+        if not is_new(rows):
             continue
-        chosen.append((box, rows))
+        chosen[box] = rows
         if len(chosen) == MOST_GROUPS:
             break
-        _, people.score = correct_for(people, [r for _, r in chosen], whole=whole)
-    return chosen
+        _, people.score = correct_for(people, list(chosen.values()), whole=whole)
+    return list(chosen)
 
 
-def with_found(
-    base: Groups, passed: Sequence[str], names: Sequence[str], found: Sequence[Confirmed]
-) -> Groups:
+def with_found(base: Groups, passed: Sequence[str], names: Sequence[str], found: Mapping[str, str]) -> Groups:
     """The user's groups and the found ones, each of which is a group by itself.
 
     Columns that are only searched make no groups themselves.
     """
-    clash = [group.name for group in found if group.name in (base.where or {})]
+    clash = [name for name in found if name in (base.where or {})]
     if clash:
         raise InputError(
             Argument("where") + f": {clash[0]!r} is also the name of a group that was found",
@@ -155,6 +130,6 @@ def with_found(
     if isinstance(combined, (str, int, np.integer)):
         attributes = replace(base, columns=own).attributes([])
         combined = [[attributes[k] for k in places] for places in base.combinations(attributes)]
-    where = {**(base.where or {}), **{group.name: group.condition for group in found}}
-    lists = [*map(list, combined), *([group.name] for group in found)]
+    where = {**(base.where or {}), **found}
+    lists = [*map(list, combined), *([name] for name in found)]
     return replace(base, columns=own, where=where or None, intersections=lists or "marginal", depth=None)

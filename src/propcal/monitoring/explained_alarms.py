@@ -9,7 +9,8 @@ a named group is given up if the others leave neither an alarm nor an O/E ratio 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,16 +34,15 @@ ENOUGH = 1e-3  # steps shorter than this end the rounds
 APART = 0.1  # share of a group from which on its people outside of other groups are judged by themselves
 
 
-@dataclass(frozen=True)
-class Left:
-    """What is left of a group's error: alarms, and the O/E ratio with its interval and people."""
+class Left(NamedTuple):
+    """What is left of a group's error: alarms, and what an explained alarm says of it (see `Alarm`)."""
 
     alarms: tuple[Alarm, ...]
-    value: float = NAN
-    low: float = NAN
-    high: float = NAN
-    people: float = NAN
-    events: float = NAN
+    left: float = NAN
+    left_low: float = NAN
+    left_high: float = NAN
+    left_people: float = NAN
+    left_events: float = NAN
 
 
 def with_explanations(
@@ -60,12 +60,11 @@ def with_explanations(
     """
     if not alarms:
         return ()
-    first: dict[str, str] = {}
+    found_in: dict[str, list[Alarm]] = {}
     for alarm in alarms:
-        first[alarm.group] = min(alarm.raised, first.get(alarm.group, alarm.raised))
-    of_group: dict[str, list[Alarm]] = {}
-    for alarm in sorted(alarms, key=lambda alarm: first[alarm.group]):
-        of_group.setdefault(alarm.group, []).append(alarm)
+        found_in.setdefault(alarm.group, []).append(alarm)
+    first = sorted(found_in, key=lambda name: min(alarm.raised for alarm in found_in[name]))
+    of_group = {name: found_in[name] for name in first}
     inside = dict(zip((group.name for group in groups), membership(groups, atoms.patterns)))
     errors = _Errors(atoms, bins, {name: (inside[name], of_group[name]) for name in of_group})
     count = atoms.pattern_sums(atoms.people)
@@ -105,7 +104,7 @@ def with_explanations(
             continue
         corrected = errors.corrected(others[:MOST_CORRECTED])
         found = left(name, others, corrected)
-        if alarm_in(found, name) or excludes_one(found.low, found.high):
+        if alarm_in(found, name) or excludes_one(found.left_low, found.left_high):
             continue
         alike = overlapping(name, (other for other in of_group if other not in named))
         if not any(remains(other, others, corrected) for other in alike):
@@ -116,18 +115,8 @@ def with_explanations(
         if name not in named:
             found = left(name, named, corrected)
             cause = listed([of_group[other][0].label for other in overlapping(name, named)])
-            told += [
-                replace(
-                    alarm,
-                    explained_by=cause,
-                    left=found.value,
-                    left_low=found.low,
-                    left_high=found.high,
-                    left_people=found.people,
-                    left_events=found.events,
-                )
-                for alarm in own
-            ]
+            rest = {name: getattr(found, name) for name in Left._fields[1:]}
+            told += [replace(alarm, explained_by=cause, **rest) for alarm in own]
     return tuple(told)
 
 

@@ -18,7 +18,7 @@ from propcal.core.categories import bucket_sums
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, to_grid
 from propcal.core.groups.collection import MISSING, Group, membership
 from propcal.core.groups.groups import Groups
-from propcal.core.patterns import PERIOD
+from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.periods_and_sites import without_keys
 
 FOUNDERS = 0.9  # the share of groups that are there from the start; groups that come later share the rest
@@ -42,27 +42,24 @@ def watch(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGrou
 
     Sizes alone decide, never outcomes, so that the choice cannot favour an alarm.
     """
-    bare = without_keys(atoms)
-    people: Any = bare.pattern_sums(bare.people)
-    collection = words.collect(
-        bare.patterns, people, bare.pattern_sums(bare.weight), gamma=gamma, or_everybody=True
-    )
+    patterns, people, weight = _sizes(atoms)
+    collection = words.collect(patterns, people, weight, gamma=gamma, or_everybody=True)
+    seen, later = {one.group for one in known}, max([one.later for one in known], default=-1)
     found = [Group(()), *(group for group in collection.groups if group.conditions)]
-    seen = {one.group for one in known}
-    later = max([one.later for one in known], default=-1)
     new = [group for group in found if group not in seen]
-    if not known:
-        return [WatchedGroup(group) for group in new]
-    return [*known, *(WatchedGroup(group, later + 1 + i) for i, group in enumerate(new))]
+    return [*known, *(WatchedGroup(group, later + 1 + i if known else 0) for i, group in enumerate(new))]
 
 
 def not_watched(atoms: Atoms, words: Groups, gamma: float, known: Sequence[WatchedGroup]) -> list[Group]:
     """The groups that are not watched, because they have too small a share of all people."""
-    bare = without_keys(atoms)
-    people: Any = bare.pattern_sums(bare.people)
-    sizes = words.sizes(bare.patterns, people, bare.pattern_sums(bare.weight), gamma=gamma)
-    seen = {one.group for one in known}
+    sizes, seen = words.sizes(*_sizes(atoms), gamma=gamma), {one.group for one in known}
     return [size.group for size in sizes if size.left_out not in ("", MISSING) and size.group not in seen]
+
+
+def _sizes(atoms: Atoms) -> tuple[Patterns, Any, Any]:
+    """Patterns without periods, and the people and weights of each."""
+    bare = without_keys(atoms)
+    return bare.patterns, bare.pattern_sums(bare.people), bare.pattern_sums(bare.weight)
 
 
 def stakes_of(watched: Sequence[WatchedGroup]) -> FloatArray:

@@ -383,8 +383,8 @@ def travel_sentence(found: Travel) -> str:
     off = [f"{side} at {_named_rows(own, n)}" for side, own in sides if len(own)]
     parts = [f"it is {' and '.join(moved)}"] if moved else []
     parts += [f"the corrected score is {' and '.join(off)}"] if off else []
-    none = "at no single site is it shown to be nearer to 1 or further from it"
-    return f"{told}; {'; '.join(parts) or none}."
+    unclear = "at no single site is it shown to be nearer to 1 or further from it"
+    return f"{told}; {'; '.join(parts) or unclear}."
 
 
 def _count(some: int, n: int) -> str:

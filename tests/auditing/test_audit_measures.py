@@ -27,6 +27,7 @@ from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration, weighted_distances
 from propcal.auditing.measures import auroc, brier, log_loss, observed_expected, ratio_intervals
 from propcal.auditing.sample import Sample
+from propcal.core.draws import Draws
 from propcal.core.groups.collection import GroupSize
 from propcal.core.logistic import expit, fit_logistic, log_odds, spline_basis
 from propcal.data.rows_to_atoms import rows_to_atoms
@@ -57,7 +58,7 @@ def glm(design, y, **kw):
 def test_intercept_slope_and_curve_are_those_of_statsmodels(n):
     score, y = people(n)
     sample, x = sample_of(score, y), log_odds(score)
-    found = calibration(sample, np.random.default_rng(0))
+    found = calibration(sample, Draws(0))
     shift = glm(np.ones((n, 1)), y, offset=x)
     assert found.intercept.value == pytest.approx(shift.params[0], abs=1e-6)
     line = glm(sm.add_constant(x), y)
@@ -71,7 +72,7 @@ def test_intercept_slope_and_curve_are_those_of_statsmodels(n):
 def test_distances_are_those_of_a_spline_fitted_by_statsmodels(n):
     score, y = people(n)
     sample, x = sample_of(score, y), log_odds(score)
-    found = calibration(sample, np.random.default_rng(0))
+    found = calibration(sample, Draws(0))
     events = min(y.sum(), n - y.sum())
     at = (0.05, 0.275, 0.5, 0.725, 0.95) if events >= 100 else (0.05, 0.35, 0.65, 0.95)
     cells = sample.cells
@@ -109,7 +110,7 @@ def test_narrow_cells_of_very_many_scores_change_next_to_nothing(monkeypatch):
     found = []
     for most in (profile.MOST_SCORES, 1000):
         monkeypatch.setattr(profile, "MOST_SCORES", most)
-        made = profile.profile_of(size, sample, "", 30, (), np.random.default_rng(0))
+        made = profile.profile_of(size, sample, "", 30, (), Draws(0))
         found.append(np.array([made.measures[name] for name in profile.MEASURES]))
     assert np.abs(found[0] - found[1]).max() < 5e-5
     assert (found[0] != found[1]).any()
@@ -315,7 +316,7 @@ def test_families_of_tests_share_the_error():
 
 def test_data_that_separate_have_no_slope():
     sample = sample_of([0.1, 0.2, 0.3, 0.7, 0.8, 0.9] * 10, [0, 0, 0, 1, 1, 1] * 10)
-    found = calibration(sample, np.random.default_rng(0))
+    found = calibration(sample, Draws(0))
     assert np.isnan(found.slope.value)
     assert np.isnan(found.ici.value)
     assert np.isfinite(found.intercept.value)
@@ -324,14 +325,14 @@ def test_data_that_separate_have_no_slope():
 
 def test_one_score_for_everybody_has_a_curve_of_one_point():
     sample = sample_of([0.3] * 100, [1] * 50 + [0] * 50)
-    found = calibration(sample, np.random.default_rng(0))
+    found = calibration(sample, Draws(0))
     assert found.ici.value == pytest.approx(0.2)
     assert found.curve.shape == (1, 4)
     assert np.isnan(found.slope.value)
 
 
 def test_one_class_only_has_no_calibration_measures():
-    found = calibration(sample_of(np.linspace(0.1, 0.9, 50), np.ones(50)), np.random.default_rng(0))
+    found = calibration(sample_of(np.linspace(0.1, 0.9, 50), np.ones(50)), Draws(0))
     assert np.isnan(found.intercept.value)
     assert found.curve is None
     assert np.isnan(auroc(sample_of(np.linspace(0.1, 0.9, 50), np.ones(50))).value)
@@ -341,7 +342,7 @@ def test_scores_of_exactly_0_and_1_are_points_and_no_hook():
     rng = np.random.default_rng(4)
     score = rng.beta(2, 5, 6000)
     y = (rng.random(6000) < score).astype(int)
-    plain = calibration(sample_of(score, y), np.random.default_rng(0)).curve
+    plain = calibration(sample_of(score, y), Draws(0)).curve
     certain = np.concatenate([np.zeros(400), np.ones(300)])
     outcome = np.concatenate([np.arange(400) < 20, np.arange(300) < 240]).astype(int)
     found = calibration(
@@ -361,6 +362,6 @@ def test_slopes_under_survey_weights_cover():
         score = expit(rng.normal(-1, 1, n))
         y, weight = (rng.random(n) < score).astype(float), np.exp(rng.normal(0, 0.8, n))
         sample = Sample.of(rows_to_atoms(score, y, sample_weight=weight))
-        slope = calibration(sample, np.random.default_rng(0)).slope
+        slope = calibration(sample, Draws(0)).slope
         covered.append(slope.low <= 1 <= slope.high)
     assert 0.925 <= np.mean(covered) <= 0.975

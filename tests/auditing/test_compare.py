@@ -204,7 +204,7 @@ def test_a_correction_that_changes_nobody_says_so_first_and_shows_no_zeros():
     assert found.sentences("fixed") == ["“fixed” changes nobody: all scores are those of “risk”."]
     page, text = found.to_html(correction=cal), repr(found)
     assert "Fixed changes nobody: miscalibrated" in page
-    assert "The correction reads sex, and changes nobody&#39;s score." in page
+    assert "The correction reads no columns, and changes nobody&#39;s score." in page
     assert "Some error remains" not in page
     assert "What the correction does" not in page  # an identity plot
     for shown in (page, text, found._repr_html_(), found.to_markdown()):

@@ -22,7 +22,8 @@ from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.choices import Intersections, Missing
-from propcal.core.fit.evidence import draw_outcomes, repeat_effect, with_effect
+from propcal.core.draws import Draws, draw_outcomes
+from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import FloatArray, IntArray, check_number
 from propcal.core.groups.collection import GroupSize, membership
 from propcal.core.groups.groups import Groups, definition
@@ -178,7 +179,7 @@ def bin_free_measures(
     ]
     if not sizes:
         raise InputError("there are not enough data to judge anybody", argument="y")
-    return bin_free_table(atoms, sizes, n_draws, np.random.default_rng(random_state))
+    return bin_free_table(atoms, sizes, n_draws, Draws(random_state))
 
 
 def _samples(atoms: Atoms, sizes: Sequence[GroupSize]) -> list[tuple[GroupSize, Sample]]:
@@ -186,9 +187,7 @@ def _samples(atoms: Atoms, sizes: Sequence[GroupSize]) -> list[tuple[GroupSize, 
     return [(size, Sample.of(atoms, np.flatnonzero(members))) for size, members in zip(sizes, inside)]
 
 
-def bin_free_table(
-    atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: np.random.Generator
-) -> pd.DataFrame:
+def bin_free_table(atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: Draws) -> pd.DataFrame:
     """The measures of given groups, of whom the first is everybody; see `bin_free_measures`.
 
     With repeat visits, what chance shows is larger by the design effect.
@@ -254,7 +253,7 @@ class _Chance:
         atoms: Atoms,
         sizes: Sequence[GroupSize],
         n_draws: int,
-        rng: np.random.Generator,
+        rng: Draws,
     ) -> _Chance:
         pattern, cell, weight, people, mean, excess = _cells(atoms)
         n_draws = max(min(n_draws, MOST_NUMBERS // len(weight)), 100)

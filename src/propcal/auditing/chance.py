@@ -16,7 +16,7 @@ from propcal.auditing.sample import FEWEST_CLUSTERS, atom_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Categories, bucket_sums
-from propcal.core.fit.evidence import draw_outcomes
+from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.reduction import without_clusters
@@ -67,9 +67,7 @@ def score_cells(atoms: Atoms, bins: Bins, effect: FloatArray | None = None) -> S
     return ScoreCells(pattern, bin_index, weight, typical, np.clip(score / weight, 0, 1))
 
 
-def _drawn_positives(
-    cells: ScoreCells, n_draws: int, rng: np.random.Generator, *, block: int
-) -> Iterator[FloatArray]:
+def _drawn_positives(cells: ScoreCells, n_draws: int, rng: Draws, *, block: int) -> Iterator[FloatArray]:
     """Weight of people with the outcome in each cell, for outcomes drawn by the score."""
     whole = np.maximum(np.ceil(cells.n * (1 - 1e-12)), 1)
     independent = bool(np.all(cells.n == whole))  # rather than survey weights or repeat visits
@@ -83,7 +81,7 @@ def _drawn_positives(
 
 
 def _draws(
-    atoms: Atoms, table: Categories, effect: FloatArray, n_draws: int, rng: np.random.Generator
+    atoms: Atoms, table: Categories, effect: FloatArray, n_draws: int, rng: Draws
 ) -> Iterator[FloatArray]:
     """Outcome rates of all categories, draws first, in portions."""
     cells = score_cells(atoms, table.bins, effect)
@@ -186,7 +184,7 @@ class Chance:
         return enough_people(self.people, self.rows, self.effect, min_people)
 
     @classmethod
-    def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: np.random.Generator) -> Chance:
+    def of(cls, atoms: Atoms, table: Categories, n_draws: int, rng: Draws) -> Chance:
         """Simulate, from atoms that may have clusters of repeated people."""
         effect, people = design_effect(atoms, table.bins), different_people(atoms, table)
         atoms = without_clusters(atoms)

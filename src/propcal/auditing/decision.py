@@ -42,6 +42,7 @@ from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Buckets, Categories, categories, category_min_share
+from propcal.core.draws import Draws, symmetric_root
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import EVERYBODY, GroupSize, membership
@@ -95,7 +96,8 @@ def gap_test(cells: ScoreCells, table: Categories, patterns: Patterns, effect: F
     found = float(np.abs(z).max())
     drawn = _largest_by_chance(variance, inside, table.eligible)
     p_value = float((1 + np.sum(drawn >= found)) / (1 + len(drawn)))
-    return GapTest(found, p_value, float(np.quantile(drawn, 1 - LIMIT, method="higher")))
+    limit = float(np.quantile(drawn, 1 - LIMIT, method="higher"))
+    return GapTest(found, p_value, round(limit, 9))  # the last digits differ between machines
 
 
 def _sums(column: FloatArray, cells: ScoreCells, table: Categories, n_patterns: int) -> FloatArray:
@@ -107,7 +109,7 @@ def _sums(column: FloatArray, cells: ScoreCells, table: Categories, n_patterns: 
 
 def _largest_by_chance(variance: FloatArray, inside: BoolArray, eligible: BoolArray) -> FloatArray:
     """The largest of all cells, in standard errors, in each of many simulated data sets."""
-    rng = np.random.default_rng(SEED)
+    rng = Draws(SEED)
     largest = np.zeros(DRAWS)
     for own, chosen in zip(variance, eligible.T):
         part, members = own[own > 0], inside[chosen][:, own > 0]
@@ -117,8 +119,7 @@ def _largest_by_chance(variance: FloatArray, inside: BoolArray, eligible: BoolAr
         covariance = (members * part) @ members.T
         error = np.sqrt(np.diag(covariance))
         if len(part) > len(error):
-            values, vectors = np.linalg.eigh(covariance / error[:, None] / error)
-            root = vectors * np.sqrt(np.maximum(values, 0))
+            root = symmetric_root(covariance / error[:, None] / error)
         else:
             root = members * np.sqrt(part) / error[:, None]
         found = rng.standard_normal((DRAWS, root.shape[1])) @ root.T

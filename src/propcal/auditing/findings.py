@@ -24,6 +24,7 @@ from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, prof
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
+from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import UNIT, check_choice, check_number
 from propcal.core.left_out import LeftOutReport
@@ -212,7 +213,7 @@ def find(
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure everything, from atoms that may have clusters of repeated people."""
-    rng = np.random.default_rng(rule.random_state)
+    rng = Draws(rule.random_state)
     keyed, atoms = atoms, without_keys(atoms)
     bare = without_clusters(atoms)
     check_outcome_groups(bare)
@@ -305,7 +306,7 @@ def _bin_free(atoms: Atoms, measured: list[Profile], rule: AuditSettings) -> pd.
     tested = [profile.size for profile in measured if not profile.size.left_out and not profile.too_few]
     if not tested:
         return None
-    return bin_free_table(atoms, tested, rule.n_draws, np.random.default_rng(rule.random_state))
+    return bin_free_table(atoms, tested, rule.n_draws, Draws(rule.random_state))
 
 
 def _untested(atoms: Atoms, everybody: Profile) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from propcal.auditing.intervals import TAIL, accepted_range, possible_truths, t_quantile, wilson_interval
 from propcal.auditing.measures import UNKNOWN, Estimate
 from propcal.auditing.sample import NEAREST, Sample
+from propcal.core.draws import Draws, symmetric_root
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.core.logistic import (
     LogisticFit,
@@ -53,7 +54,7 @@ class Calibration:
     curve: FloatArray | None = None
 
 
-def calibration(sample: Sample, rng: np.random.Generator) -> Calibration:
+def calibration(sample: Sample, rng: Draws) -> Calibration:
     """Every measure of calibration of one group; those that its data do not determine are NaN."""
     if not 0 < sample.observed < sample.total:
         return Calibration()
@@ -183,7 +184,7 @@ def _distances(cells: FloatArray, bend: FloatArray) -> FloatArray:
 
 
 def _intervals(
-    sample: Sample, order: IntArray, knots: FloatArray, fits: list[_Fit], rng: np.random.Generator
+    sample: Sample, order: IntArray, knots: FloatArray, fits: list[_Fit], rng: Draws
 ) -> list[tuple[float, float]]:
     """For each distance the range of those at which the one found would not be surprising."""
     covariance = fits[0].covariance
@@ -193,7 +194,7 @@ def _intervals(
     at[0], at[-1] = 0.0, 1.0  # the largest distance is often at an end
     cells = _quantiles(sample.cells, order, at)
     design = spline_basis(cells, knots)
-    noise = rng.standard_normal((N_DRAWS, design.shape[1])) @ _root(covariance).T @ design.T
+    noise = rng.standard_normal((N_DRAWS, design.shape[1])) @ symmetric_root(covariance) @ design.T
     bends = [design[:, : len(fit.coefficients)] @ fit.coefficients - cells for fit in fits]
     observed = _distances(cells, bends[0])
     ranges = np.array([_accepted(cells, bend, noise, observed) for bend in bends])
@@ -258,12 +259,6 @@ def _odds_against(values: FloatArray) -> FloatArray:
     """Odds of not having the outcome, by log-odds of having it."""
     with np.errstate(over="ignore"):
         return np.exp(-values)
-
-
-def _root(covariance: FloatArray) -> FloatArray:
-    """A matrix whose square is the covariance; rounding may make that a little indefinite."""
-    values, vectors = np.linalg.eigh(covariance)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
 
 
 def _curve(sample: Sample, order: IntArray, knots: FloatArray, fit: _Fit) -> FloatArray:

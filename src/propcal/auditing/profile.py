@@ -14,6 +14,7 @@ from propcal.auditing.logistic_calibration import Calibration, calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
+from propcal.core.draws import Draws
 from propcal.core.grid import WithoutCaches
 from propcal.core.groups.collection import EVERYBODY, Group, GroupSize, membership
 from propcal.core.groups.groups import Groups
@@ -126,7 +127,7 @@ def profiles(
     judged: JudgedGroups,
     min_people: int,
     thresholds: Sequence[float],
-    rng: np.random.Generator,
+    rng: Draws,
     progress: Callable[[int, int], None] | None,
 ) -> list[Profile]:
     """Measure every group: those that count first; `progress` is told how many are done, and of how many."""
@@ -157,7 +158,7 @@ def profile_of(
     too_few: str,
     min_people: int,
     thresholds: Sequence[float],
-    rng: np.random.Generator,
+    rng: Draws,
 ) -> Profile:
     """Measure one group, if it has so many people, none of whom carry most of the weight."""
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):

@@ -24,6 +24,7 @@ from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, observed_expected
 from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.sample import Sample
+from propcal.core.draws import Draws
 from propcal.core.grid import FloatArray
 from propcal.sites.between_sites import site_differences
 
@@ -77,7 +78,7 @@ def site_claims(
     shape, beyond = [], []
     if SLOPE in found:  # without scores of exactly 0 or 1, which have no log-odds
         inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
-        slope = calibration(inside, np.random.default_rng(0)).slope
+        slope = calibration(inside, Draws(0)).slope
         shape.append(_claim("shape", EVERYBODY, everybody, 0.0, found[SLOPE].adjusted_p, SLOPE, slope))
     if differences and DIFFERENCES in found and differences.p_value <= DIFFER:
         p = found[DIFFERENCES].adjusted_p

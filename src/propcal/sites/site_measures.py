@@ -18,6 +18,7 @@ from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, observed_expected
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
+from propcal.core.draws import Draws
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.patterns import SITE
 from propcal.core.periods_and_sites import by_key, without_keys
@@ -209,7 +210,7 @@ def site_estimates(sample: Sample) -> dict[str, Estimate]:
     """The measures of one site, as far as it has enough people."""
     if sample.n_people < MIN_PEOPLE:
         return dict.fromkeys(SCALES, UNKNOWN)
-    fitted = calibration(sample, np.random.default_rng(0))
+    fitted = calibration(sample, Draws(0))
     values = (observed_expected(sample), fitted.intercept, fitted.slope, auroc(sample))
     return dict(zip(SCALES, values))
 

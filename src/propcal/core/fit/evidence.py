@@ -1,7 +1,4 @@
-"""Evidence before a fit: what tests of calibration found, draws by chance alone, and what repeat visits tell.
-
-Audits and protected pages compare the data with what chance alone would show. Each uses its own cells, in
-which a whole number of people share a risk.
+"""Evidence before a fit: what tests of calibration found, and what repeat visits tell.
 
 Rows of the same people tell less than rows of different people. Residuals (outcome minus score) are summed
 over clusters of people. If rows of one person are alike, these sums vary more than those of independent rows
@@ -11,14 +8,13 @@ sums, with variances that are larger by the design effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from propcal.core.atoms import Atoms
-from propcal.core.grid import FloatArray, IntArray, from_grid
+from propcal.core.grid import FloatArray, from_grid
 from propcal.core.reduction import CLUSTER
 from propcal.errors import InputError
 from propcal.numbers import plural
@@ -46,21 +42,6 @@ class FoundErrors:
     found: tuple[str, ...] = ()
     overall: bool = False
     limit: float = 0.0
-
-
-def draw_outcomes(
-    people: IntArray, risk: FloatArray, n_draws: int, rng: np.random.Generator, *, block: int
-) -> Iterator[IntArray]:
-    """Simulate how many people in each cell have the outcome, `block` data sets at a time.
-
-    Blocks have the shape (draws, n_cells); their size does not affect the numbers drawn.
-
-    >>> people, risk = np.array([10, 1000]), np.array([0.5, 0.1])
-    >>> [drawn.shape for drawn in draw_outcomes(people, risk, 5, np.random.default_rng(0), block=2)]
-    [(2, 2), (2, 2), (1, 2)]
-    """
-    for begin in range(0, n_draws, max(block, 1)):
-        yield rng.binomial(people, risk, (min(max(block, 1), n_draws - begin), len(people)))
 
 
 def repeat_effect(atoms: Atoms) -> float:

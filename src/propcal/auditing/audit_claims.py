@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from propcal.auditing.hypothesis_tests import (
 )
 from propcal.auditing.intervals import exact_interval
 from propcal.auditing.measures import observed_expected
-from propcal.auditing.named_errors import NamedErrors, NamedGroup
+from propcal.auditing.named_errors import NamedErrors
 from propcal.auditing.profile import Profile
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
@@ -79,7 +80,7 @@ def _certain(atoms: Atoms, score: int, direction: str) -> list[Region]:
     return [Region(float(score), float(score), direction)] if wrong else []
 
 
-CERTAIN = "scores of exactly 0 and 1"
+CERTAIN, FROM_OVERALL = "scores of exactly 0 and 1", "difference from the overall error"
 DIFFER = 0.015  # level of both tests of differences together, however much level other tests pass on to them
 
 
@@ -90,30 +91,36 @@ def group_claims(
     errors: NamedErrors,
     regions: tuple[Region, ...],
 ) -> tuple[Claim, ...]:
-    """The claims on everybody and on groups; atoms may have clusters of repeat visits."""
+    """The claims on everybody and on groups, to which `labelled_claims` adds the numbers of the tables.
+
+    Atoms may have clusters of repeat visits.
+    """
     rejected = {test.test: test for test in tests if test.rejected}
-    by_name = {profile.size.group.name: profile for profile in profiles}
-    everybody = by_name[EVERYBODY.name]
-    found = []
+    excess = {one.size.group.name: one.sample.observed - one.sample.expected for one in profiles}
+    claims = []
     if errors.level:
         test = rejected[EVERYBODY.name]
-        found.append(_claim("overall", everybody, test.statistic, test.test, test.adjusted_p))
+        claims.append(_claim("overall", EVERYBODY.name, test.statistic, test.test, test.adjusted_p))
     curved = [rejected[name] for name in (SLOPE, BENDS) if errors.curve and name in rejected]
     if curved:
         shape = min(curved, key=lambda test: test.adjusted_p)
-        found.append(_claim("shape", everybody, 0.0, shape.test, shape.adjusted_p, where=regions))
+        claims.append(_claim("shape", EVERYBODY.name, 0.0, shape.test, shape.adjusted_p, where=regions))
     elif regions:  # scores of exactly 0 or 1, which leave nothing to chance
-        found.append(_claim("shape", everybody, 0.0, CERTAIN, 0.0, where=regions))
-    for named in sorted(errors.named, key=lambda one: -abs(_excess(by_name[one.group.name]))):
-        own = by_name[named.group.name]
-        others = _others(atoms, named.group) if not named.beyond and len(errors.named) == 1 else {}
-        found.append(_group_claim(named, own, rejected.get(named.group.name), others))
+        claims.append(_claim("shape", EVERYBODY.name, 0.0, CERTAIN, 0.0, where=regions))
+    named = sorted(errors.named, key=lambda one: -abs(excess[one.group.name]))
+    for group, beyond, sign, p_value, given in named:
+        if beyond:
+            claims.append(_claim("beyond", group.name, sign, FROM_OVERALL, p_value, given=given))
+        else:
+            others = _others(atoms, group) if len(errors.named) == 1 else {}
+            test = rejected[group.name]
+            claims.append(_claim("group", group.name, test.statistic, test.test, test.adjusted_p, **others))
     differences = [rejected[name] for name in (DIFFERENCES, GROUP_SLOPES) if name in rejected]
     together = [test for test in differences if test.p_value <= DIFFER / 2]
     if together and not errors.named:
         test = min(together, key=lambda t: t.adjusted_p)
-        found.append(Claim("beyond", "", "", "", test=test.test, p_value=test.adjusted_p))
-    return tuple(found)
+        claims.append(Claim("beyond", "", "", "", test=test.test, p_value=test.adjusted_p))
+    return tuple(claims)
 
 
 def cell_claims(
@@ -126,18 +133,8 @@ def cell_claims(
     worst = clearest_cells(categories, 1)
     if worst.empty:
         return ()
-    cell = worst.iloc[0]
-    return (
-        Claim(
-            "cell",
-            cell["group"],
-            cell["group"],
-            TOO_LOW if cell["gap"] > 0 else TOO_HIGH,
-            test=CATEGORIES,
-            p_value=rejected[CATEGORIES].adjusted_p,
-            bin=cell["bin"],
-        ),
-    )
+    cell, p_value = worst.iloc[0], rejected[CATEGORIES].adjusted_p
+    return (_claim("cell", cell["group"], cell["gap"], CATEGORIES, p_value, bin=cell["bin"]),)
 
 
 def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
@@ -150,41 +147,9 @@ def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
     return ranked.sort_values(["beyond", "relative"], ascending=False, kind="stable").head(n)
 
 
-def _group_claim(
-    named: NamedGroup, own: Profile, test: CalibrationTest | None, others: dict[str, float]
-) -> Claim:
-    if named.beyond:
-        return _claim(
-            "beyond", own, named.sign, "difference from the overall error", named.p_value, given=named.given
-        )
-    assert test is not None
-    return _claim("group", own, test.statistic, test.test, test.adjusted_p, **others)
-
-
-def _excess(profile: Profile) -> float:
-    """Events beyond those expected."""
-    return profile.sample.observed - profile.sample.expected
-
-
-def _claim(kind: Kind, profile: Profile, sign: float, test: str, p_value: float, **more: object) -> Claim:
-    value, low, high = profile.measures["observed_expected"]
-    name, sample = profile.size.group.name, profile.sample
-    return Claim(
-        kind,
-        name,
-        name,
-        TOO_LOW if sign > 0 else TOO_HIGH if sign < 0 else "",
-        estimate=value,
-        low=low,
-        high=high,
-        test=test,
-        p_value=p_value,
-        people=profile.size.people,
-        events=sample.observed,
-        observed=sample.observed / sample.total,
-        predicted=sample.expected / sample.total,
-        **more,  # type: ignore[arg-type]
-    )
+def _claim(kind: Kind, who: str, sign: float, test: str, p_value: float, **more: Any) -> Claim:
+    direction = TOO_LOW if sign > 0 else TOO_HIGH if sign < 0 else ""
+    return Claim(kind, who, who, direction, test=test, p_value=p_value, **more)
 
 
 def _others(atoms: Atoms, group: Group) -> dict[str, float]:

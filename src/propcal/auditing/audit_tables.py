@@ -23,6 +23,7 @@ from propcal.errors import InputError
 from propcal.identity import Identity
 
 POWER = 0.8
+ENDS = ("", "_low", "_high")  # of the names of a number and its interval
 
 
 def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -167,7 +168,7 @@ def _group_row(
         "left_over": found.left.get(size.group.name, (np.nan,))[0],
     }
     for name in MEASURES:
-        row[name], row[f"{name}_low"], row[f"{name}_high"] = profile.measures[name]
+        row |= zip((f"{name}{end}" for end in ENDS), profile.measures[name])
     return row
 
 
@@ -184,15 +185,8 @@ def group_finding(profile: Profile, test: CalibrationTest | None, *, tested: boo
 
 def stacked(profiles: Sequence[Profile], part: str) -> pd.DataFrame:
     """The curve, thresholds or bars of all groups under one another."""
-    found = {}
-    for profile in profiles:
-        columns = getattr(profile, part)
-        if part == "curve":
-            names = ("score", "outcome_rate", "low", "high")
-            columns = {} if columns is None else dict(zip(names, columns.T))
-        if columns:
-            found[profile.size.group.name] = columns
-    return stacked_columns(found)
+    columns = {profile.size.group.name: getattr(profile, part) for profile in profiles}
+    return stacked_columns({name: own for name, own in columns.items() if own})
 
 
 def stacked_columns(found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
@@ -205,7 +199,8 @@ def stacked_columns(found: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame({"group": np.repeat(np.array([*found], dtype=object), lengths), **together})
 
 
-SHARES = ("flagged", "sensitivity", "specificity", "ppv")
+SHARES = ("flagged", "sensitivity", "specificity", "ppv", "net_benefit")
+AT_THRESHOLD = ("threshold", "group", "label", *(f"{x}{end}" for x in SHARES for end in ENDS), "avoided")
 NEAR = 1e-9
 
 
@@ -233,17 +228,11 @@ def threshold_table(
             for i, group in enumerate(row_dicts(groups))
             if i == 0 or group["kept"]
         ]
-    return pd.DataFrame(rows, columns=_columns())
-
-
-def _columns() -> list[str]:
-    ends = ("", "_low", "_high")
-    shares = [f"{name}{end}" for name in (*SHARES, "net_benefit") for end in ends]
-    return ["threshold", "group", "label", *shares, "avoided"]
+    return pd.DataFrame(rows, columns=list(AT_THRESHOLD))
 
 
 def _row(group: dict[str, Any], at: dict[str, Any] | None, t: float) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(_columns(), np.nan)
+    row: dict[str, Any] = dict.fromkeys(AT_THRESHOLD, np.nan)
     row |= {"threshold": t, "group": group["group"], "label": group["label"]}
     if at is None:
         return row
@@ -255,15 +244,11 @@ def _row(group: dict[str, Any], at: dict[str, Any] | None, t: float) -> dict[str
         "specificity": (at["specificity"], people * (1 - rate)),
         "ppv": (sensitivity * rate / flagged if flagged > 0 else np.nan, people * flagged),
     }
-    for name, (value, n) in values.items():
-        row[name], row[f"{name}_low"], row[f"{name}_high"] = (value, *_wilson(value, n))
-    row |= {
-        "net_benefit": at["net_benefit"],
-        "net_benefit_low": at["low"],
-        "net_benefit_high": at["high"],
-        "avoided": float((at["net_benefit"] - at["treat_all"]) / odds_of(np.array(t))),
-    }
-    return row
+    estimates = {name: (value, *_wilson(value, n)) for name, (value, n) in values.items()}
+    estimates["net_benefit"] = at["net_benefit"], at["low"], at["high"]
+    for name, numbers in estimates.items():
+        row |= zip((f"{name}{end}" for end in ENDS), numbers)
+    return row | {"avoided": float((at["net_benefit"] - at["treat_all"]) / odds_of(np.array(t)))}
 
 
 def _wilson(share: float, n: float) -> Sequence[float]:

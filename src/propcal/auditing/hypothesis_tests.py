@@ -175,7 +175,7 @@ def _saddlepoint_tail(
 
 
 def events_p_value(sample: Sample) -> tuple[float, float]:
-    """The same of all people of a sample, who may occur several times."""
+    """The excess of events of a whole sample, whose people may occur several times, and its p-value."""
     some = sample.cells if len(sample.score) > MOST_SCORES else sample
     nowhere: IntArray = np.zeros(len(some.score), dtype=np.int64)
     typical: FloatArray = np.nan_to_num(some.weight_sq / some.weight, nan=1.0)

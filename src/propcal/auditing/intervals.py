@@ -97,7 +97,7 @@ def accepted(path: FloatArray, values: FloatArray, drawn: FloatArray, observed: 
 def accepted_range(
     path: FloatArray, values: FloatArray, at_least: FloatArray, at_most: FloatArray
 ) -> tuple[float, float]:
-    """The same from the shares of draws that are at least, and at most, as large as the observed distance."""
+    """`accepted`, from the shares of draws at least, and at most, as large as the observed distance."""
     rises, falls = np.maximum.accumulate(at_least), np.minimum.accumulate(at_most)
     low = np.interp(np.interp(TAIL, rises, path), path, values)
     high = np.interp(np.interp(-TAIL, -falls, path), path, values)

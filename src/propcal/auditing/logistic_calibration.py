@@ -177,7 +177,7 @@ def weighted_distances(distance: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def _distances(cells: FloatArray, bend: FloatArray) -> FloatArray:
-    """The same of curves whose log-odds differ by `bend` (last axis) from the score's; cells count alike."""
+    """Distances of curves whose log-odds differ by `bend` (last axis) from the score's; cells count alike."""
     ranked = np.sort(np.abs(expit(cells + bend) - expit(cells)), axis=-1)
     places = [ranked[..., int(np.ceil(share * N_CELLS)) - 1] for share in (*SHARES, 1.0)]
     return np.stack([ranked.mean(axis=-1), *places], axis=-1)

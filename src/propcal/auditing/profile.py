@@ -21,6 +21,7 @@ from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Where
 
 MOST_SCORES = 200_000
+CURVE = ("score", "outcome_rate", "low", "high")
 MIN_GROUP, MIN_EVENTS = 50, 10  # what a group needs to be tested, by default
 FEWEST_EFFECTIVE = 30  # people of equal weight, below which no estimate is shown (NCHS standards, 2017)
 MEASURES = (
@@ -59,7 +60,7 @@ class JudgedGroups:
         return self.too_few_of(sample.n_people, sample.effective, sample.expected, sample.total)
 
     def too_few_of(self, people: int, effective: float, expected: float, weight: float) -> str:
-        """The same of a number of people, their worth, the events that scores expect, and the weight."""
+        """`too_few` of a number of people, their worth, the events that scores expect, and the weight."""
         if people < self.people:
             return f"fewer than {self.people:,} people"
         if dominated(people, effective):
@@ -89,7 +90,7 @@ class Profile(WithoutCaches):
     sample: Sample
     too_few: str
     measures: dict[str, Estimate]
-    curve: Any
+    curve: dict[str, Any]
     thresholds: dict[str, Any]
     bars: dict[str, Any]
 
@@ -162,7 +163,7 @@ def profile_of(
 ) -> Profile:
     """Measure one group, if it has so many people, none of whom carry most of the weight."""
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):
-        return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), None, {}, {})
+        return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), {}, {}, {})
     # of very many scores, narrow cells are enough: they change measures by less than 0.00003
     narrow = sample.cells if len(sample.score) > MOST_SCORES else sample
     fitted: Calibration = calibration(narrow, rng)
@@ -175,4 +176,5 @@ def profile_of(
     }
     cells = ThresholdCells.of(sample, thresholds)
     decisions = decision_curve(sample, cells)
-    return Profile(size, sample, too_few, measures, fitted.curve, decisions, distribution(cells))
+    curve = {} if fitted.curve is None else dict(zip(CURVE, fitted.curve.T))
+    return Profile(size, sample, too_few, measures, curve, decisions, distribution(cells))

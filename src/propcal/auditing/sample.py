@@ -86,7 +86,7 @@ class Sample(WithoutCaches):
 
     @cached_property
     def expected(self) -> float:
-        """The same by the score."""
+        """Weighted number of people with the outcome that the score expects."""
         return float(np.sum(self.weight * self.score))
 
     @cached_property
@@ -96,7 +96,7 @@ class Sample(WithoutCaches):
 
     @cached_property
     def negatives_sq(self) -> FloatArray:
-        """The same of the squared weights; rounding may not make it negative."""
+        """`negatives` of the squared weights; rounding may not make it negative."""
         return np.maximum(self.weight_sq - self.positives_sq, 0.0)
 
     @cached_property
@@ -111,7 +111,7 @@ class Sample(WithoutCaches):
 
     @cached_property
     def cells(self) -> Sample:
-        """The same people in narrow cells of the log-odds, each at its mean: enough for any smooth fit."""
+        """These people in narrow cells of the log-odds, each at its mean: enough for any smooth fit."""
         cell = np.floor(self.x * CELLS_PER_UNIT).astype(np.int64)
         if self.cluster is not None or len(cell) < np.ptp(cell) + 1:
             return self
@@ -183,7 +183,7 @@ class Sample(WithoutCaches):
 
     @cached_property
     def repeat_effect(self) -> float:
-        """The same of the number of events, from residuals about the score scaled to the events observed."""
+        """`repeat_effect_of` the number of events; residuals are about the score scaled to the events."""
         scaled = self.score * (self.observed / self.expected) if self.expected > 0 else self.score
         return self.repeat_effect_of(1 - scaled, -scaled)
 

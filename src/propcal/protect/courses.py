@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import NAN
 from propcal.auditing.headcount import Headcount, everybody, score_values
 from propcal.core.grid import BoolArray
@@ -24,7 +25,7 @@ from propcal.numbers import RATIO_DIGITS, Limit, known
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
 from propcal.protect.rule import FEWEST_MEASURED, Rule
-from propcal.protect.shown_counts import ENDS, ShownCounts, printed, sums_of_groups, with_shown_rates
+from propcal.protect.shown_counts import ShownCounts, printed, sums_of_groups, with_shown_rates
 
 BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence on few people is told as the band it lies in
 OF_A_PERIOD = ("people", "outcome_rate", "mean_score", *(f"observed_expected{end}" for end in ENDS))
@@ -116,7 +117,7 @@ class _ProtectedCourse:
         return table
 
     def _alarm(self, alarm: Alarm, periods: pd.DataFrame) -> Alarm:
-        """The same alarm; O/E ratios of few people are not told, and those of the last period the table's."""
+        """An alarm without O/E ratios of few people; those of the last period are the table's."""
         own = periods[(periods["group"] == alarm.group) & (periods["period"] == self.names[-1])].iloc[0]
         names = ("value", "low", "high", "reference_value")
         told = self._ratio(alarm, names, alarm.people, alarm.events)
@@ -134,7 +135,7 @@ class _ProtectedCourse:
 
 
 def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
-    """The same claim with the numbers of its alarm, as they are shown."""
+    """A claim with the numbers of its alarm, as they are shown."""
     (alarm,) = (alarm for alarm in alarms if (alarm.group, alarm.test) == (claim.who, claim.test))
     names = {"estimate": "value", "low": "low", "high": "high", "reference": "reference_value"}
     numbers: dict[str, Any] = {name: getattr(alarm, of) for name, of in names.items()}

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import NAN
 from propcal.auditing.headcount import Headcount
 from propcal.discovery.finding_rows import RATIO
 from propcal.discovery.protected_groups import Z
 from propcal.numbers import RATIO_DIGITS, printed_rate
 from propcal.protect.rule import P_DIGITS, VARIANCE, Rule, shown_p
-from propcal.protect.shown_counts import ENDS, ShownCounts
+from propcal.protect.shown_counts import ShownCounts
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery

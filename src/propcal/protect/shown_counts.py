@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
 from propcal.core.grid import BoolArray, FloatArray, IntArray
@@ -28,7 +29,6 @@ ENDLESS = 1e9
 EVENTS, OTHERS, PEOPLE = 0, 1, 2
 
 APART = 0.0051  # from 1, where an interval that excludes it ends
-ENDS = ("", "_low", "_high")
 
 Ratio = tuple[FloatArray, FloatArray, FloatArray]  # O/E ratios and the ends of their intervals
 Sums = Sequence[tuple[int, Sequence[int]]]  # a set, and sets without common people that are part of it

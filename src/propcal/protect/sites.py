@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, everybody, score_values
 from propcal.auditing.measures import Estimate
@@ -18,7 +19,7 @@ from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
 from propcal.protect.rule import Rule
 from propcal.protect.shared_atoms import are_shared
-from propcal.protect.shown_counts import ENDS, ShownCounts, printed, printed_measure, with_shown_rates
+from propcal.protect.shown_counts import ShownCounts, printed, printed_measure, with_shown_rates
 from propcal.sites.site_claims import EVERYBODY
 from propcal.sites.site_measures import SCALES, Sites
 
@@ -109,7 +110,7 @@ def _summary(exact: pd.DataFrame) -> pd.DataFrame:
 
 
 def _travel(found: Travel | None, sites: pd.DataFrame, rule: Rule) -> Travel | None:
-    """The same travels with protected counts; findings are those of the comparison.
+    """How corrections travel, with protected counts; findings are those of the comparison.
 
     What a site was before is what the table of sites says of it.
     """

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-engines test-browser test-slow test-all test-lowest lint types bench bench-quality figures docs map clean
+.PHONY: demo test test-engines test-browser test-slow test-all test-lowest lint types bench bench-quality figures docs coverage wheel map clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
@@ -63,11 +63,27 @@ figures: .venv/developed
 docs: .venv/documented
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
 
+# lines and branches that the fast tests run; numba's loops are compiled and do not count
+coverage: .venv/developed
+	$(BIN)/pip install --quiet coverage
+	$(BIN)/coverage run --branch --source=src/propcal -m pytest
+	$(BIN)/coverage report --skip-covered --sort=cover
+
+# built, installed into an empty environment, and tried there
+wheel:
+	rm -rf build/dist build/empty
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/pip install --quiet build
+	build/empty/bin/python -m build --outdir build/dist .
+	$(PYTHON) -m venv --clear build/empty
+	build/empty/bin/pip install --quiet build/dist/*.whl
+	cd build/empty && bin/propcal demo
+
 map: .venv/developed
 	$(BIN)/python docs/module_map.py
 
 clean:
-	rm -rf .venv $(LOWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(LOWEST) build docs/gallery docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv

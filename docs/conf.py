@@ -87,6 +87,7 @@ html_css_files = ["propcal.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_math_renderer = "mathml"
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "show_toc_level": 2,
     "navbar_align": "left",

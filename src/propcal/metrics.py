@@ -305,6 +305,15 @@ def loss_scorer(
         metadata routing, ``make_scorer(pmc_loss, response_method="predict_proba",
         greater_is_better=False).set_score_request(sensitive_features=True)`` does the same for 0/1
         outcomes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.dummy import DummyClassifier
+    >>> X, y = pd.DataFrame({"sex": ["F"] * 10 + ["M"] * 10}), [1] * 4 + [0] * 6 + [1] * 2 + [0] * 8
+    >>> model = DummyClassifier(strategy="prior").fit(X, y)  # scores everybody 0.3
+    >>> round(loss_scorer(mc_loss, sensitive_features=["sex"])(model, X, y), 2)
+    -0.1
     """
     one = isinstance(sensitive_features, (str, int, np.integer))
     return _LossScorer(loss, (sensitive_features,) if one else tuple(sensitive_features), settings)

@@ -82,6 +82,14 @@ class Atoms:
         What was merged, if these atoms were made to be shared.
     keys : array of uint64, optional
         What `record_keys` returned before scores were corrected: they remain the same people.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"risk": [0.1, 0.1, 0.3], "died": [0, 1, 0], "sex": ["F", "F", "M"]})
+    >>> atoms = Atoms.from_frame(people, score="risk", outcome="died", groups=["sex"])
+    >>> atoms + atoms
+    Atoms(2 atoms of 6 people; 2 patterns of sex)
     """
 
     patterns: Patterns

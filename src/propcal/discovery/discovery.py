@@ -47,6 +47,17 @@ class Discovery:
     protection : Protection or None
         How much the groups repair the protected groups; only with `protect`.
     settings : dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from propcal import discover
+    >>> rng = np.random.default_rng(0)
+    >>> ward, risk = rng.choice(["A", "B", "C"], 4000), rng.uniform(0.1, 0.5, 4000)
+    >>> died = rng.random(4000) < risk * np.where(ward == "B", 1.6, 1)
+    >>> found = discover(died.astype(int), risk, features={"ward": ward}, n_draws=20)
+    >>> found.to_frame()[["condition", "error"]].values.tolist()
+    [["ward = 'B'", 'too low']]
     """
 
     found: tuple[FoundGroup, ...]

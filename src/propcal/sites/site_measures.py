@@ -161,6 +161,17 @@ def compare_sites(
         What things are called.
     **settings
         As for `PMCBoost`, for the corrections.
+
+    Examples
+    --------
+    >>> from propcal import Atoms
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(4000, seed=1)
+    >>> visits["hospital"] = ["North", "South"] * 2000
+    >>> columns = {"score": "true_risk", "outcome": "admitted", "groups": ["gender"], "site": "hospital"}
+    >>> atoms = Atoms.from_frame(visits, **columns)
+    >>> compare_sites(atoms).sites.site.tolist()
+    ['North', 'South']
     """
     from propcal.documents.audit_notes import shared_site_notes
 

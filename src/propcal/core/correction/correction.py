@@ -85,6 +85,16 @@ class Correction(WithoutCaches):
     folded : tuple of str
         Attributes whose rare levels were folded before fitting, as in atoms that may be shared: a level that
         is not listed counts as "other levels".
+
+    Examples
+    --------
+    >>> from propcal import PMCBoost
+    >>> from propcal.datasets import make_ed_visits
+    >>> visits = make_ed_visits(5000, seed=1)
+    >>> model = PMCBoost().fit(visits.true_risk / 2, visits.admitted, sensitive_features=visits[["gender"]])
+    >>> correction = model.correction_
+    >>> round(float(correction.apply([0.2], {"gender": ["F"]})[0]), 1)
+    0.4
     """
 
     patterns: Patterns

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from propcal import Correction, Groups, PMCBoost
 from propcal.data.files.file_sets import open_file
 from propcal.errors import UnknownLevelWarning
-from propcal.scoring.files import score_file
+from propcal.scoring.files import score_files
 
 RESULTS = Path(__file__).parent / "results"
 FIT = 40_000  # people to fit on
@@ -122,7 +122,7 @@ def in_memory(correction: Correction, frame: pd.DataFrame) -> Iterator[tuple[str
 def files(correction: Correction, frame: pd.DataFrame, folder: Path) -> Iterator[tuple[str, Route]]:
     def scored(name: str) -> Any:
         out = folder / f"{name}.out.parquet"
-        score_file(correction, open_file(folder / name), out, score="risk")
+        score_files(correction, [([open_file(folder / name)], out)], score="risk")
         return pq.read_table(out)["corrected"]
 
     frame.to_csv(folder / "people.csv", index=False)

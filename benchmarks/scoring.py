@@ -29,7 +29,7 @@ from engine import SHAPES, encode, people
 
 from propcal import Correction, PMCBoost
 from propcal.data.files.file_sets import open_file
-from propcal.scoring.files import score_file
+from propcal.scoring.files import score_files
 
 RESULTS = Path(__file__).parent / "results"
 PAIRS = 7
@@ -115,7 +115,7 @@ def files(corrections: dict, source: Path, rows: int) -> list[dict]:
     found = []
     for name, correction in corrections.items():
         row = pairs(
-            lambda: score_file(correction, open_file(source), target, score="risk"),
+            lambda: score_files(correction, [([open_file(source)], target)], score="risk"),
             lambda: connection.execute(query).fetchall(),
         )
         sizes = {

@@ -254,14 +254,14 @@ def _by_file(correction, table, path):
     import pyarrow.parquet
 
     from propcal.data.files.file_sets import open_file
-    from propcal.scoring.files import score_file
+    from propcal.scoring.files import score_files
 
     if path.suffix == ".csv":
         pyarrow.csv.write_csv(table, path)
     else:
         pyarrow.parquet.write_table(table, path, store_schema=False)
     out = path.with_suffix(".out.parquet")
-    score_file(correction, open_file(path), out, score="risk")
+    score_files(correction, [([open_file(path)], out)], score="risk")
     return pyarrow.parquet.read_table(out)["corrected"].to_pylist()
 
 
@@ -319,7 +319,7 @@ LONG = [
 @pytest.mark.parametrize("text", LONG)
 def test_a_cell_of_a_csv_means_its_text_alone_and_beside_others(text, tmp_path):
     from propcal.data.files.file_sets import open_file
-    from propcal.scoring.files import score_file
+    from propcal.scoring.files import score_files
 
     known = knowing(["x", "1", level_key(text)])
     for others in ([], ["x"], ["1.25"], ["2024-05-31"]):
@@ -327,7 +327,7 @@ def test_a_cell_of_a_csv_means_its_text_alone_and_beside_others(text, tmp_path):
         path.write_text("\n".join(["s,g", *(f'0.5,"{cell}"' for cell in [text, *others])]))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnknownLevelWarning)
-            score_file(known, open_file(path), out, score="s")
+            score_files(known, [([open_file(path)], out)], score="s")
         assert float(pd.read_csv(out).corrected[0]) == 0.5 + 3 / 64, others
         out.unlink()
 

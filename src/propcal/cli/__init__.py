@@ -15,12 +15,11 @@ import typer
 
 from propcal import __version__
 from propcal import interrupts as stopping
-from propcal.cli.apply import apply, export
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit, sites
+from propcal.cli.corrections import apply, export, fit
 from propcal.cli.demo import demo
 from propcal.cli.discover import discover
-from propcal.cli.fit import fit
 from propcal.cli.monitor import monitor
 from propcal.cli.options import add_command, as_flag
 from propcal.cli.paper import app as paper

@@ -150,7 +150,7 @@ class Tally:
         self._name, self._known = Column(scorer.score), scorer.correction.patterns
         self._between = False  # whether a score lies between 0 and 1
         self._shared, self._folded = scorer.correction.is_shared, scorer.correction.folded
-        self._scores, self._refused = ScoreTally(), scorer.invalid == "error"
+        self._scores, self._invalid = ScoreTally(), scorer.invalid
         self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
 
     @property
@@ -173,21 +173,23 @@ class Tally:
         people = np.bincount(code, minlength=len(patterns))
         self._unknown += unknown_levels(patterns, self._known.levels, people)
 
-    def tell(self) -> None:
-        """Refuse invalid scores if asked to, and warn of levels that did not occur in fitting."""
-        if self.n:
-            if self._refused:
-                self._scores.check(self._name, scoring=True)
-            if self.n - self.invalid >= FEWEST_SWAPPED and not self._between:
-                warnings.warn(
-                    Message(
-                        f"{self._name} holds only 0 and 1",
-                        argument=self._name.name,
-                        next_step="is it the outcome instead of the score?",
-                    ),
-                    UserWarning,
-                    stacklevel=3,
-                )
-            warn_of_unknown(
-                self._known.attributes, self._unknown, self.n, shared=self._shared, folded=self._folded
-            )
+    def tell(self, *, count_invalid: bool = False) -> None:
+        """Refuse invalid scores if asked to, or count them; warn of levels that did not occur in fitting."""
+        if not self.n:
+            return
+        if self._invalid == "error":
+            self._scores.check(self._name, scoring=True)
+        if self.n - self.invalid >= FEWEST_SWAPPED and not self._between:
+            self._warn("holds only 0 and 1", "is it the outcome instead of the score?")
+        warn_of_unknown(
+            self._known.attributes, self._unknown, self.n, shared=self._shared, folded=self._folded
+        )
+        if self.invalid and count_invalid:
+            kept = self._invalid == "keep"
+            become = "they are returned unchanged" if kept else "their corrected score is missing"
+            self._warn(f": {self.invalid:,} of {self.n:,} values are missing or outside [0, 1]", become)
+
+    def _warn(self, problem: str, next_step: str) -> None:
+        space = "" if problem.startswith(":") else " "
+        message = Message(f"{self._name}{space}{problem}", argument=self._name.name, next_step=next_step)
+        warnings.warn(message, UserWarning, stacklevel=4)

@@ -14,10 +14,9 @@ from propcal.core.groups.collection import pattern_name
 from propcal.core.patterns import Patterns
 from propcal.errors import Argument, InputError, Message, Text
 from propcal.extras import how_to_install
-from propcal.sql.case_expression import case_query, expression
+from propcal.sql import forms
 from propcal.sql.column_levels import Reader, every_combination, pattern_numbers
 from propcal.sql.dialects import DIALECTS, Dialect
-from propcal.sql.lookup_table import COLUMNS, Kept, lookup_query, lookup_rows, make_table, qualified
 from propcal.sql.map_lines import Lines
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class SqlExport:
         """The lookup table as a data frame, for loading it without the script."""
         import pandas as pd
 
-        return pd.DataFrame(dict(zip(COLUMNS, lookup_rows(self.lines, self.numbers).T)))
+        return pd.DataFrame(dict(zip(forms.COLUMNS, forms.lookup_rows(self.lines, self.numbers).T)))
 
 
 def export_sql(
@@ -109,23 +108,23 @@ def export_sql(
     lines = Lines.of_maps(correction.replay(patterns))
     alias = "p." if form == "lookup" else ""
     reader = Reader(d, correction.patterns, alias, columns or {}, types or {})
-    people, lookup = qualified(d, table), qualified(d, lookup_table)
+    people, lookup = forms.qualified(d, table), forms.qualified(d, lookup_table)
     source, corrected = alias + d.identifier(score), d.identifier(column)
     setup: tuple[str, ...] = ()
-    text, kept = "", Kept(unseen=unseen == "keep", invalid=invalid == "keep")
+    text, kept = "", forms.Kept(unseen=unseen == "keep", invalid=invalid == "keep")
     pattern = _emit(d, reader.pattern())
     if form == "case":
 
         def of_pattern(number: str) -> str:
-            return expression(d, lines, numbers, pattern=number, column=source, kept=kept)
+            return forms.expression(d, lines, numbers, pattern=number, column=source, kept=kept)
 
         text = of_pattern(pattern)
-        query = case_query(d, people, corrected, pattern, of_pattern)
+        query = forms.case_query(d, people, corrected, pattern, of_pattern)
     else:
-        create, *fill = make_table(d, lookup, lookup_rows(lines, numbers))
+        create, *fill = forms.make_table(d, lookup, forms.lookup_rows(lines, numbers))
         setup = (_emit(d, create), *fill)  # the rest is only numbers
         value = d.number.format(c=source)
-        query = _emit(d, lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
+        query = _emit(d, forms.lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
     header = _header(correction, d, form, unseen, patterns, numbers, score, invalid)
     header += f"-- {caution}\n" if caution else ""

@@ -1,0 +1,194 @@
+"""The two forms of the SQL: a lookup table with a query, and one expression of nested CASE.
+
+The table has one row for each line of each map. Databases limit the depth of nested expressions (SQL Server:
+ten levels of CASE) and are slow with long lists of WHEN. In the expression, a list is therefore divided into
+parts of at most `FAN`, and each part again as often as needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from propcal.core.grid import IntArray
+from propcal.sql.dialects import TWO_32, Dialect
+from propcal.sql.map_lines import Lines
+
+FAN = 16
+PATTERN = "propcal_pattern"  # of a column for the number of the pattern
+COLUMNS = ("pattern", "score_from", "score_to", "keeps", "rise", "base", "width")
+
+
+def lookup_rows(lines: Lines, numbers: IntArray) -> IntArray:
+    """The lookup table."""
+    rest = lines.score_from, lines.score_to, lines.keeps, lines.rise, lines.base, lines.width
+    return np.stack([numbers[lines.owner], *rest], axis=1)
+
+
+def qualified(d: Dialect, name: str | Sequence[str]) -> str:
+    """A quoted table name; dots separate the schema, unless the parts are given as a list."""
+    parts = name.split(".") if isinstance(name, str) else name
+    return ".".join(d.identifier(part) for part in parts)
+
+
+def make_table(d: Dialect, lookup: str, rows: IntArray) -> tuple[str, ...]:
+    """Statements that create and fill the lookup table."""
+    if d.temporary_view:
+        return (_view_of_text(d, lookup, rows),)
+    values = [f"({', '.join(map(str, row))})" for row in rows.tolist()]
+    columns = [f"{name} {d.whole} NOT NULL" for name in COLUMNS]
+    if d.indexed:
+        columns.append("PRIMARY KEY (pattern, score_from)")
+    chunks = [values[i : i + d.rows_at_once] for i in range(0, len(values), d.rows_at_once)]
+    create = f"CREATE TABLE {lookup} ({', '.join(columns)})"
+    return (create, *(f"INSERT INTO {lookup} VALUES\n{_lines_of(chunk)}" for chunk in chunks))
+
+
+def _view_of_text(d: Dialect, lookup: str, rows: IntArray) -> str:
+    """The table as one text that Spark splits again, which is twenty times faster than rows of numbers."""
+    text = "\n".join(" ".join(map(str, row)) for row in rows.tolist())
+    listed = ", ".join(f"CAST(n[{i}] AS {d.whole}) AS {name}" for i, name in enumerate(COLUMNS))
+    return (
+        f"CREATE OR REPLACE TEMPORARY VIEW {lookup} AS SELECT {listed}\n"
+        f"FROM (SELECT split(line, ' ') AS n FROM (SELECT explode(split('{text}', '[\n]')) AS line))"
+    )
+
+
+def _lines_of(values: list[str]) -> str:
+    """Rows of a table as text, eight on a line."""
+    return ",\n".join(", ".join(values[i : i + 8]) for i in range(0, len(values), 8))
+
+
+def _raw(d: Dialect, score: str) -> str:
+    """The score in units; NULL if it is outside [0, 1], so that it cannot overflow."""
+    return f"CASE WHEN {score} >= 0 AND {score} <= 1 THEN {d.floor.format(x=f'{score} * {TWO_32} + 0.5')} END"
+
+
+def _value(d: Dialect, score: str) -> str:
+    """SQL for the result of the line found in the lookup table."""
+    line = d.divide.format(n=f"(l.rise * ({_raw(d, score)} - l.score_from) + l.base)", d="l.width")
+    return f"WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN CAST({line} AS {d.double}) / {TWO_32}"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which scores a query returns unchanged instead of as NULL."""
+
+    unseen: bool = False
+    invalid: bool = False
+
+    def value(self, score: str) -> str:
+        """The result for a row without a line in the lookup table."""
+        if self.unseen and self.invalid:
+            return score
+        known = f"CASE WHEN {score} >= 0 AND {score} <= 1"
+        if self.unseen:
+            return f"{known} THEN {score} END"
+        return f"{known} THEN NULL ELSE {score} END" if self.invalid else "NULL"
+
+
+def lookup_query(
+    d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, *, kept: Kept
+) -> str:
+    """A query for the people with their corrected scores, using the lookup table.
+
+    It joins the line that matches, or searches an index for the last line that begins at or below the score.
+    """
+    other = kept.value(score)
+    if d.searches:
+        line = (
+            f"(SELECT CASE\n  {_value(d, score)}\n  END FROM {lookup} AS l\n"
+            f"WHERE l.pattern = {pattern}\nAND l.score_from <= {_raw(d, score)}\n"
+            "ORDER BY l.score_from DESC LIMIT 1)"
+        )
+        line = line if other == "NULL" else f"COALESCE({line}, {other})"
+        return f"SELECT p.*, {line} AS {column}\nFROM {people} AS p"
+    return (
+        f"SELECT p.*, CASE\n  {_value(d, score)}\n  ELSE {other} END AS {column}\n"
+        f"FROM {people} AS p LEFT JOIN {lookup} AS l\n"
+        f"ON l.pattern = {pattern}\nAND {_raw(d, score)} BETWEEN l.score_from AND l.score_to"
+    )
+
+
+def case_query(d: Dialect, people: str, column: str, pattern: str, corrected: Callable[[str], str]) -> str:
+    """The people with their corrected scores, which `corrected` makes of the number of the pattern."""
+    if not d.without or pattern == "0":
+        return f"SELECT p.*, {corrected(pattern)} AS {column}\nFROM {people} AS p"
+    number = d.identifier(PATTERN)
+    numbered = f"(SELECT p.*, {pattern} AS {number}\nFROM {people} AS p) AS p"
+    return f"SELECT {d.without.format(x=number)}, {corrected(number)} AS {column}\nFROM {numbered}"
+
+
+def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, column: str, kept: Kept) -> str:
+    """SQL for the corrected score, given the column of the score and SQL for the number of the pattern.
+
+    The tree gives the corrected score in units of 2**-32. If nothing changes, that is the score times
+    2**32, which loses no bits when divided again. `patterns` are the numbers of the patterns to which the
+    lines belong; `kept` says for which other scores there is a result.
+    """
+    score = d.number.format(c=column)
+    scaled = f"CAST({column} AS {d.double}) * {TWO_32}"  # the score is from 0 to 1 here
+    rounded = f"{scaled} + 0.5"
+    starts = np.searchsorted(lines.owner, np.arange(len(patterns) + 1))
+    maps = [
+        _tree(
+            rounded,
+            lines.score_from[a:b].tolist(),
+            [_line(d, lines, i, scaled, rounded) for i in range(a, b)],
+        )
+        for a, b in pairwise(starts.tolist())
+    ]
+    other = scaled if kept.unseen else "NULL"
+    tree = maps[0] if pattern == "0" else _choice(f"({pattern})", patterns.tolist(), maps, other)
+    invalid = f" ELSE {score}" if kept.invalid else ""
+    return (
+        f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN CAST({tree}\nAS {d.double}) / {TWO_32}{invalid} END"
+    )
+
+
+def _line(d: Dialect, lines: Lines, i: int, scaled: str, rounded: str) -> str:
+    if lines.keeps[i]:
+        return scaled
+    begin, rise, base, width = (
+        int(column[i]) for column in (lines.score_from, lines.rise, lines.base, lines.width)
+    )
+    if rise == 0:
+        return str(base // width)
+    raw = d.floor.format(x=rounded)
+    if rise == width == 1:
+        return f"{raw} + {base - begin}" if base >= begin else f"{raw} - {begin - base}"
+    above = f"({raw} - {begin})" if begin else raw
+    return d.divide.format(n=f"({rise} * {above} + {base})", d=width)
+
+
+def _tree(x: str, begins: Sequence[int], values: Sequence[str]) -> str:
+    """The value for the last beginning that x has reached; rounding x down would not change it."""
+    if len(values) == 1:
+        return values[0]
+    parts = _parts(len(values), FAN)
+    arms = [f"\nWHEN {x} < {begins[b]} THEN {_tree(x, begins[a:b], values[a:b])}" for a, b in parts[:-1]]
+    a, b = parts[-1]
+    return f"CASE{''.join(arms)}\nELSE {_tree(x, begins[a:b], values[a:b])} END"
+
+
+def _choice(x: str, numbers: Sequence[int], values: Sequence[str], other: str) -> str:
+    """The value for the number x."""
+    if len(values) <= FAN:
+        arms = "".join(f"\nWHEN {number} THEN {value}" for number, value in zip(numbers, values))
+        return f"CASE {x}{arms}\nELSE {other} END"
+    parts = _parts(len(values), FAN)
+    arms = "".join(
+        f"\nWHEN {x} < {numbers[b] if b < len(numbers) else numbers[-1] + 1} "
+        f"THEN {_choice(x, numbers[a:b], values[a:b], other)}"
+        for a, b in parts
+    )
+    return f"CASE{arms}\nELSE {other} END"
+
+
+def _parts(n: int, most: int) -> list[tuple[int, int]]:
+    """Divide n items into at most `most` parts of nearly equal size."""
+    cuts = [n * i // min(n, most) for i in range(min(n, most) + 1)]
+    return list(pairwise(cuts))

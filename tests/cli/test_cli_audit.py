@@ -12,8 +12,6 @@ import pytest
 import propcal
 from propcal import Atoms, Correction, Groups, PMCBoost
 from propcal.cli import main
-from propcal.cli.gates import NAMES, thresholds
-from propcal.errors import InputError
 
 CANARY = "canary-7f3a"
 OPEN = ("--suppress", "0")
@@ -248,65 +246,11 @@ def test_the_correction_of_atoms_is_audited(files, calls, run):
     assert isinstance(atoms, Atoms)
 
 
-def test_a_threshold_that_is_passed_ends_with_1(files, calls, run):
-    _, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "pmc > 0.01", "--suppress", "0", code=1)
-    assert err.startswith("propcal: failed: pmc > 0.01: pmc is ")
-    assert err.count("\n") == 1
-    _, err = run("audit", "visits.csv", *COLUMNS, "--fail-on", "verdict", "--fail-on", "mc < 9", code=1)
-    assert "the verdict is: miscalibrated" in err
-    assert err.count("\n") == 2
-    run(
-        "audit",
-        "visits.csv",
-        *COLUMNS,
-        "--fail-on",
-        "pmc > 50",
-        "--fail-on",
-        "mc.low>=1",
-        "--fail-on",
-        "mc_rms>1",
-    )
-
-
-FEW = ("--min-group", "5000", "--min-people", "5000")
-
-
-def test_a_value_that_is_not_known_fails_and_says_so(files, calls, run):
-    few = ("--min-group", "5000", "--min-people", "5000", "--format", "json")
-    out, err = run("audit", "visits.csv", *COLUMNS, *few, "--fail-on", "pmc_rms > 0.9", code=1)
-    assert err == "propcal: failed: pmc_rms > 0.9: pmc_rms is not known for these data\n"
-    assert json.loads(out)
-
-
-def test_no_verdict_passes_and_says_so(files, run):
-    _, err = run("audit", "visits.csv", *COLUMNS, *FEW, "--fail-on", "verdict")
-    assert err == "propcal: note: verdict passes, although the verdict is: not enough data\n"
-
-
 def test_on_a_terminal_progress_stays_off_standard_output(files, calls, run, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes everything for a terminal then
     out, err = run("audit", "visits.csv", *COLUMNS, "--format", "json")
     assert json.loads(out)
     assert "Auditing..." in err
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("compare", [">", ">=", "<", "<="])
-def test_every_threshold_can_be_said(name, compare):
-    (found,) = thresholds([f" {name}{compare}0.25"])
-    assert (found.name, found.compare, found.limit) == (name, compare, 0.25)
-    assert str(found) == f"{name} {compare} 0.25"
-
-
-@pytest.mark.parametrize(
-    "text", ["pmc", "pmc = 1", "pmc > x", "pmc > ", "foo > 1", "pmc > 1 2", "verdict > 1", "> 1", ""]
-)
-def test_a_threshold_that_makes_no_sense_is_told_before_the_work(files, calls, run, text):
-    with pytest.raises(InputError, match="--fail-on"):
-        thresholds([text])
-    _, err = run("audit", "missing.csv", *COLUMNS, "--fail-on", text, code=2)
-    assert err.startswith(f"propcal: --fail-on {text!r}")
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -351,7 +295,7 @@ def test_a_replaced_file_stays_as_private_as_it_was(files, run):
 def test_the_next_command_is_told_only_where_something_is_to_be_corrected(files, run):
     out, _ = run("audit", "visits.csv", *COLUMNS, "--gamma", "0.02", "--binning", "0,0.2,1")
     assert out.splitlines()[-1].endswith("--gamma 0.02 --binning 0,0.2,1 -o model.json")
-    out, _ = run("audit", "visits.csv", *COLUMNS, *FEW)
+    out, _ = run("audit", "visits.csv", *COLUMNS, "--min-group", "5000", "--min-people", "5000")
     assert "To correct it" not in out
 
 
@@ -436,16 +380,6 @@ def test_help_tells_the_defaults_of_the_audit(run, monkeypatch):
         said = re.search(rf"--{flag} [^│]*?Default: (\S+)", shown)
         assert said, name
         assert said[1] == str(defaults[name]), name
-
-
-def test_the_real_audit_knows_every_threshold(files, run):
-    def all_of(compare):
-        return [part for name in NAMES for part in ("--fail-on", f"{name} {compare} 100")]
-
-    run("audit", "visits.csv", *COLUMNS, "--draws", "200", *all_of(">"))
-    _, err = run("audit", "visits.csv", *COLUMNS, "--draws", "200", *all_of("<"), code=1)
-    for name, line in zip(NAMES, err.splitlines(), strict=True):
-        assert line.startswith(f"propcal: failed: {name} < 100: ")
 
 
 @pytest.mark.parametrize("more", [(), ("--correction", "model.json")])

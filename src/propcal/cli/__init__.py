@@ -115,11 +115,13 @@ def _call(arguments: list[str]) -> int:
         return code
     except KeyboardInterrupt:  # also before typer handles it
         return 130
-    except (Exception, stopping.Stopped):
+    except (Exception, SystemExit) as error:
         number = stopping.asked()
-        if number is None:
-            raise
-        return 128 + number
+        if number is not None:
+            return 128 + number
+        if type(error) is SystemExit:  # how typer ends if the reader of our output closed it
+            raise BrokenPipeError from None
+        raise
     finally:
         stopping.finish()
 

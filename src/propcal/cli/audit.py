@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 
 from propcal.auditing.finding_names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people
-from propcal.cli.gates import end, thresholds
+from propcal.cli.gates import Decision, Gates, decide, end, read_gates, unseen_share
 from propcal.cli.options import Files, Only, Without, words
 from propcal.cli.screen import Output, say, warnings_as_lines, working
 from propcal.errors import InputError
@@ -45,15 +46,11 @@ def audit(
     ),
     travel: bool = TRAVEL,
     full: bool = OUTPUT.flag("Print all groups, thresholds, losses and notes."),
-    fail_on: list[str] | None = OUTPUT.option(
-        "THRESHOLD",
-        'Exit with code 1 if this holds: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", or the word '
-        "verdict (the score is miscalibrated).",
-    ),
+    gates: Gates = Gates(),
 ) -> None:
     """Find out for whom a score is miscalibrated, by how much, and whether it could be chance.
 
-    Exit codes: 0 success, 1 a --fail-on condition holds, 2 wrong use.
+    Exit codes: 0 success, 1 a --fail-on condition holds or cannot be decided, 2 wrong use.
 
     For example:
 
@@ -68,11 +65,12 @@ def audit(
     import propcal
     from propcal.protect.comparisons import protected
 
-    limits = thresholds(fail_on)
+    conditions = read_gates(gates, correction, tests.within)
     out.check(files, correction)
     # a correction imports numba, which an audit alone does not need
     model = None if correction is None else propcal.Correction.load(correction)
     settings = given(rule, bins, tests, names, Roles(weight_kind=roles.weight_kind))
+    settings |= next(({"within": gate.limit} for gate in conditions if gate.name == "within"), {})
     with warnings_as_lines():
         people = read_people(files, roles, reading, correction=model)
         with working("Auditing...") as update:
@@ -86,9 +84,11 @@ def audit(
     note_unused_labels(names.labels, people)
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
 
+    unseen = unseen_share(people, model)
+    decisions = decide(conditions, gates, result, seen(out.suppress or 0), unseen)
     parts = {"correction": model, "sites": sites}
     content = out.write(
-        output=lambda n: _json(seen(n), sites, n),
+        output=lambda n: _json(seen(n), sites, n, decisions),
         html=lambda n: _page("html", seen(n), n, parts),
         markdown=lambda n: _page("markdown", seen(n), n, parts),
     )
@@ -99,16 +99,17 @@ def audit(
             typer.echo()
         if model is None and result.verdict.conclusion == MISCALIBRATED:
             _say_next(result, ["propcal", "fit", *map(str, files), *words("fit", roles, rule, bins, names)])
-    end(limits, result, seen(out.suppress or 0))
+    end(decisions)
 
 
-def _json(shown: Any, sites: Sites | None, suppress: int) -> str:
-    """The JSON of the result, with the sites that were compared."""
-    from propcal.render.json import json_text
+def _json(shown: Any, sites: Sites | None, suppress: int, gates: Sequence[Decision]) -> str:
+    """The JSON of the result, with the sites that were compared and what became of the gates."""
+    from propcal.render.json import json_text, rounded
 
-    if sites is None:
-        return str(shown.to_json())
-    return json_text(json.loads(shown.to_json()) | {"sites": json.loads(sites.to_json(suppress))})
+    more: dict[str, Any] = {} if sites is None else {"sites": json.loads(sites.to_json(suppress))}
+    if gates:
+        more["gates"] = rounded([decision.to_json() for decision in gates])
+    return json_text(json.loads(shown.to_json()) | more) if more else str(shown.to_json())
 
 
 def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:

@@ -1,113 +1,248 @@
-"""Gates: conditions on an audit that make a command exit with code 1 (``--fail-on``)."""
+"""Gates: conditions on an audit that make the command exit with code 1 (``--fail-on``).
+
+Gates fail closed: one that these data cannot decide fails too, unless --allow-undecided lets it pass.
+"""
 
 from __future__ import annotations
 
+import csv
 import math
 import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_SHOWN, SHOWN
+from propcal.auditing.finding_names import (
+    CHANCE,
+    MISCALIBRATED,
+    NONE_FOUND,
+    NOT_SHOWN,
+    SHOWN,
+    TOO_HIGH,
+    TOO_LOW,
+)
 from propcal.auditing.measure_names import LOSSES
 from propcal.cli.screen import say
-from propcal.cli.texts import floats, unlike
+from propcal.cli.texts import share, unlike
 from propcal.errors import InputError
 from propcal.numbers import Limit
+from propcal.options import OUTPUT
+
+if TYPE_CHECKING:
+    from propcal import Atoms, Correction
 
 COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-NAMES = (*LOSSES, *(f"{loss}.low" for loss in LOSSES), "mc_rms", "pmc_rms")
-_FORM = re.compile(r"\s*([a-zA-Z_.]+)\s*(>=|<=|>|<)\s*([-+0-9.eE]+)\s*")
+NAMES = (*LOSSES, *(f"{loss}.low" for loss in LOSSES), "mc_rms", "pmc_rms", "oe", "unseen")
+WORDS = ("verdict", "same-people")  # conditions without a number
+OF_CORRECTION = ("same-people", "unseen")
+ABOUT_GROUPS = ("verdict", "within", *NAMES[:-2])
+_FORM = re.compile(r"\s*([a-zA-Z_.-]+)\s*(?:\[(.*)\])?\s*(>=|<=|>|<|)\s*([-+0-9.eE]+\s*%?|)\s*")
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """A limit for a number of the audit, or its verdict."""
+class Gates:
+    """Conditions under which the command fails, and what may pass undecided."""
+
+    fail_on: list[str] | None = OUTPUT.option(
+        "CONDITION",
+        'Exit with code 1 if this holds or cannot be decided: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", '
+        '"oe[race=White, sex=F] < 0.8", "within 20%" (not shown to be right to within 20 %), verdict (the '
+        'score is miscalibrated), "unseen > 1%" (people with levels that the correction does not know) or '
+        "same-people (the correction was fitted to these people).",
+    )
+    allow_undecided: bool = OUTPUT.flag(
+        "Let conditions of --fail-on pass, with a note, if these data cannot decide them."
+    )
+    overall_only: bool = OUTPUT.flag("Decide --fail-on even if no group was tested but everybody.")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit for a number of the audit, by group if that is an O/E ratio; or a word."""
 
     name: str
     compare: str = ""
     limit: float = math.nan
-
-    def undecided(self, audit: Any) -> str:
-        """A note if there was no verdict that could fail."""
-        conclusion = audit.verdict.conclusion
-        if self.name != "verdict" or conclusion.startswith((MISCALIBRATED, NOT_SHOWN)):
-            return ""
-        if audit.settings["fitted_on_these"]:
-            return f"{self} passes, although the correction was fitted to these very {audit.identity.unit}"
-        decided = conclusion.startswith((NONE_FOUND, SHOWN))
-        return "" if decided else f"{self} passes, although the verdict is: {conclusion}"
-
-    def failure(self, audit: Any, shown: Any = None) -> str:
-        """Why the audit fails; empty if it does not. An unknown value fails.
-
-        `shown` is the audit as it may be shown, from protected counts.
-        """
-        if self.name == "verdict":
-            conclusion = audit.verdict.conclusion
-            failed = conclusion.startswith((MISCALIBRATED, NOT_SHOWN))
-            return f"the verdict is: {conclusion}" if failed else ""
-        value = _value(audit, self.name)
-        if math.isnan(value):
-            return f"{self}: {self.name} is not known for these data"
-        if not COMPARE[self.compare](value, self.limit):
-            return ""
-        told = value if shown is None or shown is audit else _value(shown, self.name)
-        if math.isnan(told):
-            return f"{self}: this holds; its value is not shown, because it rests on few people"
-        least = f"{told.side} " if isinstance(told, Limit) else "about " if told is not value else ""
-        return f"{self}: {self.name} is {least}{told:.4g}"
+    group: tuple[tuple[str, str | None], ...] = ()
 
     def __str__(self) -> str:
-        return self.name if self.name == "verdict" else f"{self.name} {self.compare} {self.limit:g}"
+        if self.name == "within":
+            return f"within {100 * self.limit:g}%"
+        values = ", ".join(f"{column}={level or ''}" for column, level in self.group)
+        what = f"{self.name}[{values}]" if values else self.name
+        limit = f"{100 * self.limit:g}%" if self.name == "unseen" else f"{self.limit:g}"
+        return f"{what} {self.compare} {limit}" if self.compare else what
+
+    def value(self, audit: Any, unseen: float) -> float:
+        """The number that is compared; NaN if it is not known."""
+        if self.name == "unseen":
+            return unseen
+        if self.name == "oe":
+            from propcal.core.groups.collection import Group
+
+            place = {name: i for i, name in enumerate(audit.settings["attributes"])}
+            group = Group(tuple(sorted(self.group, key=lambda pair: place.get(pair[0], len(place)))))
+            return _number(audit.groups.set_index("group")["observed_expected"].get(group.name, math.nan))
+        loss = self.name.removesuffix("_rms").removesuffix(".low")
+        if self.name.endswith("_rms"):
+            return float(audit.debiased.loc[loss, "rms"])
+        return _number(audit.losses.loc[loss, "low" if self.name.endswith(".low") else "value"])
 
 
-def _value(audit: Any, name: str) -> float:
-    loss = name.removesuffix("_rms").removesuffix(".low")
-    if name.endswith("_rms"):
-        return float(audit.debiased.loc[loss, "rms"])
-    value = audit.losses.loc[loss, "low" if name.endswith(".low") else "value"]
+@dataclass(frozen=True)
+class Decision:
+    """What became of a gate; `why` says why it failed, or why it is not decided."""
+
+    gate: Gate
+    value: float | str | bool | None
+    decided: bool
+    passed: bool
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As an entry of the JSON."""
+        known = {"condition": str(self.gate), "value": self.value}
+        return known | {"decided": self.decided, "passed": self.passed}
+
+
+def read_gates(options: Gates, correction: Any, within: float | None) -> list[Gate]:
+    """Read ``pmc > 0.2``, ``oe[race=White] < 0.8``, ``within 20%`` or ``verdict``.
+
+    >>> [str(gate) for gate in read_gates(Gates(["pmc>.2", "oe[sex=F]<.8", "within 20%"]), None, None)]
+    ['pmc > 0.2', 'oe[sex=F] < 0.8', 'within 20%']
+    """
+    gates = [_gate(text) for text in options.fail_on or []]
+    for gate in gates:
+        if gate.name in OF_CORRECTION and correction is None:
+            raise InputError(f"--fail-on {str(gate)!r} needs a correction", next_step="Add --correction FILE")
+    shares = {gate.limit for gate in gates if gate.name == "within"} | ({within} - {None})
+    if len(shares) > 1:
+        raise InputError("--fail-on and --within name different shares", next_step="Use one of them")
+    return gates
+
+
+def _gate(text: str) -> Gate:
+    parts = _FORM.fullmatch(text)
+    name = parts[1].lower() if parts else ""  # the screen says PMC
+    if parts is None or (name not in (*WORDS, "within") and (not parts[3] or not parts[4])):
+        raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
+    if name in WORDS:
+        if parts[2] or parts[3] or parts[4]:
+            raise InputError(f"--fail-on {text!r}: use the word {name} alone")
+        return Gate(name)
+    if name not in (*NAMES, "within"):
+        known = ", ".join((*NAMES, "within", *WORDS))
+        raise InputError(f"--fail-on {text!r}: {name!r} is unknown; use one of {known}")
+    if name == "within" and parts[3]:
+        raise unlike("--fail-on", repr(text), '"within 20%"')
+    if parts[2] is not None and name != "oe":
+        raise InputError(f"--fail-on {text!r}: only oe[...] can be asked of a group")
+    limit, compare = share(parts[4] or "nan", f"--fail-on {text!r}:"), parts[3]
+    most = 1.0 if name in ("within", "unseen") or name.startswith("mc") else math.inf
+    possible = 0 < limit < most if name == "within" else limit <= most if compare == ">=" else limit < most
+    if compare.startswith("<"):
+        possible = limit >= 0 if compare == "<=" else limit > 0
+    if not (math.isfinite(limit) and possible):
+        why = "this can never hold" if math.isfinite(limit) else "the limit is not a finite number"
+        raise InputError(f"--fail-on {text!r}: {why}", next_step="Choose another limit")
+    return Gate(name, compare, limit, _group(parts[2], text) if parts[2] else ())
+
+
+def _group(text: str, condition: str) -> tuple[tuple[str, str | None], ...]:
+    """The values of attributes; none after the equal sign is a missing value."""
+    pairs = [part.partition("=") for part in next(csv.reader([text], skipinitialspace=True))]
+    if not all(name.strip() and equals for name, equals, _ in pairs):
+        raise unlike("--fail-on", repr(condition), '"oe[race=White, sex=F] < 0.8"')
+    return tuple((name.strip(), level.strip() or None) for name, _, level in pairs)
+
+
+def unseen_share(people: Atoms, correction: Correction | None) -> float:
+    """The share of people with a level that did not occur when the correction was fitted."""
+    import numpy as np
+
+    if correction is None:
+        return math.nan
+    known, patterns = correction.patterns, people.patterns
+    strange = np.zeros(len(patterns), dtype=bool)
+    for name, levels in zip(known.attributes, known.levels):
+        if name in patterns.attributes:
+            a = patterns.attributes.index(name)
+            new = np.array([level not in levels for level in patterns.levels[a]])
+            strange |= new[patterns.table[:, a]]
+    counts = np.bincount(people.pattern_index(), weights=people.people, minlength=len(patterns))
+    return float(counts[strange].sum() / counts.sum())
+
+
+def decide(gates: Sequence[Gate], options: Gates, result: Any, shown: Any, unseen: float) -> list[Decision]:
+    """Decide every gate, in a comparison for the last score; `shown` has protected counts if any has."""
+    judged, printed = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
+    return [_decide(gate, options, judged, printed, unseen) for gate in gates]
+
+
+def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float) -> Decision:
+    conclusion, same = audit.verdict.conclusion, audit.settings["fitted_on_these"]
+    value: float | str | bool | None
+    if gate.name in ("verdict", "within"):
+        value, why = conclusion, f"the verdict is: {conclusion}"
+        failed = conclusion.startswith((MISCALIBRATED, NOT_SHOWN))
+        unknown = "" if failed or conclusion.startswith((NONE_FOUND, SHOWN)) else why
+    elif gate.name == "same-people":
+        value, failed, why = same, bool(same), _fitted(audit)
+        unknown = "" if same is not None else "the correction does not say which people it was fitted to"
+    else:
+        number, told = gate.value(audit, unseen), gate.value(shown, unseen)
+        failed = not math.isnan(number) and COMPARE[gate.compare](number, gate.limit)
+        unknown = f"{_what(gate)} is not known for these data" if math.isnan(number) else ""
+        value = None if math.isnan(told) or isinstance(told, Limit) else float(told)
+        why = _told(gate, told, number)
+    if not unknown and not failed and gate.name in ABOUT_GROUPS:
+        unknown = _untested(audit, options)
+    passed = not failed and (not unknown or options.allow_undecided)
+    return Decision(gate, value, not unknown, passed, why if failed else unknown)
+
+
+def _untested(audit: Any, options: Gates) -> str:
+    """Why the audit is no evidence that all is well; empty if it is."""
+    if audit.settings["fitted_on_these"]:
+        return _fitted(audit)
+    tested = audit.groups["finding"].iloc[1:].isin((TOO_LOW, TOO_HIGH, CHANCE)).any()
+    if tested or options.overall_only:
+        return ""
+    return "no group was tested; name groups with --groups, or add --overall-only"
+
+
+def _fitted(audit: Any) -> str:
+    return f"the correction was fitted to these very {audit.identity.unit}"
+
+
+def _number(value: Any) -> float:
     return value if isinstance(value, Limit) else float(value)
 
 
-def thresholds(texts: Sequence[str] | None) -> list[Threshold]:
-    """Read ``pmc > 0.2``, ``mc.low >= 0.05`` or ``verdict``.
-
-    >>> [str(t) for t in thresholds(["pmc>.2", "verdict"])]
-    ['pmc > 0.2', 'verdict']
-    """
-    return [_threshold(text) for text in texts or []]
+def _what(gate: Gate) -> str:
+    return str(gate).partition(f" {gate.compare} ")[0]
 
 
-def _threshold(text: str) -> Threshold:
-    text = text.lower()  # the screen says PMC
-    if text.strip() == "verdict":
-        return Threshold("verdict")
-    found = _FORM.fullmatch(text)
-    limits = floats(found[3]) if found else []
-    if found is None or not limits or math.isnan(limits[0]):
-        raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
-    if found[1] == "verdict":
-        raise InputError(f"--fail-on {text!r}: use the word verdict alone", argument="--fail-on")
-    if found[1] not in NAMES:
-        raise InputError(
-            f"--fail-on {text!r}: {found[1]!r} is unknown; use one of {', '.join(NAMES)}, verdict",
-            argument="--fail-on",
-        )
-    return Threshold(found[1], found[2], limits[0])
+def _told(gate: Gate, told: float, number: float) -> str:
+    """The number that made a gate fail, as it may be shown."""
+    if math.isnan(told):
+        return "this holds; its value is not shown, because it rests on few people"
+    least = f"{told.side} " if isinstance(told, Limit) else "about " if told != number else ""
+    text = f"{100 * told:.3g}%" if gate.name == "unseen" else f"{told:.4g}"
+    return f"{_what(gate)} is {least}{text}"
 
 
-def end(limits: list[Threshold], result: Any, shown: Any) -> None:
-    """Exit with code 1 if a --fail-on condition holds; in a comparison, for the last score."""
-    judged, printed = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
-    failures = [failure for limit in limits if (failure := limit.failure(judged, printed))]
-    for limit in limits:
-        if note := limit.undecided(judged):
-            say(f"propcal: note: {note}", err=True)
-    for failure in failures:
-        say(f"propcal: failed: {failure}", err=True)
+def end(decisions: Sequence[Decision]) -> None:
+    """Exit with code 1 if a gate failed."""
+    for decision in decisions:
+        if decision.passed and not decision.decided:
+            say(f"propcal: note: {decision.gate} passes, although {decision.why}", err=True)
+    failures = [decision for decision in decisions if not decision.passed]
+    for decision in failures:
+        step = "" if decision.decided else ". Add --allow-undecided to let it pass"
+        say(f"propcal: failed: {decision.gate}: {decision.why}{step}", err=True)
     if failures:
         raise typer.Exit(1)

@@ -33,6 +33,7 @@ FLAGS = {
 }
 # one-word arguments that messages mention by their flag: "--groups must ...", but "alpha must ..."
 DASHED = "baseline binning delay every features groups monotone positive protect timezone"
+ADDED_UP = {"fail_on"}  # options of which those of the configuration file and the command line all count
 OFFERED: dict[str, set[str]] = {}  # the flags of each command
 # what --help shows of a command with more than a few options; --help-all shows the others as well
 FEW = 12
@@ -158,10 +159,14 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
     for name, (_, options) in offered.items():
         own = parameters[name].replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
         taken += [one.parameter(common=len(every) <= FEW) for one in options] or [own]
+    taken.append(inspect.Parameter("ctx", taken[0].kind, annotation=typer.Context))
     if len(every) > FEW:
         taken.append(inspect.Parameter("help_all", taken[0].kind, default=False, annotation=HelpAll))
 
-    def call(**given: Any) -> None:
+    def call(ctx: typer.Context, **given: Any) -> None:
+        for key in ADDED_UP & given.keys():
+            of_file = (ctx.default_map or {}).get(key) or []
+            given[key] = [*of_file, *(text for text in given[key] or [] if text not in of_file)]
         arguments = {}
         for name, (record, options) in offered.items():
             values = {one.name: one.value(given) for one in options} or {name: given[name]}

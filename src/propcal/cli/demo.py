@@ -92,7 +92,8 @@ def real_stays(console: Console, output: Path, alpha: float) -> None:
         f"readmission score that was developed on Medicare patients. {len(past):,} stays to correct it, "
         f"{len(new):,} stays of other patients to check it.\n"
     )
-    columns = {"score": "risk", "outcome": "readmitted", "groups": ["race", "payer"], "cluster": "patient"}
+    columns: dict[str, Any] = {"score": "risk", "outcome": "readmitted", "groups": ["race", "payer"]}
+    columns["cluster"] = "patient"
     with console.status("Correcting (the first fit on a machine compiles for some seconds)..."):
         model = PMCBoost(alpha=alpha).fit(past, **columns)
     with console.status("Auditing..."):

@@ -66,7 +66,7 @@ def demo(
     console = Console()
     began = perf_counter()
     if output.exists() and not output.is_dir():
-        raise InputError(f"--output {output} is a file", argument="--output", next_step="name a folder")
+        raise InputError(f"--output {output} is a file", next_step="name a folder")
     output.mkdir(parents=True, exist_ok=True)  # before the work begins
     if people is None:
         real_stays(console, output, 0.05 if alpha is None else alpha)
@@ -81,7 +81,6 @@ def real_stays(console: Console, output: Path, alpha: float) -> None:
     from propcal.datasets import load_readmissions
     from propcal.documents.audit import audit_document
     from propcal.documents.comparison import effect_sentences
-    from propcal.files.transaction import outputs
     from propcal.render.text import text
 
     stays = load_readmissions()
@@ -105,24 +104,35 @@ def real_stays(console: Console, output: Path, alpha: float) -> None:
             cluster=new["patient"],
             unit="stays",
         )
-        names = ("report.html", "correction.json", "past.csv", "new.csv")
-        page, correction, *tables = (output / name for name in names)
-        with outputs() as out:
-            found.to_html(page, title="Is this readmission score right for everyone?", correction=model)
-            model.correction_.save(correction)
-            for table, rows in zip(tables, (past, new)):
-                rows.to_csv(out.file(table), index=False)
+        title = "Is this readmission score right for everyone?"
+        files = _write(output, found, model, title, {"past.csv": past, "new.csv": new})
     console.rule("The audit: for whom is the score wrong?")
     console.print(text(audit_document(before), full=False))
     console.rule("The correction, checked on other patients")
     for sentence in (*model.fit_summary_.sentences(), *effect_sentences(found, "corrected")):
         console.print(sentence, markup=False, highlight=False)
     console.print(f"{found.audits['corrected'].verdict}\n", markup=False, highlight=False)
-    for line in ("Written:", *(f"  {output / name}" for name in names)):
+    _say_next(files, "--score risk --outcome readmitted --groups race,payer --cluster patient")
+
+
+def _write(output: Path, found: Any, model: Any, title: str, tables: dict[str, pd.DataFrame]) -> list[Path]:
+    """Write the report, the correction and the data; returns the files."""
+    from propcal.files.transaction import outputs
+
+    files = [output / name for name in ("report.html", "correction.json", *tables)]
+    with outputs() as out:
+        found.to_html(files[0], title=title, correction=model)
+        model.correction_.save(files[1])
+        for path, rows in zip(files[2:], tables.values()):
+            rows.to_csv(out.file(path), index=False)
+    return files
+
+
+def _say_next(files: list[Path], options: str) -> None:
+    for line in ("Written:", *(f"  {file}" for file in files)):
         say(line)
-    roles = "--score risk --outcome readmitted --groups race,payer --cluster patient"
-    say(f"Open {page} in a browser: the audit for a committee. Next, with these files or your own:")
-    say(f"  propcal audit {tables[1]} {roles} --html report.html")
+    say(f"Open {files[0]} in a browser: the audit for a committee. Next, with these files or your own:")
+    say(f"  propcal audit {files[-1]} {options} --html report.html")
 
 
 def generated_visits(console: Console, output: Path, people: int, alpha: float, seed: int) -> None:
@@ -131,7 +141,6 @@ def generated_visits(console: Console, output: Path, people: int, alpha: float, 
     from propcal.datasets import make_ed_visits
     from propcal.documents.audit import audit_document
     from propcal.documents.comparison import effect_sentences
-    from propcal.files.transaction import outputs
     from propcal.render.text import text
 
     with console.status("Generating visits...") as status:
@@ -164,13 +173,9 @@ def generated_visits(console: Console, output: Path, people: int, alpha: float, 
             held_out["admitted"],
             sensitive_features=held_out[ATTRIBUTES],
         )
-        files = [output / "report.html", output / "correction.json", output / "held_out.csv"]
         to_try = held_out[[*ATTRIBUTES, "age", "insurance", "admitted"]].assign(risk=scores["base model"])
-        with outputs() as out:
-            title = "Admission risk of generated emergency-department visits"
-            found.to_html(files[0], title=title, correction=methods["PMCBoost"])
-            methods["PMCBoost"].correction_.save(files[1])
-            to_try.to_csv(out.file(files[2]), index=False)
+        title = "Admission risk of generated emergency-department visits"
+        files = _write(output, found, methods["PMCBoost"], title, {"held_out.csv": to_try})
     labels = found.audits["base model"].labels
     console.print(most_improved(held_out, scores["base model"], scores["PMCBoost"], labels))
     console.print(f"{' '.join(methods['PMCBoost'].certificate_.sentences())}\n", markup=False)
@@ -180,12 +185,8 @@ def generated_visits(console: Console, output: Path, people: int, alpha: float, 
     console.print(f"{' '.join(effect_sentences(found, 'PMCBoost'))}\n", markup=False)
     console.rule("The audit of PMCBoost's scores")
     console.print(text(audit_document(audit)))
-    for line in ("Written:", *(f"  {file}" for file in files)):
-        say(line)
     columns = f"--score risk --outcome admitted --groups {','.join(ATTRIBUTES)}"
-    again = f"propcal audit {files[2]} {columns} --correction {files[1]} --html report.html"
-    say(f"Open {files[0]} in a browser: the audit for a committee. Next, with these files or your own:")
-    say(f"  {again}")
+    _say_next(files, f"{columns} --correction {files[1]}")
 
 
 def base_model(learn: pd.DataFrame) -> Callable[[pd.DataFrame], FloatArray]:

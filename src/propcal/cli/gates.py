@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from propcal.auditing.finding_names import (
-    CHANCE,
-    MISCALIBRATED,
-    NONE_FOUND,
-    NOT_SHOWN,
-    SHOWN,
-    TOO_HIGH,
-    TOO_LOW,
-)
+from propcal.auditing import finding_names as finding
 from propcal.auditing.measure_names import LOSSES
 from propcal.cli.screen import say
 from propcal.cli.texts import share, unlike
@@ -104,8 +96,8 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of the JSON."""
-        known = {"condition": str(self.gate), "value": self.value}
-        return known | {"decided": self.decided, "passed": self.passed}
+        names = ("value", "decided", "passed")
+        return {"condition": str(self.gate)} | {name: getattr(self, name) for name in names}
 
 
 def read_gates(options: Gates, correction: Any, within: float | None) -> list[Gate]:
@@ -187,8 +179,8 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float) -
     value: float | str | bool | None
     if gate.name in ("verdict", "within"):
         value, why = conclusion, f"the verdict is: {conclusion}"
-        failed = conclusion.startswith((MISCALIBRATED, NOT_SHOWN))
-        unknown = "" if failed or conclusion.startswith((NONE_FOUND, SHOWN)) else why
+        failed = conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN))
+        unknown = "" if failed or conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
     elif gate.name == "same-people":
         value, failed, why = same, bool(same), _fitted(audit)
         unknown = "" if same is not None else "the correction does not say which people it was fitted to"
@@ -208,7 +200,7 @@ def _untested(audit: Any, options: Gates) -> str:
     """Why the audit is no evidence that all is well; empty if it is."""
     if audit.settings["fitted_on_these"]:
         return _fitted(audit)
-    tested = audit.groups["finding"].iloc[1:].isin((TOO_LOW, TOO_HIGH, CHANCE)).any()
+    tested = audit.groups["finding"].iloc[1:].isin((finding.TOO_LOW, finding.TOO_HIGH, finding.CHANCE)).any()
     if tested or options.overall_only:
         return ""
     return "no group was tested; name groups with --groups, or add --overall-only"

@@ -27,7 +27,7 @@ COLUMNS = "COLUMNS"  # the metavar of options that list columns with commas betw
 
 def unlike(option: str, text: str, example: str) -> InputError:
     """A text that is not written like the example."""
-    return InputError(f"{option} {text}", argument=option, next_step=f"write it like {example}", between=": ")
+    return InputError(f"{option} {text}", next_step=f"write it like {example}", between=": ")
 
 
 def names(texts: Sequence[str], option: str = "--groups") -> list[str]:
@@ -39,11 +39,11 @@ def names(texts: Sequence[str], option: str = "--groups") -> list[str]:
     try:
         rows = list(csv.reader(texts, skipinitialspace=True))
     except csv.Error:  # a line break, or a name longer than csv accepts
-        raise InputError(f"{option}: write it like race,gender", argument=option) from None
+        raise InputError(f"{option}: write it like race,gender") from None
     columns = [name.strip() for row in rows for name in row if name.strip()]
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"{option}: {twice!r} is listed twice", argument=option)
+        raise InputError(f"{option}: {twice!r} is listed twice")
     return columns
 
 
@@ -103,7 +103,7 @@ def _pairs(option: str, texts: Sequence[str], example: str) -> list[tuple[str, s
             raise unlike(option, repr(text), example)
         pairs.append((name, value))
     if len({name for name, _ in pairs}) < len(pairs):
-        raise InputError(f"{option}: a name is listed twice", argument=option)
+        raise InputError(f"{option}: a name is listed twice")
     return pairs
 
 
@@ -160,9 +160,7 @@ def share(text: str, option: str = "--within") -> float:
     try:
         return float(text.strip().removesuffix("%")) / (100 if "%" in text else 1)
     except ValueError:
-        raise InputError(
-            f"{option} {text!r} is not a share", argument=option, next_step="write it as 20% or 0.2"
-        ) from None
+        raise InputError(f"{option} {text!r} is not a share", next_step="write it as 20% or 0.2") from None
 
 
 def number_or_word(text: str, _: str = "") -> str | float:
@@ -178,7 +176,7 @@ def day(text: str, option: str = "--as-of") -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{option} {text}: write it like 2026-03-31", argument=option) from None
+        raise InputError(f"{option} {text}: write it like 2026-03-31") from None
 
 
 # by metavar: how all texts of an option that may be repeated, or the text of one that may not, become a value
@@ -261,7 +259,7 @@ def _load(path: Path) -> dict[str, Any]:
             raise FileFormatError(f"{path} has more than {MOST_DOTS:,} dots in one line")
         return tomllib.loads(content.decode("utf-8-sig"))
     except FileNotFoundError:
-        raise InputError(f"--config: there is no file {path}", argument="--config") from None
+        raise InputError(f"--config: there is no file {path}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"{path} is not valid TOML: {error}") from None
     except (ValueError, OverflowError, RecursionError):  # numbers of thousands of digits, deeply nested lists

@@ -111,7 +111,7 @@ def read_people(files: list[Path], roles: Roles, reading: Reading, *, correction
     from propcal.data.files.file_sets import find_files, open_file
     from propcal.data.files.file_source import FileSource
     from propcal.data.files.formats import is_atoms_file
-    from propcal.data.named_columns import NamedColumns
+    from propcal.data.source import NamedColumns
 
     groups, paths = groups_of(roles), find_files(files)
     for path in paths:
@@ -197,7 +197,7 @@ def some_names(names: list[str], most: int = 30) -> str:
 def _merged(paths: list[Path], *, allow_repeated: bool = False) -> Atoms:
     """Add up atoms files; refuses two files with the same people, or a site under two spellings."""
     from propcal import Atoms
-    from propcal.data.named_columns import refuse_other_spellings
+    from propcal.data.source import refuse_other_spellings
     from propcal.documents.written_files import grid_words
 
     parts = {path: Atoms.load(path) for path in paths}

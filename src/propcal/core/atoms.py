@@ -157,8 +157,10 @@ class Atoms:
             Column with the site (hospital) of each person, by which sites are compared; or the name of the
             one site that all people are from, if there is no such column.
         """
-        from propcal.data.named_columns import NamedColumns  # core itself does not handle frames
-        from propcal.data.source import frame_source
+        from propcal.data.source import (
+            NamedColumns,  # core itself does not handle frames
+            frame_source,
+        )
 
         columns = NamedColumns(
             score,
@@ -221,7 +223,7 @@ class Atoms:
         Atoms(1,495 atoms of 2,000 people; 14 patterns of race x gender)
         """
         from propcal.data.files.file_source import FileSource
-        from propcal.data.named_columns import NamedColumns
+        from propcal.data.source import NamedColumns
 
         columns = NamedColumns(
             score,

@@ -15,10 +15,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 from propcal.core.choices import Intersections, Missing, WeightKind
 from propcal.core.groups.groups import Groups
 from propcal.data.frames import is_engine_frame, is_frame
-from propcal.data.named_columns import NamedColumns
 from propcal.data.repeat_visits import count_values, warn_of_undeclared
 from propcal.data.rows_to_atoms import wanted_columns
-from propcal.data.source import frame_source
+from propcal.data.source import NamedColumns, frame_source
 from propcal.errors import Argument, InputError
 
 P = ParamSpec("P")

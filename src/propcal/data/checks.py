@@ -24,20 +24,12 @@ LARGEST_WEIGHT = 1e15
 MOST_POINTS = 20  # scores of whole numbers up to here are points or deciles, and no percentages
 INVALID = ("error", "null", "keep")  # what may be done about a score that is missing or no probability
 CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0)  # beside probabilities, usually "missing"
-EXCLUDE = (
-    "Exclude these rows with "
-    + Argument("drop_missing", written="drop_missing=True")
-    + " (the report will say how many), or find out why their "
-)
-MISSING_CODES = (
-    "Codes such as -1 or 999 beside probabilities usually mean missing. Recode them as missing ("
-    + Argument("na", "-1", written="NaN")
-    + ") and leave these rows out ("
-    + Argument("drop_missing", written="drop_missing=True")
-    + "), or find out why their score is missing"
-)
+DROP = Argument("drop_missing", written="drop_missing=True")
+EXCLUDE = "Exclude these rows with " + DROP + " (the report will say how many), or find out why their "
+MEAN_MISSING = "Codes such as -1 or 999 beside probabilities usually mean missing"
+RECODED = ". Recode them as missing (" + Argument("na", "-1", written="NaN") + ") and leave these rows out ("
+MISSING_CODES = Text(MEAN_MISSING) + RECODED + DROP + "), or find out why their score is missing"
 SCORING = Argument("invalid", "null") + " leaves their corrected score empty"
-CODES_IN_SCORING = "Codes such as -1 or 999 beside probabilities usually mean missing; " + SCORING
 POINTS = (
     f"Whole numbers up to {MOST_POINTS} look like points or deciles. Use the predicted risk that they were "
     "made from; if there is none, replace each by the event rate that it had in earlier data"
@@ -87,9 +79,8 @@ WORDS = [
 SCALES = {
     Trouble.SCORE_NEGATIVE: "If these are log-odds, take 1 / (1 + exp(-score))",
     Trouble.SCORE_PERCENT: "If these are percentages, divide them by 100",
-    Trouble.SCORE_WHOLE: (
-        "If these are percentages, divide them by 100; if they are points, use the predicted risk"
-    ),
+    Trouble.SCORE_WHOLE: "If these are percentages, divide them by 100; if they are points, use the "
+    "predicted risk",
 }
 Function = Callable[[Any], Any]
 
@@ -188,18 +179,15 @@ class ScoreTally:
             (self.outside, "outside that range", self.hint(scoring=scoring) or default),
         ):
             if count:
-                raise InputError(
-                    f"{name} must hold probabilities from 0 to 1; {_values(count, self.n)} {what}",
-                    argument=name,
-                    next_step=step,
-                )
+                problem = f"{name} must hold probabilities from 0 to 1; {_values(count, self.n)} {what}"
+                raise InputError(problem, argument=name, next_step=step)
 
     def hint(self, *, scoring: bool = False) -> str | Text | None:
         """What the values outside of 0 to 1 probably are; None unless they themselves say so."""
         codes = self.counts[Trouble.SCORE_CODE]
         others = self.outside - codes
         if not others:
-            likely = CODES_IN_SCORING if scoring else MISSING_CODES
+            likely = MEAN_MISSING + "; " + SCORING if scoring else MISSING_CODES
             return likely if codes < self.n / 2 else None
         if others == self.counts[Trouble.SCORE_NEAR]:
             return "If this is rounding, clip the scores to the range from 0 to 1"
@@ -249,18 +237,12 @@ def check_rows(
 
     Of the rows that are not sound, those that remain have no weight, or are left out.
     """
-    if (
-        _within(score)
-        and _within(outcome)
-        and (weight is None or bool(weight.min() > 0 and weight.max() <= LARGEST_WEIGHT))
-    ):
+    weighable = weight is None or bool(weight.min() > 0 and weight.max() <= LARGEST_WEIGHT)
+    if weighable and _within(score) and _within(outcome):
         return None
-    codes = _first(
-        [
-            (sound(score, outcome, weight, np.isnan), Trouble.SOUND),
-            *troubles(score, outcome, weight, np.isnan, np.floor, drop_missing=drop_missing),
-        ]
-    )
+    cases = [(sound(score, outcome, weight, np.isnan), Trouble.SOUND)]
+    cases += troubles(score, outcome, weight, np.isnan, np.floor, drop_missing=drop_missing)
+    codes = _first(cases)
     plausible = score[(codes == Trouble.SOUND) | (codes <= Trouble.OUTCOME_MISSING)]
     binary = bool(np.all((plausible == 0) | (plausible == 1)))
     refuse_troubles(_counted(codes), names, drop_missing=drop_missing, binary=binary)
@@ -278,15 +260,10 @@ def refuse_troubles(
     try:
         _refuse_first(of, names, drop_missing=drop_missing, binary=binary)
     except InputError as error:
-        others, message = _others(of, names, str(error)), error.message
-        if message.next_step is None:
-            raise InputError(message.problem + others, argument=message.argument) from None
-        raise InputError(
-            message.problem,
-            argument=message.argument,
-            next_step=message.next_step + others,
-            between=message.between,
-        ) from None
+        others, problem, step = _others(of, names, str(error)), error.problem, error.next_step
+        problem, step = (problem + others, None) if step is None else (problem, step + others)
+        between = error.message.between
+        raise InputError(problem, argument=error.argument, next_step=step, between=between) from None
 
 
 def _refuse_first(
@@ -294,21 +271,14 @@ def _refuse_first(
 ) -> None:
     score, outcome, weight = names
     n = sum(of.values())
-    for trouble, what in (
-        (Trouble.WEIGHT_MISSING, "missing (NaN)"),
-        (Trouble.WEIGHT_INFINITE, "infinite"),
-        (Trouble.WEIGHT_NEGATIVE, "negative"),
-    ):
+    for _, (trouble, *_), word in WORDS[:3]:
         if of[trouble]:
-            raise InputError(
-                f"{weight} must be 0 or more; {of[trouble]:,} of {n:,} values are {what}", argument=weight
-            )
+            what = "missing (NaN)" if word == "missing" else word
+            problem = f"{weight} must be 0 or more; {of[trouble]:,} of {n:,} values are {what}"
+            raise InputError(problem, argument=weight)
     if of[Trouble.WEIGHT_TOO_LARGE]:
-        raise InputError(
-            f"{weight}: weights above {LARGEST_WEIGHT:g} cannot be added up",
-            argument=weight,
-            next_step="divide them all",
-        )
+        problem = f"{weight}: weights above {LARGEST_WEIGHT:g} cannot be added up"
+        raise InputError(problem, argument=weight, next_step="divide them all")
     if of[Trouble.WEIGHT_ZERO] == n:
         raise InputError(f"{weight}: all {n:,} weights are 0, so there are no rows", argument=weight)
     n -= of[Trouble.WEIGHT_ZERO]
@@ -317,18 +287,13 @@ def _refuse_first(
     n -= of[Trouble.LEFT_OUT]
     ScoreTally(n, of).check(score, missing=advice(drop_missing, "score"))
     if missing := of[Trouble.OUTCOME_MISSING]:
-        raise InputError(
-            f"{outcome} must be 0 or 1; {_values(missing, n)} missing",
-            argument=outcome,
-            next_step=advice(drop_missing, "outcome"),
-        )
+        problem = f"{outcome} must be 0 or 1; {_values(missing, n)} missing"
+        raise InputError(problem, argument=outcome, next_step=advice(drop_missing, "outcome"))
     if outside := of[Trouble.OUTCOME_OUTSIDE]:
         step = "Say which value means the event with " + Argument("positive") + ", or recode it to 0 and 1"
-        raise InputError(
-            f"{outcome} must be 0 or 1 (or a soft label between); {_values(outside, n)} neither",
-            argument=outcome,
-            next_step=f"{score[0].upper()}{score[1:]} holds only 0 and 1. {SWAPPED}" if binary else step,
-        )
+        swapped = f"{score[0].upper()}{score[1:]} holds only 0 and 1. {SWAPPED}"
+        problem = f"{outcome} must be 0 or 1 (or a soft label between); {_values(outside, n)} neither"
+        raise InputError(problem, argument=outcome, next_step=swapped if binary else step)
 
 
 def _others(of: Mapping[Trouble, int], names: tuple[str, str, str], first: str) -> str:
@@ -361,11 +326,8 @@ def refuse_swapped(score: Any, one: float, soft: int, n: int, names: tuple[str, 
         return
     zeros, ones = np.any(score == 0), np.any(score == one)
     if zeros and ones and bool(np.all((score == 0) | (score == one))):
-        raise InputError(
-            f"{names[0]} holds only 0 and 1, and {names[1]} holds values between them",
-            argument=names[0],
-            next_step=SWAPPED,
-        )
+        problem = f"{names[0]} holds only 0 and 1, and {names[1]} holds values between them"
+        raise InputError(problem, argument=names[0], next_step=SWAPPED)
 
 
 def compact_outcomes(outcome: FloatArray) -> Any:

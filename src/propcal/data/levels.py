@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from propcal.core.groups.conditions import ColumnTest, Condition, is_numeric, tests_of
+from propcal.core.groups.conditions import ColumnTest, is_numeric, tests_of
 from propcal.core.groups.recipes import Where
 from propcal.core.patterns import BESIDE, KEY, Level, Patterns, sort_levels
 from propcal.core.reduction import CLUSTER
@@ -122,9 +122,8 @@ def decoded(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise InputError(
-            "an attribute holds bytes that are not UTF-8 text", next_step="make a column of text from it"
-        ) from None
+        step = "make a column of text from it"
+        raise InputError("an attribute holds bytes that are not UTF-8 text", next_step=step) from None
 
 
 def is_number(value: Any) -> bool:
@@ -184,11 +183,8 @@ def _lookup(keys: list[Level], levels: tuple[Level, ...], *, absent: int) -> Any
 def refuse_dates(name: str, *, temporal: bool) -> None:
     """Dates and times are no groups."""
     if temporal:
-        raise InputError(
-            f"attribute {name!r} holds {DATES}",
-            argument=name,
-            next_step="make a column of periods from it, such as the year",
-        )
+        step = "make a column of periods from it, such as the year"
+        raise InputError(f"attribute {name!r} holds {DATES}", argument=name, next_step=step)
 
 
 def numbers_beside_limits(keys: Collection[str]) -> int:
@@ -212,27 +208,20 @@ def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool 
     """Refuse identifiers and measurements by their number of values (in what was seen)."""
     within = f" in {seen}" if seen else ""
     cuts = Argument("cuts", name, written=f"Groups(cuts={{{name!r}: [...]}})")
-    keys = {level_key(value) for value in found} - {None}
-    numbers = {level_key(value) for value in found if is_number(value)} - {None}
+    keys = {key for key in map(level_key, found) if key is not None}
+    numbers = {key for value in found if is_number(value) and (key := level_key(value)) is not None}
+    different = f"attribute {name!r} holds {len(numbers):,} different numbers{within}"
     if numbers and len(numbers) == len(keys) and not as_levels:
-        if not all(str(number).lstrip("-").isdigit() for number in numbers):
-            raise InputError(
-                f"attribute {name!r} holds {len(numbers):,} different numbers{within}, not all of them whole",
-                argument=name,
-                next_step="give cut points, " + cuts,
-            )
+        if not all(number.lstrip("-").isdigit() for number in numbers):
+            problem = f"{different}, not all of them whole"
+            raise InputError(problem, argument=name, next_step="give cut points, " + cuts)
         if len(numbers) > MAX_NUMERIC_LEVELS:
-            raise InputError(
-                f"attribute {name!r} holds {len(numbers):,} different numbers{within}; up to "
-                f"{MAX_NUMERIC_LEVELS} are taken as groups",
-                argument=name,
-                next_step="Give cut points, "
-                + cuts
-                + "; if the numbers are codes, ask for them as groups, "
-                + Argument("as_levels", name, written=f"Groups(as_levels=[{name!r}])")
-                + "; if it is an identifier, leave it out",
-            )
-    if not as_levels and (spelled := numbers_beside_limits([key for key in keys if key is not None])):
+            codes = Argument("as_levels", name, written=f"Groups(as_levels=[{name!r}])")
+            step = "Give cut points, " + cuts + "; if the numbers are codes, ask for them as groups, " + codes
+            step += "; if it is an identifier, leave it out"
+            problem = f"{different}; up to {MAX_NUMERIC_LEVELS} are taken as groups"
+            raise InputError(problem, argument=name, next_step=step)
+    if not as_levels and (spelled := numbers_beside_limits(keys)):
         raise InputError(
             f"attribute {name!r} holds {spelled:,} different numbers{within}, and limits such as "
             f'"> 89" (top-coded ages); up to {MAX_NUMERIC_LEVELS} numbers are taken as groups',
@@ -240,12 +229,9 @@ def refuse_many(found: list[Any], name: str, seen: str = "", *, as_levels: bool 
             next_step="Recode the limits, for example to 90, and give cut points, " + cuts,
         )
     if len(keys) > MAX_LEVELS:
-        raise InputError(
-            f"attribute {name!r} has {len(keys):,} different values{within}; at most {MAX_LEVELS} can be "
-            "levels",
-            argument=name,
-            next_step="If it is an identifier, leave it out; otherwise merge its values",
-        )
+        problem = f"attribute {name!r} has {len(keys):,} different values{within}"
+        merge = "If it is an identifier, leave it out; otherwise merge its values"
+        raise InputError(f"{problem}; at most {MAX_LEVELS} can be levels", argument=name, next_step=merge)
 
 
 def folded(level: str) -> str:
@@ -267,26 +253,23 @@ def warn_of_similar_levels(patterns: Patterns, people: Any) -> None:
             continue
         own = patterns.levels[a]
         counts = np.bincount(patterns.table[:, a], weights=people, minlength=len(own)).astype(np.int64)
-        total, alike = f"{int(counts.sum()):,} values", _alike(own)
         spaced = [place for place, level in enumerate(own) if level is not None and level != level.strip()]
-        if alike:
-            ranked = [sorted(same, key=lambda place: -counts[place]) for same in alike]
-            n = int(sum(counts[place] for same in ranked for place in same[1:]))
+        places: dict[str, list[int]] = {}
+        for place, level in enumerate(own):
+            if level is not None:
+                places.setdefault(folded(level), []).append(place)
+        ranked = [sorted(same, key=lambda i: -counts[i]) for same in places.values() if len(same) > 1]
+        n = int(counts[[place for same in ranked for place in same[1:]] if ranked else spaced].sum())
+        few = f"{n:,} of {int(counts.sum()):,} values"
+        if ranked:
             main, rare = ranked[0][:2]
-            _warn(
-                name,
-                f"{n:,} of {total} {'differs' if n == 1 else 'differ'} from another level only in case or "
-                f'spaces ("{own[rare]}" / "{own[main]}")',
-                "They are treated as different groups; rename them if that is not intended.",
-            )
+            what = f"{'differs' if n == 1 else 'differ'} from another level only in case or spaces"
+            step = "They are treated as different groups; rename them if that is not intended."
+            _warn(name, f'{few} {what} ("{own[rare]}" / "{own[main]}")', step)
         elif spaced:
-            n = int(counts[spaced].sum())
-            _warn(
-                name,
-                f"{n:,} of {total} {'has' if n == 1 else 'have'} a space at the beginning or end "
-                f'("{own[spaced[0]]}")',
-                "The space is part of the level; remove it if that is not intended.",
-            )
+            what = f"{'has' if n == 1 else 'have'} a space at the beginning or end"
+            step = "The space is part of the level; remove it if that is not intended."
+            _warn(name, f'{few} {what} ("{own[spaced[0]]}")', step)
 
 
 def _warn(name: str, problem: str, step: str) -> None:
@@ -301,22 +284,10 @@ def warn_of_new_spellings(known: Mapping[str, Sequence[Level]], patterns: Patter
             continue
         before = {folded(level): level for level in known[name] if level is not None}
         for level in levels:
-            if level is None or level in known[name] or folded(level) not in before:
-                continue
-            _warn(
-                name,
-                f'"{level}" is new, and differs from "{before[folded(level)]}" only in case or spaces',
-                "They are watched as different groups; rename one of them if that is not intended.",
-            )
-
-
-def _alike(levels: Sequence[Level]) -> list[list[int]]:
-    """The places of levels that are the same but for case or spaces."""
-    places: dict[str, list[int]] = {}
-    for place, level in enumerate(levels):
-        if level is not None:
-            places.setdefault(folded(level), []).append(place)
-    return [same for same in places.values() if len(same) > 1]
+            if level is not None and level not in known[name] and folded(level) in before:
+                what = f'"{level}" is new, and differs from "{before[folded(level)]}" only in case or spaces'
+                step = "They are watched as different groups; rename one of them if that is not intended."
+                _warn(name, what, step)
 
 
 def warn_of_failed_conditions(
@@ -324,18 +295,12 @@ def warn_of_failed_conditions(
 ) -> None:
     """Suggest other values for conditions that nobody meets; `levels_of` gives the levels of a column."""
     for name, made in conditions.items():
-        for told in _suggestions(made.condition, levels_of):
-            warnings.warn(Message(f"condition {name!r}: {told}"), UserWarning, stacklevel=4)
-
-
-def _suggestions(condition: Condition, levels_of: Callable[[str], Iterable[Level]]) -> list[str]:
-    found = []
-    for test in tests_of(condition):
-        if test.op not in ("=", "in"):
-            continue
-        known = {level for level in levels_of(test.column) if level is not None}
-        for value in test.values:
-            near = sorted(level for level in known if folded(level) == folded(value))
-            if near and not known & wanted_keys(ColumnTest(test.column, "=", (value,))):
-                found.append(f"no row has {test.column} = {value}; did you mean {near[0]}?")
-    return found
+        for test in tests_of(made.condition):
+            if test.op not in ("=", "in"):
+                continue
+            known = {level for level in levels_of(test.column) if level is not None}
+            for value in test.values:
+                near = sorted(level for level in known if folded(level) == folded(value))
+                if near and not known & wanted_keys(ColumnTest(test.column, "=", (value,))):
+                    problem = f"no row has {test.column} = {value}; did you mean {near[0]}?"
+                    warnings.warn(Message(f"condition {name!r}: {problem}"), UserWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""Rows in memory, checked, and reduced to atoms."""
+"""Rows in memory, checked: reduced to atoms, or, to be scored, matched with the patterns of a correction."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
-from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
+from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
+from propcal.core.grid import BoolArray, FloatArray, check_choice, check_number, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe, Where
 from propcal.core.left_out import NOBODY, LeftOut
-from propcal.core.patterns import BESIDE, Level, Patterns, patterns_of
+from propcal.core.patterns import BESIDE, Level, Patterns, combinations_present, patterns_of
 from propcal.core.reduction import CLUSTER, atoms_of_rows
 from propcal.data.checks import (
+    INVALID,
     SWAPPED,
     Trouble,
     advice,
@@ -32,8 +34,23 @@ from propcal.data.checks import (
     refuse_swapped,
 )
 from propcal.data.derive import attribute_values, fitting_values
-from propcal.data.frames import attribute_columns, frame_names, numbers, refuse_names, require
-from propcal.data.levels import distinct, encode, level_key, warn_of_failed_conditions, warn_of_similar_levels
+from propcal.data.frames import (
+    FEATURES,
+    Columns,
+    attribute_columns,
+    frame_names,
+    numbers,
+    refuse_names,
+    require,
+)
+from propcal.data.levels import (
+    distinct,
+    encode,
+    encode_known,
+    level_key,
+    warn_of_failed_conditions,
+    warn_of_similar_levels,
+)
 from propcal.data.outcomes import outcome_numbers
 from propcal.data.repeat_visits import CLUSTERS, cluster_codes, count_values, warn_of_undeclared
 from propcal.errors import Argument, InputError, Message
@@ -65,15 +82,8 @@ class Rows:
 
     def atoms(self, *, resolution_bits: int = 32, weight_kind: str = "auto") -> Atoms:
         """Reduce them to atoms."""
-        atoms = atoms_of_rows(
-            self.patterns,
-            self.code,
-            self.score,
-            self.outcome,
-            self.weight,
-            resolution_bits=resolution_bits,
-            weight_kind=weight_kind,
-        )
+        rows = (self.patterns, self.code, self.score, self.outcome, self.weight)
+        atoms = atoms_of_rows(*rows, resolution_bits=resolution_bits, weight_kind=weight_kind)
         if not self.left_out.people:
             return atoms
         counted = self.weight is not None and atoms.frequencies
@@ -125,12 +135,9 @@ def checked_rows(
     refuse_names(sensitive_features, len(values))
     weight = None if sample_weight is None else numbers(sample_weight, names[2])
     columns = attribute_columns(sensitive_features, wanted_columns(groups, beside))
-    ids = None if cluster is None else next(iter(attribute_columns({"cluster": cluster}).values()))
-    sizes = {names[0]: len(values), names[1]: len(y)}
-    if weight is not None:
-        sizes[names[2]] = len(weight)
-    if ids is not None:
-        sizes["cluster"] = len(ids)
+    ids = None if cluster is None else attribute_columns({"cluster": cluster})["cluster"]
+    given = zip((*names, "cluster"), (values, y, weight, ids))
+    sizes = {name: len(column) for name, column in given if column is not None}
     check_lengths(sizes | {f"attribute {name!r}": len(column) for name, column in columns.items()})
     troubles = check_rows(values, y, weight, names, drop_missing=drop_missing)
     counts, absent, lost = None, None, [np.empty(0)]
@@ -147,28 +154,21 @@ def checked_rows(
     refuse_swapped(values, 1.0, soft, len(y), (names[0], names[1]))
     del y
     recipes = groups.recipes()
-    read = [column for recipe in recipes.values() for column in recipe.columns]
-    require(list(columns), [*groups.as_levels, *read])
-    attributes = groups.attributes(list(columns))
+    require(list(columns), [*groups.as_levels, *(c for how in recipes.values() for c in how.columns)])
     encoded = {}
-    for name in attributes:
+    for name in groups.attributes(list(columns)):
         as_levels = name in groups.as_levels
         encoded[name] = encode(*fitting_values(name, recipes.get(name), columns, counts, as_levels=as_levels))
-    for name, made in beside.items():
-        recipe = None if isinstance(made, str) else made
-        found, code = encode(*attribute_values(str(made), recipe, columns))
-        encoded[name] = found, code if counts is None else code[counts]
-        recipes = recipes if recipe is None else recipes | {name: recipe}
+    made = {name: how for name, how in beside.items() if not isinstance(how, str)}
+    also = {name: encode(*attribute_values(str(c), made.get(name), columns)) for name, c in beside.items()}
     if ids is not None:
-        clusters = cluster_codes(ids)
-        encoded[CLUSTER] = CLUSTERS, clusters if counts is None else clusters[counts]
-    patterns, code, left_out = patterns_and_left_out(encoded, recipes, absent, lost, len(values))
+        also[CLUSTER] = CLUSTERS, cluster_codes(ids)
+    for name, (levels, code) in also.items():
+        encoded[name] = levels, code if counts is None else code[counts]
+    patterns, code, left_out = patterns_and_left_out(encoded, recipes | made, absent, lost, len(values))
     warn_of_similar_levels(patterns, np.bincount(code, minlength=len(patterns)))
-    failed = {}
-    for name, own in zip(patterns.attributes, patterns.levels):
-        how = recipes.get(name)
-        if isinstance(how, Where) and name not in beside and "true" not in own:
-            failed[name] = how
+    met = [name for name, own in zip(patterns.attributes, patterns.levels) if "true" in own]
+    failed = {name: how for name, how in recipes.items() if isinstance(how, Where) and name not in met}
     warn_of_failed_conditions(failed, lambda column: map(level_key, distinct(columns[column])[0]))
     return Rows(patterns, code, values, outcome, weight, left_out[0], left_out[-1])
 
@@ -206,11 +206,8 @@ def _score_numbers(score: Any, name: str) -> FloatArray:
             outcome_numbers(score, name)
         except InputError:
             raise error from None
-        raise InputError(
-            f"{name} must be numeric; it holds only yes and no, as an outcome does",
-            argument=name,
-            next_step=SWAPPED,
-        ) from None
+        problem = f"{name} must be numeric; it holds only yes and no, as an outcome does"
+        raise InputError(problem, argument=name, next_step=SWAPPED) from None
 
 
 def _warn_of_other_order(*columns: Any) -> None:
@@ -219,22 +216,17 @@ def _warn_of_other_order(*columns: Any) -> None:
     indexes = [index for index in found if hasattr(index, "equals")]
     for other in indexes[1:]:
         first = indexes[0]
-        if len(first) == len(other) and not first.equals(other):
-            try:
-                same = first.sort_values().equals(other.sort_values())
-            except TypeError:  # labels of several kinds have no order
-                continue
-            if same:
-                warnings.warn(
-                    Message(
-                        "rows are matched by their place, and the indexes have the same labels in another "
-                        "order",
-                        next_step="align them, for example with .loc[other.index]",
-                    ),
-                    UserWarning,
-                    stacklevel=4,
-                )
-                return
+        if len(first) != len(other) or first.equals(other):
+            continue
+        try:
+            same = first.sort_values().equals(other.sort_values())
+        except TypeError:  # labels of several kinds have no order
+            continue
+        if same:
+            problem = "rows are matched by their place, and the indexes have the same labels in another order"
+            message = Message(problem, next_step="align them, for example with .loc[other.index]")
+            warnings.warn(message, UserWarning, stacklevel=4)
+            return
 
 
 def rows_of_scores(
@@ -243,20 +235,18 @@ def rows_of_scores(
     sensitive_features: Any,
     sample_weight: Any,
     *,
-    cluster: Any,
-    groups: Groups,
-    weight_kind: str = "auto",
     positive: Any = None,
     drop_missing: bool = False,
+    **how: Any,
 ) -> tuple[Atoms, dict[str, FloatArray]]:
-    """Atoms of single rows, and of each atom every one of several scores.
+    """Atoms of single rows, and of each atom every one of several scores; `how` as for `rows_to_atoms`.
 
     The number of the row, in units of the grid, takes the place of the score, so that rows of one
     pattern stay apart. A row without one of the scores has no score.
     """
     values = {name: numbers(score, f"score {name!r}") for name, score in scores.items()}
     check_lengths({f"score {name!r}": len(score) for name, score in values.items()})
-    _warn_of_other_order(*scores.values(), outcome, sensitive_features, sample_weight, cluster)
+    _warn_of_other_order(*scores.values(), outcome, sensitive_features, sample_weight, how.get("cluster"))
     y = outcome_numbers(outcome, NAMES[1], positive)
     absent = np.zeros(len(next(iter(values.values()))), dtype=np.bool_)
     for score in values.values() if drop_missing else ():
@@ -269,16 +259,7 @@ def rows_of_scores(
             refuse_swapped(score[known], 1.0, soft, len(y), (f"score {name!r}", NAMES[1]))
     number = from_grid(np.arange(len(absent)))
     number[absent] = np.nan
-    atoms = rows_to_atoms(
-        number,
-        y,
-        sensitive_features,
-        sample_weight,
-        cluster=cluster,
-        groups=groups,
-        weight_kind=weight_kind,
-        drop_missing=drop_missing,
-    )
+    atoms = rows_to_atoms(number, y, sensitive_features, sample_weight, drop_missing=drop_missing, **how)
     return atoms, {name: score[atoms.score] for name, score in values.items()}
 
 
@@ -317,9 +298,8 @@ def preview(groups: Groups, frame: Any, outcome: Any, *, gamma: float, sample_we
         require(list(columns), [y])
     n = len(next(iter(columns.values()))) if columns else 0
     known = np.zeros(n) if y is None else y
-    atoms = rows_to_atoms(
-        np.zeros(n), known, columns, sample_weight, groups=groups, names=_PREVIEW, drop_missing=None
-    )
+    how: dict[str, Any] = {"groups": groups, "names": _PREVIEW, "drop_missing": None}
+    atoms = rows_to_atoms(np.zeros(n), known, columns, sample_weight, **how)
     groups.refuse_too_many(atoms.patterns)
     people: Any = atoms.pattern_sums(atoms.people)
     weight, positives = atoms.pattern_sums(atoms.weight), atoms.pattern_sums(atoms.positives)
@@ -346,7 +326,57 @@ def resolution_bits(resolution: float | None) -> int:
     if resolution is None:
         return 32
     check_number("resolution", resolution, above=0, at_most=1)
-    bits = -log2(resolution) if 0 < resolution <= 1 else -1.0
+    bits = -log2(resolution)
     if bits < 1 or bits > 32 or bits != int(bits):
         raise InputError(Argument("resolution") + f" must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
     return int(bits)
+
+
+def scoring_rows(
+    score: Any,
+    sensitive_features: Any,
+    known: Patterns,
+    name: str = "score",
+    *,
+    invalid: str = "error",
+    shared: bool = False,
+    folded: tuple[str, ...] = (),
+) -> tuple[FloatArray, Patterns, Any]:
+    """Check rows to be scored; return scores, patterns in terms of known levels, and each row's pattern.
+
+    There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1]. `shared` says
+    whether the levels are those of a shared correction, and `folded` in which attributes unlisted levels are
+    expected, for the warning about other levels.
+    """
+    values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
+    counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
+    warn_of_unknown(patterns.attributes, counts, len(values), shared=shared, folded=folded)
+    return values, patterns, code
+
+
+def rows_to_score(
+    score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
+) -> tuple[FloatArray, Patterns, Any]:
+    """Like `scoring_rows`, but without warnings."""
+    check_choice("invalid", invalid, INVALID)
+    values = numbers(score, name)
+    refuse_names(sensitive_features, len(values))
+    columns: Columns = {}
+    if known.attributes:
+        if sensitive_features is None:
+            problem = f"{FEATURES} is needed: this correction reads {list(known.reads)}"
+            raise InputError(problem, argument=FEATURES)
+        columns = attribute_columns(sensitive_features, known.reads)
+    sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
+    check_lengths({name: len(values)} | sizes, may_be_empty=True)
+    if not len(values):
+        none = np.empty((0, len(known.attributes)), dtype=np.int64)
+        return values, replace(known, table=none), np.empty(0, dtype=np.int64)
+    if invalid == "error":
+        check_scores(values, name, scoring=True)
+    codes = [
+        encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
+        for name, levels in zip(known.attributes, known.levels)
+    ]
+    table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
+    return values, Patterns(known.attributes, known.levels, table, known.derived), code

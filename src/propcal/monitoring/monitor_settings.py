@@ -10,8 +10,8 @@ import numpy as np
 
 from propcal.core.grid import check_number
 from propcal.core.groups.groups import Groups
-from propcal.data.named_columns import NamedColumns
 from propcal.data.periods import Calendar, days
+from propcal.data.source import NamedColumns
 from propcal.errors import Argument, InputError
 from propcal.plain_text import shown
 

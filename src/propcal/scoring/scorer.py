@@ -22,7 +22,7 @@ from propcal.core.patterns import Patterns
 from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
-from propcal.data.rows_to_patterns import rows_to_score
+from propcal.data.rows_to_atoms import rows_to_score
 from propcal.errors import Column, Message
 
 CheckedRows = tuple[FloatArray, Patterns, Any]

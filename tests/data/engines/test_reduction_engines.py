@@ -23,7 +23,7 @@ from paths import TESTS
 from propcal import Atoms, Groups
 from propcal.data.engines import frames_to_atoms as engines
 from propcal.data.engines.frames_to_atoms import atoms_of_engine
-from propcal.data.named_columns import NamedColumns
+from propcal.data.source import NamedColumns
 from propcal.errors import InputError
 
 

@@ -10,8 +10,8 @@ import pytest
 from propcal import Atoms
 from propcal.data.files.dated_people import Dating, dated_atoms
 from propcal.data.files.file_source import source_of
-from propcal.data.named_columns import NamedColumns
 from propcal.data.periods import Calendar
+from propcal.data.source import NamedColumns
 from propcal.errors import InputError
 
 COLUMNS = NamedColumns("score", "y", ["race", "gender"])

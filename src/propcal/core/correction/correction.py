@@ -271,7 +271,7 @@ class Correction(WithoutCaches):
         0    A  0.25       0.05
         1    B  0.25       0.55
         """
-        from propcal.data.rows_to_patterns import scoring_rows  # a door in; core itself knows no frames
+        from propcal.data.rows_to_atoms import scoring_rows  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
             raise InputError(
@@ -470,7 +470,7 @@ class Correction(WithoutCaches):
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
         0.250 becomes 0.550: +0.300 by the adjustment of B patients.
         """
-        from propcal.data.rows_to_patterns import scoring_rows
+        from propcal.data.rows_to_atoms import scoring_rows
 
         values, patterns, code = scoring_rows(
             score, sensitive_features, self.patterns, shared=self.is_shared, folded=self.folded

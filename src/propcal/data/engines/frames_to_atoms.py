@@ -48,9 +48,9 @@ from propcal.data.levels import (
     warn_of_failed_conditions,
     warn_of_similar_levels,
 )
-from propcal.data.named_columns import NamedColumns
 from propcal.data.outcomes import event_codes
 from propcal.data.rows_to_atoms import patterns_and_left_out
+from propcal.data.source import NamedColumns
 from propcal.errors import Argument, InputError
 from propcal.plain_text import named as named_in_sql
 
@@ -78,10 +78,8 @@ def with_events(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns]:
         return frame, named
     refuse_dates(named.outcome, temporal=kind.is_temporal())
     column = nw.col(named.outcome).cast(nw.String) if ex.is_text(kind) else nw.col(named.outcome)
-    if kind == nw.Decimal:
-        column = ex.number(named.outcome, kind)
-    different = lazy.select(column.alias("value")).unique().head(MOST_VALUES + 1)
-    found, _ = distinct(collected(different)["value"])
+    column = ex.number(named.outcome, kind) if kind == nw.Decimal else column
+    found = _different(lazy, named.outcome, MOST_VALUES + 1)
     if len(found) > MOST_VALUES:
         raise InputError(f"{title} holds more than {MOST_VALUES:,} different values", argument=title)
     codes = event_codes(found, title, named.positive)
@@ -104,22 +102,23 @@ def totals(frame: Any, named: NamedColumns) -> tuple[Any, NamedColumns, int]:
     """Run the aggregation: a table of totals, what its columns are, and the unit of its outcomes."""
     query, unit = totals_query(frame, named)
     table = collected(query)
-    own, failed = named.words.recipes(), {}
-    for place, name in enumerate(named.attributes):
-        how = own.get(name)
-        if isinstance(how, Where) and not np.any(table[f"a{place}"].to_numpy() == 1):
-            failed[name] = how
-    warn_of_failed_conditions(failed, lambda column: _levels_of(frame, column))
+    places = {name: f"a{place}" for place, name in enumerate(named.attributes)}
+    failed = {
+        name: how
+        for name, how in named.words.recipes().items()
+        if isinstance(how, Where) and not np.any(table[places[name]].to_numpy() == 1)
+    }
+    lazy = nw.from_native(frame).lazy()
+    warn_of_failed_conditions(failed, lambda column: map(level_key, _different(lazy, column)))
     return table, named, unit
 
 
-def _levels_of(frame: Any, column: str) -> list[Any]:
-    """Some of the levels of a column."""
-    lazy = nw.from_native(frame).lazy()
-    kind = lazy.collect_schema()[column]
-    value = nw.col(column).cast(nw.String) if ex.is_text(kind) else nw.col(column)
-    found = collected(lazy.select(value.alias("value")).unique().head(MOST_VALUES))
-    return [level_key(one) for one in distinct(found["value"])[0]]
+def _different(lazy: Any, name: str, most: int = MOST_VALUES) -> list[Any]:
+    """Some of the different values of a column."""
+    kind, column = lazy.collect_schema()[name], nw.col(name)
+    column = column.cast(nw.String) if ex.is_text(kind) else column
+    column = ex.number(name, kind) if kind == nw.Decimal else column
+    return distinct(collected(lazy.select(column.alias("value")).unique().head(most))["value"])[0]
 
 
 def totals_query(frame: Any, named: NamedColumns) -> tuple[Any, int]:
@@ -215,17 +214,13 @@ def _troubles() -> Iterator[None]:
     except Exception as error:
         text = str(error)
         if "duckdb" in type(error).__module__ and "closed" in text.lower():
-            raise InputError(
-                "the connection of this DuckDB relation is closed",
-                next_step="Keep it open until the atoms have been made",
-            ) from error
+            problem = "the connection of this DuckDB relation is closed"
+            raise InputError(problem, next_step="Keep it open until the atoms have been made") from error
         if "maxResultSize" in text:
-            raise InputError(
-                "the table of atoms exceeds Spark's limit for results (spark.driver.maxResultSize)",
-                next_step="Round the scores with "
-                + Argument("resolution", "2**-16")
-                + ", use fewer groups, or increase that limit",
-            ) from error
+            problem = "the table of atoms exceeds Spark's limit for results (spark.driver.maxResultSize)"
+            coarse = "Round the scores with " + Argument("resolution", "2**-16")
+            step = coarse + ", use fewer groups, or increase that limit"
+            raise InputError(problem, next_step=step) from error
         raise
 
 
@@ -241,9 +236,8 @@ def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
     }
     recipes = {name: made for name, made in attributes.items() if not isinstance(made, str)}
     counts = [_whole(table, "rows")[gone], *([_real(table, "w")[gone]] if weighted else [])]
-    patterns, code, left_out = patterns_and_left_out(
-        encoded, recipes, gone, counts, int(np.count_nonzero(~gone))
-    )
+    n_kept = int(np.count_nonzero(~gone))
+    patterns, code, left_out = patterns_and_left_out(encoded, recipes, gone, counts, n_kept)
     table = table.filter(~gone)
     key, rows = _whole(table, "key"), _whole(table, "rows")
     warn_of_similar_levels(patterns, np.bincount(code, weights=rows, minlength=len(patterns)))
@@ -252,15 +246,9 @@ def atoms_of_totals(table: Any, named: NamedColumns, unit: int) -> Atoms:
         soft = int(_whole(table, "soft").sum())
         refuse_swapped(key, 1 << bits, soft, int(rows.sum()), named.titles[:2])
     counted = weighted and sums["weight"].dtype.kind == "i"
-    return atoms_of_sums(
-        patterns,
-        code,
-        key << (32 - bits),
-        sums,
-        resolution_bits=bits,
-        weighted_rows=int(rows.sum()) if weighted else 0,
-        left_out=left_out[-1 if counted else 0],
-    )
+    weights = {"resolution_bits": bits, "weighted_rows": int(rows.sum()) if weighted else 0}
+    out = left_out[-1 if counted else 0]
+    return atoms_of_sums(patterns, code, key << (32 - bits), sums, left_out=out, **weights)
 
 
 def _whole(table: Any, name: str) -> Any:
@@ -274,12 +262,10 @@ def _real(table: Any, name: str) -> Any:
 
 def _values(name: str, made: Recipe | str, column: Any, *, as_levels: bool = False) -> tuple[list[Any], Any]:
     """The distinct values of an attribute, and the index of each row's value (-1 if missing)."""
-    if isinstance(made, str):  # attributes that only a correction reads may have any values
-        return (
-            distinct(column)
-            if name.startswith((BESIDE, KEY))
-            else fitting_values(name, None, {name: column}, None, as_levels=as_levels)
-        )
+    if isinstance(made, str) and name.startswith((BESIDE, KEY)):  # only a correction reads them: any values
+        return distinct(column)
+    if isinstance(made, str):
+        return fitting_values(name, None, {name: column}, None, as_levels=as_levels)
     codes = np.asarray(column.cast(pa.int32()).to_numpy())
     return (made.labels if isinstance(made, Ranges) else [False, True]), codes
 
@@ -304,8 +290,7 @@ def _sums(table: Any, rows: Any, named: NamedColumns, unit: int) -> dict[str, An
     if named.weight is None:
         refuse_too_many(float(rows.sum()))
         outcome = _whole(table, "outcome")
-        positives = outcome // unit if hard else outcome / unit
-        return sums_of_counts(rows, positives)
+        return sums_of_counts(rows, outcome // unit if hard else outcome / unit)
     whole = int(_whole(table, "parts").sum()) == 0
     if named.weight_kind == "frequency" and not whole:
         refuse_fractions()
@@ -313,10 +298,5 @@ def _sums(table: Any, rows: Any, named: NamedColumns, unit: int) -> dict[str, An
     if whole and named.weight_kind != "survey":
         refuse_too_many(float(w.sum()))
         return sums_of_counts(w.astype(np.int64), wy.astype(np.int64) if hard else wy)
-    return {
-        "people": rows,
-        "weight": w,
-        "weight_sq": _real(table, "ww"),
-        "positives": wy,
-        "positives_sq": _real(table, "wwy"),
-    }
+    squares = {"weight_sq": _real(table, "ww"), "positives_sq": _real(table, "wwy")}
+    return {"people": rows, "weight": w, "positives": wy, **squares}

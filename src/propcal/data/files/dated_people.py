@@ -24,10 +24,9 @@ from propcal.data.files.file_source import (
 )
 from propcal.data.frames import require
 from propcal.data.levels import level_key
-from propcal.data.named_columns import NamedColumns
 from propcal.data.periods import Calendar
 from propcal.data.repeat_visits import warn_of_undeclared
-from propcal.data.source import EngineSource, Source
+from propcal.data.source import EngineSource, NamedColumns, Source
 from propcal.errors import Argument, Column, InputError
 from propcal.plain_text import named, quoted
 

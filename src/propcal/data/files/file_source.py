@@ -29,9 +29,8 @@ from propcal.data.files.duckdb_setup import (
 from propcal.data.files.file_sets import Files, find_files, open_file, open_files
 from propcal.data.files.people_files import ANY, LENIENT, NUMBER, TEXT, Kinds, PeopleFiles
 from propcal.data.frames import Columns
-from propcal.data.named_columns import NamedColumns
 from propcal.data.repeat_visits import MOST_COUNTED, warn_of_undeclared
-from propcal.data.source import Source, Table, frame_source
+from propcal.data.source import NamedColumns, Source, Table, frame_source
 from propcal.errors import Argument, InputError
 from propcal.interrupts import check as check_stop
 from propcal.numbers import listed

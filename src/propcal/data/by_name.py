@@ -68,11 +68,9 @@ def method_takes_frame(also: Callable[..., Iterable[str]]) -> Callable[[Callable
         def call(*args: Any, **settings: Any) -> Any:
             own, given = args[:n_own], args[n_own:]
             if len(args) > len(places):
-                raise InputError(
-                    f"{function.__name__} takes only {' and '.join(places[n_own:])} by position",
-                    argument=features,
-                    next_step=f"Pass the columns that define groups as {features}=...",
-                )
+                problem = f"{function.__name__} takes only {' and '.join(places[n_own:])} by position"
+                step = f"Pass the columns that define groups as {features}=..."
+                raise InputError(problem, argument=features, next_step=step)
             named = len(given) == 1 and _names_columns(given[0], settings)
             taken = [] if named else places[: len(args)]
             arguments = _renamed(settings, list(kinds), features, taken)
@@ -96,9 +94,8 @@ def _names_columns(first: Any, settings: Mapping[str, Any]) -> bool:
     score, outcome = settings.get("score", settings.get("scores")), settings.get("outcome")
     several = isinstance(score, (list, tuple, Mapping)) and all(isinstance(name, str) for name in score)
     if isinstance(outcome, str) and not is_frame(first):
-        raise InputError(
-            f"a data frame must come first if columns are named; got {type(first).__name__}", argument="frame"
-        )
+        problem = f"a data frame must come first if columns are named; got {type(first).__name__}"
+        raise InputError(problem, argument="frame")
     return (several or isinstance(score, str) or isinstance(outcome, str)) and is_frame(first)
 
 
@@ -130,10 +127,9 @@ def _arrays(
     groups = [] if groups is None else [groups] if isinstance(groups, str) else groups
     defined, method = isinstance(groups, Groups) and _defines(names), "self" in names
     if not (defined or isinstance(groups, (list, tuple, Mapping))):
-        raise InputError(
-            Argument("groups") + f" must be names of columns; got {type(groups).__name__}",
-            next_step="Pass Groups to the constructor, PMCBoost(groups=...)" if method else None,
-        )
+        problem = Argument("groups") + f" must be names of columns; got {type(groups).__name__}"
+        step = "Pass Groups to the constructor, PMCBoost(groups=...)" if method else None
+        raise InputError(problem, next_step=step)
     if "data" in names:
         return settings | {features: [*groups], "data": frame}
     score = settings.pop("score", settings.pop("scores", None))

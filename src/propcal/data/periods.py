@@ -54,10 +54,9 @@ class Calendar:
         try:
             ZoneInfo(self.timezone)
         except (KeyError, ValueError, OSError, TypeError):
-            raise InputError(
-                Argument("timezone") + f": there is no time zone {shown(self.timezone)}",
-                next_step='Use a name such as "Europe/Berlin" or "America/New_York"',
-            ) from None
+            problem = Argument("timezone") + f": there is no time zone {shown(self.timezone)}"
+            step = 'Use a name such as "Europe/Berlin" or "America/New_York"'
+            raise InputError(problem, next_step=step) from None
 
     def name(self, day: date) -> str:
         """The period that a day belongs to."""
@@ -82,9 +81,8 @@ class Calendar:
                 return date(numbers[0], 3 * numbers[1] - 2, 1)
             return date(*[*numbers, 1, 1][:3])
         except ValueError:
-            raise InputError(
-                f"{shown(name)} is not a {self.every}", next_step=f"Write it like {EXAMPLES[self.every]}"
-            ) from None
+            step = f"Write it like {EXAMPLES[self.every]}"
+            raise InputError(f"{shown(name)} is not a {self.every}", next_step=step) from None
 
     def end(self, name: str) -> date:
         """The first day after a period."""

@@ -73,19 +73,12 @@ def warn_of_undeclared(
     for name in filter(looks_like_patient_id, unused):
         rows, different = count(name)
         if FEWEST_PATIENTS <= different <= MOST_DIFFERENT * rows:
-            warnings.warn(
-                Message(
-                    f"column {name!r} looks like a patient ID and repeats: {different:,} different values in "
-                    f"{rows:,} rows. Every row was counted as a patient of its own",
-                    argument=name,
-                    next_step=advice
-                    or "If it is the patient ID, pass "
-                    + Argument("cluster", name, written=written.format(f'"{name}"'))
-                    + " so that intervals and tests count patients rather than visits",
-                ),
-                UserWarning,
-                stacklevel=4,
-            )
+            problem = f"column {name!r} looks like a patient ID and repeats: {different:,} different values"
+            problem += f" in {rows:,} rows. Every row was counted as a patient of its own"
+            passed = Argument("cluster", name, written=written.format(f'"{name}"'))
+            count_patients = " so that intervals and tests count patients rather than visits"
+            step = advice or "If it is the patient ID, pass " + passed + count_patients
+            warnings.warn(Message(problem, argument=name, next_step=step), UserWarning, stacklevel=4)
             return
 
 

@@ -13,16 +13,12 @@ import pyarrow as pa
 from propcal.core.atoms import Atoms
 from propcal.core.patterns import PERIOD
 from propcal.core.periods_and_sites import by_key
+from propcal.data.checks import DROP
 from propcal.data.engines.frames_to_atoms import atoms_of_totals, totals, with_events
 from propcal.data.files.duckdb_setup import fewer_threads, limited
 from propcal.data.files.file_sets import refuse_same_content
-from propcal.data.files.file_source import (
-    FileSource,
-    count_file_values,
-    people_relation,
-    refuse_identifiers,
-)
-from propcal.data.frames import require
+from propcal.data.files.file_source import FileSource, count_file_values, people_relation, refuse_identifiers
+from propcal.data.frames import NOT_ARROW, require
 from propcal.data.levels import level_key
 from propcal.data.periods import Calendar
 from propcal.data.repeat_visits import warn_of_undeclared
@@ -105,21 +101,17 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
             rows = fewer_threads(engine, lambda: people_relation(engine, files, columns, dating.columns))
             return _dated_atoms(rows, columns, dating)
     if isinstance(source, EngineSource):
-        raise InputError(
-            "frames of an engine cannot be monitored directly",
-            argument="frame",
-            next_step="Write them to Parquet files, and name those",
-        )
+        step = "Write them to Parquet files, and name those"
+        problem = "frames of an engine cannot be monitored directly"
+        raise InputError(problem, argument="frame", next_step=step)
     with source.table(wanted) as table, limited(None, None) as engine:
         found = {name: _arrow(column) for name, column in table.columns().items()}
         return _dated_atoms(engine.from_arrow(pa.table(found)), columns, dating)
 
 
 def _too_large(_: Any) -> InputError:
-    return InputError(
-        "the table of atoms does not fit into memory",
-        next_step="Add fewer periods at a time, or increase " + Argument("memory_limit"),
-    )
+    step = "Add fewer periods at a time, or increase " + Argument("memory_limit")
+    return InputError("the table of atoms does not fit into memory", next_step=step)
 
 
 def _arrow(column: Any) -> Any:
@@ -128,7 +120,7 @@ def _arrow(column: Any) -> Any:
         return column
     try:
         return pa.array(column, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+    except NOT_ARROW:
         return pa.array([level_key(value) for value in column], pa.string())
 
 
@@ -171,26 +163,18 @@ def _check_times(rows: Any, when: str, columns: NamedColumns, dating: Dating) ->
     if unread:
         raise _unreadable(dating.time, unread, n)
     if missing and not columns.drop_missing:
-        raise InputError(
-            f"{column} is missing for {missing:,} of {n:,} people",
-            argument=column,
-            next_step=Argument("drop_missing", written="drop_missing=True") + " leaves them out",
-        )
+        problem = f"{column} is missing for {missing:,} of {n:,} people"
+        raise InputError(problem, argument=column, next_step=DROP + " leaves them out")
     if future:
-        raise InputError(
-            f"{column}: {future:,} of {n:,} dates are in the future",
-            argument=column,
-            next_step="Correct them; a typing error in the year is a common cause",
-        )
+        step = "Correct them; a typing error in the year is a common cause"
+        problem = f"{column}: {future:,} of {n:,} dates are in the future"
+        raise InputError(problem, argument=column, next_step=step)
     if outcome and outcome[0]:
         raise _unreadable(str(other), outcome[0], n)
     if outcome and outcome[1]:
-        raise InputError(
-            f"column {other!r}: {outcome[1]:,} of {n:,} outcomes are dated before the score "
-            f"(column {dating.time!r})",
-            argument=other,
-            next_step="Check whether the two columns are swapped, and whether the score used later data",
-        )
+        problem = f"column {other!r}: {outcome[1]:,} of {n:,} outcomes are dated before the score ({column})"
+        step = "Check whether the two columns are swapped, and whether the score used later data"
+        raise InputError(problem, argument=other, next_step=step)
     return missing
 
 
@@ -201,22 +185,16 @@ def _refuse_lone_dates(people: dict[str, int], dating: Dating) -> None:
         n = sum(count for name, count in people.items() if name <= before)
         apart = dating.calendar.start(after) - dating.calendar.start(before)
         if apart.days > LONG_BEFORE and n <= FEW * total:
-            column = Column(dating.time)
-            what = "date is" if n == 1 else "dates are"
-            raise InputError(
-                f"{column}: {n:,} of {total:,} {what} more than 10 years before all others (up to {before})",
-                argument=column,
-                next_step="If they stand for a missing date, leave them empty and use "
-                + Argument("drop_missing", written="drop_missing=True"),
-            )
+            column, are = Column(dating.time), "date is" if n == 1 else "dates are"
+            problem = f"{column}: {n:,} of {total:,} {are} more than 10 years before all others"
+            step = "If they stand for a missing date, leave them empty and use " + DROP
+            raise InputError(f"{problem} (up to {before})", argument=column, next_step=step)
 
 
 def _unreadable(name: str, unread: int, n: int) -> InputError:
-    return InputError(
-        f"column {name!r} must hold dates; {unread:,} of {n:,} values cannot be read as one",
-        argument=name,
-        next_step="Write them like 2026-03-31 or 2026-03-31T14:05:00+02:00 (ISO 8601)",
-    )
+    problem = f"column {name!r} must hold dates; {unread:,} of {n:,} values cannot be read as one"
+    step = "Write them like 2026-03-31 or 2026-03-31T14:05:00+02:00 (ISO 8601)"
+    return InputError(problem, argument=name, next_step=step)
 
 
 def _local(rows: Any, name: str, calendar: Calendar) -> str:

@@ -21,6 +21,7 @@ T = TypeVar("T")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 SMALLEST = 64 << 20  # DuckDB cannot start with less
+MEMORY = Argument("memory_limit")
 LARGEST = 1 << 60  # DuckDB accepts no more, and no machine has it
 
 
@@ -44,14 +45,10 @@ def memory_bytes(limit: str | int | None) -> int | None:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
     unit = found[2].upper() if found else ""
     if isinstance(limit, bool) or found is None or unit not in UNITS:
-        raise InputError(
-            Argument("memory_limit") + f" must be a size such as 4GB or 500MB; got {shown(limit)}"
-        )
+        raise InputError(MEMORY + f" must be a size such as 4GB or 500MB; got {shown(limit)}")
     size = float(found[1]) * UNITS[unit]
     if size < SMALLEST:
-        raise InputError(
-            Argument("memory_limit") + f" must be at least {SMALLEST >> 20} MiB; got {shown(limit)}"
-        )
+        raise InputError(MEMORY + f" must be at least {SMALLEST >> 20} MiB; got {shown(limit)}")
     return int(min(size, LARGEST))
 
 
@@ -106,14 +103,10 @@ def disk_full(error: Exception) -> bool:
 
 def no_room() -> InputError:
     """The error for a full disk."""
-    return InputError(
-        f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for data that do not "
-        "fit into memory",
-        next_step="Set TMPDIR to a folder on a larger disk, increase "
-        + Argument("memory_limit")
-        + ", or use a coarser resolution, such as "
-        + Argument("resolution", "2**-16"),
-    )
+    step = "Set TMPDIR to a folder on a larger disk, increase " + MEMORY
+    step += ", or use a coarser resolution, such as " + Argument("resolution", "2**-16")
+    problem = f"the temporary folder {tempfile.gettempdir()} is full: there is no space left for data that do"
+    return InputError(f"{problem} not fit into memory", next_step=step)
 
 
 @contextmanager

@@ -17,15 +17,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import check_number
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engines.frames_to_atoms import atoms_of_totals, complete_rows, totals, with_events
-from propcal.data.files.duckdb_setup import (
-    disk_full,
-    fewer_threads,
-    limited,
-    memory_bytes,
-    no_room,
-    setting,
-    watched,
-)
+from propcal.data.files import duckdb_setup as duck
 from propcal.data.files.file_sets import Files, find_files, open_file, open_files
 from propcal.data.files.people_files import ANY, LENIENT, NUMBER, TEXT, Kinds, PeopleFiles
 from propcal.data.frames import Columns
@@ -65,7 +57,7 @@ class FileSource(Source):
         threads: int | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> None:
-        self.memory, self.threads = memory_bytes(memory_limit), threads
+        self.memory, self.threads = duck.memory_bytes(memory_limit), threads
         if threads is not None:
             check_number("threads", threads, at_least=1, whole=True)
         self.paths, self.na, self.progress = find_files(files), na, progress
@@ -85,18 +77,18 @@ class FileSource(Source):
 
         `too_large` makes the error if memory is not enough.
         """
-        with limited(self.memory, self.threads) as engine, watched(engine, self.progress):
+        with duck.limited(self.memory, self.threads) as engine, duck.watched(engine, self.progress):
             files = open_files(self.paths, engine, missing=self.na)
             try:
                 yield engine, files
                 return
             except duckdb.OutOfMemoryException as error:
-                if disk_full(error):
-                    raise no_room() from None
+                if duck.disk_full(error):
+                    raise duck.no_room() from None
             except duckdb.InterruptException:
                 raise
             except duckdb.Error as error:
-                raise no_room() if disk_full(error) else files.trouble(error, wanted) from None
+                raise duck.no_room() if duck.disk_full(error) else files.trouble(error, wanted) from None
             raise too_large(engine) from None
 
     @contextmanager
@@ -131,7 +123,7 @@ class FileSource(Source):
 
         with self.opened(wanted, too_large) as (engine, files):
             unused = [name for name in files.names if name not in wanted]
-            rows = fewer_threads(engine, lambda: people_relation(engine, files, columns))
+            rows = duck.fewer_threads(engine, lambda: people_relation(engine, files, columns))
             rows, columns = with_events(rows, columns)
             refuse_identifiers(rows, columns)
             if columns.cluster is not None:
@@ -140,7 +132,7 @@ class FileSource(Source):
                     columns = replace(columns, weight_kind="frequency" if whole.frequencies else "survey")
                 atoms = _with_clusters(complete_rows(rows, columns), columns)
                 return replace(atoms, left_out=whole.left_out)
-            found = fewer_threads(engine, lambda: totals(rows, columns))
+            found = duck.fewer_threads(engine, lambda: totals(rows, columns))
             warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name))
         # after DuckDB has freed its memory, which lowers the peak by a third
         return atoms_of_totals(*found)
@@ -190,11 +182,8 @@ def _plain(columns: NamedColumns) -> list[str]:
 
 def refuse_identifiers(rows: Any, columns: NamedColumns) -> None:
     """Refuse identifiers and measurements by the first rows, before all rows are aggregated."""
-    plain = {*_plain(columns)}
-    own = [name for name in columns.words.attributes([]) if name in plain]
-    if not own:
-        return
-    first = rows.limit(FIRST_ROWS).to_arrow_table()
+    own = [name for name in columns.words.attributes([]) if name in _plain(columns)]
+    first: Any = rows.limit(FIRST_ROWS).to_arrow_table() if own else None
     for name in own:
         seen, codes_too = f"the first {len(first):,} rows", name in columns.words.as_levels
         fitting_values(name, None, {name: first[name]}, None, seen=seen, as_levels=codes_too)
@@ -219,7 +208,7 @@ def _with_clusters(rows: Any, columns: NamedColumns) -> Atoms:
 
 def _would_fit(engine: Any, coarsest: Callable[[], Atoms] | None, bits: int) -> InputError:
     """The error if memory is not enough, with a resolution for which it would be."""
-    memory = memory_bytes(setting(engine, "memory_limit")) or 0
+    memory = duck.memory_bytes(duck.setting(engine, "memory_limit")) or 0
     told = f"the table of atoms does not fit into {memory / 1e9:.2g} GB of memory"
     more = "increase " + Argument("memory_limit")
     try:
@@ -232,10 +221,6 @@ def _would_fit(engine: Any, coarsest: Callable[[], Atoms] | None, bits: int) -> 
     if fits < 4:
         many = f"{told}: there are {n_patterns:,} combinations of groups"
         return InputError(many, next_step="Use fewer groups, or " + more)
-    return InputError(
-        f"{told}, even with one thread",
-        next_step="Round the scores with "
-        + Argument("resolution", f"2**-{fits}")
-        + " (the audit reports how little this can change the results), or "
-        + more,
-    )
+    step = "Round the scores with " + Argument("resolution", f"2**-{fits}")
+    step += " (the audit reports how little this can change the results), or " + more
+    return InputError(f"{told}, even with one thread", next_step=step)

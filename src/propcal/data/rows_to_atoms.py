@@ -14,7 +14,6 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
-from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import BoolArray, FloatArray, check_choice, check_number, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.groups.groups import Groups
@@ -348,6 +347,8 @@ def scoring_rows(
     whether the levels are those of a shared correction, and `folded` in which attributes unlisted levels are
     expected, for the warning about other levels.
     """
+    from propcal.core.correction.lookup import unknown_levels, warn_of_unknown  # audits need no numba
+
     values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
     counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
     warn_of_unknown(patterns.attributes, counts, len(values), shared=shared, folded=folded)

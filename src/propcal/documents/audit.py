@@ -15,7 +15,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW, explanation, headline_of
 from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.documents.advice import cannot_tell, mostly_unjudged, next_steps
+from propcal.documents.audit_notes import cannot_tell, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
 from propcal.documents.blocks import (
     GROUP,

@@ -15,7 +15,7 @@ from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
 from propcal.core.grid import FloatArray
 from propcal.documents.charts import Axis, Mark, Plot, round_axis
 from propcal.documents.words import words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, known, trimmed
+from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, capital, known, trimmed
 
 ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)  # of axes that hold rare risks
 FEWEST_POINTS = 5  # a line through fewer looks like a worse score than it is
@@ -102,17 +102,14 @@ def curve_panels(
     ).sort_values(["named", "off", "share"], ascending=[True, False, False], kind="stable")
     curves = {group.name: group for group in drawn if len(group.marks["calibration"].y)}
     rows = [row for row in row_dicts(order) if row["label"] in curves]
-    return [
-        Panel(curves[row["label"]], look_of(row), row["finding"], i < AT_ONCE) for i, row in enumerate(rows)
-    ]
+    shown = [(curves[row["label"]], look_of(row), row["finding"]) for row in rows]
+    return [Panel(*panel, at_once=i < AT_ONCE) for i, panel in enumerate(shown)]
 
 
 def _group_curves(audit: Audit) -> list[GroupCurves]:
     """The curves of everybody and of every group that counts."""
-    points, bars, curves = (
-        _by_group(table, columns)
-        for table, columns in ((audit.net_benefit, POINT), (audit.distribution, BAR), (audit.curves, CURVE))
-    )
+    points, curves = _by_group(audit.net_benefit, POINT), _by_group(audit.curves, CURVE)
+    bars = _by_group(audit.distribution, BAR)
     found = []
     for i, row in enumerate(row_dicts(audit.groups)):
         if i and not row["kept"]:
@@ -158,7 +155,6 @@ def _benefit_axis(found: list[GroupCurves]) -> Axis:
 
 def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
     """The pictures without people: words, axes and guides."""
-    zero = Mark("line", "guide", [0, 1], [0, 0])
     treated, relative = round_axis("threshold from which people are treated"), Axis(f"{unit}, relative", 0, 1)
     risk, rate = round_axis("predicted risk", 0.0, end), round_axis("observed rate", 0.0, end)
     frames = {
@@ -167,11 +163,11 @@ def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
         "benefit": ("Would acting on it help?", treated, benefit),
         "distribution": ("How are the scores spread?", round_axis("score"), relative),
     }
-    guides = {key: Mark("line", "guide", [0, x.high], [0, x.high]) for key, (_, x, _) in frames.items()}
+    diagonals = {"roc": 1.0, "calibration": end}  # others have a line at zero
     return [
-        Plot(key, heading, words("pictures", key, unit=unit), x, y, [guides[key] if diagonal else zero])
+        Plot(key, heading, words("pictures", key, unit=unit), x, y, [guide])
         for key, (heading, x, y) in frames.items()
-        for diagonal in [key in ("roc", "calibration")]
+        for guide in [Mark("line", "guide", [0, x.high], [0, diagonals.get(key, 0)])]
     ]
 
 
@@ -233,15 +229,14 @@ def _thinned(rows: Any, most: int = 25) -> Any:
 def _told(row: Any, enough: bool, unit: str) -> dict[str, str]:
     """A sentence under each picture."""
     limits = ON_PAGE.interval(row["auroc_low"], row["auroc_high"], 3)
-    auroc = f"AUROC {ON_PAGE.decimal(row['auroc'], 3)} (95 % CI {limits})"
+    auroc = f"AUROC {ON_PAGE.decimal(row['auroc'], 3)} (95 % CI {limits})."
+    roc = auroc if known(row["auroc"]) else "AUROC is not known."
     off = f"Mean distance from the diagonal (ICI) {ON_PAGE.decimal(100 * row['ici'], 1)} percentage points"
-    people, rate = IN_SENTENCE.count(row["people"]), IN_SENTENCE.percent(row["outcome_rate"])
+    off += f"; calibration slope {ON_PAGE.decimal(row['slope'])}."
+    rate = f"Observed rate {IN_SENTENCE.percent(row['outcome_rate'])}."
     return {
-        "roc": (auroc + "." if known(row["auroc"]) else "AUROC is not known.")
-        + ("" if enough else " There are not enough data for a curve."),
-        "calibration": f"{off}; calibration slope {ON_PAGE.decimal(row['slope'])}."
-        if known(row["ici"])
-        else "Not enough data for a curve.",
-        "benefit": f"Observed rate {rate}." if known(row["outcome_rate"]) else "Not enough data.",
-        "distribution": f"{people[0].upper()}{people[1:]} {unit}.",
+        "roc": roc if enough else f"{roc} There are not enough data for a curve.",
+        "calibration": off if known(row["ici"]) else "Not enough data for a curve.",
+        "benefit": rate if known(row["outcome_rate"]) else "Not enough data.",
+        "distribution": f"{capital(IN_SENTENCE.count(row['people']))} {unit}.",
     }

@@ -12,9 +12,10 @@ from propcal.auditing.compare import Comparison
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.score_changes import BETTER, HIGHER, LOWER, WORSE, GroupChange
 from propcal.core.groups.collection import EVERYBODY
-from propcal.documents.advice import next_steps, unchanged_steps
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
+from propcal.documents.audit_notes import next_steps, unchanged_steps
 from propcal.documents.blocks import (
+    GROUP,
     RATIO,
     At,
     Beside,
@@ -103,9 +104,9 @@ def _tables(comparison: Comparison, name: str, i: int) -> list[Block]:
     table = comparison.differences[comparison.differences["score"] == name]
     overall = table["group"].isin(OVERALL)
     heading = f"{name} compared with {comparison.base}"
-    ends = [Column("change", "95 % CI of the change", "change")]
-    columns = [Column("before", "before", "decimal"), Column("after", "after", "decimal"), *ends]
-    columns = [Column("measure", "measure"), *columns]
+    change = Column("change", "95 % CI of the change", "change")
+    before, after = Column("before", "before", "decimal"), Column("after", "after", "decimal")
+    columns = [Column("measure", "measure"), before, after, change]
     rows = [_change(row) for row in row_dicts(table[overall])]
     blocks: list[Block] = [Table(f"overall-{i}", heading, columns, rows, words("tables", "change"))]
     brier = {row["group"]: row for row in row_dicts(table[table["measure"] == "brier"])}
@@ -117,13 +118,8 @@ def _tables(comparison: Comparison, name: str, i: int) -> list[Block]:
         for row in row_dicts(table[~overall & (table["measure"] == RATIO)])
     ]
     if groups:
-        columns = [
-            Column("label", "group"),
-            Column("before", "O/E before", "decimal"),
-            Column("after", "O/E after", "decimal"),
-            *ends,
-            Column("brier", "change of Brier score, 95 % CI", "change", 3),
-        ]
+        ratios = [replace(column, heading=f"O/E {column.heading}") for column in (before, after)]
+        columns = [GROUP, *ratios, change, Column("brier", "change of Brier score, 95 % CI", "change", 3)]
         blocks.append(Table(f"each-group-{i}", f"{heading}, group by group", columns, groups))
     return blocks
 
@@ -143,21 +139,14 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
 def _flags(comparison: Comparison, name: str, i: int) -> list[Block]:
     """Who is newly flagged and no longer; groups in which nobody is are left out."""
     table = comparison.flags[comparison.flags["score"] == name]
-    columns = [
-        Column("label", "group"),
-        Column("newly_flagged", "newly flagged", "some"),
-        Column("no_longer_flagged", "no longer flagged", "some"),
-    ]
+    no_longer = Column("no_longer_flagged", "no longer flagged", "some")
+    columns = [GROUP, Column("newly_flagged", "newly flagged", "some"), no_longer]
+    table = table[(table["newly_flagged"] != 0) | (table["no_longer_flagged"] != 0)]
     blocks: list[Block] = []
     for place, threshold in enumerate(table["threshold"].unique()):
-        rows = [
-            row
-            for row in row_dicts(table[table["threshold"] == threshold])
-            if (row["newly_flagged"], row["no_longer_flagged"]) != (0, 0)
-        ]
-        if rows:
-            title = f"{name} compared with {comparison.base} at {threshold_label(threshold)}"
-            blocks.append(Table(f"flags-{i}-{place}", title, columns, rows))
+        title = f"{name} compared with {comparison.base} at {threshold_label(threshold)}"
+        rows = row_dicts(table[table["threshold"] == threshold])
+        blocks.append(Table(f"flags-{i}-{place}", title, columns, rows))
     return blocks
 
 

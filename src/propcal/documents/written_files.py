@@ -49,10 +49,8 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     if small:
         less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma)"
         have = "has no cells of its own" if len(small) == 1 else "have no cells of their own"
-        also = ""
-        if model.fit_summary_.smooth:
-            also = f"; the smooth curve corrects those of at least {FEWEST_OF_A_TERM} {names.unit}"
-        yield f"{plural(len(small), 'group')} with {less} {have}{also}:"
+        curve = f"; the smooth curve corrects those of at least {FEWEST_OF_A_TERM} {names.unit}"
+        yield f"{plural(len(small), 'group')} with {less} {have}{curve if model.fit_summary_.smooth else ''}:"
         for size in small[:MOST_LISTED]:
             yield f"  {called[size.group]}: {_people(size.people, suppress, names)}"
         if len(small) > MOST_LISTED:

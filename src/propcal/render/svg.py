@@ -16,6 +16,7 @@ from propcal.documents.charts import Axis, Forest, ForestRow, Mark, Plot, ratio_
 from propcal.numbers import Limit, known
 
 LEFT, TOP, RIGHT, BOTTOM = 44, 12, 8, 42  # margins of a plot
+ENDS = ("low", "high")
 BAR_WIDTH, BAR_MARGIN = 200, 10  # of a row of a forest
 
 
@@ -68,13 +69,8 @@ def group_lines(group: GroupPictures, plots: Sequence[Plot]) -> dict[str, str]:
 def group_data(four: FourPictures) -> list[dict[str, Any]]:
     """What a page needs to draw the group that a reader picks."""
     return [
-        {
-            "name": group.name,
-            "lines": group_lines(group, four.plots),
-            "tables": group.tables,
-            "told": group.told,
-        }
-        for group in four.groups
+        {"name": each.name, "lines": group_lines(each, four.plots), "tables": each.tables, "told": each.told}
+        for each in four.groups
     ]
 
 
@@ -141,10 +137,8 @@ def forest_bar(row: ForestRow, axis: Axis) -> ForestBar:
 
 def table_axis(table: Table) -> Axis:
     """The axis of the ratios that are drawn in a column of a table."""
-    keys = [column.key for column in table.columns if column.kind == "forest"]
-    return ratio_axis(
-        [float(row[f"{key}_{end}"]) for key in keys for row in table.rows for end in ("low", "high")]
-    )
+    keys = [f"{column.key}_{end}" for column in table.columns if column.kind == "forest" for end in ENDS]
+    return ratio_axis([float(row[key]) for row in table.rows for key in keys])
 
 
 def table_bar(column: Column, row: Mapping[str, Any], axis: Axis) -> ForestBar:

@@ -43,7 +43,7 @@ from propcal.documents.data import audit_content
 from propcal.documents.methods import lead, methods_section
 from propcal.documents.risk_ranges import LOOKS, groups_apart, risk_ranges
 from propcal.documents.words import words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, excludes_one, known, plural
+from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, known, plural
 
 TITLE = "Is this risk score right for everyone?"
 BRIEF_GROUPS, MOST_LEFT_OUT, MOST_BARS = 5, 8, 7
@@ -177,13 +177,11 @@ def ratio_forest(audit: Audit, before: Audit | None = None) -> Forest:
     shown = [_bar(row, earlier.get(row["group"])) for row in [*rows[:1], *others]]
     ends = [float(end) for bar in shown for end in (bar.value, bar.low, bar.high, bar.before) if known(end)]
     more = len(rows) - len(shown)
-    words = "Dot: O/E ratio. Line: its 95 % CI. Coloured: named by the verdict."
-    words += "" if before is None else " Ring: before the correction."
-    words += (
-        f" {plural(more, 'more group')} {'is' if more == 1 else 'are'} in the table below." if more else ""
-    )
-    words = words if shown else "There are not enough data for an O/E ratio."
-    return Forest("ratios", "", words, ratio_axis(ends), shown, ends=SIDES)
+    told = "Dot: O/E ratio. Line: its 95 % CI. Coloured: named by the verdict."
+    told += "" if before is None else " Ring: before the correction."
+    told += f" {are(more, 'more group')} in the table below." if more else ""
+    told = told if shown else "There are not enough data for an O/E ratio."
+    return Forest("ratios", "", told, ratio_axis(ends), shown, ends=SIDES)
 
 
 def _bar(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> ForestRow:
@@ -280,7 +278,7 @@ def _thresholds(audit: Audit) -> list[Section]:
     shown = [(t, threshold_label(t)) for t in thresholds]
     places = At.EVERYWHERE if given else At.WRITTEN
     columns = [
-        Column("label", "group"),
+        GROUP,
         Column("flagged", "flagged per 100", "per 100 with interval", 1),
         Column("sensitivity", "sensitivity, %", "per 100 with interval", 1),
         Column("specificity", "specificity, %", "per 100 with interval", 1, minor=True),
@@ -289,22 +287,15 @@ def _thresholds(audit: Audit) -> list[Section]:
         Column("avoided", "treatments avoided per 100", "per 100", 1, places=At.WRITTEN, minor=True),
     ]
     table = [row | {"key": row["group"]} for row in row_dicts(audit.at_threshold(*thresholds))]
-    tables = [
-        Table(
-            f"threshold-{i}",
-            f"Threshold {label}: per 100 {audit.identity.unit}, or in percent, with 95 % CI",
-            columns,
-            [row for row in table if abs(row["threshold"] - t) < 1e-9],
-            places=places,
-            sortable=i == 0,
-        )
-        for i, (t, label) in enumerate(shown)
-    ]
+    tables: list[Block] = []
+    for i, (threshold, label) in enumerate(shown):
+        title = f"Threshold {label}: per 100 {audit.identity.unit}, or in percent, with 95 % CI"
+        rows = [row for row in table if abs(row["threshold"] - threshold) < 1e-9]
+        tables.append(Table(f"threshold-{i}", title, columns, rows, places=places, sortable=i == 0))
     slider = Fragment("threshold_slider.html", lambda: {"chosen": bool(given), "thresholds": shown})
-    blocks: list[Block] = [slider, tables[0]]
-    if tables[1:]:
-        blocks.append(Details("At the other thresholds", tables[1:], places=places))
-    blocks.append(Paragraphs([words("tables", "thresholds")], places=places))
+    others = [Details("At the other thresholds", tables[1:], places=places)] if tables[1:] else []
+    note = Paragraphs([words("tables", "thresholds")], places=places)
+    blocks = [slider, tables[0], *others, note]
     return [Section("thresholds", "At your threshold", blocks, link="Thresholds", places=places)]
 
 
@@ -318,13 +309,11 @@ def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:
     if audit.curves["group"].nunique() < 2:
         return []
 
+    about = {"unit": audit.identity.unit, "exact": audit._source is not None}
+
     def content() -> dict[str, Any]:
-        return {
-            "panels": curve_panels(audit.groups, four().groups, look_of),
-            "four": four(),
-            "unit": audit.identity.unit,
-            "exact": audit._source is not None,
-        }
+        panels = curve_panels(audit.groups, four().groups, look_of)
+        return {"panels": panels, "four": four(), **about}
 
     panels = Fragment("curve_panels.html", content)
     return [Section("panels", "Calibration, group by group", [panels], link="Curves", places=At.PAGE)]

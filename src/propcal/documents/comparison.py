@@ -69,11 +69,11 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
         block = verdict_block(one, other)
         sentences = [*changes, *([] if other in comparison.unchanged else block.sentences)]
         blocks.append(replace(block, sentences=sentences, places=At.SCREEN | At.CARD))
-    tone, words = headline(audit)
+    tone, told = headline(audit)
     nobody = " changes nobody" if name in comparison.unchanged else ""
-    words = f"{capital(name)}{nobody}: {words[0].lower()}{words[1:]}"
+    told = f"{capital(name)}{nobody}: {told[0].lower()}{told[1:]}"
     sentences = [*comparison.sentences(name), *audit.verdict.sentences]
-    return [*blocks, Verdict(tone, words, sentences, places=At.WRITTEN, links=around.links)]
+    return [*blocks, Verdict(tone, told, sentences, places=At.WRITTEN, links=around.links)]
 
 
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:

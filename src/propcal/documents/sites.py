@@ -85,10 +85,12 @@ def _measures(found: Sites) -> list[Block]:
 
 
 def _table(found: Sites) -> Table:
+    n = int(found.small.sum())
+    small = f"{n:,} small sites together" if n > 1 else "1 small site"
     pooled = [
         dict.fromkeys(found.sites.columns, np.nan)
         | dict(row)
-        | {"site": "All sites together" if name == ALL_SITES else _small_sites(found), "finding": ""}
+        | {"site": "All sites together" if name == ALL_SITES else small, "finding": ""}
         for name, row in found.pooled.iterrows()
     ]
     for claim in found.claims:
@@ -110,17 +112,11 @@ def _table(found: Sites) -> Table:
     return Table("each-site", "Each site", columns, [*pooled, *rows], note, MOST_SITES, "site")
 
 
-def _small_sites(found: Sites) -> str:
-    return f"{int(found.small.sum()):,} small sites together"
-
-
 def _summary(found: Sites) -> list[Block]:
-    rows = [
-        row
-        | {"name": SCALES[row["measure"]].name, "digits": SCALES[row["measure"]].digits}
-        | {"mean_low": row["low"], "mean_high": row["high"], "tau2": f"{row['tau2']:.4f}"}
-        for row in row_dicts(found.summary.rename_axis("measure").reset_index())
-    ]
+    rows = row_dicts(found.summary.rename_axis("measure").reset_index())
+    for row in rows:
+        row |= {"name": SCALES[row["measure"]].name, "digits": SCALES[row["measure"]].digits}
+        row |= {"mean_low": row["low"], "mean_high": row["high"], "tau2": f"{row['tau2']:.4f}"}
     columns = [
         Column("name", "measure"),
         *estimate_columns("mean", "mean"),
@@ -134,20 +130,17 @@ def _summary(found: Sites) -> list[Block]:
 
 def _forest(found: Sites, name: str) -> Forest:
     scale, table = SCALES[name], found.sites[~found.small]
+    looks = LOOKS if name == RATIO else {}
     rows = [
-        _forest_row(row["site"], row, name, LOOKS.get(row["finding"], "noise") if name == RATIO else "noise")
-        for row in row_dicts(table)
+        _forest_row(row["site"], row, name, looks.get(row["finding"], "noise")) for row in row_dicts(table)
     ]
     description = f"{scale.name} of each site with its 95 % confidence interval"
     if name in found.summary.index:
         row: Any = found.summary.loc[name]
         new = {name: np.nan, f"{name}_low": row["prediction_low"], f"{name}_high": row["prediction_high"]}
         mean = {name: row["mean"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
-        rows = [
-            _forest_row("All sites (mean, 95 % CI)", mean, name),
-            *rows,
-            _forest_row("New site (95 % prediction)", new, name),
-        ]
+        rows = [_forest_row("All sites (mean, 95 % CI)", mean, name), *rows]
+        rows.append(_forest_row("New site (95 % prediction)", new, name))
         description += ", the mean over sites, and the interval in which 95 % of new sites are expected"
     description += f".{MEANING.get(name, '')}"
     ends, axis = SIDES if name == RATIO else ("", ""), _forest_axis(rows, scale)
@@ -204,14 +197,10 @@ def _travel(found: Sites) -> list[Block]:
     ]
     title, note = "Does a correction transfer? (leave-one-site-out)", words("tables", "travel")
     blocks: list[Block] = [Table("travel", title, columns, rows, note, MOST_SITES, "site")]
-    bars = [
-        row
-        for site in rows
-        for row in (
-            _forest_row(site["site"], site, RATIO, end="_before"),
-            _forest_row("after correction", site, RATIO, end="_after"),
-        )
-    ]
+    bars = []
+    for row in rows:
+        bars.append(_forest_row(row["site"], row, RATIO, end="_before"))
+        bars.append(_forest_row("after correction", row, RATIO, end="_after"))
     if not any(known(bar.value) for bar in bars):
         return blocks
     heading = "O/E ratio before and after"

@@ -17,6 +17,7 @@ from propcal.paper.settings import (
     RHOS,
     Setting,
     grid,
+    setup_of,
 )
 from propcal.paper.trial_store import CURVE_COLUMNS, TRIAL_COLUMNS, Evidence, Store
 
@@ -145,3 +146,14 @@ def test_no_store_is_made_by_looking_for_one():
     with pytest.raises(InputError, match="there are no trials"):
         Store("none.sqlite")
     assert not Path("none.sqlite").exists()
+
+
+def test_a_store_of_an_earlier_version_is_continued():
+    """Before 0.3 a set-up had six entries, and held-out was called public."""
+    former = {"name": "public", "kept_apart": 0.5, "eta": 0.25, "rule": "own"}
+    former |= {"readings": ["seed"], "excess": True}
+    Store("t.sqlite", {**ABOUT, "setup": former}).add([trial(0)])
+    now = {**ABOUT, "setup": setup_of("held-out").about()}
+    assert Store("t.sqlite", now).about == now
+    with pytest.raises(InputError, match="bins: moving there, frozen now"):
+        Store("t.sqlite", {**ABOUT, "setup": {**now["setup"], "bins": "frozen"}})

@@ -86,7 +86,7 @@ class Store:
                 self.path.unlink()
             raise
         if about is not None:
-            self._refuse_others(now)
+            self._refuse_others(_current(now))
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -124,7 +124,7 @@ class Store:
                 f"writes {HEADER['version']}{', without ' + lacking if lacking else ''}"
             )
         try:
-            return dict(json.loads(content["about"]))
+            return _current(json.loads(content["about"]))
         except (KeyError, TypeError, ValueError):
             raise self._refusal("is damaged: what its trials have in common cannot be read") from None
 
@@ -175,6 +175,11 @@ class Store:
         if not all(isinstance(value, str) for value in texts.to_numpy().ravel()):
             raise self._refusal(f"is damaged: the table {table} holds numbers in place of text")
         return whole
+
+
+def _current(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What trials have in common, with all entries of the set-up; stores before 0.3 have fewer."""
+    return {**about, **({"setup": s.setup_of(about["setup"]).about()} if "setup" in about else {})}
 
 
 def _difference(key: str, there: Any, now: Any) -> str:

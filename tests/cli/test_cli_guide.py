@@ -33,3 +33,20 @@ def test_the_commands_of_the_guide_run(capfd):
         assert end.value.code == 0, command + capfd.readouterr().err
     assert Path("corrected.csv").exists()
     assert Path("corrected.parquet").exists()
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_start_page_run(capfd):
+    page = (ROOT / "docs" / "start.md").read_text()
+    lines = [
+        line.split("#")[0]
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        for line in block.splitlines()
+    ]
+    commands = [shlex.split(line) for line in lines if line.startswith("propcal")]
+    assert [words[1] for words in commands] == ["demo", "audit", "fit", "audit", "apply"]
+    for _, *arguments in commands:
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 0, capfd.readouterr().err
+    assert "corrected" in Path("corrected.csv").read_text().splitlines()[0]

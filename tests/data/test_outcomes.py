@@ -337,6 +337,14 @@ def test_few_events_do_not_make_a_score_reversed():
     assert PMCBoost().fit(score, np.r_[np.ones(49), np.zeros(49)]).correction_
 
 
+def test_a_score_that_ranks_a_little_backwards_is_fitted():
+    # AUROC 0.45, with an interval below 0.5: a poor score, but no survival probability
+    score = np.repeat([0.6, 0.4, 0.6, 0.4], [900, 1100, 1100, 900])
+    y = np.repeat([1, 0], 2000)
+    assert PMCBoost().fit(score, y).correction_
+    assert "WRONG WAY" not in audit(y, score, n_draws=100).verdict.text
+
+
 def test_levels_of_whom_nobody_was_left_out_are_not_listed():
     report = LeftOutReport(30, 1000, {"age": [(f"{i}", 15 if i < 2 else 0, 50) for i in range(20)]})
     told = report.sentence(unit="visits", labels={"age": {"0": "newborn"}})

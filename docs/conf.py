@@ -86,6 +86,7 @@ html_static_path = ["_static"]
 html_css_files = ["propcal.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # it would be fetched, which browsers refuse for files on disk
 html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
 html_theme_options = {

@@ -77,4 +77,8 @@ def test_every_update_is_one_that_the_rule_in_plain_words_makes(people):
         eta=1.0,
         own_cutoff=lambda rate: 0.1 * (0.5 * oracle.UNIT + 0.5 * max(rate, 0.1 * oracle.UNIT)),
     )
-    assert [tuple(u) for u in model.correction_.updates.tolist()] == updates
+    number = {group: g for g, group in enumerate(model.groups_.groups)}  # a correction has only groups in use
+    made = [
+        (number[model.correction_.groups[g]], j, shift) for g, j, shift in model.correction_.updates.tolist()
+    ]
+    assert made == updates

@@ -2,11 +2,11 @@
 
 The model corrects the log-odds of a score for everybody, for each group and for each intersection by a
 constant, a slope, a curve and local bumps. What groups share is learned from everybody; a group only adds its
-departure, and small groups have fewer columns. For each set of attributes, every kind of effect has one
-variance, estimated by marginal likelihood, so that effects without support in the data shrink to zero:
-Newton's method finds the effects for given variances; MacKay's update then re-estimates the variances. Before
-that, tests of the hypothesis that the score is perfect decide whether to recalibrate at all (`FoundErrors`).
-Afterwards, attributes without which the model fits nearly as well are left out of it, one by one.
+departure. Few people, all together or in a group, have fewer columns. For each set of attributes, every kind
+of effect has one variance, estimated by marginal likelihood, so that effects without support in the data
+shrink to zero: Newton's method finds the effects for given variances; MacKay's update then re-estimates the
+variances. Before that, tests of the hypothesis that the score is perfect decide whether to recalibrate at all
+(`FoundErrors`). Afterwards, attributes without which the model fits nearly as well are left out, one by one.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from propcal.numbers import plural
 
 BUMP_LEVELS = (20,)
 FEWEST_FOR_SLOPE, FEWEST_FOR_CURVE, FEWEST_FOR_BUMPS = 300, 1500, 5000  # people of a group
+FEWEST_BESIDE_SLOPE = 2000  # people who get a curve together although their level or slope is wrong
 MOST_ROWS_FOR_BUMPS = 1000  # combinations of terms, above which groups have no bumps: they would take minutes
 PRIOR_OF_BUMPS = 1.0
 # The smallest variance of the overall level and slope if a test found them wrong: they are two numbers, which
@@ -145,7 +146,8 @@ def _effects(
     by_row = np.add.reduceat(cells.n, cells.starts[:-1])
     people = cells.members.T @ by_row
     bumps = len(cells.members) <= MOST_ROWS_FOR_BUMPS
-    n_columns = np.array([_n_columns(basis, n, first=t == 0, bumps=bumps) for t, n in enumerate(people)])
+    n_columns = np.array([_n_columns(basis, n, bumps=bumps) for n in people])
+    n_columns[0] = _n_columns_of_everybody(basis, people[0], evidence)
     sets: dict[tuple[str, ...], int] = {}
     number = [sets.setdefault(tuple(a for a, _ in term.conditions), len(sets)) for term in terms]
     n_kinds = int(basis.kinds.max()) + 1
@@ -160,10 +162,15 @@ def _effects(
     return Effects(n_columns, component.reshape(-1), least, prior)
 
 
-def _n_columns(basis: Basis, people: float, *, first: bool, bumps: bool) -> int:
-    """How many columns a term of so many people has; the first term, everybody, has all of them."""
-    if first:
-        return len(basis.kinds)
+def _n_columns_of_everybody(basis: Basis, people: float, evidence: FoundErrors) -> int:
+    """How many columns everybody has: few people whose level or slope is wrong get no curve beside them."""
+    if people < FEWEST_BESIDE_SLOPE and evidence.overall:
+        return min(2, basis.n_smooth)
+    return basis.n_smooth if people < FEWEST_FOR_BUMPS else len(basis.kinds)
+
+
+def _n_columns(basis: Basis, people: float, *, bumps: bool) -> int:
+    """How many columns a group of so many people has."""
     if people < FEWEST_FOR_SLOPE:
         return 1
     if people < FEWEST_FOR_CURVE:

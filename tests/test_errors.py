@@ -30,19 +30,8 @@ from propcal.errors import (
 SOURCES = sorted((ROOT / "src" / "propcal").rglob("*.py"))
 # arguments that errors mention and no command has an option for
 PYTHON_ONLY = {
-    *(
-        "delta",
-        "epsilon",
-        "fewest",
-        "kept_apart",
-        "kind",
-        "n",
-        "n_updates",
-        "person",
-        "r_min",
-        "readings",
-    ),
-    *("size", "threads"),
+    *("complaint_effect", "delta", "epsilon", "fewest", "illness_effect", "kept_apart", "kind", "n"),
+    *("n_updates", "person", "r_max", "r_min", "readings", "size", "threads"),
 }
 
 

@@ -238,7 +238,7 @@ class FittedEffects:
     @property
     def value(self) -> float:
         """The log-likelihood."""
-        return self.problem.derivatives[0]
+        return float(self.problem.derivatives[0])
 
     def loss_without(self, terms: BoolArray) -> float:
         """How much lower the log-likelihood is if some terms are left out and the others stay as they are."""

@@ -70,7 +70,7 @@ def test_a_fit_reads_the_columns_of_its_definitions_and_of_its_search(visits):
     model = PMCBoost(groups=words).fit(visits, **NAMES)
     assert {*model.correction_.reads, *model.correction_.not_read} == {"gender", "age"}
     searching = PMCBoost(discover=["age"]).fit(visits, **NAMES, groups=["gender"])
-    assert "gender" in searching.correction_.reads
+    assert "gender" in (*searching.correction_.reads, *searching.correction_.not_read)
     with pytest.raises(InputError, match="constructor"):
         PMCBoost().fit(visits, **NAMES, groups=words)
 

@@ -1,14 +1,10 @@
-"""Makes the files of `propcal.datasets` from their sources.
+"""Makes the file of `propcal.datasets` from its source: python benchmarks/make_datasets.py.
 
-python benchmarks/make_datasets.py diabetic_data.csv
-
-The file is that of the UCI Machine Learning Repository (data set 296, doi 10.24432/C5230J, CC BY 4.0). The
-data of the RAND experiment are those of statsmodels (public domain).
+The data of the RAND experiment are those of statsmodels (public domain).
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,94 +12,47 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from statsmodels.datasets import randhie
 
-FOLDER = Path(__file__).parents[1] / "src" / "propcal" / "datasets"
-GONE = (11, 13, 14, 19, 20, 21)  # discharged to hospice, or died
-PAYERS = {"MC": "Medicare", "MD": "Medicaid", "SP": "self-pay"}
-PATIENTS = 30_000  # that the file has
-COUNTS = {
-    "time_in_hospital": "days_in_hospital",
-    "number_inpatient": "previous_stays",
-    "number_emergency": "previous_emergencies",
-    "number_outpatient": "previous_outpatient",
-    "num_medications": "medications",
-    "num_lab_procedures": "lab_tests",
-    "number_diagnoses": "diagnoses",
-}
-
-
-def readmissions(path: str) -> pd.DataFrame:
-    """30,000 patients, with the risk that a model of the Medicare stays of a third of the others predicts."""
-    raw = pd.read_csv(path, na_values="?", keep_default_na=False, low_memory=False)
-    raw = raw[~raw.discharge_disposition_id.isin(GONE) & raw.gender.isin(["Female", "Male"])]
-    order = np.random.default_rng(0).permutation(raw.patient_nbr.unique())
-    payer = raw.payer_code.map(PAYERS).fillna("private or other").where(raw.payer_code.notna())
-    stays = pd.DataFrame(
-        {
-            "patient": raw.patient_nbr.map(pd.Series(range(len(order)), index=order)),
-            "race": raw.race.replace("AfricanAmerican", "African American"),
-            "gender": raw.gender.map({"Female": "F", "Male": "M"}),
-            "age": raw.age.str.extract(r"(\d+)")[0].astype(int),
-            "payer": payer,
-            **{new: raw[old] for old, new in COUNTS.items()},
-            "emergency": raw.admission_type_id == 1,
-            "to_home": raw.discharge_disposition_id == 1,
-            "readmitted": (raw.readmitted != "NO").astype(int),
-            "within_30_days": (raw.readmitted == "<30").astype(int),
-            "encounter": raw.encounter_id,
-        }
-    )
-    features = [*COUNTS.values(), "emergency", "to_home"]
-    developed = stays[(stays.patient >= 2 * len(order) // 3) & (stays.payer == "Medicare")]
-    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(
-        developed[features], developed.readmitted
-    )
-    stays = stays[stays.patient < PATIENTS].sort_values(["patient", "encounter"]).drop(columns="encounter")
-    risk = model.predict_proba(stays[features])[:, 1]
-    stays.insert(len(stays.columns) - 2, "risk", risk.clip(0.0001, 0.9999).round(4))
-    return stays.reset_index(drop=True)
+FILE = Path(__file__).parents[1] / "src" / "propcal" / "datasets" / "doctor_visits.parquet"
+# with each other in rows that follow each other, they are the facts of one person
+FACTS = ["lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp"]
+HEALTH = ["disea", "physlm", "hlthg", "hlthf", "hlthp"]  # what the score is made of
+PLANS = {0: "free care", 25: "pays 25 %", 50: "pays 50 %", 95: "pays 95 % or all", 100: "pays 95 % or all"}
+FREQUENT = 5  # visits in a year
 
 
 def doctor_visits() -> pd.DataFrame:
-    """Person-years of the RAND experiment; rows that follow each other with the same facts are one person."""
-    from statsmodels.datasets import randhie
-
+    """Two thirds of the people; the score is that of a model of the others who had free care."""
     raw = randhie.load_pandas().data
-    person = ["lncoins", "idp", "physlm", "disea", "hlthg", "hlthf", "hlthp"]
-    health = np.select(
-        [raw.hlthg == 1, raw.hlthf == 1, raw.hlthp == 1], ["good", "fair", "poor"], "excellent"
-    )
-    return pd.DataFrame(
+    number = (raw[FACTS] != raw[FACTS].shift()).any(axis=1).cumsum() - 1
+    order = np.random.default_rng(0).permutation(number.nunique())
+    plan = (np.exp(raw.lncoins) - 1).round().astype(int).map(PLANS)
+    years = pd.DataFrame(
         {
-            "person": (raw[person] != raw[person].shift()).any(axis=1).cumsum() - 1,
-            "health": health,
+            "person": order[number],
+            "plan": plan,
+            "deductible": raw.idp == 1,
+            "health": np.select(
+                [raw.hlthg == 1, raw.hlthf == 1, raw.hlthp == 1], ["good", "fair", "poor"], "excellent"
+            ),
             "limited": raw.physlm > 0.5,
             "chronic_diseases": raw.disea.round(1),
-            "coinsurance": (np.exp(raw.lncoins) - 1).round().astype(int),
-            "deductible": raw.idp == 1,
-            "visits": raw.mdvis.astype(int),
+            "visits": raw.mdvis.astype("int16"),
         }
     )
-
-
-def small(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns of the narrowest type; texts as categories."""
-    for name, column in frame.items():
-        if column.dtype.kind in "iu":
-            frame[name] = pd.to_numeric(column, downcast="integer")
-        elif column.dtype.kind == "f":
-            frame[name] = column.astype("float64")
-    return frame
-
-
-def main(path: str) -> None:
-    for name, frame in (("readmissions", readmissions(path)), ("doctor_visits", doctor_visits())):
-        print(name, len(frame), frame.iloc[:, 0].nunique())
-        print(frame.head(3).to_string())
-        file = FOLDER / f"{name}.parquet"
-        small(frame).to_parquet(file, index=False, compression="zstd", compression_level=19)
-        print(f"{file.stat().st_size / 1000:.0f} kB")
+    frequent = (raw.mdvis >= FREQUENT).astype("int8")
+    kept = years.person < 2 * len(order) // 3
+    developed = ~kept & (plan == "free care")
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    model.fit(raw.loc[developed, HEALTH], frequent[developed])
+    years["risk"] = model.predict_proba(raw[HEALTH])[:, 1].round(4)
+    years["frequent"] = frequent
+    return years[kept].sort_values("person", kind="stable").reset_index(drop=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    frame = doctor_visits()
+    print(frame.head(3).to_string(), len(frame), frame.person.nunique())
+    frame.to_parquet(FILE, index=False, compression="zstd", compression_level=19)
+    print(f"{FILE.stat().st_size / 1000:.0f} kB")

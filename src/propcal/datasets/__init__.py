@@ -1,9 +1,9 @@
-"""Data for examples: two open data sets that come with propcal, and simulated visits.
+"""Data for examples: an open data set that comes with propcal, and simulated visits.
 
-Nothing is downloaded. `SOURCES.md` beside the files gives their sources and licences.
+Nothing is downloaded. `SOURCES.md` beside the files gives sources and licences.
 """
 
 from propcal.datasets.ed_visits import make_ed_visits
-from propcal.datasets.open_data import load_doctor_visits, load_readmissions
+from propcal.datasets.open_data import load_doctor_visits
 
-__all__ = ["load_doctor_visits", "load_readmissions", "make_ed_visits"]
+__all__ = ["load_doctor_visits", "make_ed_visits"]

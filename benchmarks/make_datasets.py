@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from statsmodels.datasets import randhie
 
 FILE = Path(__file__).parents[1] / "src" / "propcal" / "datasets" / "doctor_visits.parquet"
-# with each other in rows that follow each other, they are the facts of one person
+# rows that follow each other and agree in all of these are taken for one person
 FACTS = ["lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp"]
 HEALTH = ["disea", "physlm", "hlthg", "hlthf", "hlthp"]  # what the score is made of
 PLANS = {0: "free care", 25: "pays 25 %", 50: "pays 50 %", 95: "pays 95 % or all", 100: "pays 95 % or all"}

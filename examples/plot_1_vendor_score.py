@@ -3,15 +3,23 @@ A vendor's score: for whom is it wrong?
 =======================================
 
 You have a score, the outcome and some columns that define groups. You do not need the model behind the
-score. Here, a readmission score that was developed on Medicare patients is used for everybody.
+score. Here, a score for frequent doctor visits that was developed on people with free care is used for
+everybody in the RAND Health Insurance Experiment.
 """
 
 from propcal import audit
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
-new = stays[stays.patient >= 15_000]
-a = audit(new, score="risk", outcome="readmitted", groups=["race", "payer"], cluster="patient", unit="stays")
+years = load_doctor_visits()
+new = years[years.person >= 1765]
+a = audit(
+    new,
+    score="risk",
+    outcome="frequent",
+    groups=["plan", "limited"],
+    cluster="person",
+    unit="person-years",
+)
 print(a.verdict)
 
 # %%

@@ -2,26 +2,24 @@
 Correct a score, and compare before and after
 =============================================
 
-A correction is fitted to one half of the patients. The other half shows whether it helps.
+A correction is fitted to one half of the people. The other half shows whether it helps.
 """
 
 from propcal import PMCBoost, compare
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
-past, new = stays[stays.patient < 15_000], stays[stays.patient >= 15_000]
-roles = {"score": "risk", "outcome": "readmitted", "groups": ["race", "payer"], "cluster": "patient"}
+years = load_doctor_visits()
+past, new = years[years.person < 1765], years[years.person >= 1765]
+roles = {"score": "risk", "outcome": "frequent", "groups": ["plan", "limited"], "cluster": "person"}
 cal = PMCBoost().fit(past, **roles)
-print(*cal.fit_summary_.sentences(), sep="\n")
+print(*cal.fit_summary_.sentences()[2:5], sep="\n")
 
 # %%
 # The comparison applies the correction to the other half. Its sentences state only what paired tests
 # show.
 
-groups = new[["race", "payer"]]
-c = compare(
-    {"before": new.risk, "after": cal}, new.readmitted, sensitive_features=groups, cluster=new.patient
-)
+groups = new[["plan", "limited"]]
+c = compare({"before": new.risk, "after": cal}, new.frequent, sensitive_features=groups, cluster=new.person)
 print(*c.sentences("after"), sep="\n")
 ax = c.plot("before_after")
 

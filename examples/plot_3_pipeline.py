@@ -13,29 +13,29 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from propcal import MulticalibratedClassifier, PMCBoost, audit
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
-past, new = stays[stays.patient < 15_000], stays[stays.patient >= 15_000]
-features = ["days_in_hospital", "previous_stays", "previous_emergencies", "medications", "diagnoses"]
+years = load_doctor_visits()
+past, new = years[years.person < 1765], years[years.person >= 1765]
+features = ["chronic_diseases", "limited"]
 base = make_pipeline(StandardScaler(), LogisticRegression())
 model = MulticalibratedClassifier(base, PMCBoost(), cv=GroupKFold(5))
 
 # %%
-# The model itself does not see race or payer: they are passed beside the features. All stays of a
-# patient are in the same fold.
+# The model itself does not see the insurance plan: it is passed beside the features. All years of a
+# person are in the same fold.
 
-model.fit(past[features], past.readmitted, groups=past.patient, sensitive_features=past[["race", "payer"]])
+model.fit(past[features], past.frequent, groups=past.person, sensitive_features=past[["plan"]])
 scores = {
     "the model alone": model.raw_score(new[features]),
-    "corrected": model.predict_proba(new[features], sensitive_features=new[["race", "payer"]])[:, 1],
+    "corrected": model.predict_proba(new[features], sensitive_features=new[["plan"]])[:, 1],
 }
 
 # %%
-# Calibration of both for the payer with the largest error:
+# Calibration of both with free care, and for those who pay nearly everything:
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.5), layout="constrained", sharey=True)
 for ax, (name, score) in zip(axes, scores.items(), strict=True):
-    a = audit(new.readmitted, score, sensitive_features=new[["payer"]], cluster=new.patient)
-    a.plot("calibration", groups=["payer=private or other", "payer=Medicare"], ax=ax)
+    a = audit(new.frequent, score, sensitive_features=new[["plan"]], cluster=new.person)
+    a.plot("calibration", groups=["plan=pays 95 % or all", "plan=free care"], ax=ax)
     ax.set_title(f"{name}: {a.verdict.conclusion}", fontsize=9)

@@ -7,22 +7,22 @@ correction.
 """
 
 from propcal import Groups, audit
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
+years = load_doctor_visits()
 groups = Groups(
-    columns=["gender"],
-    cuts={"age": [50, 70]},
-    where={"frequent patients": "previous_stays >= 2 or previous_emergencies >= 2"},
-    depth={"age": 1},  # age is not crossed with the others
+    columns=["plan"],
+    cuts={"chronic_diseases": [10, 20]},
+    where={"in poor health": "limited = true or health in [fair, poor]"},
+    depth={"chronic_diseases": 1},  # not crossed with the others
 )
-print(groups.preview(stays, "readmitted")[["group", "people", "outcome_rate", "kept"]].round(3).to_string())
+print(groups.preview(years, "frequent")[["group", "people", "outcome_rate", "kept"]].round(3).to_string())
 
 # %%
 # The map shows the gap between observed and predicted rate for each group and range of scores (a cell).
 # Marked cells are too high or too low by more than chance explains; hatched ones do not have enough
 # data.
 
-a = audit(stays.readmitted, stays.risk, sensitive_features=stays, groups=groups, cluster=stays.patient)
+a = audit(years.frequent, years.risk, sensitive_features=years, groups=groups, cluster=years.person)
 print(a.verdict)
 ax = a.plot("heatmap")

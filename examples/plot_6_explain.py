@@ -1,18 +1,19 @@
 """
-Why did this patient's score change?
-====================================
+Why did this person's score change?
+===================================
 
 A correction explains each change: which groups contributed, and by how much.
 """
 
 from propcal import PMCBoost
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
-past, new = stays[stays.patient < 15_000], stays[stays.patient >= 15_000]
-cal = PMCBoost().fit(past, score="risk", outcome="readmitted", groups=["race", "payer"], cluster="patient")
-patients = new[new.payer == "private or other"][:3]
-explanation = cal.correction_.explain(patients.risk, patients, unit="patients")
+years = load_doctor_visits()
+past, new = years[years.person < 1765], years[years.person >= 1765]
+cal = PMCBoost().fit(past, score="risk", outcome="frequent", groups=["plan", "limited"], cluster="person")
+people = new[new.plan == "pays 95 % or all"].drop_duplicates("person")[:3]
+words = {"plan": {"pays 95 % or all": "who pay 95 % or all"}}
+explanation = cal.correction_.explain(people.risk, people, labels=words)
 for person in range(3):
     print(explanation.sentence(person))
 

@@ -9,18 +9,18 @@ later data then asks whether a point still means that risk, in every group.
 import numpy as np
 
 from propcal import audit
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
-stays["points"] = np.digitize(stays.risk, [0.38, 0.42, 0.46, 0.5, 0.55, 0.6, 0.7, 0.8]) + 1
-past, new = stays[stays.patient < 15_000], stays[stays.patient >= 15_000]
-rate = past.groupby("points").readmitted.mean()
+years = load_doctor_visits()
+years["points"] = np.digitize(years.risk, [0.15, 0.2, 0.22, 0.25, 0.3, 0.4]) + 1
+past, new = years[years.person < 1765], years[years.person >= 1765]
+rate = past.groupby("points").frequent.mean()
 print(rate.round(3).to_dict())
 
 # %%
-# Nine points are nine different risks. The calibration plot has as many marks.
+# Seven points are seven different risks. The calibration plot has as many marks.
 
 risk = new.points.map(rate)
-a = audit(new.readmitted, risk, sensitive_features=new[["payer"]], cluster=new.patient, unit="stays")
+a = audit(new.frequent, risk, sensitive_features=new[["plan"]], cluster=new.person, unit="person-years")
 print(a.verdict)
-ax = a.plot("calibration", groups=["everybody", "payer=private or other"])
+ax = a.plot("calibration", groups=["everybody", "plan=pays 95 % or all"])

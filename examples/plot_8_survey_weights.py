@@ -10,28 +10,29 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from propcal import audit
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
+years = load_doctor_visits()
 
-# A survey that takes every fifth stay, but every stay of people who pay themselves or have Medicaid.
+# A survey that takes every third person with free care, and everybody else.
 rng = np.random.default_rng(0)
-share = np.where(stays.payer.isin(["self-pay", "Medicaid"]), 1.0, 0.2)
-survey = stays[rng.random(len(stays)) < share].assign(weight=lambda s: 1.0 / share[s.index])
-print(len(survey), "stays, worth", round(survey.weight.sum()))
+share = np.where(years.plan == "free care", 1 / 3, 1.0)
+chosen = rng.random(years.person.max() + 1)[years.person] < share  # all years of a person or none
+survey = years.assign(weight=1.0 / share)[chosen]
+print(len(survey), "person-years, worth", round(survey.weight.sum()))
 
 # %%
-# With weights, the O/E ratio of everybody is that of all stays; without them, it is that of the survey.
+# With weights, the O/E ratio of everybody is that of all person-years; without them, that of the survey.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for ax, weights in zip(axes, (None, survey.weight), strict=True):
     a = audit(
-        survey.readmitted,
+        survey.frequent,
         survey.risk,
-        sensitive_features=survey[["payer"]],
+        sensitive_features=survey[["plan"]],
         sample_weight=weights,
         weight_kind="auto" if weights is None else "survey",
-        cluster=survey.patient,
+        cluster=survey.person,
     )
     a.plot("forest", ax=ax)
     ratio = a.groups.observed_expected[0]

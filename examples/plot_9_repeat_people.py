@@ -12,17 +12,14 @@ from propcal import audit
 from propcal.datasets import load_doctor_visits
 
 years = load_doctor_visits()
-years["any_visit"] = (years.visits > 0).astype(int)
-first_half = years.person < years.person.median()
-rate = years[first_half].groupby(["coinsurance", "deductible"]).any_visit.mean()
-later = years[~first_half].join(rate.rename("risk"), on=["coinsurance", "deductible"])
 
 # %%
-# The score knows only the insurance plan. The same audit, without and with the number of the person:
+# The same audit, without and with the number of the person:
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-for ax, person in zip(axes, (None, later.person), strict=True):
-    a = audit(later.any_visit, later.risk, sensitive_features=later[["health", "limited"]], cluster=person)
+for ax, person in zip(axes, (None, years.person), strict=True):
+    groups = years[["plan", "limited"]]
+    a = audit(years.frequent, years.risk, sensitive_features=groups, cluster=person, unit="person-years")
     a.plot("forest", ax=ax)
     everybody = a.groups.iloc[0]
     width = everybody.observed_expected_high - everybody.observed_expected_low

@@ -6,12 +6,12 @@ Groups that nobody named
 """
 
 from propcal import discover
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
-features = ["age", "payer", "race", "gender", "previous_stays", "previous_outpatient", "diagnoses", "to_home"]
+years = load_doctor_visits()
+features = ["plan", "deductible", "health", "limited", "chronic_diseases"]
 found = discover(
-    stays, score="risk", outcome="readmitted", features=features, cluster="patient", unit="stays"
+    years, score="risk", outcome="frequent", features=features, cluster="person", unit="person-years"
 )
 print(found)
 

@@ -9,26 +9,27 @@ and ranges that grow by a constant factor. ``thresholds`` adds what acting on th
 from sklearn.linear_model import LogisticRegression
 
 from propcal import audit
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
-stays = load_readmissions()
-past, new = stays[stays.patient < 15_000], stays[stays.patient >= 15_000]
-features = ["days_in_hospital", "previous_stays", "previous_emergencies", "diagnoses"]
-model = LogisticRegression().fit(past[features], past.within_30_days)
+years = load_doctor_visits()
+years["very_frequent"] = (years.visits >= 10).astype(int)
+past, new = years[years.person < 1765], years[years.person >= 1765]
+features = ["chronic_diseases", "limited"]
+model = LogisticRegression().fit(past[features], past.very_frequent)
 score = model.predict_proba(new[features])[:, 1]
 a = audit(
-    new.within_30_days,
+    new.very_frequent,
     score,
-    sensitive_features=new[["payer"]],
-    cluster=new.patient,
+    sensitive_features=new[["plan"]],
+    cluster=new.person,
     rho=0.02,
     n_bins=6,
     binning="geometric",
-    thresholds=[0.15],
-    unit="stays",
+    thresholds=[0.1],
+    unit="person-years",
 )
 print(a.verdict)
-print(a.categories[a.categories.group == "payer=Medicare"].bin.tolist())
+print(a.categories[a.categories.group == "plan=free care"].bin.tolist())
 
 # %%
 # Net benefit of treating from a threshold on, compared with treating everybody or nobody:

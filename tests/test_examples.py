@@ -9,20 +9,20 @@ from paths import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 SAYS = {
-    "vendor_score": "O/E is lower for private or other",
-    "correct_and_compare": "race not recorded (O/E 0.65 before",
+    "vendor_score": "O/E is lower for pays 95 % or all",
+    "correct_and_compare": "pays 95 % or all (O/E 0.59 before",
     "pipeline": "",
-    "groups": "frequent patients",
+    "groups": "in poor health",
     "warehouse": "to the last bit: True",
-    "explain": "0.575 becomes",
-    "points": "too high for private or other",
-    "survey_weights": "stays, worth",
+    "explain": "0.682 becomes",
+    "points": "too high for pays 95 % or all",
+    "survey_weights": "person-years, worth",
     "repeat_people": "miscalibrated",
-    "discover": "the score is too high",
+    "discover": "the score is too low",
     "monitor": "the score is miscalibrated for White",
     "sites": "95 % prediction interval",
     "paper_step_by_step": "updates in",
-    "rare_outcome": "miscalibrated",
+    "rare_outcome": "No miscalibration was found",
 }
 
 

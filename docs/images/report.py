@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from propcal import audit
-from propcal.datasets import load_readmissions
+from propcal.datasets import load_doctor_visits
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "example-report.html"
@@ -29,20 +29,19 @@ QUIET = [
 
 
 def main() -> None:
-    stays = load_readmissions()
+    years = load_doctor_visits()
     found = audit(
-        stays[stays.patient >= 15_000],
+        years[years.person >= 1765],
         score="risk",
-        outcome="readmitted",
-        groups=["race", "payer"],
-        cluster="patient",
-        title="Is this readmission score right for everyone?",
-        unit="stays",
-        score_name="The readmission score",
-        outcome_name="readmission",
-        population="patients with diabetes",
-        source="130 US hospitals, 1999 to 2008 (doi 10.24432/C5230J, CC BY 4.0)",
-        thresholds=[0.5],
+        outcome="frequent",
+        groups=["plan", "limited"],
+        cluster="person",
+        title="Is this score right for everyone?",
+        unit="person-years",
+        outcome_name="five doctor visits or more in a year",
+        population="families with insurance plans that pay all or part of their care",
+        source="RAND Health Insurance Experiment, 1974 to 1982 (public domain)",
+        thresholds=[0.3],
     )
     found.to_html(PAGE)
     browser = shutil.which("chromium")

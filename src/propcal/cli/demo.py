@@ -41,7 +41,7 @@ def demo(
     people: int | None = DATA.option(
         "N",
         "Generate this many emergency-department visits, and compare with the paper's settings. "
-        "Default: real hospital stays",
+        "Default: real people",
         default=None,
         least=5000,
     ),
@@ -50,12 +50,13 @@ def demo(
     ),
     seed: int = METHOD.option("N", "Seed for random numbers of generated visits.", default=0, least=0),
 ) -> None:
-    """Audit and correct a readmission score on real hospital stays, and write a report.
+    """Audit and correct a risk score of real people, and write a report.
 
-    The demo takes 42,538 stays of patients with diabetes in US hospitals and a score that was developed on
-    Medicare patients. It corrects the score on one half of the patients and compares before and after on the
-    other half. With --people, it generates emergency-department visits with the group sizes and admission
-    rates of the paper's Table 1 instead, and also shows the paper's own settings.
+    The demo takes 13,326 years of people in the RAND Health Insurance Experiment and a score for frequent
+    doctor visits that was developed on people with free care. It corrects the score on one half of the people
+    and compares before and after on the other half. With --people, it generates emergency-department visits
+    with the group sizes and admission rates of the paper's Table 1 instead, and also shows the paper's own
+    settings.
 
     For example:
 
@@ -69,50 +70,53 @@ def demo(
         raise InputError(f"--output {output} is a file", next_step="name a folder")
     output.mkdir(parents=True, exist_ok=True)  # before the work begins
     if people is None:
-        real_stays(console, output, 0.05 if alpha is None else alpha)
+        real_people(console, output, 0.05 if alpha is None else alpha)
     else:
         generated_visits(console, output, people, 0.1 if alpha is None else alpha, seed)
     console.print(f"[dim]{perf_counter() - began:.0f} s[/dim]")
 
 
-def real_stays(console: Console, output: Path, alpha: float) -> None:
-    """The score of `load_readmissions` before and after a correction, in patients not used to fit it."""
+def real_people(console: Console, output: Path, alpha: float) -> None:
+    """The score of `load_doctor_visits` before and after a correction, in people not used to fit it."""
     from propcal import PMCBoost, audit, compare
-    from propcal.datasets import load_readmissions
+    from propcal.datasets import load_doctor_visits
     from propcal.documents.audit import audit_document
     from propcal.documents.comparison import effect_sentences
+    from propcal.documents.fit import attribute_sentences
     from propcal.render.text import text
 
-    stays = load_readmissions()
-    half = stays["patient"].nunique() // 2
-    past, new = stays[stays["patient"] < half], stays[stays["patient"] >= half]
+    years = load_doctor_visits()
+    half = (years["person"].nunique() + 1) // 2
+    past, new = years[years["person"] < half], years[years["person"] >= half]
     console.print(
-        f"{len(stays):,} hospital stays of patients with diabetes (open data, 130 US hospitals), and a "
-        f"readmission score that was developed on Medicare patients. {len(past):,} stays to correct it, "
-        f"{len(new):,} stays of other patients to check it.\n"
+        f"{len(years):,} years of people in the RAND Health Insurance Experiment (open data), and a score "
+        f"for five doctor visits or more in a year that was developed on people with free care. "
+        f"{len(past):,} person-years to correct it, {len(new):,} of other people to check it.\n"
     )
-    columns: dict[str, Any] = {"score": "risk", "outcome": "readmitted", "groups": ["race", "payer"]}
-    columns["cluster"] = "patient"
+    columns: dict[str, Any] = {"score": "risk", "outcome": "frequent", "groups": ["plan", "limited"]}
+    columns["cluster"] = "person"
     with console.status("Correcting (the first fit on a machine compiles for some seconds)..."):
         model = PMCBoost(alpha=alpha).fit(past, **columns)
     with console.status("Auditing..."):
-        before = audit(new, **columns, unit="stays")
+        before = audit(new, **columns, unit="person-years")
         found = compare(
             {"score": new["risk"], "corrected": model},
-            new["readmitted"],
-            sensitive_features=new[["race", "payer"]],
-            cluster=new["patient"],
-            unit="stays",
+            new["frequent"],
+            sensitive_features=new[["plan", "limited"]],
+            cluster=new["person"],
+            unit="person-years",
         )
-        title = "Is this readmission score right for everyone?"
+        title = "Is this score right for everyone?"
         files = _write(output, found, model, title, {"past.csv": past, "new.csv": new})
     console.rule("The audit: for whom is the score wrong?")
     console.print(text(audit_document(before), full=False))
-    console.rule("The correction, checked on other patients")
-    for sentence in (*model.fit_summary_.sentences(), *effect_sentences(found, "corrected")):
+    console.rule("The correction, checked on other people")
+    summary = model.fit_summary_
+    reads = attribute_sentences(summary.effects, summary.without_effect)
+    for sentence in (*reads, *effect_sentences(found, "corrected")):
         console.print(sentence, markup=False, highlight=False)
     console.print(f"{found.audits['corrected'].verdict}\n", markup=False, highlight=False)
-    _say_next(files, "--score risk --outcome readmitted --groups race,payer --cluster patient")
+    _say_next(files, "--score risk --outcome frequent --groups plan,limited --cluster person")
 
 
 def _write(output: Path, found: Any, model: Any, title: str, tables: dict[str, pd.DataFrame]) -> list[Path]:

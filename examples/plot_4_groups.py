@@ -13,7 +13,7 @@ years = load_doctor_visits()
 groups = Groups(
     columns=["plan"],
     cuts={"chronic_diseases": [10, 20]},
-    where={"in poor health": "limited = true or health in [fair, poor]"},
+    where={"in poor health": "limited or health in [fair, poor]"},
     depth={"chronic_diseases": 1},  # not crossed with the others
 )
 print(groups.preview(years, "frequent")[["group", "people", "outcome_rate", "kept"]].round(3).to_string())

@@ -33,7 +33,8 @@ for ax, weights in zip(axes, (None, survey.weight), strict=True):
         sample_weight=weights,
         weight_kind="auto" if weights is None else "survey",
         cluster=survey.person,
+        unit="person-years",
     )
     a.plot("forest", ax=ax)
     ratio = a.groups.observed_expected[0]
-    ax.set_title(f"{'without' if weights is None else 'with'} weights: O/E of everybody {ratio:.3f}")
+    ax.set_title(f"{'without' if weights is None else 'with'} weights: O/E of everybody {ratio:.3f}", pad=16)

@@ -24,5 +24,5 @@ for ax, person in zip(axes, (None, years.person), strict=True):
     everybody = a.groups.iloc[0]
     width = everybody.observed_expected_high - everybody.observed_expected_low
     known = "rows as different people" if person is None else "repeat people known"
-    ax.set_title(f"{known}: interval of everybody {width:.3f} wide", fontsize=9)
+    ax.set_title(f"{known}: interval of everybody {width:.3f} wide", fontsize=9, pad=16)
 print(a.verdict)

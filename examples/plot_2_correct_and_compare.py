@@ -19,7 +19,8 @@ print(*cal.fit_summary_.sentences()[2:5], sep="\n")
 # show.
 
 groups = new[["plan", "limited"]]
-c = compare({"before": new.risk, "after": cal}, new.frequent, sensitive_features=groups, cluster=new.person)
+scores = {"before": new.risk, "after": cal}
+c = compare(scores, new.frequent, sensitive_features=groups, cluster=new.person, unit="person-years")
 print(*c.sentences("after"), sep="\n")
 ax = c.plot("before_after")
 

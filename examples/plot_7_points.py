@@ -18,7 +18,7 @@ rate = past.groupby("points").frequent.mean()
 print(rate.round(3).to_dict())
 
 # %%
-# Seven points are seven different risks. The calibration plot has as many marks.
+# Points mean less for people who pay nearly everything themselves: their curve is below the diagonal.
 
 risk = new.points.map(rate)
 a = audit(new.frequent, risk, sensitive_features=new[["plan"]], cluster=new.person, unit="person-years")

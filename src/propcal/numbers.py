@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -311,10 +312,12 @@ def listed(parts: list[str], last: str = "and", *, commas: bool = False) -> str:
 
     >>> listed(["a", "b", "c"]), listed(["White, F", "Asian, M"]), listed(["a"])
     ('a, b and c', 'White, F; and Asian, M', 'a')
+    >>> listed(["men (O/E 1.49, 95 % CI 1.44 to 1.55)", "women (O/E 1.25)"])
+    'men (O/E 1.49, 95 % CI 1.44 to 1.55) and women (O/E 1.25)'
     """
     if len(parts) < 2:
         return "".join(parts)
-    if not commas and any("," in part for part in parts):
+    if not commas and any("," in re.sub(r"\([^()]*\)", "", part) for part in parts):
         return f"{'; '.join(parts[:-1])}; {last} {parts[-1]}"
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}"
 
@@ -327,6 +330,15 @@ def listed_some(names: list[str], most: int = 6, other: str = "other group") -> 
     """
     more = len(names) - most
     return listed([*names[:most], plural(more, other)] if more > 0 else names)
+
+
+def unbroken(text: str) -> str:
+    """A sentence in which no line ends within a number: before a % sign, or around < and =.
+
+    >>> unbroken("13.9 %, p < 0.001") == "13.9\u00a0%, p\u00a0<\u00a00.001"
+    True
+    """
+    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[<=>])|(?<=[<=>]) (?=\d)", "\u00a0", text)
 
 
 def in_parentheses(*parts: str) -> str:

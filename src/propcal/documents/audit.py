@@ -301,7 +301,7 @@ def _thresholds(audit: Audit) -> list[Section]:
 
 def _pictures(audit: Audit, four: Callable[[], FourPictures]) -> Section:
     pictures = Fragment("four_pictures.html", lambda: {"four": four(), "unit": audit.identity.unit})
-    return Section("pictures", "Four pictures", [pictures], link="Four pictures", places=At.PAGE)
+    return Section("pictures", "Overall performance", [pictures], link="Overall", places=At.PAGE)
 
 
 def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:

@@ -1,4 +1,4 @@
-"""Four pictures of clinical practice for everybody, what each group adds to them, and curves of groups."""
+"""Overall performance in four pictures, what each group adds to them, and the curves of groups."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -29,7 +28,7 @@ from propcal.documents.blocks import (
     shown_at,
 )
 from propcal.files.transaction import write_text
-from propcal.numbers import IN_NOTEBOOK, ON_PAGE
+from propcal.numbers import IN_NOTEBOOK, ON_PAGE, unbroken
 from propcal.render import svg
 from propcal.render.cells import KINDS, cell, more
 from propcal.render.json import rounded
@@ -161,15 +160,6 @@ def write_page(text: str, path: str | PathLike[str] | None) -> str:
     """Write the page whole or not at all, if a path is given."""
     write_text(text, path)
     return text
-
-
-def unbroken(text: str) -> str:
-    """A sentence in which no line ends within a number: before a % sign, or around < and =.
-
-    >>> unbroken("13.9 %, p < 0.001") == "13.9\u00a0%, p\u00a0<\u00a00.001"
-    True
-    """
-    return re.sub(r"(?<=\d) (?=%)|(?<=\bp) (?=[<=>])|(?<=[<=>]) (?=\d)", "\u00a0", text)
 
 
 def css_text(text: str) -> str:

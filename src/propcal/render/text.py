@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from propcal.documents.blocks import At, Column, Document, Items, Paragraphs, Table, Verdict, leaves_at
-from propcal.numbers import IN_TEXT
+from propcal.numbers import IN_TEXT, unbroken
 from propcal.plain_text import plain
 from propcal.render.cells import KINDS, cell
 
@@ -56,8 +56,17 @@ def _paragraphs(block: Paragraphs, _: At) -> Iterable[RenderableType]:
 
 
 def indented(sentences: str) -> RenderableType:
-    """Sentences, set in a little."""
-    return Padding(Text(plain(sentences)), (0, 0, 0, 2), expand=False)
+    """Sentences, set in a little; no line ends within a number such as 95 %."""
+    return _Sentences(unbroken(plain(sentences)))
+
+
+@dataclass(frozen=True)
+class _Sentences:
+    words: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in wrap(self.words, max(options.max_width - 2, 1), break_on_hyphens=False):
+            yield Text("  " + line.replace("\u00a0", " "))
 
 
 def _items(block: Items, _: At) -> Iterable[RenderableType]:

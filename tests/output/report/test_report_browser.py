@@ -240,6 +240,17 @@ def test_the_slider_gives_the_numbers_of_the_audit(visit, results):
     assert page.locator("#threshold-value").inner_text() == "54 %"
 
 
+def test_treatments_avoided_are_withheld_with_net_benefit(visit):
+    page, withheld = visit("hidden"), 0
+    for percent in (1, 5, 30, 60, 80, 90, 95, 99):
+        page.locator("#threshold").fill(str(percent))
+        benefit, avoided = (column(page, "threshold-0-table", place) for place in (5, 6))
+        hidden = [i for i, text in enumerate(benefit) if text == "–"]
+        assert [avoided[i] for i in hidden] == ["–"] * len(hidden)
+        withheld += len(hidden)
+    assert withheld
+
+
 def test_a_phone_shows_key_columns_and_all_on_request(visit):
     page = visit(viewport={"width": 390, "height": 844})
     hidden = page.locator("#groups-table thead th.more").first

@@ -205,7 +205,10 @@
         put(row.cells[3], spared, wilson(spared, n * (1 - rate)));
         put(row.cells[4], right, wilson(right, n * flagged));
         put(row.cells[5], p.net_benefit[i], [p.low[i], p.high[i]]);
-        put(row.cells[6], (p.net_benefit[i] - p.treat_all[i]) * (1 - threshold) / threshold);
+        // arithmetic would take a number that is withheld (null) for 0
+        var withheld = p.net_benefit[i] === null || p.treat_all[i] === null;
+        var avoided = (p.net_benefit[i] - p.treat_all[i]) * (1 - threshold) / threshold;
+        put(row.cells[6], withheld ? null : avoided);
       });
       all("button.choose").forEach(function (b) {
         b.setAttribute("aria-pressed", String(Math.abs(+b.getAttribute("data-threshold") - threshold) < 1e-6));

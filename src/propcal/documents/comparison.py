@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from propcal.auditing.audit import typical_gap
+from propcal.auditing.audit import Audit, typical_gap
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
+from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.score_changes import BETTER, HIGHER, LOWER, WORSE, GroupChange
 from propcal.core.groups.collection import EVERYBODY
@@ -41,7 +42,7 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
     unchanged = name in comparison.unchanged
     steps = next_steps(audit, name, len(comparison.worse_groups(name)))
     compared = [
-        f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(one.verdict.sentences[1:])}"
+        f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
         for other, one in comparison.audits.items()
         if other != name and not unchanged
     ]
@@ -58,6 +59,13 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
         content=lambda: comparison_content(comparison),
     )
     return audit_document(audit, given)
+
+
+def _besides_conclusion(audit: Audit) -> Sequence[str]:
+    """The sentences of a verdict without the first one if it only repeats the conclusion."""
+    verdict = audit.verdict
+    repeats = verdict.conclusion in (MISCALIBRATED, NONE_FOUND) and not verdict.ranks_backwards
+    return verdict.sentences[1:] if repeats else verdict.sentences
 
 
 def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
@@ -84,9 +92,17 @@ def effect_sentences(comparison: Comparison, name: str) -> list[str]:
         first, second = (IN_SENTENCE.decimal(100 * value, 1) for value in typical)
         sentences.append(
             f"Typical gap of a cell (a group within a risk range), without what chance adds: {first} "
-            f"percentage points before, {second} after."
+            f"percentage points before, {second} after.{_perhaps_chance(comparison, name)}"
         )
     return sentences
+
+
+def _perhaps_chance(comparison: Comparison, name: str) -> str:
+    """What to add to the typical gaps unless the interval of their change excludes 0."""
+    table = comparison.differences
+    change = table[(table["score"] == name) & (table["measure"] == "mc_mean_square")]
+    sure = bool(((change["low"] > 0) | (change["high"] < 0)).any())
+    return "" if sure else " The difference could be chance."
 
 
 def _changes(comparison: Comparison) -> Section:

@@ -41,14 +41,18 @@ def _pairs(key: str, title: str, headings: tuple[str, str], pairs: Sequence[tupl
 
 def lead(audit: Audit) -> str:
     """How many people, and how many of them had the outcome."""
-    who, exact = audit.identity, audit._source is not None
+    who = audit.identity
     outcome = f"the outcome ({who.outcome})" if who.outcome else "the outcome"
     people, positives = audit.settings["people"], audit.settings["positives"]
-    about = ["" if exact or isinstance(n, Limit) else "about " for n in (people, positives)]
     return (
-        f"An audit of {about[0]}{who.count(people)} whose score and outcome are known; "
-        f"{about[1]}{IN_SENTENCE.count(positives)} had {outcome}."
+        f"An audit of {_about(audit, people)}{who.count(people)} whose score and outcome are known; "
+        f"{_about(audit, positives)}{IN_SENTENCE.count(positives)} had {outcome}."
     )
+
+
+def _about(audit: Audit, count: Any) -> str:
+    """What stands before a count: counts of a protected audit, which has no source, are moved."""
+    return "" if audit._source is not None or isinstance(count, Limit) else "about "
 
 
 def paragraphs(audit: Audit) -> list[str]:
@@ -68,17 +72,17 @@ def _seed(settings: dict[str, Any]) -> Any:
 
 def _who(audit: Audit) -> str:
     s, who = audit.settings, audit.identity
-    events = f" with {IN_SENTENCE.count(s['positives'])} events"
+    events = f"{_about(audit, s['positives'])}{IN_SENTENCE.count(s['positives'])} events"
     attributes = ", ".join(map(plain, s["attributes"])) or "none"
-    some = who.count(s["people"])
+    some = f"{_about(audit, s['people'])}{who.count(s['people'])}"
     missing = {
         "level": "A missing value forms a group of its own.",
         "exclude": f"{who.unit.capitalize()} with a missing value are in no group of that attribute.",
         "error": "No value is missing.",
     }.get(s["missing"], "")
     return (
-        f"The audit covers {some}{events} and was made with propcal {s['version']}. Groups are defined by: "
-        f"{attributes} (intersections: {s['intersections']}). {missing}"
+        f"The audit covers {some} with {events} and was made with propcal {s['version']}. Groups are defined "
+        f"by: {attributes} (intersections: {s['intersections']}). {missing}"
     )
 
 

@@ -370,6 +370,25 @@ def test_markdown_says_the_same(found):
         assert f"| {row['observed_expected']:.2f} | {ON_PAGE.interval(low, high)} | {row['finding']}" in text
 
 
+def test_a_protected_page_says_about_how_many_people_it_covers(found):
+    exact, protected = (found.to_markdown(suppress=suppress) for suppress in (0, 11))
+    assert re.search(r"The audit covers [\d,]+ people with [\d,]+ events ", exact)
+    assert re.search(r"The audit covers about [\d,]+ people with about [\d,]+ events ", protected)
+
+
+def test_a_comparison_says_for_whom_the_score_before_was_off_by_more_than_asked(cohort):
+    features = cohort[["race", "gender"]]
+    scores = {"old": 0.5 * cohort.score, "new": cohort.score}
+    both = compare(scores, cohort.y, sensitive_features=features, within=0.2, n_draws=100)
+    first = both.audits["old"].verdict.sentences[0]
+    assert first.startswith("“old” is off by more than 20 % for ")
+    for suppress in (0, 11):
+        text = both.to_markdown(suppress=suppress)
+        assert (
+            "For comparison, “old”: not shown to be within 20 %. “old” is off by more than 20 % for " in text
+        )
+
+
 def test_a_comparison_says_what_the_score_before_was(cohort):
     half = len(cohort) // 2
     past, new, groups = cohort[:half], cohort[half:], ["race", "gender"]

@@ -122,6 +122,17 @@ def test_the_mark_beside_a_group_follows_the_interval_as_it_is_printed(audit):
     assert other.rstrip().endswith("+")
 
 
+def test_thresholds_are_explained_as_far_as_they_are_shown(cohort):
+    found = propcal.audit(cohort.y, cohort.score, sensitive_features=cohort[["race"]], thresholds=[0.3, 0.5])
+    title = "Threshold 50 %: per 100 people, or in percent"
+    terminal, written = str(found), found.to_markdown(suppress=0)
+    assert title in terminal
+    assert f"{title}, with" not in terminal
+    assert "Treatments avoided" not in terminal
+    assert written.count(f"{title}, with 95 % CI") == 1
+    assert "Treatments avoided: " in written
+
+
 def test_the_users_noun_is_used_for_everybody(cohort):
     y = np.random.default_rng(0).random(len(cohort)) < cohort.score / 8
     score = (cohort.score / 8).where(np.arange(len(cohort)) % 40 > 0)

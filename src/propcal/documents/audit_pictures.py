@@ -159,7 +159,7 @@ def _frames(benefit: Axis, end: float, unit: str) -> list[Plot]:
     risk, rate = round_axis("predicted risk", 0.0, end), round_axis("observed rate", 0.0, end)
     frames = {
         "roc": ("Does it tell people apart?", round_axis("1 − specificity"), round_axis("sensitivity")),
-        "calibration": ("Is a score of 30 % right 30 % of the time?", risk, rate),
+        "calibration": (f"Of {unit} with a predicted risk of 30 %, do 30 % have the outcome?", risk, rate),
         "benefit": ("Would acting on it help?", treated, benefit),
         "distribution": ("How are the scores spread?", round_axis("score"), relative),
     }

@@ -67,7 +67,8 @@ def _heat(audit: Audit) -> list[Block]:
     for place, row in enumerate(rows):
         row |= {"key": place, "gap_low": row["low"], "gap_high": row["high"]}
     labels, by_group = _heat_rows(audit, rows)
-    hidden = any(cell["look"] == "noise hidden" for _, cells in by_group for cell in cells)
+    looks = {cell["look"] for _, cells in by_group for cell in cells}
+    hidden = [look for look in ("noise", "high", "low") if f"{look} hidden" in looks]
     grid = [GROUP, *(Column(str(i), label, "word") for i, label in enumerate(labels))]
     marks = [
         {"label": name, **{str(i): cell["mark"] for i, cell in enumerate(cells)}} for name, cells in by_group
@@ -110,7 +111,8 @@ def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
     finding, gap, look = row["finding"], row["gap"], row["look"]
     found = look in ("high", "low")
     if not known(gap):
-        told, text, look = f"{finding}, too few people for numbers", "", f"{look} hidden"
+        told, text = f"{finding}, too few people for numbers", finding if found else ""
+        look += " hidden"
     elif finding == NOT_ENOUGH:
         told, text = finding, ""
     else:

@@ -59,9 +59,9 @@ def _percent_interval(style: Style, row: Row, column: Column, sign: str = "") ->
 
 
 def _open_interval(style: Style, row: Row, column: Column) -> str:
-    """An interval of which only the lower end may be shown."""
+    """An interval of which only the lower end may be shown; "at least 0" would say nothing."""
     low, high = _ends(row, column)
-    if known(low) and not known(high):
+    if known(low) and not known(high) and round(low, _digits(row, column)) > 0:
         return style.decimal(Limit(low, "at least"), _digits(row, column))
     return style.interval(low, high, _digits(row, column))
 

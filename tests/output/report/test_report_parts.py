@@ -1,14 +1,18 @@
 """The parts of a page by themselves: the first picture, the key figures, what a correction changed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from propcal import audit, compare
 from propcal.documents.audit import MOST_BARS, audit_document, key_figures, ratio_forest
-from propcal.documents.blocks import Beside, Fragment
+from propcal.documents.blocks import Beside, Column, Fragment
 from propcal.documents.charts import ForestRow, ratio_axis
 from propcal.documents.comparison import effect_sentences
+from propcal.numbers import ON_PAGE
+from propcal.render.cells import cell
 from propcal.render.html import css_text
 from propcal.render.svg import forest_bar
 
@@ -65,6 +69,35 @@ def test_what_a_correction_changed_adds_up(people):
     picture = ratio_forest(both.audits["new"], both.audits["old"])
     assert {"C", "D", "E"} <= {row.name for row in picture.rows}  # concerned before or after
     assert all(row.before == row.before for row in picture.rows)
+
+
+def test_a_change_of_the_typical_gap_that_could_be_chance_is_said_to_be(people):
+    right, wrong = expit(people.x), expit(people.x - 0.9 * (people.g == "C") + 0.9 * (people.g == "D"))
+    scores = {"wrong": wrong, "hardly better": 0.99 * wrong, "right": right}
+    both = compare(scores, people.y, sensitive_features=people[["g"]], n_draws=100)
+    changes = both.differences[both.differences["measure"] == "mc_mean_square"].set_index("score")
+    assert changes.loc["hardly better", "low"] < 0 < changes.loc["hardly better", "high"]
+    assert changes.loc["right", "high"] < 0
+    assert effect_sentences(both, "hardly better")[-1].endswith(" after. The difference could be chance.")
+    assert effect_sentences(both, "right")[-1].endswith(" after.")
+
+
+def test_a_finding_whose_gap_is_withheld_is_told_in_words(people):
+    a = audit(people.y, expit(people.x + 0.9), sensitive_features=people[["g"]], n_draws=100)
+    beyond = a.categories["finding"] == "too high"
+    assert beyond.any()
+    a = replace(a, categories=a.categories.assign(gap=a.categories["gap"].mask(beyond)))
+    assert a.to_markdown(suppress=0).count("| too high \\* ") == beyond.sum()
+    page = a.to_html(suppress=0)
+    assert page.count('<span aria-hidden="true">too high</span>') == beyond.sum()
+    assert '<span class="box high hidden">too high</span> score too high, too few people for numbers' in page
+    assert "box low hidden" not in page
+
+
+@pytest.mark.parametrize(("low", "text"), [(0.0, "–"), (0.0004, "–"), (0.024, "≥ 0.024")])
+def test_an_interval_from_zero_on_is_a_dash(low, text):
+    row = {"interval_low": low, "interval_high": float("nan")}
+    assert cell(Column("interval", "95 % CI", "open interval", 3), row, ON_PAGE) == text
 
 
 @pytest.mark.parametrize(("furthest", "last"), [(1.1, "1.25"), (1.9, "2"), (3, "4"), (50, "8")])

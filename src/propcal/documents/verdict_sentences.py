@@ -170,7 +170,7 @@ def _beyond(claims: Sequence[Claim]) -> str:
         return DIFFERS
     names = [(claim.direction, _compared(claim)) for claim in claims]
     than = _by_direction(names, {TOO_LOW: "higher for", TOO_HIGH: "lower for"})
-    return f"O/E is {than} than the error of the others would give." if than else ""
+    return f"Compared with the error of the others, O/E is {than}." if than else ""
 
 
 def _compared(claim: Claim) -> str:

@@ -119,8 +119,12 @@ def _call(arguments: list[str]) -> int:
         number = stopping.asked()
         if number is not None:
             return 128 + number
-        if type(error) is SystemExit:  # how typer ends if the reader of our output closed it
-            raise BrokenPipeError from None
+        if isinstance(
+            error, SystemExit
+        ):  # how typer ends a command: with 1 if the reader of our output closed it
+            if error.code == 1:
+                raise BrokenPipeError from None
+            return int(error.code or 0)
         raise
     finally:
         stopping.finish()

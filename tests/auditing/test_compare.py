@@ -116,9 +116,21 @@ def test_groups_that_a_score_is_further_off_for_are_named_everywhere(harmed):
     for shown in (repr(harmed), harmed._repr_html_()):
         assert told[0] in " ".join(unescape(shown).split())
     assert "“after” is further off than “before” overall" in harmed.to_markdown()
+    assert "Do not use this correction: no group is shown to be closer" in unescape(harmed.to_html())
     content = json.loads(harmed.to_json())
     assert content["sentences"] == {"after": told}
     assert [one["who"] for one in content["claims"]] == ["everybody", "sex=F"]
+
+
+def test_a_new_error_of_the_score_as_a_whole_comes_first():
+    rng = np.random.default_rng(5)
+    sex, risk = rng.choice(["F", "M"], 6000), rng.beta(2, 5, 6000)
+    y = (rng.random(6000) < risk).astype(int)
+    scores = {"before": risk, "after": risk * 0.7}
+    both = compare(scores, y, sensitive_features={"sex": sex}, n_draws=100)
+    assert both.sentences("after")[0] == "“after” predicts too low overall; “before” is not shown to."
+    back = compare({"after": scores["after"], "before": risk}, y, sensitive_features={"sex": sex}, n_draws=100)
+    assert "overall; " not in back.sentences("before")[0]
 
 
 def test_changes_of_the_brier_score_are_told_with_certainty(harmed):

@@ -8,6 +8,7 @@ from propcal import discover
 from propcal.discovery.people import People, chance_followed, correct_for
 from propcal.discovery.protected_groups import ProtectedGroups, measure_repairs
 from propcal.discovery.search_rounds import Outcome
+from propcal.documents.discovery import discovery_document
 
 
 def cohort(n, seed, error=0.06):
@@ -42,6 +43,7 @@ def test_a_score_in_which_nothing_is_found_has_nothing_removed():
     assert not table["clear"].any()
     assert table["removed"].isna().all()
     assert "could be chance for race A, race B and race X" in found.text
+    assert discovery_document(found).blocks[0].tone == "noise"
 
 
 def test_an_error_that_no_permitted_group_repairs_is_told_as_it_is():
@@ -56,6 +58,16 @@ def test_an_error_that_no_permitted_group_repairs_is_told_as_it_is():
     assert row["removed"] == 0
     assert row["removed_reading"] < 0.95  # the group is too small for more, though its gap here is 0
     assert abs(row["reading"]) < 0.001 < row["left_reading"]
+    verdict = discovery_document(found).blocks[0]
+    assert verdict.tone == "few"  # no tick above a group for whom the score is clearly wrong
+    assert verdict.headline.startswith("No group described by the searched columns was found for whom ")
+
+
+def test_a_finding_does_not_exclude_others(found):
+    others = "Other groups may also be wrong: small groups and small errors can be missed."
+    assert len(found) > 0
+    assert others in found.sentences
+    assert others in discovery_document(found).blocks[0].sentences
 
 
 def test_the_gap_after_correction_is_that_of_the_groups_that_are_named(found):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from propcal import Monitor
+from propcal.documents.course_sentences import next_steps, promise
 from propcal.protect.courses import BANDS, protected_course
 from propcal.render.html import unpacked
 
@@ -52,6 +54,29 @@ def test_the_page_is_one_safe_file_with_every_group(course):
     ] * 4
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
+
+
+def test_next_steps_name_every_group_of_the_verdict(course):
+    (claim, *_) = course.claims
+    other = {"since": "", "label": "Asian, F"}
+    both = replace(course, claims=(replace(claim, since="", label="Black"), replace(claim, **other)))
+    assert next_steps(both)[0] == (
+        "For Black and for Asian, F the data do not show when the error began; it may have been there from the "
+        "start."
+    )
+    dated = replace(claim, since="2024-04", label="B")
+    first, second = next_steps(replace(course, claims=(dated, replace(claim, **other))))[:2]
+    assert first.startswith("Find out what changed for B about 2024-04: coding")
+    assert second.startswith("For Asian, F the data do not show")
+
+
+def test_what_is_promised_and_what_recalibrating_does_are_told_with_their_conditions(course):
+    assert promise(course).startswith(
+        "If the score were right for everyone and rows were different people, at most 1 in 20 monitors would "
+    )
+    told = course.recalibration.sentence
+    assert " the log loss of all patients together in " in told
+    assert not told.startswith("Recalibrating would help")
 
 
 def test_a_single_period_can_be_drawn():

@@ -276,7 +276,7 @@ def test_recalibrating_helps_where_the_score_is_wrong_and_changes_nothing_where_
     assert found.answer == "it would help"
     assert found.fitted[0] == "2024-09"
     assert found.judged == ("2025-02",)
-    assert "fitted on 2024-09 to 2025-01, it would have lowered the error in 2025-02" in found.sentence
+    assert "fitted on 2024-09 to 2025-01, it would have lowered the log loss of all" in found.sentence
     right = Monitor(**ROLES)
     right.add(visits(6, seed=2))
     assert right.recalibration().answer in ("nothing to correct", "no clear gain")

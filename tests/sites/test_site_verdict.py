@@ -9,7 +9,7 @@ import pytest
 
 from propcal import Atoms, compare_sites
 from propcal.auditing.measures import Estimate
-from propcal.documents.sites import finding_text
+from propcal.documents.sites import finding_text, sites_document, sites_section
 from propcal.errors import InputError
 from propcal.monitoring.held_out import Travel, with_findings
 from propcal.protect.sites import protected_sites
@@ -78,13 +78,17 @@ def test_nothing_found_says_how_certain_that_is():
     found = compare_sites(atoms_of(A=(2000, 1.0), B=(2000, 1.0), C=(2000, 1.0), D=(300, 1.0)), travel=True)
     assert found.conclusion == "no miscalibration found"
     assert found.claims == ()
-    assert found.headline == "No miscalibration found"
+    assert found.headline == "No difference between sites found"
     assert found.sentences[0] == (
         "Over all 4 sites together (6,300 people), the O/E ratio is 1.01 (95 % CI 0.97 to 1.04)."
     )
     assert "No difference between the sites was found (I² " in found.sentences[1]
     assert found.sentences[-1] == "No fit on the other sites found an error to correct."
     assert set(found.travel.table.finding) == {"not corrected"}
+    verdict = sites_document(found).blocks[0]
+    assert verdict.tone == "few"  # a question mark, not a tick
+    assert verdict.sentences[-1] == "Subgroups were not tested here; use propcal audit."
+    assert sites_section(found).blocks[0].sentences == [*found.sentences]  # the report has that audit
 
 
 def test_two_sites_have_no_summary():

@@ -91,7 +91,7 @@ class Comparison(Pages):
         return bool(self.audits[name].settings["fitted_on_these"])
 
     def sentences(self, name: str) -> list[str]:
-        """What a score changes for whom: at most four sentences."""
+        """What a score changes for whom: at most five sentences."""
         from propcal.documents.comparison import change_sentences
 
         return change_sentences(self, name)

@@ -154,7 +154,7 @@ def sites(
     names: Annotated[Identity, Only(*SITE_NAMES)],
     travel: bool = TRAVEL,
 ) -> None:
-    """Compare sites: is the score right at each of them, and what can a new site expect?
+    """Compare sites: is the score shown to be off at any of them, and what can a new site expect?
 
     Sites come from a column (--site hospital), or from atoms files with one site each. Groups
     matter only to --travel, which corrects the score for them.

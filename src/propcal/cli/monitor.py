@@ -50,11 +50,12 @@ def monitor(
         "alarm|new-alarm", "Exit with code 1 if an alarm stands, or only if this run raised one."
     ),
 ) -> None:
-    """Watch a score over time: is it still right for every group, and if not, for whom and since when?
+    """Watch a score over time and raise an alarm when it is clear that it is wrong for a group.
 
-    Each run adds the new periods of the files to the state. You may look as often as you like: over the
-    whole life of a state, a calibrated score raises an alarm in at most 5 % of cases. Later runs take
-    columns, groups and calendar from the state. Pages, JSON and metrics are replaced by every run.
+    Each run adds the new periods of the files to the state. You may look as often as you like: if
+    the score is right for everyone and rows are different people, at most 5 % of states ever raise an
+    alarm. Later runs take columns, groups and calendar from the state. Pages, JSON and metrics are
+    replaced by every run.
 
     Exit codes: 0 success, 1 a --fail-on condition holds, 2 wrong use.
 

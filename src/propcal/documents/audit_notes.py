@@ -243,11 +243,11 @@ def cannot_tell(audit: Audit) -> list[str]:
     return [*told, words("unknown", "recorded"), words("unknown", "fair")]
 
 
-def next_steps(audit: Audit, corrected: str = "", worse: int = 0) -> list[str]:
-    """What to do; `corrected` is the name of a corrected score, which is `worse` for so many groups."""
+def next_steps(audit: Audit, corrected: str = "", worse: int = 0, better: int = 0) -> list[str]:
+    """What to do; `corrected` names a corrected score, which is `worse` and `better` for so many groups."""
     unit, conclusion = audit.identity.unit, audit.verdict.conclusion
     if audit.verdict.claims:
-        return _correct(audit, unit) if not corrected else _keep_or_not(audit, corrected, worse)
+        return _correct(audit, unit) if not corrected else _keep_or_not(audit, corrected, worse, better)
     if conclusion == NONE_FOUND:
         return _nothing_found(audit, corrected, worse)
     if conclusion not in (NOT_ENOUGH, UNTESTED) and audit.settings["within"] is not None:
@@ -268,7 +268,13 @@ def _correct(audit: Audit, unit: str) -> list[str]:
     return _steps("decide", "fit", "legal", avoid=avoid, unit=unit)
 
 
-def _keep_or_not(audit: Audit, corrected: str, worse: int) -> list[str]:
+def _keep_or_not(audit: Audit, corrected: str, worse: int, better: int) -> list[str]:
+    if worse and not better:
+        are = "is" if worse == 1 else "are"
+        return [
+            "Do not use this correction: no group is shown to be closer to its observed rate, and "
+            f"{worse:,} {are} further off (see “Before and after”)."
+        ]
     if worse:
         return [
             f"“{corrected}” is further off than before for {plural(worse, 'group')}: see “Before and "

@@ -40,7 +40,8 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
     """The document of a comparison, whose counts may be protected."""
     name, audit = [*comparison.audits.items()][-1]
     unchanged = name in comparison.unchanged
-    steps = next_steps(audit, name, len(comparison.worse_groups(name)))
+    ways = [claim.direction for claim in comparison.claims_of(name)]
+    steps = next_steps(audit, name, ways.count(WORSE), ways.count(BETTER))
     compared = [
         f"For comparison, “{other}”: {one.verdict.conclusion}. {' '.join(_besides_conclusion(one))}"
         for other, one in comparison.audits.items()
@@ -179,7 +180,18 @@ def change_sentences(comparison: Comparison, name: str) -> list[str]:
         return told
     brier = [] if told else _brier(comparison, name)
     flags = _crossed(comparison, name)
-    return [*told, *_nearer(comparison, name), *brier, *flags]
+    return [*told, *_newly_off(comparison, name), *_nearer(comparison, name), *brier, *flags]
+
+
+def _newly_off(comparison: Comparison, name: str) -> list[str]:
+    """An error of the score as a whole that the base is not shown to have."""
+    before, after = (
+        {claim.direction for claim in comparison.audits[each].verdict.claims if claim.kind == "overall"}
+        for each in (comparison.base, name)
+    )
+    return [
+        f"“{name}” predicts {side} overall; “{comparison.base}” is not shown to." for side in after - before
+    ]
 
 
 def _brier(comparison: Comparison, name: str) -> list[str]:

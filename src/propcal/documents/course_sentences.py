@@ -29,6 +29,7 @@ from propcal.monitoring.held_out import (
 from propcal.numbers import (
     IN_SENTENCE,
     IN_TEXT,
+    capital,
     in_parentheses,
     known,
     listed,
@@ -38,6 +39,7 @@ from propcal.numbers import (
 )
 
 MOST = 4  # sentences
+MOST_CAUSES = 6  # groups that a next step names
 TEST_NAMES = {"level": "O/E ratio", "slope": "slope", "cells": "risk ranges"}
 
 
@@ -146,16 +148,19 @@ def _since(claim: CourseClaim, unknown: str) -> str:
 def recalibration_sentence(found: Recalibration) -> str:
     """Whether it helps: the log loss of everybody before and after, and groups that are further off."""
     row, digits = loss_of_everybody(found.comparison), MEASURE_NAMES["log_loss"].digits
-    on, later, change = f"fitted on {span_of(found.fitted)}", f"in {span_of(found.judged)}", ""
+    unit = found.comparison.audits[RECALIBRATED].identity.unit
+    on, change = f"fitted on {span_of(found.fitted)}", ""
+    loss = f"the log loss of all {unit} together in {span_of(found.judged)}"
     if known(row["difference"]):
         before, after = (IN_TEXT.decimal(row[name], digits) for name in ("base", "value"))
         interval = IN_TEXT.change(row["low"], row["high"], digits)
-        change = f" (log loss {before} before and {after} after, 95 % CI of the change {interval})"
+        change = f" ({before} before and {after} after, 95 % CI of the change {interval})"
     answer = {
-        HELPS: f"Recalibrating would help: {on}, it would have lowered the error {later}{change}.",
-        HARMS: f"Recalibrating would do harm: {on}, it would have raised the error {later}{change}.",
-        UNCLEAR: f"Whether recalibrating would help is not clear yet: {on}, it would have changed the error "
-        f"{later} by no more than chance explains{change}.",
+        HELPS: f"Overall, recalibrating would help: {on}, it would have lowered {loss}{change}. This need "
+        "not hold for each group.",
+        HARMS: f"Overall, recalibrating would do harm: {on}, it would have raised {loss}{change}.",
+        UNCLEAR: f"Whether recalibrating would help is not clear yet: {on}, it would have changed {loss} "
+        f"by no more than chance explains{change}.",
         NOTHING: "Recalibrating would change nothing: "
         f"in {span_of(found.fitted)} the score is off by no more than chance explains.",
         EARLY: "It is too early to say whether recalibrating would help: at least "
@@ -173,13 +178,8 @@ def next_steps(course: Course) -> list[str]:
     if course.conclusion != ALARM_RAISED:
         steps = ["Go on: add the next period when its outcomes are known."]
         return steps if found is None else [*steps, found.sentence]
-    first = course.claims[0]
     return [
-        f"Find out what changed for {first.label} about {first.since}: coding, case mix, treatment, or the "
-        "score's inputs."
-        if first.since
-        else f"Find out whether the score was ever right for {first.label}: the data do not show when the "
-        "error began.",
+        *_causes(course.claims, course.settings["reference"]),
         "Ask the analyst whether recalibrating would help (propcal monitor --recalibrate)."
         if found is None
         else found.sentence,
@@ -187,12 +187,34 @@ def next_steps(course: Course) -> list[str]:
     ]
 
 
+def _causes(claims: Sequence[CourseClaim], reference: Sequence[str]) -> list[str]:
+    """Of every named group: what to look for, if it is known when the error began, or that this is not."""
+    dated = [f"for {claim.label} about {claim.since}" for claim in claims if claim.since]
+    undated = [f"for {claim.label}" for claim in claims if not claim.since]
+    began = "change began" if reference else "error began; it may have been there from the start"
+    steps = []
+    if dated:
+        inputs = "coding, case mix, treatment, or the score's inputs"
+        steps.append(f"Find out what changed {_each(dated)}: {inputs}.")
+    if undated:
+        steps.append(f"{capital(_each(undated))} the data do not show when the {began}.")
+    return steps
+
+
+def _each(parts: list[str]) -> str:
+    """Parts that begin with "for", so that commas within names do not confuse."""
+    more = len(parts) - MOST_CAUSES
+    shown = [*parts[:MOST_CAUSES], f"for {plural(more, 'other group')}"] if more > 0 else parts
+    return listed(shown, commas=True)
+
+
 def promise(course: Course) -> str:
     """What the alarm line promises."""
     right = "had not changed" if course.settings["reference"] else "were right for everyone"
     return (
-        f"An alarm is raised at {ALARM:g}. If the score {right}, at most 1 in 20 monitors would raise an "
-        "alarm in their whole time, however often one looks. Values below 1 do not point to an error."
+        f"If the score {right} and rows were different people, at most 1 in 20 monitors would raise an alarm "
+        f"in their whole time, however often one looks. An alarm is raised at {ALARM:g}. Values below 1 do "
+        "not point to an error."
     )
 
 

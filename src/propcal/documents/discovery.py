@@ -42,6 +42,8 @@ from propcal.protect.discoveries import protected_discovery
 MOST_NAMED = 5  # columns that a sentence names
 STABLE = 0.5  # share of resamples that must find mostly the same people for a description to be certain
 PRINTED = 0.0005  # smaller differences of rates do not show in percentage points
+NO_GROUP = "No group described by the searched columns was"
+OTHERS = "Other groups may also be wrong: small groups and small errors can be missed."
 
 Row = dict[str, Any]
 
@@ -52,13 +54,14 @@ def discovery_document(found: Discovery, suppress: int = 0, title: str | None = 
     repaired = [] if shown.protection is None else shown.protection.sentences
     further = {"Protected groups": repaired, "Columns that were not searched": not_searched(shown)}
     steps = [Items("", [words("next_steps", name) for name in ("found_why", "found_correct")])]
-    tone = "wrong" if shown.found or shown.overall["found"] else "noise"
+    tone = "wrong" if shown.found or shown.overall["found"] else "few" if _protected_off(shown) else "noise"
+    sentences = [*overall(shown), *([OTHERS] if shown.found else [])]
     return Document(
         brand="Search for groups",
         title=title or shown.identity.title or "Groups found by a search",
         about=[("Score", shown.identity.score)] if shown.identity.score else [],
         blocks=[
-            Verdict(tone if shown.enough else "few", how_many(shown), overall(shown), subject=""),
+            Verdict(tone if shown.enough else "few", how_many(shown), sentences, subject=""),
             Paragraphs([finding(group, shown.identity) for group in shown.found], places=At.TEXT),
             *([Section("next", "What to do next", steps, places=At.PAGE)] if shown.found else []),
             Section("groups", "Groups found", _table(found, shown, suppress), places=At.PAGE | At.CARD),
@@ -76,6 +79,11 @@ def discovery_section(found: Discovery, suppress: int = 11) -> Section:
     shown = protected_discovery(found, suppress)
     blocks = [Paragraphs(shown.around_groups), *_table(found, shown, suppress)]
     return Section("discovery", "Groups found by a search", blocks, "Groups found")
+
+
+def _protected_off(found: Discovery) -> bool:
+    """Whether the score is clearly wrong for a protected group, whose columns need not be searched."""
+    return found.protection is not None and any(row["clear"] for row in row_dicts(found.protection.table))
 
 
 def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
@@ -133,7 +141,7 @@ def rates_chart(found: Discovery) -> Chart:
     earlier findings, if there is one, as the O/E ratio beside it. Slopes are grey.
     """
     if not found.found:
-        return "No group was found for whom the score is wrong by more than chance explains."
+        return f"{NO_GROUP} found for whom the score is wrong by more than chance explains."
     names = [f"{group.name} ({found.identity.count(round(group.people))})" for group in found.found]
     corrected = any(group.two_scores for group in found.found)
     marks, texts, highest = [], [], 0.0
@@ -166,7 +174,8 @@ def discovery_sentences(found: Discovery, groups: Sequence[FoundGroup]) -> tuple
     """What was found, with a sentence for each of these groups."""
     findings = [finding(group, found.identity) for group in groups]
     repaired = [] if found.protection is None else found.protection.sentences
-    return (*overall(found), how_many(found), *findings, *repaired, *not_searched(found))
+    others = [OTHERS] if found.found else []
+    return (*overall(found), how_many(found), *findings, *others, *repaired, *not_searched(found))
 
 
 def overall(found: Discovery) -> list[str]:
@@ -201,7 +210,7 @@ def how_many(found: Discovery) -> str:
     if n:
         return f"{plural(n, 'group')} {'was' if n == 1 else 'were'} {wrong})."
     depth = plural(settings["depth"], "condition")
-    return f"No group was {wrong}, up to {depth}). This is not proof of calibration."
+    return f"{NO_GROUP} {wrong}, up to {depth}). This is not proof of calibration."
 
 
 def not_searched(found: Discovery) -> list[str]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.claims import Claim
-from propcal.auditing.finding_names import HEADLINES, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.finding_names import HEADLINES, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.documents.blocks import (
     RATIO,
     At,
@@ -47,6 +47,7 @@ UNINFORMATIVE = 30  # times the lower end: prediction intervals that wide are no
 UNCLEAR = "neither better nor worse is shown"
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."
+SUBGROUPS = "Subgroups were not tested here; use propcal audit."
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low"}
 MEANING = {
     RATIO: " Below 1 the score predicts too high, above 1 too low.",
@@ -61,7 +62,7 @@ def sites_document(found: Sites, title: str | None = None) -> Document:
         brand="Comparison of sites",
         title=title or names.title or names.score or f"Risk score at {len(found.sites)} sites",
         about=named_texts(Score=names.score, Outcome=names.outcome, Source=names.source, Period=names.period),
-        blocks=[_verdict(found), Section("sites", "Measures of each site", _measures(found))],
+        blocks=[_verdict(found, SUBGROUPS), Section("sites", "Measures of each site", _measures(found))],
     )
 
 
@@ -70,9 +71,12 @@ def sites_section(found: Sites) -> Section:
     return Section("sites", "Sites", [_verdict(found), *_measures(found)], link="Sites", places=At.PAGE)
 
 
-def _verdict(found: Sites) -> Verdict:
-    tone = HEADLINES[found.conclusion].tone
-    return Verdict(tone, found.headline, found.sentences, subject="Sites", explanation=DEFINITION)
+def _verdict(found: Sites, untested: str = "") -> Verdict:
+    """Without a tick: that sites do not differ does not show that the score is right at any of them."""
+    nothing = found.conclusion == NONE_FOUND
+    tone = HEADLINES[NOT_ENOUGH if nothing else found.conclusion].tone
+    sentences = [*found.sentences, *([untested] if untested and nothing else [])]
+    return Verdict(tone, found.headline, sentences, subject="Sites", explanation=DEFINITION)
 
 
 def _measures(found: Sites) -> list[Block]:
@@ -215,7 +219,7 @@ def headline(found: Sites) -> str:
     if found.conclusion == NOT_ENOUGH:
         return "There are not enough data to judge the sites"
     if not claims:
-        return "No miscalibration found"
+        return "No difference between sites found"
     subject, kinds = found.identity.subject, {claim.kind for claim in claims}
     overall, groups = _of(claims, "overall"), _of(claims, "group")
     if overall:

@@ -84,8 +84,8 @@ class DatedAtoms:
 
 
 REPEATS = (
-    "If it is the patient ID, keep one visit of each patient: with repeat visits, false alarms are more "
-    "frequent than 1 in 20"
+    "If it is the patient ID, keep one visit of each patient: with repeat visits, false alarms can be "
+    "more frequent than 1 in 20"
 )
 
 

@@ -129,7 +129,7 @@ def test_a_new_error_of_the_score_as_a_whole_comes_first():
     scores = {"before": risk, "after": risk * 0.7}
     both = compare(scores, y, sensitive_features={"sex": sex}, n_draws=100)
     assert both.sentences("after")[0] == "“after” predicts too low overall; “before” is not shown to."
-    back = compare({"after": scores["after"], "before": risk}, y, sensitive_features={"sex": sex}, n_draws=100)
+    back = compare(dict(reversed(scores.items())), y, sensitive_features={"sex": sex}, n_draws=100)
     assert "overall; " not in back.sentences("before")[0]
 
 

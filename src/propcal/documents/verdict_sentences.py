@@ -311,9 +311,15 @@ def _certificate(tested: pd.DataFrame, identity: Identity) -> str:
     if not unsure:
         return f"{told}."
     if len(unsure) <= FEW_NAMED:
-        names = [f"{row['label']} ({identity.count(row['people'])}), {_allowed(row)}" for row in unsure]
+        names = [f"{_with_people(row, identity)}, {_allowed(row)}" for row in unsure]
         return f"{told}; the data allow larger errors for {listed(names)}."
-    return f"{told}; in the other {len(unsure)}, the data allow larger errors."
+    others = f"the other {len(unsure)}" if sure else f"all {len(unsure)} subgroups"
+    return f"{told}; in {others}, the data allow larger errors."
+
+
+def _with_people(row: Mapping[str, Any], identity: Identity) -> str:
+    """A group and the number of its people, if that may be shown."""
+    return row["label"] + in_parentheses(identity.count(row["people"]) if known(row["people"]) else "")
 
 
 def _allowed(row: Mapping[str, Any]) -> str:
@@ -331,16 +337,19 @@ def _at_most(share: float) -> str:
 
 
 def _within(groups: pd.DataFrame, identity: Identity, within: float) -> tuple[str, list[str]]:
-    """Whether the score is shown to be right to within a share, overall and in every group tested."""
+    """Whether the score is shown to be right to within a share, overall and in every group tested.
+
+    That all groups are needs no adjustment for their number; which of them are does.
+    """
     share, subject = _at_most(within), identity.subject
     tested = groups[groups["kept"].astype(bool) & groups["shown_within"].notna()]
-    shown = tested["shown_within"].to_numpy(dtype=np.float64) <= within
     n = len(tested) - 1
-    if shown.all():
+    if (tested["shown_within"].to_numpy(dtype=np.float64) <= within).all():
         each = f", overall and in {'each of ' if n > 1 else ''}{_subgroups(n)}" if n else ""
         people = identity.count(tested["people"].iloc[0])
         right = f"{identity.within_sentence} is right to within {share}{each} ({people})"
         return f"{SHOWN} {share}", [f"With 95 % confidence, {right}."]
+    shown = tested["certain_within"].to_numpy(dtype=np.float64) <= within
     outside, unsure = [], []
     for row in row_dicts(tested[~shown]):
         if _surely_outside(row, within):
@@ -358,7 +367,9 @@ def _within(groups: pd.DataFrame, identity: Identity, within: float) -> tuple[st
         told.append(f"It is shown for all {identity.unit} together and for {some}.")
     if unsure:
         events = events_needed(within)
-        told.append(f"If O/E is 1 and the outcome is rare, that takes about {events} events in a group.")
+        told.append(
+            f"If O/E is 1 and the outcome is rare, that takes at least about {events:,} events in a group."
+        )
     return f"{NOT_SHOWN} {share}", told
 
 

@@ -111,7 +111,7 @@ def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
     finding, gap, look = row["finding"], row["gap"], row["look"]
     found = look in ("high", "low")
     if not known(gap):
-        told, text = f"{finding}, too few people for numbers", finding if found else ""
+        told, text = f"{finding}, number withheld to protect a small count", finding if found else ""
         look += " hidden"
     elif finding == NOT_ENOUGH:
         told, text = finding, ""

@@ -201,9 +201,10 @@ def test_buckets_of_people_add_up_and_fits_ignore_them(cohort, tmp_path):
     whole.save(tmp_path / "x.atoms")
     assert_same(audit(Atoms.load(tmp_path / "x.atoms")), rows)
     plain = Atoms.from_frame(ids, score="score", outcome="y", groups=["race", "gender"])
-    assert (
-        PMCBoost().fit_atoms(whole).correction_.to_json() == PMCBoost().fit_atoms(plain).correction_.to_json()
-    )
+    fits = [json.loads(PMCBoost().fit_atoms(atoms).correction_.to_json()) for atoms in (whole, plain)]
+    for fit in fits:  # fewer cells are tested where three rows of one person are worth a little less
+        assert fit["about"].pop("guard") > 3
+    assert fits[0] == fits[1]
 
 
 def test_ids_of_any_kind_fall_into_the_same_buckets(cohort):

@@ -319,7 +319,8 @@ def _certificate(tested: pd.DataFrame, identity: Identity) -> str:
 
 def _with_people(row: Mapping[str, Any], identity: Identity) -> str:
     """A group and the number of its people, if that may be shown."""
-    return row["label"] + in_parentheses(identity.count(row["people"]) if known(row["people"]) else "")
+    people = identity.count(row["people"]) if known(row["people"]) else ""
+    return f"{row['label']}{in_parentheses(people)}"
 
 
 def _allowed(row: Mapping[str, Any]) -> str:

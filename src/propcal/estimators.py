@@ -261,6 +261,7 @@ class Boost(BaseEstimator):
         evidence = errors_found_in(data, settings) if settings.needs_evidence else None
         result = boost(data, settings, self._random(settings), evidence)
         self.correction_ = result.correction
+        self._columns_in_fit = tuple(atoms.patterns.reads)
         self.groups_ = result.collection
         self.fit_summary_ = result.fit_summary
         self.n_updates_ = result.correction.n_updates
@@ -345,8 +346,18 @@ class Boost(BaseEstimator):
             A person's corrected score does not depend on who else is in the batch.
         """
         check_is_fitted(self, "correction_")
-        corrected = self.correction_.apply(score, sensitive_features, n_updates=n_updates, invalid=invalid)
-        return np.asarray(corrected)
+        features = self._columns_read(sensitive_features)
+        return np.asarray(self.correction_.apply(score, features, n_updates=n_updates, invalid=invalid))
+
+    def _columns_read(self, sensitive_features: Any) -> Any:
+        """Of the columns of an array, which have no names, those that the correction reads."""
+        given = sensitive_features
+        if not (self.correction_.not_read and isinstance(given, (list, tuple, np.ndarray))):
+            return given
+        array = given if isinstance(given, np.ndarray) else np.array(given, dtype=object)
+        if array.ndim != 2 or array.shape[1] != len(self._columns_in_fit):
+            return given
+        return array[:, [self._columns_in_fit.index(name) for name in self.correction_.reads]]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -203,7 +203,7 @@ def attribute_effects(correction: Correction, low: int = 0, high: int = UNIT) ->
     >>> died = [0, 0, 0, 1, 0, 1, 0, 0] * 200  # every fourth man in ward A, every fourth woman in ward B
     >>> fitted = PMCBoost.paper(intersections="marginal").fit([0.5] * 1600, died, sensitive_features=past)
     >>> attribute_effects(fitted.correction_, UNIT // 2, UNIT // 2)
-    {'sex': 0.0, 'ward': 0.0}
+    {'sex': 0.0}
     """
     table = correction.patterns.table
     if len(table) * len(correction.updates) > MOST_VALUES:

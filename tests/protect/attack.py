@@ -117,7 +117,7 @@ class Page:
                 constraints=limits,
                 bounds=Bounds(0, ENDLESS),
                 integrality=np.ones(len(row)),
-                options={"time_limit": 20},
+                options={"time_limit": 120},
             )
             assert found.fun is not None, found.message
             ends.append(round(sign * found.fun))  # when time is up: the best found so far

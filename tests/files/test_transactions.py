@@ -300,10 +300,11 @@ def slowly(part, target):
 Path.replace = slowly
 """
 AFTER = """
-def slowly(shown, full):
+from propcal.cli import screen
+def slowly(self, *content, **how):
     print("now", flush=True)
     time.sleep({seconds})
-sys.modules["propcal.cli.audit"]._show = slowly
+screen.Output.show = slowly
 """
 AUDIT = ["audit", "past.csv", *COLUMNS, "--draws", "100", "-o", "a", "--html", "b", "--md", "c", "--force"]
 

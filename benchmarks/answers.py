@@ -5,10 +5,10 @@ python benchmarks/answers.py --store FILE      # store digests of the working tr
 python benchmarks/answers.py --compare FILE    # compare the working tree with stored digests
 
 Use it for a refactoring that must not change anything. The cases (answers_cases.py, answers_frames.py,
-answers_calls.py and answers_commands.py) only use public names and the command line, so that modules may move
-between the versions. An exception is an answer too: its type and its text. For each case that differs, the
-differing parts are printed, and the exit code is 1. --only TEXT selects cases with that text in their name;
---spark adds a case that needs Java. This takes several minutes.
+answers_calls.py, answers_commands.py and answers_results.py) only use public names and the command line, so
+that modules may move between the versions. An exception is an answer too: its type and its text. For each
+case that differs, the differing parts are printed, and the exit code is 1. --only TEXT selects cases with
+that text in their name; --spark adds a case that needs Java. This takes several minutes.
 """
 
 from __future__ import annotations
@@ -124,12 +124,13 @@ def run_cases(folder: Path, source: Path, label: str, only: str, spark: bool) ->
     import answers_cases
     import answers_commands
     import answers_frames
+    import answers_results
 
     import propcal
 
     found = Path(propcal.__file__).resolve()
     assert found.is_relative_to(source.resolve()), f"{found} was imported, not {source}"
-    modules = (answers_cases, answers_frames, answers_calls, answers_commands)
+    modules = (answers_cases, answers_frames, answers_calls, answers_commands, answers_results)
     cases = {name: case for module in modules for name, case in module.CASES.items()}
     if spark:
         cases |= answers_frames.SPARK

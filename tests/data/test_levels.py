@@ -393,7 +393,7 @@ def test_decimals_and_large_numbers_have_all_their_digits_in_duckdb(form):
 
 
 def test_text_that_spells_a_number_is_cut_and_compared_alike_in_duckdb_and_sqlite():
-    content = json.loads(knowing(["65 or over", "under 65", None]).to_json())
+    content = json.loads(knowing(["65 or over", "under 65", None]).to_json()) | {"about": {}}
     content["attributes"], content["derived"] = ["age"], {"age": {"column": "age", "cuts": [65.0]}}
     content["groups"] = [[["age", level]] for level in ("65 or over", "under 65", None)]
     cuts = Correction.from_json(json.dumps(content))

@@ -116,7 +116,7 @@ def test_a_reader_written_from_the_page_agrees_to_the_last_bit(corrections, name
 def test_version_1_is_read_as_a_file_without_a_smooth_map(corrections):
     for name in ("paper", "words, paper"):
         correction = corrections[name]
-        content = json.loads(correction.to_json())
+        content = json.loads(correction.to_json()) | {"about": {}}
         assert (content["version"], content.pop("start"), content.pop("monotone")) == (4, [], False)
         text = json.dumps(content | {"version": 1})
         frame = new_people(correction, 600, seed=3)
@@ -128,7 +128,7 @@ def test_version_1_is_read_as_a_file_without_a_smooth_map(corrections):
 def test_shifts_at_their_limits_agree(corrections):
     """Terms that add up to more than the limit, a map that would fall, no term at all, large updates."""
     rng = np.random.default_rng(5)
-    content = json.loads(corrections["default"].to_json())
+    content = json.loads(corrections["default"].to_json()) | {"about": {}}
     most = 10 * 2**20
     content["start"] = [
         [[["race", "Asian"]], [most] * 193],
@@ -161,7 +161,7 @@ def test_levels_are_the_same_text_whatever_their_type(corrections):
 
 
 def test_the_reader_refuses_what_the_page_says_it_must(corrections):
-    content = json.loads(corrections["default"].to_json())
+    content = json.loads(corrections["default"].to_json()) | {"about": {}}
     for other in ({"version": 5}, {"format": "other"}, {"version": 1}):
         with pytest.raises(ValueError, match=r"version"):
             Reader(json.dumps(content | other))

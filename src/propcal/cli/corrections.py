@@ -71,7 +71,7 @@ def fit(
     with warnings_as_lines():
         people = read_people(files, roles, reading)
         with working("Fitting (the first fit on a machine compiles for some seconds)..."):
-            model.fit_atoms(people)
+            model.fit_atoms(people, score=roles.score, outcome=roles.outcome)
         _refuse_too_few(model)
         with outputs(force=force):
             model.correction_.save(output, share=share)

@@ -77,6 +77,8 @@ def method_takes_frame(also: Callable[..., Iterable[str]]) -> Callable[[Callable
             if not named:
                 return function(*args, **arguments)
             called = {role: arguments[role] for role in ("score", *ROLES) if role in arguments}
+            if own and "y" in kinds:
+                own[0]._column_names = called  # a fit records them
             try:
                 return function(*own, **_arrays(given[0], arguments, list(kinds), features, [*also(*own)]))
             except InputError as error:

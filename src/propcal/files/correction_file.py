@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from os import PathLike
@@ -21,6 +22,7 @@ from propcal.core.groups.recipes import Recipe, recipe_from_json
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
 from propcal.errors import FileFormatError, InputError
+from propcal.files.provenance import content_hash, now
 from propcal.files.shapes import Check, distinct, is_level, is_text, list_of, need, one_of, record, row, whole
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
@@ -29,18 +31,50 @@ CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 5
 WITHOUT_FOLDED = 4  # the version that is written if no levels were folded
 # what came with later versions: no smooth recalibration, maps that may fall, and no folded levels before them
 ADDED: dict[int, tuple[str, Any]] = {2: ("start", []), 4: ("monotone", False), 5: ("folded", [])}
+BY_ROWS = ("groups", "patterns", "start", "updates")  # entries with a line for each of their rows
 MOST_DEPTH = 10  # how deeply "about" may be nested
+BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+
+
+def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
+    """Write a file, all or nothing, with the time if the correction has none.
+
+    The time enters here and not in the fit, so that two fits of the same people are the same to the last bit.
+    """
+    from propcal.files.transaction import write_text
+
+    about = {**correction.about, "created": correction.about.get("created") or now()}
+    write_text(correction_to_json(replace(correction, about=about)), path)
+
+
+def model_id(correction: Correction) -> str:
+    """A hash of all that the file says, but for the time and the notes of its users."""
+    return content_hash(_content(correction))
 
 
 def correction_to_json(correction: Correction) -> str:
     """The text of the file: one line for each group, pattern and update."""
+    content = _content(correction)
+    content["about"] = {**content["about"], "model_id": content_hash(content)}
+    lines = []
+    for key, value in content.items():
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        if key in BY_ROWS and value:
+            rows = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in value]
+            text = "[\n    " + ",\n    ".join(rows) + "\n  ]"
+        lines.append(f'  "{key}": {text}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _content(correction: Correction) -> dict[str, Any]:
+    """What the file says, without its hash."""
     patterns, start = correction.patterns, correction.start
     terms = zip(start.groups, start.shifts.tolist()) if start else ()
     content: dict[str, Any] = {
         "format": CORRECTION_FORMAT,
         "version": CORRECTION_VERSION if correction.folded else WITHOUT_FOLDED,
         "unit": "2**-32",
-        "about": dict(correction.about),
+        "about": {key: value for key, value in correction.about.items() if key != "model_id"},
         "attributes": list(patterns.attributes),
         "derived": recipes(patterns),
         "bins": {
@@ -57,14 +91,7 @@ def correction_to_json(correction: Correction) -> str:
     }
     if correction.folded:
         content["folded"] = list(correction.folded)
-    lines = []
-    for key, value in content.items():
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        if key in ("groups", "patterns", "start", "updates") and value:
-            rows = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in value]
-            text = "[\n    " + ",\n    ".join(rows) + "\n  ]"
-        lines.append(f'  "{key}": {text}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return content
 
 
 def _pairs(group: Group) -> list[list[Level]]:
@@ -80,10 +107,17 @@ def load_correction(path: str | PathLike[str]) -> Correction:
         raise FileFormatError(
             f"{path} is not a correction file but {other}", next_step="Make a correction with propcal fit"
         )
+    mark = BYTE_ORDER_MARKS.get(content[:2])
+    if mark:
+        raise FileFormatError(
+            f"{path} is not a correction file: it is {mark} text", next_step="Save it as UTF-8"
+        )
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path} is not a correction file: {_why(error)}") from error
+        raise FileFormatError(
+            f"{path} is not a correction file: it is not UTF-8 text (byte {error.start:,})"
+        ) from error
     return correction_from_json(text, path)
 
 
@@ -105,13 +139,11 @@ def _other_kind(path: str | PathLike[str], start: bytes) -> str:
 def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> Correction:
     """The correction in the text of a file; errors name its `path`."""
     try:
-        content = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-        if "\\u" in text:  # may be half of a surrogate pair, which only JSON can represent
-            json.dumps(content, ensure_ascii=False).encode()
+        content = _parsed(text.removeprefix("\ufeff"))  # some editors add this mark
         named = isinstance(content, dict) and content.get("format") == CORRECTION_FORMAT
         need(named, f'its "format" is not "{CORRECTION_FORMAT}"')
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path} is not a correction file: {_why(error)}") from error
+    except FileFormatError as error:
+        raise FileFormatError(f"{path} is not a correction file: {error}") from None
     version = content.get("version")
     if type(version) is not int or version < 1:
         raise FileFormatError(f'{path}: "version" must be a whole number of at least 1')
@@ -125,6 +157,11 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
         correction = _correction(content, version)
     except FileFormatError as error:
         raise FileFormatError(f"{path} is damaged: {error}", next_step="Save the correction again") from None
+    if content["about"].get("model_id", told := content_hash(content)) != told:
+        raise FileFormatError(
+            f'{path} was edited or damaged: its content does not match "model_id" of "about"',
+            next_step='Restore the file; or, if the change is meant, remove "model_id"',
+        )
     try:
         correction.refuse_overgrown()
     except InputError as error:
@@ -132,28 +169,49 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
     return correction
 
 
-def _why(error: Exception) -> str:
-    """Why a text cannot be read."""
-    if isinstance(error, FileFormatError):
-        return str(error)
-    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
-        return "it is not complete JSON. Is it truncated?"
-    if isinstance(error, UnicodeEncodeError):
-        return "it contains invalid Unicode"
-    deep = isinstance(error, RecursionError)
-    return "it is nested too deeply" if deep else "it has a number with thousands of digits"
+def _parsed(text: str) -> Any:
+    """The content of a JSON text; an error says what is wrong with it, and where."""
+    constants: list[str] = []  # NaN and Infinity, which JSON does not have
 
+    def constant(name: str) -> Any:
+        constants.append(name)
+        return constants
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    for key, value in pairs:
-        need(key not in content, f'"{plain(key, 40)}" occurs twice')
-        content[key] = value
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for key, value in pairs:
+            need(key not in content, f'"{plain(key, 40)}" occurs twice')
+            content[key] = value
+        for key, value in pairs if constants else ():
+            need(
+                not _holds(value, constants),
+                f'{constants[0]} in "{plain(key, 40)}" is not a number in JSON',
+            )
+        return content
+
+    try:
+        content = json.loads(text, object_pairs_hook=unique, parse_constant=constant)
+        if "\\u" in text:  # may be half of a surrogate pair, which only JSON can represent
+            json.dumps(content, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        if not text.rstrip().endswith("}"):
+            raise FileFormatError("it is not complete JSON. Is it truncated?") from error
+        where = f"line {error.lineno:,}, column {error.colno:,}"
+        raise FileFormatError(f"it is not JSON: {error.msg} ({where})") from error
+    except UnicodeEncodeError as error:
+        raise FileFormatError("it contains invalid Unicode") from error
+    except RecursionError as error:
+        raise FileFormatError("it is nested too deeply") from error
+    except FileFormatError:
+        raise
+    except ValueError as error:  # Python refuses to read more than 4,300 digits
+        raise FileFormatError("it has a number with thousands of digits") from error
     return content
 
 
-def _no_constant(name: str) -> Any:
-    raise FileFormatError(f"{name} is not a number in JSON")
+def _holds(value: Any, wanted: list[str]) -> bool:
+    """Whether a value is this very list, or a list that has it somewhere."""
+    return value is wanted or (isinstance(value, list) and any(_holds(part, wanted) for part in value))
 
 
 def _depth_within(value: Any, most: int) -> bool:
@@ -176,6 +234,9 @@ ABOUT: dict[str, Check] = {
     "method": is_text,
     **dict.fromkeys(("alpha", "gamma", "rho", "eta"), lambda v: type(v) in (int, float) and 0 < v <= 2),
     "guard": lambda v: v is None or (type(v) in (int, float) and 0 <= v < inf),
+    **dict.fromkeys(("propcal", "created", "score", "outcome", "model_id"), is_text),
+    "people": row(whole(0, 1 << 62), lambda v: v is None or whole(0, 1 << 62)(v)),
+    "user": lambda v: isinstance(v, dict),
     "not_read": list_of(is_text),
 }
 # What each entry must be, in the order in which it is checked.
@@ -183,7 +244,7 @@ CHECKS: dict[str, tuple[Check, str]] = {
     "unit": (one_of("2**-32"), 'must be "2**-32"'),
     "about": (
         lambda v: isinstance(v, dict) and _depth_within(v, MOST_DEPTH),
-        "must be a table, not too deep",
+        f"must be a table, nested at most {MOST_DEPTH} levels deep",
     ),
     "unseen": (one_of("replay", "keep", "error"), "must be replay, keep or error"),
     "monotone": (one_of(True, False), "must be true or false"),
@@ -217,10 +278,13 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
         if version < since:
             need(key not in content, f'version {version} has no "{key}"')
             content = {**content, key: value}
-    expected = {"format", "version", "derived", *CHECKS}
-    need({*content} == expected, f"its entries must be {sorted(expected)}")
+    expected = ("format", "version", "derived", *CHECKS)
+    for key in expected:
+        need(key in content, f'the entry "{key}" is missing')
+    for key in content:
+        need(key in expected, f'"{plain(key, 40)}" is not an entry of version {version}')
     for key, (fine, text) in CHECKS.items():
-        need(fine(content[key]), f'"{key}" {text}')
+        need(fine(content[key]), f"{_where(key, content[key], fine)} {text}")
     about, attributes = content["about"], content["attributes"]
     for key, fine in ABOUT.items():
         need(key not in about or fine(about[key]), f'"{key}" of "about" is out of range')
@@ -229,7 +293,7 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
     patterns = _patterns(attributes, content["patterns"], derived(content["derived"], attributes))
     levels = {name: {*known} for name, known in zip(patterns.attributes, patterns.levels)}
     groups = _groups(content["groups"], levels, '"groups"')
-    terms = _groups([group for group, _ in content["start"]], levels, 'the groups of "start"')
+    terms = _groups([group for group, _ in content["start"]], levels, '"start"')
     edges = np.array(content["bins"]["edges"], dtype=np.int64)
     bins = Bins(edges, content["bins"]["kind"], content["bins"]["divisor"])
     updates = np.array(content["updates"], dtype=np.int64).reshape(-1, 3)
@@ -247,6 +311,13 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
         monotone=content["monotone"],
         folded=tuple(content["folded"]),
     )
+
+
+def _where(key: str, value: Any, fine: Check) -> str:
+    """What is wrong: the entry, or the first of its rows that is."""
+    rows = enumerate(value, 1) if key in BY_ROWS and isinstance(value, list) else ()
+    wrong = next((i for i, row in rows if not fine([row])), None)
+    return f'"{key}"' if wrong is None else f'row {wrong:,} of "{key}" is wrong: "{key}"'
 
 
 def _with_level_keys(content: dict[str, Any]) -> dict[str, Any]:
@@ -270,13 +341,16 @@ def _with_level_keys(content: dict[str, Any]) -> dict[str, Any]:
 
 def _groups(rows: list[Any], levels: dict[str, set[Level]], what: str) -> tuple[Group, ...]:
     """Distinct groups, whatever the order of their conditions, of attributes and levels that there are."""
-    for pairs in rows:
-        need(all(name in levels for name, _ in pairs), "a group has an unknown attribute")
-        need(distinct([name for name, _ in pairs]), "a group names an attribute twice")
+    for i, pairs in enumerate(rows, 1):
+        where = f"row {i:,} of {what}: the group"
+        need(all(name in levels for name, _ in pairs), f"{where} has an unknown attribute")
+        need(distinct([name for name, _ in pairs]), f"{where} names an attribute twice")
         occur = all(level in levels[name] for name, level in pairs)
-        need(occur, "a group has a level that does not occur in any pattern")
+        need(occur, f"{where} has a level that does not occur in any pattern")
     groups = tuple(Group(tuple((name, level) for name, level in pairs)) for pairs in rows)
-    need(distinct([frozenset(group.conditions) for group in groups]), f"{what} must be distinct")
+    need(
+        distinct([frozenset(group.conditions) for group in groups]), f"the groups of {what} must be distinct"
+    )
     return groups
 
 

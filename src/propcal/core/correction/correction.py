@@ -75,8 +75,8 @@ class Correction(WithoutCaches):
         What to do for a combination of attributes not seen in fitting: apply the updates of the
         groups that it does belong to, leave the score as it is, or raise an error.
     about : dict
-        Method, parameters and the fingerprint of the fitting data; ``"shared": True`` if it may be
-        handed on.
+        Where it comes from: method, parameters, version of propcal, score, outcome, number of people in a
+        band, and the fingerprint of the fitting data; ``"shared": True`` if it may be handed on.
     sharing : Sharing or None
         What a shared file leaves out and rounds. Fitting knows it; a file does not hold it.
     monotone : bool
@@ -166,6 +166,31 @@ class Correction(WithoutCaches):
     def _pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
         return self.maps.pieces()
 
+    @cached_property
+    def model_id(self) -> str:
+        """A hash of all that its file says, but for the time and the notes of its users.
+
+        Two fits of the same people with the same settings and version have the same.
+        """
+        from propcal.files.correction_file import model_id
+
+        return model_id(self)
+
+    def with_notes(self, **notes: Any) -> Correction:
+        """The correction with notes of its users, such as approvals and tickets, kept in ``about["user"]``.
+
+        They may hold whatever JSON can, and do not change `model_id`.
+
+        Examples
+        --------
+        >>> from propcal import PMCBoost
+        >>> correction = PMCBoost().fit([0.2] * 1000, [0, 0, 0, 1] * 250).correction_
+        >>> approved = correction.with_notes(ticket="CAB-17", approved_by="Risk committee")
+        >>> approved.about["user"]["ticket"], approved.model_id == correction.model_id
+        ('CAB-17', True)
+        """
+        return replace(self, about={**self.about, "user": {**self.about.get("user", {}), **notes}})
+
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Correction:
         """Read a correction from a JSON file; runs no code from it and checks everything in it."""
@@ -183,12 +208,12 @@ class Correction(WithoutCaches):
             Write it as it may be handed to another site, see `shared`. An exact file is for those who may
             see the fitting data: its numbers can give away how many people are in a small cell.
         """
-        from propcal.files.transaction import write_text
+        from propcal.files.correction_file import save_correction
 
-        write_text(self.to_json(share=share), path)
+        save_correction(self.shared() if share else self, path)
 
     def to_json(self, *, share: bool = False) -> str:
-        """The text of the file that `save` writes."""
+        """The text of the file that `save` writes; only `save` adds the time, unless it is known."""
         from propcal.files.correction_file import correction_to_json
 
         return correction_to_json(self.shared() if share else self)

@@ -313,7 +313,9 @@ def _orders(
 
 
 def _about(settings: Settings, atoms: Atoms, used: Patterns, z: float) -> dict[str, Any]:
-    """How the correction was made, for readers of its file; it contains no counts and no rows."""
+    """How the correction was made, for readers of its file; it contains no exact counts and no rows."""
+    from propcal import __version__
+
     binning = settings.binning if isinstance(settings.binning, str) else "explicit"
     asked: dict[str, Any] = {} if settings.min_share is None else {"min_share": float(settings.min_share)}
     if not_read := [column for column in atoms.patterns.reads if column not in used.reads]:
@@ -333,8 +335,23 @@ def _about(settings: Settings, atoms: Atoms, used: Patterns, z: float) -> dict[s
         "start": settings.start,
         "guard": settings.guard if settings.guard is None else round(z, 6),
         "monotone": bool(settings.monotone),
+        "propcal": __version__,
+        "people": people_band(atoms.n_people),
         "fingerprint": atoms.people_fingerprint(),
     }
+
+
+def people_band(n: int) -> list[int]:
+    """A number of people as a range from one to the next of 100, 200, 500, 1000, ...
+
+    >>> people_band(42), people_band(13_326), people_band(20_000)
+    ([0, 99], [10000, 19999], [20000, 49999])
+    """
+    if n < 100:
+        return [0, 99]
+    power = 10 ** (len(str(n)) - 1)
+    first, following = max((k, m) for k, m in ((1, 2), (2, 5), (5, 10)) if k * power <= n)
+    return [first * power, following * power - 1]
 
 
 def _plain(intersections: Any) -> Any:

@@ -239,7 +239,7 @@ def test_who_crosses_a_threshold_is_counted_by_group(harmed):
         assert counts.loc[(t, "everybody"), "newly_flagged"] == newly.sum()
         assert counts.loc[(t, "sex=F"), "newly_flagged"] == newly.sum()
         assert (counts.loc[t][["no_longer_flagged"]] == 0).all(axis=None)
-    told = found.sentences("after")[-1]
+    told = found.sentences("after")[-2]
     n = counts.loc[(0.3, "everybody"), "newly_flagged"]
     assert told.startswith(
         f"At a threshold of 30 %, {n:,} people are newly flagged; at a threshold of 50 %, "

@@ -88,13 +88,62 @@ def test_a_group_is_compared_with_the_overall_error(people):
     a = audited(people, log_odds(people.risk) + np.where(people.sex == "F", 0.25, 0.65))
     assert named(a)[0] == ("overall", "All people", "too low")
     ((kind, label, direction),) = named(a)[1:]
-    assert (kind, direction) == ("beyond", {"F": "too high", "M": "too low"}[label])
-    claim = a.verdict.claims[1]
-    word = "lower" if label == "F" else "higher"
-    shown = f"O/E is {word} for {label} ({claim.estimate:.2f} rather than {claim.given:.2f})."
-    assert f"Compared with the error of the others, {shown}" in a.verdict.text
+    assert (kind, direction) == ("beyond", {"F": "lower", "M": "higher"}[label])
+    claim, ratio = a.verdict.claims[1], a.groups.set_index("label").observed_expected
+    word, other = ("less", "M") if label == "F" else ("more", "F")
+    assert (claim.others_label, claim.others) == (other, ratio[other])
+    assert (
+        f", {word} so for {label} (O/E {ratio[label]:.2f}) than for {other} (O/E {ratio[other]:.2f})."
+        in a.verdict.sentences[1]
+    )
+
+
+def test_a_group_that_differs_from_the_overall_error_is_marked_though_it_is_right(people):
     free = audited(people, log_odds(people.risk) - 0.6 * (people.race != "C"))
-    assert named(free) == [("overall", "All people", "too high"), ("beyond", "C", "too low")]
+    assert named(free) == [("overall", "All people", "too high"), ("beyond", "C", "higher")]
+    claim, row = free.verdict.claims[1], free.groups.set_index("label").loc["C"]
+    assert (row.finding, row.compared) == ("could be chance", "higher")
+    shown = f"O/E is higher for C ({claim.estimate:.2f} rather than {claim.given:.2f})."
+    assert f"Compared with the error of the others, {shown}" in free.verdict.text
+    assert "O/E higher than the error of the others would give" in free.to_html(suppress=0)
+    marked = [line.split() for line in repr(free).splitlines() if line.strip().startswith("C ")]
+    assert any("higher" in words for words in marked)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_that_are_everybody_are_not_named_in_place_of_everybody(seed):
+    """Everybody is 20 % too low but D: men and women are both off, and neither is named."""
+    rng = np.random.default_rng(seed + 3)
+    frame = pd.DataFrame({"race": rng.choice(list("ABCD"), 9000), "sex": rng.choice(["F", "M"], 9000)})
+    score = expit(rng.normal(-1.4, 1.1, 9000))
+    y = rng.random(9000) < np.where(frame.race == "D", score, np.minimum(1.2 * score, 0.98))
+    a = audit(y.astype(int), score, sensitive_features=frame, n_draws=100)
+    assert named(a)[0] == ("overall", "All people", "too low")
+    assert {"F", "M"}.isdisjoint(claim.label for claim in a.verdict.claims)
+
+
+def test_every_rejected_test_is_told_or_part_of_a_claim(people):
+    x = log_odds(people.risk)
+    shifts = {
+        "slopes": np.where(people.sex == "F", 0.5, -0.3) * (x - x.mean()) + 0.8 * (people.race == "B"),
+        "level and slopes": 0.4 + np.where(people.sex == "F", 0.3, -0.3) * (x - x.mean()),
+        "against the others": 0.25 - 0.7 * ((people.race == "C") & (people.sex == "M")),
+        "nothing": 0.0,
+    }
+    for shift in shifts.values():
+        a = audited(people, x + shift)
+        found = set(a.verdict.tests.test[a.verdict.tests.rejected])
+        kinds = {claim.kind for claim in a.verdict.errors}
+        assert bool(found) == bool(kinds)
+        if "slopes and curves of groups" in found:
+            told = {claim.test for claim in a.verdict.errors}
+            assert told & {"slopes and curves of groups", "largest gap of all categories"}
+        if "differences between groups" in found:
+            assert kinds & {"group", "beyond"}
+        off = a.groups[a.groups.finding.isin(["too high", "too low"])]
+        everybody = {claim.direction for claim in a.verdict.claims if claim.kind == "overall"}
+        for row in off[(off["rank"] == 0) & (off.explained_by == "")].itertuples():
+            assert row.group == "everybody" or row.finding in everybody or kinds & {"group", "beyond"}
 
 
 def test_a_bend_that_all_share_is_no_difference_between_groups():
@@ -157,7 +206,7 @@ def test_small_groups_are_judged_by_counts_not_by_shares(people):
     row = a.groups.set_index("label").loc["small"]
     assert row.share < 0.05  # below gamma
     assert row.finding == "too low"
-    assert named(a) == [("group", "small", "too low")]
+    assert named(a) == [("group", "small", "too low"), ("beyond", "", "")]  # 0.55 at any score: another slope
     assert not (a.categories.group == "site=small").any()  # risk ranges are for larger groups
 
 
@@ -191,7 +240,13 @@ def test_within_asks_the_other_way_round(people):
     )
     tight = audited(people, log_odds(people.risk), within=0.06)
     assert tight.verdict.conclusion == "not shown to be within 6 %"
-    assert "that takes at least about " in tight.verdict.text
+    assert "If O/E is 1, that takes about " in tight.verdict.text
+    rows = tight.groups.set_index("group")
+    for claim in tight.verdict.claims:  # each is shown with all groups together, and none but these
+        assert (claim.kind, claim.within, rows.finding[claim.who]) == ("within", 0.06, "could be chance")
+        assert rows.certain_within[claim.who] <= 0.06
+    assert {claim.who for claim in a.verdict.claims} == set(a.groups.group[a.groups.kept])
+    assert not a.verdict.errors
 
 
 def test_groups_that_are_shown_one_by_one_allow_for_their_number(people):

@@ -182,6 +182,20 @@ def test_within_asks_for_the_certificate(files, run):
     assert run("audit", "right.csv", *COLUMNS, "--intersections", "marginal", *fail_on("within 90%"))[1] == ""
 
 
+def test_within_fails_where_events_are_too_few_to_show_it(files, run):
+    files.head(200).to_csv("few.csv", index=False)
+    asked = ("audit", "few.csv", *COLUMNS, *fail_on("within 20%"))
+    out, err = run(*asked, "--format", "json", code=1)
+    assert err.startswith(
+        "propcal: failed: within 20%: a score is shown to be right to within 20 % by about "
+    )
+    (gate,) = json.loads(out)["gates"]
+    assert gate == {"condition": "within 20%", "value": None, "decided": False, "passed": False}
+    assert "passes, although a score is shown" in run(*asked, "--allow-undecided")[1]
+    _, err = run("audit", "few.csv", *COLUMNS, "--within", "20%", code=2)
+    assert "expected events or more; there are " in err
+
+
 def test_gates_of_a_correction(files, run):
     model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     model.correction_.save("model.json")

@@ -290,7 +290,7 @@ def of_tables(p, tables):
                     yield (
                         whom + (f" in {past[1]}" if past else when) + where,
                         f"O/E{past[2]}" if past else what,
-                        line[what].partition(" (explained")[0],
+                        re.split(r" \((?:explained|O/E )", line[what])[0],
                     )
 
 

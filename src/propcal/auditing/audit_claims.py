@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import chdtri
 
 from propcal.auditing.claims import Claim, Kind, Region
-from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
+from propcal.auditing.finding_names import AS_COMPARED, TOO_HIGH, TOO_LOW
 from propcal.auditing.hypothesis_tests import (
     BENDS,
     CATEGORIES,
@@ -81,7 +81,6 @@ def _certain(atoms: Atoms, score: int, direction: str) -> list[Region]:
 
 
 CERTAIN, FROM_OVERALL = "scores of exactly 0 and 1", "difference from the overall error"
-DIFFER = 0.015  # level of both tests of differences together, however much level other tests pass on to them
 
 
 def group_claims(
@@ -108,17 +107,17 @@ def group_claims(
     elif regions:  # scores of exactly 0 or 1, which leave nothing to chance
         claims.append(_claim("shape", EVERYBODY.name, 0.0, CERTAIN, 0.0, where=regions))
     named = sorted(errors.named, key=lambda one: -abs(excess[one.group.name]))
+    alone = len(errors.named) == 1
     for group, beyond, sign, p_value, given in named:
+        others = _others(atoms, group, [one.size.group for one in profiles]) if alone else {}
         if beyond:
-            claims.append(_claim("beyond", group.name, sign, FROM_OVERALL, p_value, given=given))
+            claims.append(_claim("beyond", group.name, sign, FROM_OVERALL, p_value, given=given, **others))
         else:
-            others = _others(atoms, group) if len(errors.named) == 1 else {}
             test = rejected[group.name]
             claims.append(_claim("group", group.name, test.statistic, test.test, test.adjusted_p, **others))
     differences = [rejected[name] for name in (DIFFERENCES, GROUP_SLOPES) if name in rejected]
-    together = [test for test in differences if test.p_value <= DIFFER / 2]
-    if together and not errors.named:
-        test = min(together, key=lambda t: t.adjusted_p)
+    if differences and not errors.named:
+        test = min(differences, key=lambda t: t.adjusted_p)
         claims.append(Claim("beyond", "", "", "", test=test.test, p_value=test.adjusted_p))
     return tuple(claims)
 
@@ -126,15 +125,26 @@ def group_claims(
 def cell_claims(
     tests: Sequence[CalibrationTest], others: Sequence[Claim], categories: pd.DataFrame
 ) -> tuple[Claim, ...]:
-    """The clearest cell, if nothing else was found, or if errors of groups depend on the score."""
+    """The clearest cell, unless other claims account for it; or that slopes and curves of groups differ.
+
+    Claims of levels account for a cell that is off in their direction, unless errors of groups depend on the
+    score.
+    """
     rejected = {test.test: test for test in tests if test.rejected}
-    if CATEGORIES not in rejected or (others and GROUP_SLOPES not in rejected):
-        return ()
-    worst = clearest_cells(categories, 1)
-    if worst.empty:
-        return ()
-    cell, p_value = worst.iloc[0], rejected[CATEGORIES].adjusted_p
-    return (_claim("cell", cell["group"], cell["gap"], CATEGORIES, p_value, bin=cell["bin"]),)
+    slopes, worst = rejected.get(GROUP_SLOPES), clearest_cells(categories, 1)
+    if CATEGORIES in rejected and not worst.empty:
+        cell, p_value = worst.iloc[0], rejected[CATEGORIES].adjusted_p
+        claim = _claim("cell", cell["group"], cell["gap"], CATEGORIES, p_value, bin=cell["bin"])
+        if slopes or not any(_accounts_for(other, claim.direction) for other in others):
+            return (claim,)
+    if slopes and all(other.who for other in others):
+        return (Claim("beyond", "", "", "", test=GROUP_SLOPES, p_value=slopes.adjusted_p),)
+    return ()
+
+
+def _accounts_for(claim: Claim, direction: str) -> bool:
+    directions = (claim.direction, *(region.direction for region in claim.where))
+    return direction in directions or AS_COMPARED[direction] in directions or not claim.who
 
 
 def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
@@ -149,11 +159,14 @@ def clearest_cells(categories: pd.DataFrame, n: int = 5) -> pd.DataFrame:
 
 def _claim(kind: Kind, who: str, sign: float, test: str, p_value: float, **more: Any) -> Claim:
     direction = TOO_LOW if sign > 0 else TOO_HIGH if sign < 0 else ""
+    direction = AS_COMPARED.get(direction, "") if kind == "beyond" else direction
     return Claim(kind, who, who, direction, test=test, p_value=p_value, **more)
 
 
-def _others(atoms: Atoms, group: Group) -> dict[str, float]:
-    """The O/E ratio of everybody who is not in a group."""
-    outside = np.flatnonzero(~membership([group], atoms.patterns)[0])
-    value, low, high = observed_expected(Sample.of(atoms, outside))
-    return {"others": value, "others_low": low, "others_high": high}
+def _others(atoms: Atoms, group: Group, groups: Sequence[Group]) -> dict[str, Any]:
+    """Everybody who is not in a group: the name of their group, if it is one, and their O/E ratio."""
+    outside = ~membership([group], atoms.patterns)[0]
+    inside = zip(groups, membership(groups, atoms.patterns))
+    names = [other.name for other, own in inside if np.array_equal(own, outside)]
+    value, low, high = observed_expected(Sample.of(atoms, np.flatnonzero(outside)))
+    return {"others": value, "others_low": low, "others_high": high, "others_are": "".join(names[:1])}

@@ -9,7 +9,15 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.decision_curve import checked_thresholds, odds_of
-from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.finding_names import (
+    AS_COMPARED,
+    CHANCE,
+    LEFT_OUT,
+    NOT_ENOUGH,
+    TOO_HIGH,
+    TOO_LOW,
+    UNTESTED,
+)
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
@@ -131,7 +139,8 @@ def explained_by(found: Findings, group: str, direction: str, inside: Mapping[st
     _, left = found.left.get(group, (np.nan, np.inf))
     if abs(left) >= normal_quantile((1 + CONFIDENCE) / 2):
         return []
-    named = [claim.who for claim in found.claims if claim.who and claim.direction in (direction, "")]
+    ways = (direction, AS_COMPARED.get(direction), "")
+    named = [claim.who for claim in found.claims if claim.who and claim.direction in ways]
     return [who for who in dict.fromkeys(named) if np.any(inside[who] & inside[group])]
 
 
@@ -146,6 +155,7 @@ def _group_row(
     test = tests.get(size.group.name) if not size.left_out else None
     levels = [(i, c) for i, c in enumerate(found.claims, start=1) if c.kind in ("overall", "group", "beyond")]
     rank = {claim.who: i for i, claim in reversed(levels)}
+    compared = {claim.who: claim.direction for _, claim in levels if claim.kind == "beyond"}
     certain = found.certain.get(size.group.name, (np.nan, np.nan))
     empty = sample.total <= 0
     row: dict[str, Any] = {
@@ -158,6 +168,7 @@ def _group_row(
         "missing": any(level is None for _, level in size.group.conditions),
         "finding": group_finding(profile, test, tested=bool(tests)),
         "rank": rank.get(size.group.name, 0) if not size.left_out else 0,
+        "compared": compared.get(size.group.name, ""),
         "p_value": test.adjusted_p if test is not None else np.nan,
         "positives": sample.observed,
         "outcome_rate": np.nan if empty else sample.observed / sample.total,

@@ -18,8 +18,10 @@ from propcal.plain_text import plain
 
 # overall: everybody taken together. shape: the calibration curve of everybody, told by where it errs.
 # group: these people, whatever holds for the others. beyond: these people differ from what the overall error
-# (level and curve) would give. cell: a group within a range of scores.
-Kind = Literal["overall", "shape", "group", "beyond", "cell"]
+# (level and curve) would give. cell: a group within a range of scores. within: right to within a share, with
+# 95 % confidence. outside: off by more than a share.
+Kind = Literal["overall", "shape", "group", "beyond", "cell", "within", "outside"]
+ERRORS = ("overall", "shape", "group", "beyond", "cell")
 NAN = float("nan")
 FITTING = "fitting"  # what a note may be about
 
@@ -54,13 +56,14 @@ class Claim:
 
     Attributes
     ----------
-    kind : "overall", "shape", "group", "beyond" or "cell"
+    kind : "overall", "shape", "group", "beyond", "cell", "within" or "outside"
     who : str
         The name of the group or site ("everybody" for all people); empty for several groups taken together.
     label : str
         The same for readers.
     direction : "too high" or "too low"
-        Of the predictions. Of "beyond": in comparison with the others. Empty if there is no single one.
+        Of the predictions. Of "beyond" it is "higher" or "lower": the O/E ratio compared with the others'.
+        Empty if there is no single one.
     estimate, low, high : float
         O/E ratio with its 95 % interval; of "cell" the observed rate with its interval.
     test : str
@@ -72,13 +75,17 @@ class Claim:
     observed, predicted : float
         Outcome rate and mean score.
     others, others_low, others_high : float
-        Of a single "group": the O/E ratio of everybody else with its interval.
+        Of a single "group" or "beyond": the O/E ratio of everybody else with its interval.
+    others_are, others_label : str
+        The name of the group of everybody else, if it is one, and its label: "men" beside "women".
     given : float
         Of "beyond": the O/E ratio that the error of the others would give these people.
     where : tuple of Region
         Of "shape": the scores at which predictions are too high or too low.
     bin : str
         Of "cell": the range of scores.
+    within : float
+        Of "within" and "outside": the share, such as 0.2; infinite if the data allow errors of any size.
     since : str
         When the error began, if the claim is about time and the data show it.
     """
@@ -99,9 +106,12 @@ class Claim:
     others: float = NAN
     others_low: float = NAN
     others_high: float = NAN
+    others_are: str = ""
+    others_label: str = ""
     given: float = NAN
     where: tuple[Region, ...] = ()
     bin: str = ""
+    within: float = NAN
     since: str = ""
 
 
@@ -109,8 +119,9 @@ def labelled_claims(
     claims: Iterable[Claim], groups: pd.DataFrame, categories: pd.DataFrame
 ) -> tuple[Claim, ...]:
     """Claims with the labels and numbers of the tables beside them, which may be protected."""
-    named = groups["group"].isin({EVERYBODY.name, *(claim.who for claim in claims)})
-    rows = {row["group"]: row for _, row in groups[named].iterrows()}
+    claims = tuple(claims)
+    named = {EVERYBODY.name, *(name for claim in claims for name in (claim.who, claim.others_are))}
+    rows = {row["group"]: row for _, row in groups[groups["group"].isin(named)].iterrows()}
     return tuple(
         replace(_with_numbers(claim, rows, categories), label=rows[claim.who]["label"] if claim.who else "")
         for claim in claims
@@ -123,6 +134,10 @@ def _with_numbers(claim: Claim, groups: Mapping[str, Any], categories: pd.DataFr
         return replace(claim, **numbers_of(cells.iloc[-1], "outcome_rate", "rate"))
     if claim.who not in groups:
         return claim
+    if claim.others_are:
+        row = groups[claim.others_are]
+        others = {f"others{end}": row[f"observed_expected{end}"] for end in ("", "_low", "_high")}
+        return replace(claim, **numbers_of(groups[claim.who]), **others, others_label=row["label"])
     others = _others(claim, groups)
     factor = others / claim.others if claim.others > 0 and others > 0 else NAN
     low, high = claim.others_low * factor, claim.others_high * factor
@@ -181,6 +196,11 @@ class Verdict:
     tests: pd.DataFrame
     claims: tuple[Claim, ...] = ()
     ranks_backwards: bool = False
+
+    @property
+    def errors(self) -> tuple[Claim, ...]:
+        """The claims that the score is wrong, without those of how right it is shown to be."""
+        return tuple(claim for claim in self.claims if claim.kind in ERRORS)
 
     @property
     def text(self) -> str:

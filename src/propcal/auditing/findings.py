@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ import pandas as pd
 
 from propcal.auditing.audit_claims import certain_regions, curve_regions, group_claims
 from propcal.auditing.bin_free import bin_free_table
+from propcal.auditing.certificate import largest_errors, too_few_events
 from propcal.auditing.chance import Chance
 from propcal.auditing.claims import Claim
 from propcal.auditing.decision import decide
 from propcal.auditing.decision_curve import checked_thresholds
 from propcal.auditing.headcount import Counts
 from propcal.auditing.hypothesis_tests import CalibrationTest
-from propcal.auditing.measures import events_needed, largest_errors
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS
@@ -262,13 +261,11 @@ def find(
 def _check_enough(everybody: Profile, within: float) -> None:
     """Refuse a question that these people could not answer even if the score were right."""
     expected, total = everybody.sample.expected, everybody.sample.total
-    needed = ceil(events_needed(within) * (1 - expected / total))  # common outcomes vary less
-    if expected < needed:
+    if why := too_few_events(within, expected, expected / total, everybody.variance_ratio):
         raise InputError(
-            f"within={within:g}: a score is shown to be right to within {100 * within:g} % by about {needed} "
-            f"events or more; {expected:.0f} are expected here",
+            f"within={within:g}: {why}",
             argument="within",
-            next_step="audit more people, or ask for less",
+            next_step="audit more people, or ask for a wider margin",
         )
 
 

@@ -48,12 +48,15 @@ SLOPE = "calibration slope of everybody"
 DIFFERENCES = "differences between groups"
 GROUP_SLOPES = "slopes and curves of groups"
 BENDS = "calibration curve of everybody"
+SITE_DIFFERENCES = "differences between sites"
 NOT_OF_GROUPS = (SLOPE, DIFFERENCES, GROUP_SLOPES, BENDS, CATEGORIES)
 # The families and their shares of the 5 %: groups have many tests, and the level and slope of everybody pay
 # first. Together they use 4 %, because some of the p-values are approximations.
 OVERALL, GROUPS, SHAPE, CELLS = "overall", "groups", "shape", "cells"
 SHARES = {OVERALL: 0.26, GROUPS: 0.34, SHAPE: 0.14, CELLS: 0.06}
 TOGETHER = 0.8
+# Levels of tests whose p-values are approximations, however much level other tests pass on to them.
+MOST_LEVEL = {DIFFERENCES: 0.0075, GROUP_SLOPES: 0.0075, SITE_DIFFERENCES: 0.03}
 
 
 @dataclass(frozen=True)
@@ -255,11 +258,16 @@ def adjust(families: Mapping[str, Sequence[NamedTest]]) -> list[CalibrationTest]
         least = float(adjusted[family].min())
         whole -= SHARES[family]
     return [
-        CalibrationTest(name, z, float(p), float(min(final, 1.0)), bool(final <= SIGNIFICANCE))
+        _adjusted(name, z, p, final)
         for family in SHARES
         if family in found
         for (name, (z, p)), final in zip(found[family], adjusted[family])
     ]
+
+
+def _adjusted(name: str, statistic: float, p: float, adjusted_p: float) -> CalibrationTest:
+    final = min(max(adjusted_p, p * SIGNIFICANCE / MOST_LEVEL.get(name, SIGNIFICANCE)), 1.0)
+    return CalibrationTest(name, statistic, float(p), float(final), bool(final <= SIGNIFICANCE))
 
 
 def holm(p_values: FloatArray) -> FloatArray:

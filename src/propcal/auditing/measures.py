@@ -6,22 +6,16 @@ that number would be at the end of the middle 95 %. Its tails are those of a sum
 the saddlepoint approximation in the form of Barndorff-Nielsen (r*), which is close to the mid-p value even
 for one event. The robust variance of the number of events decides how many tosses the people are worth: it
 allows for survey weights, for repeat visits, and for scores whose spread is wrong.
-
-How far off a score can be follows from simultaneous intervals, which turn "not found" into "right to within
-8 %": those of everybody and of all groups tested hold together with 95 % confidence (Bonferroni). Asked the
-other way round, a score is shown to be within 20 % if the interval of every group excludes larger errors;
-each of these tests has 5 %, because all of them must pass (intersection-union test).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from propcal.auditing.intervals import CONFIDENCE, most_of_none, normal_quantile
+from propcal.auditing.intervals import CONFIDENCE, most_of_none
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
@@ -190,26 +184,6 @@ class _Tosses:
             step = missing * w / (expected - observed)
             tilt = tilt + step if (tilt + step) * sign > 0 else tilt / 2
         return expected
-
-
-def largest_errors(samples: Sequence[Sample]) -> list[Limits]:
-    """The largest relative error that each group may have: with all groups together, and alone; or NaN.
-
-    The first is of intervals that hold together. The second is of intervals whose ends are one-sided limits
-    at 95 % each: a claim about all groups must pass each.
-    """
-    confidences = 1 - (1 - CONFIDENCE) / max(len(samples), 1), 2 * CONFIDENCE - 1
-    ends = np.array([ratio_intervals(one, *confidences) for one in samples]).reshape(-1, 2, 2)
-    return [(together, alone) for together, alone in np.maximum(1 - ends[..., 0], ends[..., 1] - 1).tolist()]
-
-
-def events_needed(within: float) -> int:
-    """About how many events a group needs to be shown right to within a share, if its O/E ratio is 1.
-
-    >>> events_needed(0.2), events_needed(0.1)
-    (82, 298)
-    """
-    return int(np.ceil((normal_quantile(CONFIDENCE) / np.log1p(within)) ** 2))
 
 
 def reversed_area(everybody: Any) -> tuple[float, float, float] | None:

@@ -1,11 +1,9 @@
-"""Who is to be named: the fewest errors that account for all others, so that one does not look like many.
+"""Whom an audit names: the fewest errors that account for all others, so that one does not look like many.
 
-A score that is too high for women is too high for Black women, and a little too high for everybody. Errors
-are therefore fitted together, by logistic regression on the log-odds of the score: level and curve of
-everybody, if their tests reject, and a shift for each group that is named. The group whose events are
-furthest from what the model expects is added until none is left; then groups whose error the others account
-for are taken out again. A broad group is named only if an error remains in it without its named parts, and a
-part of it only if it differs from the rest of the whole.
+Errors are fitted together, by logistic regression on the log-odds of the score: level and curve of everybody,
+if their tests reject, and a shift for each group that is named (by the rule of `propcal.auditing.naming`).
+Groups are named in place of everybody if nothing is wrong in the people of no group. They are not if they are
+(nearly) all people and off in the same direction: that is an error of everybody, from which groups differ.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from scipy.special import chdtrc
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.hypothesis_tests import BENDS, SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
 from propcal.auditing.intervals import normal_quantile
+from propcal.auditing.naming import errors_to_name
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
 from propcal.core.grid import BoolArray, FloatArray
@@ -85,11 +84,11 @@ def name_errors(atoms: Atoms, groups: Sequence[Group], tests: Sequence[Calibrati
     base = next(
         b for b in (base, min(base, 1), 0) if model.fitted(b, []) is not None
     )  # data may be separated
-    chosen, fit = model.chosen(base, wrong, beyond=base > 0)
+    chosen, fit = model.chosen(base, wrong)
     if base:
-        alone, without = model.chosen(0, wrong, beyond=False)
+        alone, without = model.chosen(0, wrong)
         fewer = 0 < len(alone) <= len(chosen) + (base > 1)
-        if fewer and model.others_p(alone) > LEFT_OVERALL:
+        if fewer and model.others_p(alone, one_way=len({wrong[i] for i in alone}) == 1) > LEFT_OVERALL:
             base, chosen, fit = 0, alone, without
     if not base and not chosen and wrong.any():  # their error is that of scores of exactly 0 or 1
         chosen = [
@@ -123,7 +122,6 @@ class _Model:
         self.cells: LogOddsCells = fine_cells(atoms, (EVERYBODY, *groups))
         self.row = np.repeat(np.arange(len(self.cells.members)), np.diff(self.cells.starts))
         self.members = self.cells.members[:, 1:]
-        self.limit = normal_quantile(1 - SIGNIFICANCE / (2 * max(len(groups), 1)))
 
     @cached_property
     def basis(self) -> tuple[FloatArray, BoolArray]:
@@ -162,83 +160,32 @@ class _Model:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.nan_to_num(more / np.sqrt(variance), posinf=0.0, neginf=0.0)
 
-    def chosen(self, base: int, wrong: FloatArray, *, beyond: bool) -> tuple[list[int], _Fit]:
-        """The groups to name, in the order of their errors, and the model with them.
-
-        Without an overall error, only groups that their own test calls wrong, in its direction.
-        """
-        chosen: list[int] = []
+    def chosen(self, base: int, wrong: FloatArray) -> tuple[list[int], _Fit]:
+        """The groups to name, in the order of their errors, and the model with them."""
+        chosen = errors_to_name(_Errors(self, base, wrong), MOST_NAMED)
         fit = self.fitted(base, chosen)
         assert fit is not None
-        limit = normal_quantile(1 - BEYOND / (2 * max(len(self.groups), 1))) if beyond else self.limit
-        while len(chosen) < MOST_NAMED:
-            z = self.excess(fit)
-            z[chosen] = 0.0
-            allowed = np.abs(z) >= limit
-            allowed &= self._exact(z, fit, limit) if beyond else z * wrong > 0
-            if not allowed.any():
-                break
-            best = int(np.argmax(np.where(allowed, np.abs(z), 0.0)))
-            more = self.fitted(base, [*chosen, best])
-            if more is None:
-                break
-            chosen, fit = [*chosen, best], more
-        chosen, fit = self._without_parts(base, chosen, fit, wrong)
-        for i in list(chosen):  # errors that those named later account for
-            rest = [j for j in chosen if j != i]
-            tried = self.fitted(base, rest)
-            if rest and tried is not None and abs(self.excess(tried)[i]) < limit:
-                chosen, fit = rest, tried
         return chosen, fit
 
-    def _exact(self, z: FloatArray, fit: _Fit, limit: float) -> BoolArray:
-        """Whether the exact p-value of a small group is as small as its normal one must be."""
-        found = np.zeros(len(z), dtype=np.bool_)
-        for i in np.flatnonzero(np.abs(z) >= limit).tolist():
-            found[i] = self._tail(i, fit) <= BEYOND / len(self.groups)
-        return found
-
-    def _tail(self, i: int, fit: _Fit) -> float:
+    def tail(self, i: int, fit: _Fit) -> float:
         """P-value of a group's number of events under the risks of a model."""
         cells, inside = self.cells, self.members[self.row, i]
         nowhere, one = np.zeros(len(cells), dtype=np.int64), np.ones(len(cells))
         events = float(cells.positives[inside].sum())
         return group_p_value(ScoreCells(nowhere, nowhere, cells.n, one, fit.risk), inside, events)[1]
 
-    def _without_parts(
-        self, base: int, chosen: list[int], fit: _Fit, wrong: FloatArray
-    ) -> tuple[list[int], _Fit]:
-        """Replace a part by a broader group that is wrong as well, unless it differs from the rest of it."""
-        for i in list(chosen):
-            for whole in self._wholes(i, wrong):
-                if whole in chosen:
-                    continue
-                others = [j for j in chosen if j != i]
-                apart = [j for j in others if np.any(self.members[:, j] & ~self.members[:, whole])]
-                compared, tried = self.fitted(base, [*apart, whole]), self.fitted(base, [*others, whole])
-                if compared is None or tried is None or abs(self.excess(compared)[i]) >= APART:
-                    continue
-                chosen, fit = [*others, whole], tried
-                break
-        return chosen, fit
+    def others_p(self, chosen: Sequence[int], *, one_way: bool) -> float:
+        """P-value of level and curve of the people who are in none of the chosen groups.
 
-    def _wholes(self, i: int, wrong: FloatArray) -> list[int]:
-        """Broader groups that are wrong in the same direction, the broadest first."""
-        own = set(self.groups[i].conditions)
-        found = [
-            j for j, group in enumerate(self.groups) if wrong[j] == wrong[i] and set(group.conditions) < own
-        ]
-        return sorted(found, key=lambda j: len(self.groups[j].conditions)) if wrong[i] else []
-
-    def others_p(self, chosen: Sequence[int]) -> float:
-        """P-value of level and curve of the people who are in none of the chosen groups."""
+        If they are few, groups that are off `one_way` are not told from everybody.
+        """
         inside: BoolArray = self.members[:, list(chosen)].any(axis=1)  # type: ignore[assignment]
         outside = ~inside[self.row]
         n_outside = float(self.cells.n[outside].sum())
+        if one_way and n_outside < FEWEST_OTHERS * float(self.cells.n.sum()):
+            return 0.0
         if not outside.any():
             return 1.0
-        if n_outside < FEWEST_OTHERS * float(self.cells.n.sum()):
-            return 0.0  # too few to tell a group from everybody
         cells, columns = self.cells, self.basis[0][outside]
         n, risk = cells.n[outside], expit(cells.log_odds[outside])
         gradient = columns.T @ (cells.positives[outside] - n * risk)
@@ -253,7 +200,7 @@ class _Model:
         without, fit = self.fitted(base, [j for j in chosen if j != i]), self.fitted(base, chosen)
         assert without is not None
         assert fit is not None
-        z, p_value = float(self.excess(without)[i]), self._tail(i, without) * len(self.groups)
+        z, p_value = float(self.excess(without)[i]), self.tail(i, without) * len(self.groups)
         inside, cells = self.members[self.row, i], self.cells
         shift = fit.effects[len(fit.effects) - len(chosen) + list(chosen).index(i)]
         n, score = cells.n[inside], cells.log_odds[inside]
@@ -266,3 +213,67 @@ class _Model:
         observed = float(self.cells.positives[inside].sum())
         expected = float(self.cells.n[inside] @ fit.risk[inside])
         return observed / expected if expected > 0 else float("nan")
+
+
+class _Errors:
+    """Groups of a model as errors to name, by their numbers.
+
+    Without an overall error, only groups that their own test calls wrong, in its direction.
+    """
+
+    def __init__(self, model: _Model, base: int, wrong: FloatArray) -> None:
+        self.model, self.base, self.wrong = model, base, wrong
+        level = BEYOND if base else SIGNIFICANCE
+        self.limit = normal_quantile(1 - level / (2 * max(len(model.groups), 1)))
+
+    def clearest(self, named: Sequence[int]) -> int | None:
+        """The group whose events are furthest from what the model expects."""
+        fit = self.model.fitted(self.base, named)
+        assert fit is not None
+        z = self.model.excess(fit)
+        z[list(named)] = 0.0
+        allowed = np.abs(z) >= self.limit
+        allowed &= self._exact(allowed, fit) if self.base else z * self.wrong > 0
+        if not allowed.any():
+            return None
+        best = int(np.argmax(np.where(allowed, np.abs(z), 0.0)))
+        return best if self.model.fitted(self.base, [*named, best]) is not None else None
+
+    def _exact(self, beyond: BoolArray, fit: _Fit) -> BoolArray:
+        """Whether the exact p-value of a small group is as small as its normal one must be."""
+        found = np.zeros(len(beyond), dtype=np.bool_)
+        for i in np.flatnonzero(beyond).tolist():
+            found[i] = self.model.tail(i, fit) <= BEYOND / len(beyond)
+        return found
+
+    def whole_of(self, part: int, others: Sequence[int]) -> int | None:
+        """A broader group that is wrong in the same direction, the broadest first."""
+        model, wrong, own = self.model, self.wrong, set(self.model.groups[part].conditions)
+        fit = model.fitted(self.base, others)
+        if self.base and fit is not None:  # wrong in comparison with the overall error
+            z = model.excess(fit)
+            wrong = np.where(np.abs(z) >= self.limit, np.sign(z), 0.0)
+        wholes = [
+            j
+            for j, group in enumerate(model.groups)
+            if wrong[part] and wrong[j] == wrong[part] and set(group.conditions) < own
+        ]
+        for whole in sorted(wholes, key=lambda j: len(model.groups[j].conditions)):
+            if whole in others:
+                continue
+            apart = [j for j in others if np.any(model.members[:, j] & ~model.members[:, whole])]
+            compared = model.fitted(self.base, [*apart, whole])
+            if compared is None or abs(model.excess(compared)[part]) >= APART:
+                continue
+            if model.fitted(self.base, [*others, whole]) is not None:
+                return whole
+        return None
+
+    def remains(self, one: int, others: Sequence[int]) -> bool:
+        """Whether its events are still far from what the model of the others expects."""
+        fit = self.model.fitted(self.base, others)
+        return fit is None or abs(float(self.model.excess(fit)[one])) >= self.limit
+
+    def size(self, one: int) -> float:
+        """Its people."""
+        return float(self.model.cells.n[self.model.members[self.model.row, one]].sum())

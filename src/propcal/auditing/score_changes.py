@@ -20,6 +20,7 @@ import pandas as pd
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.chance import score_cells
 from propcal.auditing.decision import group_tests
+from propcal.auditing.finding_names import HIGHER, LOWER
 from propcal.auditing.findings import Findings
 from propcal.auditing.headcount import Headcount
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
@@ -151,7 +152,6 @@ def _chance_square(found: Findings, criterion: Criterion) -> float:
 
 TEST = "observed events against the midpoint of both predictions"
 BETTER, WORSE, COULD_BE_CHANCE, SAME = "nearer", "further off", "could be chance", "hardly changed"
-LOWER, HIGHER = "lower", "higher"  # of the Brier score
 HARDLY = 0.01  # in the logarithm of a predicted rate: smaller changes do not matter
 
 

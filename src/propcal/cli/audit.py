@@ -75,11 +75,12 @@ def audit(
         people = read_people(files, roles, reading, correction=model)
         with working("Auditing...") as update:
             settings["progress"] = lambda done, total: update(f"Auditing... {done} of {total} groups")
-            result: Any
-            if model is None:
-                result = propcal.audit(people, **settings)
-            else:
-                result = propcal.compare({"score": None, "corrected": model}, people, **settings)
+            try:
+                result = _result(people, model, settings)
+            except InputError as refused:
+                if refused.argument != "within" or not any(gate.name == "within" for gate in conditions):
+                    raise
+                result = _result(people, model, settings | {"within": None})  # the condition is undecided
             sites = _sites_of(people, travel, names, update, corrected=model is not None)
     note_unused_labels(names.labels, people)
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
@@ -100,6 +101,15 @@ def audit(
         if model is None and result.verdict.conclusion == MISCALIBRATED:
             _say_next(result, ["propcal", "fit", *map(str, files), *words("fit", roles, rule, bins, names)])
     end(decisions)
+
+
+def _result(people: Atoms, model: Any, settings: dict[str, Any]) -> Any:
+    """An audit, or a comparison of the score with its correction."""
+    import propcal
+
+    if model is None:
+        return propcal.audit(people, **settings)
+    return propcal.compare({"score": None, "corrected": model}, people, **settings)
 
 
 def _json(shown: Any, sites: Sites | None, suppress: int, gates: Sequence[Decision]) -> str:

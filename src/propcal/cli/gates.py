@@ -121,6 +121,8 @@ def _gate(text: str) -> Gate:
     name = parts[1].lower() if parts else ""  # the screen says PMC
     if parts is None or (name not in (*WORDS, "within") and (not parts[3] or not parts[4])):
         raise unlike("--fail-on", repr(text), '"pmc > 0.2", or the word verdict')
+    if name == "within" and (parts[2] or parts[3] or not parts[4]):
+        raise unlike("--fail-on", repr(text), '"within 20%", the word and a share')
     if name in WORDS:
         if parts[2] or parts[3] or parts[4]:
             raise InputError(f"--fail-on {text!r}: use the word {name} alone")
@@ -128,8 +130,6 @@ def _gate(text: str) -> Gate:
     if name not in (*NAMES, "within"):
         known = ", ".join((*NAMES, "within", *WORDS))
         raise InputError(f"--fail-on {text!r}: {name!r} is unknown; use one of {known}")
-    if name == "within" and parts[3]:
-        raise unlike("--fail-on", repr(text), '"within 20%"')
     if parts[2] is not None and name != "oe":
         raise InputError(f"--fail-on {text!r}: only oe[...] can be asked of a group")
     limit, compare = share(parts[4] or "nan", f"--fail-on {text!r}:"), parts[3]
@@ -177,7 +177,9 @@ def decide(gates: Sequence[Gate], options: Gates, result: Any, shown: Any, unsee
 def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float) -> Decision:
     conclusion, same = audit.verdict.conclusion, audit.settings["fitted_on_these"]
     value: float | str | bool | None
-    if gate.name in ("verdict", "within"):
+    if gate.name == "within" and audit.settings["within"] is None:  # the audit could not ask
+        value, why, failed, unknown = None, "", False, _too_few(gate, audit.groups.iloc[0])
+    elif gate.name in ("verdict", "within"):
         value, why = conclusion, f"the verdict is: {conclusion}"
         failed = conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN))
         unknown = "" if failed or conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
@@ -194,6 +196,15 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float) -
         unknown = _untested(audit, options)
     passed = not failed and (not unknown or options.allow_undecided)
     return Decision(gate, value, not unknown, passed, why if failed else unknown)
+
+
+def _too_few(gate: Gate, everybody: Any) -> str:
+    """Why the question could not be asked."""
+    from propcal.auditing.certificate import too_few_events
+
+    rate = everybody["mean_score"]
+    why = too_few_events(gate.limit, everybody["people"] * rate, rate, everybody["design_effect"])
+    return why or "there are too few events"
 
 
 def _untested(audit: Any, options: Gates) -> str:

@@ -13,7 +13,16 @@ import numpy as np
 from propcal import __version__
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW, explanation, headline_of
+from propcal.auditing.finding_names import (
+    CHANCE,
+    HIGHER,
+    LOWER,
+    NOT_ENOUGH,
+    TOO_HIGH,
+    TOO_LOW,
+    explanation,
+    headline_of,
+)
 from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.documents.audit_notes import cannot_tell, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
@@ -156,7 +165,7 @@ def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
 
 def _first_picture(audit: Audit, before: Audit | None, four: Callable[[], FourPictures]) -> Section:
     """The finding: the calibration curve if only the shape is wrong, or else O/E ratios."""
-    if {claim.kind for claim in audit.verdict.claims} == {"shape"}:
+    if {claim.kind for claim in audit.verdict.errors} == {"shape"}:
         curve = Fragment("main_curve.html", lambda: {"picture": four().plots[1]})
         return Section("picture", "Observed rate by predicted risk", [curve], places=At.PAGE)
     forest = ratio_forest(audit, before)
@@ -206,6 +215,8 @@ def _mark(row: Mapping[str, Any]) -> str:
     """A finding in a narrow table: in brackets if the verdict does not name it, "+" if it is near one."""
     if row["finding"] in (TOO_HIGH, TOO_LOW):
         return str(row["finding"] if row["rank"] else f"({row['finding']})")
+    if row["compared"]:
+        return str(row["compared"])
     if row["finding"] == CHANCE and excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"]):
         return "+"
     return "few data" if row["finding"] == NOT_ENOUGH else ""
@@ -251,7 +262,10 @@ def _groups(audit: Audit, score: str) -> Section:
 def _legend(audit: Audit) -> dict[str, str]:
     """What the marks beside groups mean."""
     off = "In brackets: off as well, but not named by the verdict."
+    compared = "Lower, higher: O/E in comparison with what the error of the others would give."
     return {
+        LOWER: compared,
+        HIGHER: compared,
         "": "Blank: could be chance." if len(audit.verdict.tests) else "Nothing was tested.",
         f"({TOO_HIGH})": off,
         f"({TOO_LOW})": off,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import FITTING, Note
-from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, UNTESTED
+from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_SHOWN, SHOWN
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
@@ -246,12 +246,13 @@ def cannot_tell(audit: Audit) -> list[str]:
 def next_steps(audit: Audit, corrected: str = "", worse: int = 0, better: int = 0) -> list[str]:
     """What to do; `corrected` names a corrected score, which is `worse` and `better` for so many groups."""
     unit, conclusion = audit.identity.unit, audit.verdict.conclusion
-    if audit.verdict.claims:
+    if audit.verdict.errors:
         return _correct(audit, unit) if not corrected else _keep_or_not(audit, corrected, worse, better)
-    if conclusion == NONE_FOUND:
+    if conclusion == NONE_FOUND or conclusion.startswith(SHOWN):
         return _nothing_found(audit, corrected, worse)
-    if conclusion not in (NOT_ENOUGH, UNTESTED) and audit.settings["within"] is not None:
-        return [f"Audit more {unit}, combine small groups, or ask for less than “{conclusion}”."]
+    if conclusion.startswith(NOT_SHOWN):
+        share = f"{100 * audit.settings['within']:g} %"
+        return [f"Audit more {unit}, combine small groups, or ask for a wider margin than {share}."]
     return [f"Collect more {unit} with known outcomes, or define fewer and larger groups, and audit again."]
 
 

@@ -33,6 +33,7 @@ from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, capital, known, listed, plural
 
 MOST_NAMED = 3
+MOST_CHANGES, MOST_SENTENCES = 3, 4  # of a verdict; what does not fit is in the section on changes
 OVERALL = ("all categories", "everybody")
 
 
@@ -76,13 +77,18 @@ def _verdicts(comparison: Comparison, around: Around) -> list[Block]:
     for other, one in comparison.audits.items():
         changes = [] if other == comparison.base else comparison.sentences(other)
         block = verdict_block(one, other)
-        sentences = [*changes, *([] if other in comparison.unchanged else block.sentences)]
+        sentences = _brief(changes, [] if other in comparison.unchanged else block.sentences)
         blocks.append(replace(block, sentences=sentences, places=At.SCREEN | At.CARD))
     tone, told = headline(audit)
     nobody = " changes nobody" if name in comparison.unchanged else ""
     told = f"{capital(name)}{nobody}: {told[0].lower()}{told[1:]}"
-    sentences = [*comparison.sentences(name), *audit.verdict.sentences]
+    sentences = _brief(comparison.sentences(name), audit.verdict.sentences)
     return [*blocks, Verdict(tone, told, sentences, places=At.WRITTEN, links=around.links)]
+
+
+def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
+    """What changed, then what the audit says."""
+    return [*changes[:MOST_CHANGES], *verdict][:MOST_SENTENCES]
 
 
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
@@ -111,6 +117,9 @@ def _changes(comparison: Comparison) -> Section:
     for i, name in enumerate([*comparison.audits][1:]):
         heading = f"{name} compared with {comparison.base}"
         blocks.append(Paragraphs(effect_sentences(comparison, name), heading, places=At.WRITTEN))
+        verdict = comparison.audits[name].verdict.sentences
+        if verdict[-1] not in _brief(comparison.sentences(name), verdict):
+            blocks.append(Paragraphs(verdict, f"Verdict on {name}", places=At.WRITTEN))
         if name not in comparison.unchanged:
             blocks += [Beside(_tables(comparison, name, i), even=True), *_flags(comparison, name, i)]
     return Section("change", "Before and after", blocks, link="Before and after", places=At.FULL)
@@ -180,7 +189,7 @@ def change_sentences(comparison: Comparison, name: str) -> list[str]:
         return told
     brier = [] if told else _brier(comparison, name)
     flags = _crossed(comparison, name)
-    return [*told, *_newly_off(comparison, name), *_nearer(comparison, name), *brier, *flags]
+    return [*told, *_newly_off(comparison, name), *_nearer(comparison, name), *flags, *brier]
 
 
 def _newly_off(comparison: Comparison, name: str) -> list[str]:

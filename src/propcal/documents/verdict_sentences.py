@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.certificate import certificate, events_needed, shown_within
 from propcal.auditing.claims import Claim, Region, Verdict, numbers_of
 from propcal.auditing.finding_names import (
     CHANCE,
+    HIGHER,
+    LOWER,
     MISCALIBRATED,
     NONE_FOUND,
     NOT_ENOUGH,
@@ -22,7 +23,8 @@ from propcal.auditing.finding_names import (
     TOO_LOW,
     UNTESTED,
 )
-from propcal.auditing.measures import events_needed, reversed_area
+from propcal.auditing.hypothesis_tests import GROUP_SLOPES
+from propcal.auditing.measures import reversed_area
 from propcal.documents.audit_notes import reversed_sentence
 from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, Limit, in_parentheses, known, listed, p_equals, plural, risk_range
@@ -43,6 +45,10 @@ FEW_EVENTS = 20  # fewer are told by their number, not as a rate
 SIDES = (TOO_HIGH, TOO_LOW)
 DIFFERS = (
     "The error differs between subgroups by more than chance explains, but the data do not show for whom."
+)
+SLOPES_DIFFER = (
+    "How the error depends on the predicted risk differs between subgroups by more than chance explains, but "
+    "the data do not show for whom."
 )
 NEAR = 0.08  # regions of scores narrower than this are told by their middle
 
@@ -68,26 +74,31 @@ def verdict_of(
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     area = reversed_area(groups.iloc[0])
     first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
-    conclusion, sentences = _judged(claims, groups, identity, too_small, fitted=fitted)
+    conclusion, sentences, shown = _judged(claims, groups, identity, too_small, fitted=fitted)
     if within is not None and groups["finding"].iloc[0] != NOT_ENOUGH and not fitted:
-        conclusion, shown = _within(groups, identity, within)
+        everywhere, shown = shown_within(groups, within)
+        conclusion = f"{SHOWN if everywhere else NOT_SHOWN} {_at_most(within)}"
+        margins = _everywhere if everywhere else _margins
         kept = sentences[:1] if claims else []
-        sentences = [*shown[: MOST_SENTENCES - len(first) - len(kept)], *kept]
+        told = margins(shown, groups, identity, within)
+        sentences = [*told[: MOST_SENTENCES - len(first) - len(kept)], *kept]
     told = (*first, *sentences)[:MOST_SENTENCES]
-    return Verdict(conclusion, told, tests, claims, ranks_backwards=bool(first))
+    return Verdict(conclusion, tuple(told), tests, (*claims, *shown), ranks_backwards=bool(first))
 
 
 def _judged(
     claims: tuple[Claim, ...], groups: pd.DataFrame, identity: Identity, too_small: str, *, fitted: bool
-) -> tuple[str, list[str]]:
+) -> tuple[str, list[str], tuple[Claim, ...]]:
+    """The conclusion, its sentences, and claims of how far off the score can be."""
     if claims:
-        return MISCALIBRATED, _miscalibrated(claims, groups, identity)
+        return MISCALIBRATED, _miscalibrated(claims, groups, identity), ()
     tested = groups[groups["kept"].astype(bool) & (groups["finding"] == CHANCE)]
     if groups["finding"].iloc[0] != CHANCE or (len(groups) > 1 and len(tested) < 2):
-        return NOT_ENOUGH, _not_enough(groups, identity, too_small)
+        return NOT_ENOUGH, _not_enough(groups, identity, too_small), ()
+    shown = () if fitted else certificate(groups)
     if tested["certain_within"].iloc[0] > TOO_UNSURE:
-        return NOT_ENOUGH, _too_few(groups, identity)
-    return NONE_FOUND, _none_found(tested, identity, fitted=fitted)
+        return NOT_ENOUGH, _too_few(groups, identity), shown[:1]
+    return NONE_FOUND, _none_found(tested, shown, identity), shown
 
 
 def _miscalibrated(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity) -> list[str]:
@@ -95,12 +106,13 @@ def _miscalibrated(claims: Sequence[Claim], groups: pd.DataFrame, identity: Iden
     p = f" (adjusted {p_equals(smallest)})" if known(smallest) else ""
     kinds = ("overall", "shape", "group", "beyond", "cell")
     overall, shape, group, beyond, cells = ([c for c in claims if c.kind == kind] for kind in kinds)
+    than = _than_others(overall, beyond)
     told = [
         f"{identity.subject} is miscalibrated{p}.",
-        *(f"Overall, it predicts {claim.direction}{_numbers(claim, identity)}." for claim in overall),
+        *(f"Overall, it predicts {claim.direction}{_numbers(claim, identity)}{than}." for claim in overall),
         *(_shape(claim.where) for claim in shape),
         _for_whom(group, identity),
-        _beyond(beyond),
+        *_beyond([] if than else beyond),
         _everyone_else(group, groups.iloc[0], identity),
         *(_cell(claim, identity) for claim in cells),
     ]
@@ -164,19 +176,43 @@ def _some(names: list[str]) -> str:
     return listed(names if more < 2 else [*names[:MOST_NAMED], f"{more} others"])
 
 
-def _beyond(claims: Sequence[Claim]) -> str:
+def _beyond(claims: Sequence[Claim]) -> list[str]:
     """Groups whose error differs from the overall one."""
-    if not all(claim.who for claim in claims):
-        return DIFFERS
-    names = [(claim.direction, _compared(claim)) for claim in claims]
-    than = _by_direction(names, {TOO_LOW: "higher for", TOO_HIGH: "lower for"})
-    return f"Compared with the error of the others, O/E is {than}." if than else ""
+    named, together = [c for c in claims if c.who], [c for c in claims if not c.who]
+    names = [(claim.direction, _compared(claim)) for claim in named]
+    than = _by_direction(names, {HIGHER: "higher for", LOWER: "lower for"})
+    told = [f"Compared with the error of the others, O/E is {than}."] if than else []
+    return [*told, *(_differ(claim) for claim in together)]
+
+
+def _differ(claim: Claim) -> str:
+    """That groups differ, where none can be named."""
+    return SLOPES_DIFFER if claim.test == GROUP_SLOPES else DIFFERS
+
+
+def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
+    """Of which half of all people an overall error is smaller: "less so for women than for men".
+
+    >>> women = Claim("beyond", "F", "women", LOWER, estimate=1.24, others=1.53, others_label="men")
+    >>> _than_others([Claim("overall", "everybody", "", TOO_LOW)], [women])
+    ', less so for women (O/E 1.24) than for men (O/E 1.53)'
+    """
+    if len(overall) != 1 or len(beyond) != 1 or not beyond[0].others_label:
+        return ""
+    (claim,), low = beyond, overall[0].direction == TOO_LOW
+    ratios = claim.estimate, claim.others
+    both = all(known(r) and not isinstance(r, Limit) and (r > 1) == low for r in ratios)
+    if not both or (ratios[0] > ratios[1]) != (claim.direction == HIGHER):
+        return ""
+    own, others = (f"(O/E {IN_SENTENCE.decimal(ratio)})" for ratio in ratios)
+    more = "more" if (claim.direction == HIGHER) == low else "less"
+    return f", {more} so for {claim.label} {own} than for {claim.others_label} {others}"
 
 
 def _compared(claim: Claim) -> str:
     """A group with its O/E ratio and the one that the error of the others would give.
 
-    >>> _compared(Claim("beyond", "sex=F", "women", "too high", estimate=1.24, given=1.53))
+    >>> _compared(Claim("beyond", "sex=F", "women", "lower", estimate=1.24, given=1.53))
     'women (1.24 rather than 1.53)'
     """
     if isinstance(claim.events, Limit) or not known(claim.estimate) or not known(claim.given):
@@ -191,7 +227,7 @@ def _everyone_else(claims: Sequence[Claim], everybody: Any, identity: Identity) 
         return ""
     if len(claims) == 1:
         ratio, low, high = claims[0].others, claims[0].others_low, claims[0].others_high
-        whom = f"the other {identity.unit}"
+        whom = claims[0].others_label or f"the other {identity.unit}"
     else:
         ratio, low, high = (everybody[f"observed_expected{end}"] for end in ("", "_low", "_high"))
         whom = f"all {identity.unit} together"
@@ -284,48 +320,44 @@ def _too_few(groups: pd.DataFrame, identity: Identity) -> list[str]:
     return told
 
 
-def _none_found(tested: pd.DataFrame, identity: Identity, *, fitted: bool) -> list[str]:
+def _none_found(tested: pd.DataFrame, shown: Sequence[Claim], identity: Identity) -> list[str]:
     n = len(tested) - 1
     whom = f", overall or in {'any of ' if n > 1 else ''}{_subgroups(n)}" if n else ""
     score = f" in {identity.score}" if identity.score else ""
     told = [f"No miscalibration was found{score}{whom} ({identity.count(tested['people'].iloc[0])})."]
-    known_error = known(tested["certain_within"].iloc[0]) and not fitted
-    return [*told, _certificate(tested, identity)] if known_error else told
+    return [*told, _certificate(shown, identity)] if shown and known(shown[0].within) else told
 
 
 def _subgroups(n: int) -> str:
     return f"the {n} subgroups tested" if n > 1 else "the subgroup tested"
 
 
-def _certificate(tested: pd.DataFrame, identity: Identity) -> str:
+def _certificate(claims: Sequence[Claim], identity: Identity) -> str:
     """How far off the score can be, overall and in each subgroup."""
-    tested = tested[tested["certain_within"].notna()]
-    error = tested["certain_within"].to_numpy(dtype=np.float64)
-    told = f"With 95 % confidence, {identity.within_sentence} is right to within {_at_most(error[0])}"
+    told = f"With 95 % confidence, {identity.within_sentence} is right to within {_at_most(claims[0].within)}"
     told += " of the expected events overall"
-    sure = [x for x in error[1:] if x <= LARGE]
-    unsure = [row for row in row_dicts(tested.iloc[1:]) if not row["certain_within"] <= LARGE]
+    sure = [claim.within for claim in claims[1:] if claim.within <= LARGE]
+    unsure = [claim for claim in claims[1:] if not claim.within <= LARGE]
     if sure:
         each = f"in {plural(len(sure), 'subgroup')}" if unsure else "in each of them"
-        told += f" and to within {_at_most(max(sure))} {'in the subgroup' if len(error) == 2 else each}"
+        told += f" and to within {_at_most(max(sure))} {'in the subgroup' if len(claims) == 2 else each}"
     if not unsure:
         return f"{told}."
     if len(unsure) <= FEW_NAMED:
-        names = [f"{_with_people(row, identity)}, {_allowed(row)}" for row in unsure]
+        names = [f"{_with_people(claim, identity)}, {_allowed(claim)}" for claim in unsure]
         return f"{told}; the data allow larger errors for {listed(names)}."
     others = f"the other {len(unsure)}" if sure else f"all {len(unsure)} subgroups"
     return f"{told}; in {others}, the data allow larger errors."
 
 
-def _with_people(row: Mapping[str, Any], identity: Identity) -> str:
+def _with_people(claim: Claim, identity: Identity) -> str:
     """A group and the number of its people, if that may be shown."""
-    people = identity.count(row["people"]) if known(row["people"]) else ""
-    return f"{row['label']}{in_parentheses(people)}"
+    people = identity.count(claim.people) if known(claim.people) else ""
+    return f"{claim.label}{in_parentheses(people)}"
 
 
-def _allowed(row: Mapping[str, Any]) -> str:
-    error = row["certain_within"]
-    return f"up to {_at_most(error)}" if known(error) else "of any size"
+def _allowed(claim: Claim) -> str:
+    return f"up to {_at_most(claim.within)}" if known(claim.within) else "of any size"
 
 
 def _at_most(share: float) -> str:
@@ -337,45 +369,34 @@ def _at_most(share: float) -> str:
     return f"{max(ceil(round(100 * share, 6)), 1)} %"
 
 
-def _within(groups: pd.DataFrame, identity: Identity, within: float) -> tuple[str, list[str]]:
-    """Whether the score is shown to be right to within a share, overall and in every group tested.
+def _everywhere(
+    claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float
+) -> list[str]:
+    """That the score is shown to be right to within a share, overall and in every group tested."""
+    n = len(claims) - 1
+    each = f", overall and in {'each of ' if n > 1 else ''}{_subgroups(n)}" if n else ""
+    right = f"{identity.within_sentence} is right to within {_at_most(within)}{each}"
+    return [f"With 95 % confidence, {right} ({identity.count(groups['people'].iloc[0])})."]
 
-    That all groups are needs no adjustment for their number; which of them are does.
-    """
-    share, subject = _at_most(within), identity.subject
-    tested = groups[groups["kept"].astype(bool) & groups["shown_within"].notna()]
-    n = len(tested) - 1
-    if (tested["shown_within"].to_numpy(dtype=np.float64) <= within).all():
-        each = f", overall and in {'each of ' if n > 1 else ''}{_subgroups(n)}" if n else ""
-        people = identity.count(tested["people"].iloc[0])
-        right = f"{identity.within_sentence} is right to within {share}{each} ({people})"
-        return f"{SHOWN} {share}", [f"With 95 % confidence, {right}."]
-    shown = tested["certain_within"].to_numpy(dtype=np.float64) <= within
-    outside, unsure = [], []
-    for row in row_dicts(tested[~shown]):
-        if _surely_outside(row, within):
-            outside.append(f"{row['label']} (O/E {IN_SENTENCE.decimal(row['observed_expected'])})")
-        else:
-            unsure.append(row["label"])
+
+def _margins(claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float) -> list[str]:
+    """For whom the score is off by more than a share, for whom that is not known, for whom it is right."""
+    share, everybody = _at_most(within), groups.iloc[0]
+    outside, inside = ([c for c in claims if c.kind == kind] for kind in ("outside", "within"))
+    tested = groups[groups["kept"].astype(bool) & groups["certain_within"].notna()]
+    unsure = tested.loc[~tested["group"].isin([claim.who for claim in claims]), "label"].tolist()
     told = []
     if outside:
-        told.append(f"{subject} is off by more than {share} for {_some(outside)}.")
+        names = [f"{claim.label} (O/E {IN_SENTENCE.decimal(claim.estimate)})" for claim in outside]
+        told.append(f"{identity.subject} is off by more than {share} for {_some(names)}.")
     if unsure:
-        who = "It" if outside else subject
+        who = "It" if outside else identity.subject
         told.append(f"{who} is not shown to be right to within {share} for {_some(unsure)}.")
-    if shown[0] and shown[1:].any():
-        some = f"{int(shown[1:].sum())} of {plural(n, 'subgroup')}"
+    if len(inside) > 1 and inside[0].who == everybody["group"]:
+        some = f"{len(inside) - 1} of {plural(len(tested) - 1, 'subgroup')}"
         told.append(f"It is shown for all {identity.unit} together and for {some}.")
     if unsure:
-        events = events_needed(within)
-        told.append(
-            f"If O/E is 1 and the outcome is rare, that takes at least about {events:,} events in a group."
-        )
-    return f"{NOT_SHOWN} {share}", told
-
-
-def _surely_outside(row: Any, within: float) -> bool:
-    """Whether the interval of a group that its test calls wrong excludes all errors up to a share."""
-    wrong = row["finding"] in (TOO_HIGH, TOO_LOW)
-    low, high = row["observed_expected_low"], row["observed_expected_high"]
-    return bool(wrong and (low > 1 + within or high < 1 - within))
+        numbers = [everybody[name] for name in ("mean_score", "design_effect")]
+        events = events_needed(within, *(numbers if all(map(known, numbers)) else ()))
+        told.append(f"If O/E is 1, that takes about {events:,} expected events or more in a group.")
+    return told

@@ -323,7 +323,7 @@ class _ProtectedAudit:
             for name in ("p_value", "adjusted_p"):
                 shown = [shown_p(p, some) for p, some in zip(tests[name], many)]
                 tests[name] = pd.Series(shown, dtype=object, index=tests.index)
-        claims = labelled_claims(exact.verdict.claims, groups, categories)
+        claims = labelled_claims(exact.verdict.errors, groups, categories)
         claims = tuple(_with_printed_digits(claim) for claim in claims)
         made = verdict_on(self.found, exact.identity, claims, groups, tests)
         return replace(made, conclusion=exact.verdict.conclusion)

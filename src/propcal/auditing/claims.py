@@ -136,8 +136,8 @@ def _with_numbers(claim: Claim, groups: Mapping[str, Any], categories: pd.DataFr
         return claim
     if claim.others_are:
         row = groups[claim.others_are]
-        others = {f"others{end}": row[f"observed_expected{end}"] for end in ("", "_low", "_high")}
-        return replace(claim, **numbers_of(groups[claim.who]), **others, others_label=row["label"])
+        same = {f"others{end}": row[f"observed_expected{end}"] for end in ("", "_low", "_high")}
+        return replace(claim, **numbers_of(groups[claim.who]), **same, others_label=row["label"])
     others = _others(claim, groups)
     factor = others / claim.others if claim.others > 0 and others > 0 else NAN
     low, high = claim.others_low * factor, claim.others_high * factor

@@ -80,10 +80,10 @@ def verdict_of(
         conclusion = f"{SHOWN if everywhere else NOT_SHOWN} {_at_most(within)}"
         margins = _everywhere if everywhere else _margins
         kept = sentences[:1] if claims else []
-        told = margins(shown, groups, identity, within)
-        sentences = [*told[: MOST_SENTENCES - len(first) - len(kept)], *kept]
+        asked = margins(shown, groups, identity, within)
+        sentences = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
     told = (*first, *sentences)[:MOST_SENTENCES]
-    return Verdict(conclusion, tuple(told), tests, (*claims, *shown), ranks_backwards=bool(first))
+    return Verdict(conclusion, told, tests, (*claims, *shown), ranks_backwards=bool(first))
 
 
 def _judged(

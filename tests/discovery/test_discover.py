@@ -238,8 +238,7 @@ def test_pages_notebooks_and_pictures_show_both_predicted_rates(less_wrong):
     page = audit(y, np.full(len(y), y.mean()), sensitive_features=frame, n_draws=100).to_html(discovery=found)
     assert "too low after correction (raw score: too high)" in page
     assert all(rate in found._repr_html_() for rate in both)
-    labels = [text.get_text() for text in found.plot().get_legend().get_texts()]
-    assert "predicted after correction" in labels
+    assert "errors named before are corrected for" in found.plot().get_legend().get_title().get_text()
 
 
 def test_an_error_in_the_same_direction_is_called_one_of_the_score():

@@ -82,7 +82,7 @@ def real_people(console: Console, output: Path, alpha: float) -> None:
     from propcal.datasets import load_doctor_visits
     from propcal.documents.audit import audit_document
     from propcal.documents.comparison import effect_sentences
-    from propcal.documents.fit import attribute_sentences
+    from propcal.documents.correction import attribute_sentences
     from propcal.render.text import text
 
     years = load_doctor_visits()

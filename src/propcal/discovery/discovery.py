@@ -139,11 +139,11 @@ class Discovery:
         return write_page(html(discovery_document(self, Rule(suppress).fewest, title)), path)
 
     def plot(self, *, ax: Any = None, width: float = 6.4) -> Any:
-        """Draw observed and predicted rates of each group (extra `plots`). Returns the axes."""
-        from propcal.documents.discovery import rates_chart
+        """Draw the O/E ratio of each group with its interval (extra `plots`). Returns the axes."""
+        from propcal.documents.discovery import discovery_chart
         from propcal.render.matplotlib import draw
 
-        return draw(rates_chart(self), ax, width)
+        return draw(discovery_chart(self), ax, width)
 
     def __repr__(self) -> str:
         return "\n".join(plain(sentence) for sentence in self.sentences)

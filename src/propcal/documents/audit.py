@@ -24,6 +24,7 @@ from propcal.auditing.finding_names import (
     headline_of,
 )
 from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.documents.audit_charts import forest
 from propcal.documents.audit_notes import cannot_tell, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
 from propcal.documents.blocks import (
@@ -47,10 +48,10 @@ from propcal.documents.blocks import (
     named_texts,
     rate_columns,
 )
-from propcal.documents.charts import SIDES, Forest, ForestRow, ratio_axis
+from propcal.documents.charts import LOOKS, Chart, Forest
 from propcal.documents.data import audit_content
 from propcal.documents.methods import lead, methods_section
-from propcal.documents.risk_ranges import LOOKS, groups_apart, risk_ranges
+from propcal.documents.risk_ranges import groups_apart, risk_ranges
 from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, known, plural
 
@@ -168,36 +169,20 @@ def _first_picture(audit: Audit, before: Audit | None, four: Callable[[], FourPi
     if {claim.kind for claim in audit.verdict.errors} == {"shape"}:
         curve = Fragment("main_curve.html", lambda: {"picture": four().plots[1]})
         return Section("picture", "Observed rate by predicted risk", [curve], places=At.PAGE)
-    forest = ratio_forest(audit, before)
-    return Section("picture", "Observed over expected events (O/E)", [forest], places=At.PAGE)
+    picture = ratio_forest(audit, before)
+    shown: Block = picture if isinstance(picture, Forest) else Paragraphs([str(picture)], places=At.PAGE)
+    return Section("picture", "Observed over expected events (O/E)", [shown], places=At.PAGE)
 
 
-def ratio_forest(audit: Audit, before: Audit | None = None) -> Forest:
+def ratio_forest(audit: Audit, before: Audit | None = None) -> Chart:
     """O/E ratios of everybody, then of the groups that the verdicts name and the largest others, by O/E."""
-    groups = audit.groups[audit.groups["kept"].astype(bool) & audit.groups[RATIO].notna()]
-    rows = row_dicts(groups)
-    earlier = {} if before is None else {row["group"]: row for row in row_dicts(before.groups)}
-
-    def concern(row: Mapping[str, Any]) -> tuple[float, float]:
-        ranks = [row["rank"], earlier[row["group"]]["rank"] if row["group"] in earlier else 0]
-        return min([rank for rank in ranks if rank] or [np.inf]), -float(row["share"])
-
-    others = sorted(sorted(rows[1:], key=concern)[: MOST_BARS - 1], key=lambda row: float(row[RATIO]))
-    shown = [_bar(row, earlier.get(row["group"])) for row in [*rows[:1], *others]]
-    ends = [float(end) for bar in shown for end in (bar.value, bar.low, bar.high, bar.before) if known(end)]
-    more = len(rows) - len(shown)
-    told = "Dot: O/E ratio. Line: its 95 % CI. Coloured: named by the verdict."
-    told += "" if before is None else " Ring: before the correction."
-    told += f" {are(more, 'more group')} in the table below." if more else ""
-    told = told if shown else "There are not enough data for an O/E ratio."
-    return Forest("ratios", "", told, ratio_axis(ends), shown, ends=SIDES)
-
-
-def _bar(row: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> ForestRow:
-    value, low, high = (row[f"{RATIO}{end}"] for end in ("", "_low", "_high"))
-    was = None if earlier is None else earlier[RATIO]
-    look = LOOKS.get(row["finding"], "noise") if row["rank"] else "noise"
-    return ForestRow(row["label"], value, low, high, look, was, row["finding"])
+    found = forest(audit, before=before, most=MOST_BARS - 1, measured=True)
+    more = int((audit.groups["kept"].astype(bool) & audit.groups[RATIO].notna()).sum()) - MOST_BARS
+    if isinstance(found, Forest) and more > 0:
+        return replace(
+            found, description=f"{found.description} {are(more, 'more group')} in the table below."
+        )
+    return found
 
 
 def _advice(audit: Audit, around: Around) -> Section:
@@ -333,7 +318,7 @@ def _panels(audit: Audit, four: Callable[[], FourPictures]) -> list[Section]:
     about = {"unit": audit.identity.unit, "exact": audit._source is not None}
 
     def content() -> dict[str, Any]:
-        panels = curve_panels(audit.groups, four().groups, look_of)
+        panels = curve_panels(audit, four().groups, look_of)
         return {"panels": panels, "four": four(), **about}
 
     panels = Fragment("curve_panels.html", content)

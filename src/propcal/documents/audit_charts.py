@@ -11,12 +11,16 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit
+from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.loss_intervals import bin_places, dc_by_bin, in_bins
+from propcal.core.groups.collection import EVERYBODY
+from propcal.documents.blocks import RATIO
 from propcal.documents.charts import (
     FEW_KEY,
     INTERVAL_KEY,
+    LOOKS,
     SIDES,
     Axis,
     Chart,
@@ -25,58 +29,65 @@ from propcal.documents.charts import (
     Heat,
     Mark,
     Plot,
+    ratio_axis,
     row_axis,
 )
 from propcal.errors import InputError
-from propcal.numbers import IN_TEXT
+from propcal.numbers import IN_TEXT, known
 
-MOST_ROWS, MOST_LINES, MOST_BINS = 24, 5, 12
+MOST_ROWS, MOST_LINES, MOST_BINS = 24, 4, 12
 NOBODY = "No group has enough data for this picture."
 NO_RATIO = "No group has enough data to compare observed and predicted rates."
-RATIO = ["observed_expected", "observed_expected_low", "observed_expected_high"]
+ESTIMATE = [RATIO, f"{RATIO}_low", f"{RATIO}_high"]
 CURVE = ["group", "score", "outcome_rate", "low", "high"]
-RATIO_LABEL = "O/E ratio: observed over\nexpected events (log scale)"
 WRONG = [TOO_HIGH, TOO_LOW]
-# marks of the axis of ratios, by how far it reaches
-RATIO_MARKS = {
-    2.5: [0.4, 0.5, 0.6, 0.8, 1, 1.2, 1.5, 2, 2.5],
-    20: [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20],
-    1000: [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20],
-}
-EVERYBODY = "everybody"
 MOST_LISTED = 20  # as many names as an error lists
 
 
-def forest(a: Audit, groups: Any = None) -> Chart:
-    """O/E ratio of each group, with 95 % confidence intervals."""
-    chosen = rows_of(a, groups, MOST_ROWS)
-    if chosen.rows["observed_expected"].isna().all():
+def forest(
+    a: Audit,
+    groups: Any = None,
+    *,
+    before: Audit | None = None,
+    most: int = MOST_ROWS,
+    measured: bool = False,
+) -> Chart:
+    """O/E ratio of everybody and of each group, with 95 % confidence intervals, and what it was before."""
+    named: Iterable[str] = [] if before is None else before.groups.loc[before.groups["rank"] > 0, "group"]
+    chosen = chosen_groups(a, groups, most, first=named, measured=measured)
+    if chosen.rows[RATIO].isna().all():
         return NO_RATIO
+    earlier = {} if before is None else before.groups.set_index("group")[RATIO].to_dict()
     rows = []
-    for row in chosen.rows.to_dict("records"):
-        value, low, high = (float(row[name]) for name in RATIO)
-        rows.append(ForestRow(str(row["label"]), value, low, high, finding=row["finding"]))
-    description = "O/E ratio of each group with its 95 % confidence interval."
-    return Forest("forest", "", description, _ratio_axis([chosen.rows]), rows, ends=SIDES, note=chosen.said)
+    for row in row_dicts(chosen.rows):
+        value, low, high = (row[name] for name in ESTIMATE)
+        look = LOOKS.get(row["finding"], "noise") if row["rank"] else "noise"
+        was = earlier.get(row["group"])
+        rows.append(ForestRow(str(row["label"]), value, low, high, look, was, row["finding"]))
+    ends = [float(end) for row in rows for end in (row.value, row.low, row.high, row.before) if known(end)]
+    told = "Dot: O/E ratio. Line: its 95 % CI. Coloured: named by the verdict."
+    told += "" if before is None else " Ring: before the correction."
+    return Forest("ratios", "", told, ratio_axis(ends), rows, ends=SIDES, note=chosen.said)
 
 
 def before_after(c: Comparison, groups: Any = None) -> Chart:
     """O/E ratio of each group under every score, with 95 % confidence intervals."""
-    chosen = rows_of(c.audits[c.base], groups, MOST_ROWS)
+    chosen = chosen_groups(c.audits[c.base], groups)
     tables = [a.groups.set_index("group", drop=False).loc[chosen.names] for a in c.audits.values()]
-    if all(table["observed_expected"].isna().all() for table in tables):
+    if all(table[RATIO].isna().all() for table in tables):
         return NO_RATIO
     step = min(0.26, 0.7 / len(tables))
-    x, y = _ratio_axis(tables), row_axis(chosen.labels)
-    few = np.any([table["observed_expected"].isna() for table in tables], axis=0)
+    ends = np.concatenate([table[ESTIMATE].to_numpy(dtype=np.float64).ravel() for table in tables])
+    x, y = ratio_axis(ends[np.isfinite(ends)]), row_axis(chosen.labels)
+    few = np.any([table[RATIO].isna() for table in tables], axis=0)
     marks = [
         Mark("rows", "shade", y=range(1, len(chosen.rows), 2)),
-        Mark("rows", "hatch", y=np.flatnonzero(tables[0]["observed_expected"].isna())),
+        Mark("rows", "hatch", y=np.flatnonzero(tables[0][RATIO].isna())),
         Mark("line", "guide", [1.0, 1.0], [y.low, y.high]),
     ]
     for i, (name, table) in enumerate(zip(c.audits, tables)):
         look = "grey dot" if i == 0 else f"series-{i} solid"
-        value, low, high = table[RATIO].to_numpy(dtype=np.float64).T
+        value, low, high = table[ESTIMATE].to_numpy(dtype=np.float64).T
         place = np.arange(len(table)) + step * (i - (len(tables) - 1) / 2)
         sure, there = table["finding"].isin(WRONG).to_numpy(), np.isfinite(value)
         told = np.isfinite(low) & np.isfinite(high) & there
@@ -96,23 +107,12 @@ def before_after(c: Comparison, groups: Any = None) -> Chart:
     return Plot("before-after", "", description, x, y, marks, height=height, ends=SIDES, note=chosen.said)
 
 
-def _ratio_axis(tables: Sequence[pd.DataFrame]) -> Axis:
-    """A log axis that reaches as far as the ratios and their intervals do."""
-    values = np.concatenate([table[RATIO].to_numpy(dtype=np.float64).ravel() for table in tables])
-    values = values[np.isfinite(values) & (values > 0)]
-    low = float(np.clip(values.min(initial=1.0) / 1.08, 0.05, 1 / 1.25))
-    high = float(np.clip(values.max(initial=1.0) * 1.08, 1.25, 20.0))
-    marks = next(marks for reach, marks in RATIO_MARKS.items() if high / low <= reach)
-    ticks = [(float(mark), f"{mark:g}") for mark in marks if low <= mark <= high]
-    return Axis(RATIO_LABEL, low, high, ticks, log=True)
-
-
 def _each(chosen: Chosen, table: pd.DataFrame) -> Iterator[tuple[str, str, str, pd.DataFrame]]:
     """Name, label, look and numbers of each group; everybody is a black line."""
     others = 0
     for name, label in zip(chosen.names, chosen.labels):
-        look = "all-line" if name == EVERYBODY else f"series-{others}"
-        others += name != EVERYBODY
+        look = "all-line" if name == EVERYBODY.name else f"series-{others}"
+        others += name != EVERYBODY.name
         yield name, label, look, table[table["group"] == name]
 
 
@@ -122,7 +122,7 @@ def _missing(label: str, why: str = "not enough data") -> Mark:
 
 def calibration(a: Audit, groups: Any = None) -> Chart:
     """Smooth calibration curves with their bands, and the observed rate of each cell."""
-    chosen = lines_of(a, groups, MOST_LINES)
+    chosen = chosen_groups(a, groups, MOST_LINES, measured=True, by_ratio=False)
     if a.curves.empty and not a.categories["eligible"].any():
         return NOBODY
     marks: list[Mark] = []
@@ -140,7 +140,7 @@ def calibration(a: Audit, groups: Any = None) -> Chart:
         elif len(points):
             marks.append(Mark("line", f"{look} keyed", name=label))
         else:
-            enough = chosen.rows.loc[chosen.rows["group"] == name, "observed_expected"].notna().any()
+            enough = chosen.rows.loc[chosen.rows["group"] == name, RATIO].notna().any()
             marks.append(_missing(label, "no curve" if enough else "not enough data"))
         sure = points["finding"].isin(WRONG)
         for part, fill in ((points[sure], look), (points[~sure], f"{look} hollow")):
@@ -161,7 +161,7 @@ def calibration(a: Audit, groups: Any = None) -> Chart:
 
 def decision(a: Audit, groups: Any = None) -> Chart:
     """Net benefit of acting on the score over thresholds, beside acting on everybody or nobody."""
-    chosen = lines_of(a, groups, MOST_LINES)
+    chosen = chosen_groups(a, groups, MOST_LINES, measured=True, by_ratio=False)
     if a.net_benefit.empty:
         return NOBODY
     marks, top, bottom, reach = [], 0.0, 0.0, 0.0
@@ -195,7 +195,7 @@ def decision(a: Audit, groups: Any = None) -> Chart:
 
 def distribution(a: Audit, groups: Any = None) -> Chart:
     """How the scores of each group are spread, in twentieths."""
-    chosen = lines_of(a, groups, MOST_LINES)
+    chosen = chosen_groups(a, groups, MOST_LINES, measured=True, by_ratio=False)
     if a.distribution.empty:
         return NOBODY
     marks, top = [], 0.0
@@ -281,7 +281,7 @@ def heatmap(a: Audit, groups: Any = None) -> Chart:
     """The gap of every cell, a group within a range of scores."""
     wrong = a.categories.loc[a.categories["finding"].isin(WRONG), "group"]
     with_cells = replace(a, groups=a.groups[a.groups["group"].isin(a.categories["group"])])
-    chosen = rows_of(a if groups is not None else with_cells, groups, MOST_ROWS, wrong=wrong, everybody=False)
+    chosen = chosen_groups(a if groups is not None else with_cells, groups, first=wrong)
     place = {name: y for y, name in enumerate(chosen.names)}
     shape = (len(place), len(a.settings["edges"]) - 1)
     gap, finding = np.full(shape, np.nan), np.full(shape, "", dtype=object)
@@ -360,65 +360,34 @@ def named_groups(table: pd.DataFrame, groups: Any) -> Chosen:
     return Chosen(table.iloc[[called[name] for name in wanted]], "")
 
 
-def lines_of(a: Audit, groups: Any, most: int) -> Chosen:
-    """Everybody and the few groups that a picture with a line for each has room for.
+def chosen_groups(
+    a: Audit,
+    groups: Any = None,
+    most: int = MOST_ROWS,
+    *,
+    first: Iterable[str] = (),
+    measured: bool = False,
+    by_ratio: bool = True,
+) -> Chosen:
+    """Everybody, and the groups that a picture has room for, by O/E ratio or by concern.
 
-    Those the score is surely wrong for come first, too high and too low in turn; then the largest.
+    Groups that the verdict names, or `first`, come before others that are off, and these before the largest.
     """
     if groups is not None:
         return named_groups(a.groups, groups)
-    others = _judged(a)
-    measured = others[others["observed_expected"].notna()]
-    ranked = _in_turn(measured)
-    kept = ranked[: most - 1]
-    told = a.groups[a.groups["group"] == EVERYBODY].index.tolist()
-    return Chosen(a.groups.loc[[*told, *kept]], _said(len(kept), others, measured, kept))
-
-
-def rows_of(a: Audit, groups: Any, most: int, *, wrong: Iterable[str] = (), everybody: bool = True) -> Chosen:
-    """The groups that a picture with a row for each has room for, by observed/expected.
-
-    `wrong` names groups that come first although their totals are right.
-    """
-    if groups is not None:
-        return named_groups(a.groups, groups)
-    others = _judged(a)
-    off = _distance(others)
-    beyond = others["finding"].isin([TOO_HIGH, TOO_LOW]) | others["group"].isin(list(wrong))
-    order = others.assign(beyond=beyond, off=np.where(beyond, off, 0.0))
-    kept = order.sort_values(["beyond", "off", "people"], ascending=False, kind="stable").head(most)
-    kept = kept.sort_values("observed_expected", kind="stable", na_position="last")
-    told = a.groups[a.groups["group"] == EVERYBODY].index.tolist() if everybody or others.empty else []
-    return Chosen(a.groups.loc[[*told, *kept.index]], _said(len(kept), others, others, kept.index.tolist()))
-
-
-def _judged(a: Audit) -> pd.DataFrame:
-    return a.groups[a.groups["kept"] & (a.groups["group"] != EVERYBODY)]
-
-
-def _distance(rows: pd.DataFrame) -> Any:
-    """How far observed/expected is from 1, as a ratio."""
-    ratio = rows["observed_expected"].to_numpy(dtype=np.float64)
-    return np.nan_to_num(np.abs(np.log(np.maximum(ratio, 1e-3))))
-
-
-def _in_turn(rows: pd.DataFrame) -> list[Any]:
-    """Index of the rows: the worst too high, the worst too low, the next of each; then by size."""
-    ranked = rows.assign(off=_distance(rows)).sort_values("off", ascending=False, kind="stable")
-    sides = [ranked.index[ranked["finding"] == finding].tolist() for finding in (TOO_HIGH, TOO_LOW)]
-    found = []
-    for i in range(max(map(len, sides))):
-        found += [side[i] for side in sides if i < len(side)]
-    rest = rows[~rows.index.isin(found)].sort_values("people", ascending=False, kind="stable")
-    return found + rest.index.tolist()
-
-
-def _said(n: int, others: pd.DataFrame, measured: pd.DataFrame, kept: list[Any]) -> str:
-    """What the legend says of the groups that are not drawn."""
-    if n == len(others):
-        return ""
-    wrong = others.loc[kept, "finding"].isin([TOO_HIGH, TOO_LOW])
-    if n == len(measured):
-        return f"{n} of {len(others)} groups: the others do not have enough data"
-    which = "furthest off" if wrong.all() else "furthest off, then the largest" if wrong.any() else "largest"
-    return f"{n} of {len(others)} groups, the {which}"
+    everybody = a.groups["group"] == EVERYBODY.name
+    others = a.groups[a.groups["kept"].astype(bool) & ~everybody]
+    there = others[others[RATIO].notna()] if measured else others
+    named, off = there["rank"] > 0, there["finding"].isin(WRONG)
+    rank = there["rank"].where(named, np.where(there["group"].isin(list(first)), len(a.groups), np.inf))
+    order = there.assign(concern=rank, off=off).sort_values(
+        ["concern", "off", "share"], ascending=[True, False, False], kind="stable"
+    )
+    kept = order.head(most)
+    kept = kept.sort_values(RATIO, kind="stable", na_position="last") if by_ratio else kept
+    which = "the verdict names, then the largest" if named.any() else "the largest"
+    said = f"{len(kept)} of {len(others)} groups: "
+    said += "the others do not have enough data" if len(kept) == len(there) else which
+    return Chosen(
+        a.groups.loc[[*a.groups.index[everybody], *kept.index]], said if len(kept) < len(others) else ""
+    )

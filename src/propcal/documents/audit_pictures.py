@@ -11,8 +11,8 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW
 from propcal.core.grid import FloatArray
+from propcal.documents.audit_charts import chosen_groups
 from propcal.documents.charts import Axis, Mark, Plot, round_axis
 from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, capital, known, trimmed
@@ -91,16 +91,10 @@ def four_pictures(audit: Audit) -> FourPictures:
     return FourPictures(plots, _headings(unit), groups, trimmed(end))
 
 
-def curve_panels(
-    groups: pd.DataFrame, drawn: Sequence[GroupPictures], look_of: Callable[[Any], str]
-) -> list[Panel]:
+def curve_panels(audit: Audit, drawn: Sequence[GroupPictures], look_of: Callable[[Any], str]) -> list[Panel]:
     """Groups that have a curve: those named, then those that are off, then the others, the largest first."""
-    kept = groups[groups["kept"].astype(bool)].iloc[1:]
-    order = kept.assign(
-        named=kept["rank"].where(kept["rank"] > 0, len(kept) + 1),
-        off=kept["finding"].isin([TOO_HIGH, TOO_LOW]),
-    ).sort_values(["named", "off", "share"], ascending=[True, False, False], kind="stable")
     curves = {group.name: group for group in drawn if len(group.marks["calibration"].y)}
+    order = chosen_groups(audit, most=len(audit.groups), by_ratio=False).rows.iloc[1:]
     rows = [row for row in row_dicts(order) if row["label"] in curves]
     shown = [(curves[row["label"]], look_of(row), row["finding"]) for row in rows]
     return [Panel(*panel, at_once=i < AT_ONCE) for i, panel in enumerate(shown)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.core.grid import FloatArray
 from propcal.numbers import ON_PAGE, Style
 
@@ -141,6 +142,7 @@ Chart = Plot | Forest | Heat | str  # a sentence stands in the place of a pictur
 SIDES = ("score too high", "score too low")  # of O/E ratios
 INTERVAL_KEY = Mark("line", "grey", name="95 % CI")
 FEW_KEY = Mark("rows", "hatch", name="not enough data for a ratio")
+LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}  # of findings
 RATIO_REACHES = (1.25, 2.0, 4.0, 8.0)
 
 

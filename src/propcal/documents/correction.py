@@ -1,27 +1,181 @@
-"""A correction: its card, the map of each pattern as a chart, and what a page says of it."""
+"""What a fit did, what its correction does to scores, and why it moved one person's score."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.core.correction.fit_summary import attribute_effects
+from propcal.auditing.audit_tables import row_dicts
+from propcal.core.correction.explain import ALL_SCORES, Explanation
+from propcal.core.correction.fit_summary import (
+    OUTSIDE,
+    WITHIN_ALPHA,
+    WITHIN_NOISE,
+    FitSummary,
+    attribute_effects,
+)
 from propcal.core.grid import UNIT, FloatArray, from_grid
-from propcal.core.groups.collection import pattern_name
+from propcal.core.groups.collection import Group, pattern_name
 from propcal.documents.audit_charts import unknown
-from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
-from propcal.documents.charts import Axis, Mark, Plot
-from propcal.documents.fit import attribute_sentences
+from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table, rate_columns
+from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
 from propcal.documents.words import words
-from propcal.numbers import listed, plural
+from propcal.numbers import IN_TEXT, adding_up, capital, listed, noun, plural
+from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
 
-MOST_ROWS, MOST_PATTERNS, MOST_ON_PAGE = 10, 8, 6
+MOST_ROWS, MOST_CELLS, MOST_PATTERNS, MOST_ON_PAGE = 10, 30, 8, 6
+MOST_LISTED, MOST_NAMED = 6, 4
+HARDLY = 0.001  # an attribute that changes no score by more than a tenth of a point is not really used
 SCORES = np.linspace(0, 1, 501)
+DOES = "What the correction does"
+DIGITS = 3  # of explained scores
+NEW = "this combination of attributes was not seen in fitting"
+
+
+def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
+    """The summary in sentences; counts of fewer people that were left out are not given."""
+    told = [_what_was_done(summary), *_what_was_found(summary)]
+    told += [_how_cells_are(summary)] if summary.enough else []
+    told += attribute_sentences(summary.effects, summary.without_effect)
+    told += [plain(f"{capital(note)}.") for note in summary.notes]
+    left_out = summary.left_out.sentence(fewest, unit=summary.unit, labels=summary.level_labels)
+    return [*told, plain(left_out)] if left_out else told
+
+
+def _what_was_found(summary: FitSummary) -> list[str]:
+    """Why the score was changed: what tests found in the fitting data."""
+    if not summary.n_updates or not summary.found:
+        return []
+    more = len(summary.found) - MOST_LISTED // 2
+    names = [plain(summary.labels.get(name, name)) for name in summary.found[: MOST_LISTED // 2]]
+    names += [f"and {more:,} more"] if more > 0 else []
+    return [f"Tests found the raw score miscalibrated ({'; '.join(names)})."]
+
+
+def _how_cells_are(summary: FitSummary) -> str:
+    """How many cells are within tolerance."""
+    n, noise, outside = len(summary.people), summary.count(WITHIN_NOISE), summary.count(OUTSIDE)
+    if n == 0:
+        return "No cell has enough data to judge."
+    chance = " or within chance" if noise else ""
+    rest = n - outside
+    inside = f"{f'{rest:,}' if rest else 'none'} of" if outside else {1: "the only", 2: "both"}.get(n, "all")
+    of = noun(n, "cell") if n < 3 and not outside else plural(n, "cell")
+    are = "is" if rest == 1 else "are"
+    told = f"In the fitting data, {inside} {of} (subgroup and risk range) {are} within tolerance{chance}"
+    more = " by more than chance explains" if summary.z > 0 else ""
+    exceeds = f"; {outside:,} {'exceeds' if outside == 1 else 'exceed'} it{more} ({summary.why})"
+    return f"{told}{exceeds if outside else ''}."
+
+
+def _what_was_done(summary: FitSummary) -> str:
+    if not summary.n_updates:
+        return f"No change: {_why_no_change(summary)}."
+    adjustments = summary.n_updates - summary.smooth
+    told = "Recalibrated with a smooth curve" if summary.smooth else "Corrected"
+    if adjustments:
+        also = " and " if summary.smooth else " by "
+        told += f"{also}{plural(adjustments, 'adjustment')} of {noun(adjustments, 'cell')}"
+    return f"{told}, fitted to {summary.n_people:,} {summary.unit}."
+
+
+def _why_no_change(summary: FitSummary) -> str:
+    """Why the fit changed nothing; this does not always mean that it found nothing wrong."""
+    if not summary.enough or not len(summary.people):
+        return "there are not enough data to judge the score"
+    if summary.calm:
+        return f"no miscalibration found in the {summary.n_people:,} {summary.unit} used to fit"
+    if summary.count(OUTSIDE):
+        return summary.why
+    limit = f" or off by less than {summary.z:.3g} standard errors" if summary.count(WITHIN_NOISE) else ""
+    return f"every cell is within tolerance{limit}; smaller errors were not looked for"
+
+
+def worst_cells(summary: FitSummary) -> list[str]:
+    """The worst of the cells that are not within tolerance, one line each."""
+    off = [int(i) for i in summary.worst_first() if summary.status[i] != WITHIN_ALPHA]
+    lines = [_cell(summary, i) for i in off[:MOST_LISTED]]
+    more = len(off) - len(lines)
+    return [*lines, f"... and {more:,} more; see to_frame()"] if more else lines
+
+
+def _cell(summary: FitSummary, i: int) -> str:
+    """One cell with its numbers."""
+    name = summary.collection.kept[summary.group[i]].group.name
+    name = plain(summary.labels.get(name, name))
+    low, high = from_grid(summary.bins.edges[summary.bin[i] : summary.bin[i] + 2])
+    rates = (summary.outcome_rate, summary.mean_score, summary.standard_error)
+    observed, predicted, error = (IN_TEXT.percent(values[i]) for values in rates)
+    return (
+        f"{summary.status[i]}: {name}, predicted risk {100 * low:.3g}-{100 * high:.3g} %: "
+        f"{IN_TEXT.whole(summary.people[i])} people, observed {observed}, predicted {predicted} "
+        f"(standard error {error})"
+    )
+
+
+def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = ()) -> list[str]:
+    """Which attributes scores depend on, which ones are read but hardly used, and which are not read.
+
+    >>> for sentence in attribute_sentences({"race": 0.0, "sex": 0.0342, "ward": 0.0004}, ["age", "payer"]):
+    ...     print(sentence)
+    Corrected scores depend on sex.
+    The correction reads race and ward, but they change nobody's score by more than 0.1 percentage points.
+    age and payer: no effect found, so the correction does not read them.
+    """
+    used = [plain(name) for name, effect in effects.items() if effect > HARDLY]
+    more = len(used) - MOST_NAMED
+    if more > 1:
+        used = [*used[:MOST_NAMED], f"{more:,} other attributes"]
+    told = [f"Corrected scores depend on {listed(used)}."] if used else []
+    idle = [name for name, effect in effects.items() if effect <= HARDLY]
+    if idle:
+        they = f"{plain(idle[0])} changes" if len(idle) == 1 else "they change"
+        most = max(effects[name] for name in idle)
+        limit = IN_TEXT.decimal(ceil(1000 * most) / 10, 1)  # rounded up
+        further = f" by more than {limit} percentage points" if most else ""
+        names = listed([plain(name) for name in idle])
+        told.append(f"The correction reads {names}, but {they} nobody's score{further}.")
+    if without:
+        names, them = listed([plain(name) for name in without]), "it" if len(without) == 1 else "them"
+        told.append(f"{names}: no effect found, so the correction does not read {them}.")
+    return told
+
+
+def fit_document(summary: FitSummary) -> Document:
+    """The summary of a fit: sentences, and the cells that are not within tolerance, the worst first."""
+    status = [Column("bin", "scores in", "label"), Column("status", "status", "label")]
+    error = Column("standard_error", "standard error", "percent")
+    columns = [Column("group", "group"), *status, *rate_columns(summary.unit), error]
+    rows = [row | {"people": round(row["people"])} for row in _cells_off(summary)]
+    table = Table("cells", "Cells not within tolerance", columns, rows, most=MOST_ROWS, item="cell")
+    blocks: list[Block] = [Paragraphs(summary.sentences()), *([table] if rows else [])]
+    return Document("Fit summary", "Fit summary", blocks)
+
+
+def fit_blocks(summary: FitSummary) -> list[Block]:
+    """What a page says of a fit, without counts."""
+    blocks: list[Block] = [Paragraphs([*summary.sentences(), words("tables", "fit")], "Fit summary")]
+    if rows := _cells_off(summary):
+        range_and_status = [Column("bin", "predicted risk", "range"), Column("status", "status")]
+        more = len(rows) - MOST_CELLS
+        title = f"Not within tolerance{f'; {more} more are not shown' if more > 0 else ''}"
+        table = Table("outside", title, [Column("group", "group"), *range_and_status], rows[:MOST_CELLS])
+        blocks.append(Details("Cells that are not within tolerance", [table]))
+    return blocks
+
+
+def _cells_off(summary: FitSummary) -> list[dict[str, Any]]:
+    """Rows of the cells that are not within tolerance, the worst first."""
+    frame = summary.to_frame()
+    names = [summary.labels.get(name, name) for name in frame["group"]]
+    return row_dicts(frame.assign(group=names)[frame["status"] != WITHIN_ALPHA])
 
 
 def correction_document(correction: Correction) -> Document:
@@ -59,6 +213,11 @@ class PatternCurve:
     patterns: list[int]
     corrected: FloatArray
 
+    def called(self, names: Sequence[str]) -> str:
+        """The name of the first pattern, and how many share its curve."""
+        more = f" (and {len(self.patterns) - 1} more)" if len(self.patterns) > 1 else ""
+        return f"{names[self.patterns[0]]}{more}"
+
 
 def most_changed(correction: Correction, most: int) -> list[PatternCurve]:
     """The curves that differ most from no change, the largest difference first."""
@@ -69,23 +228,34 @@ def most_changed(correction: Correction, most: int) -> list[PatternCurve]:
     return sorted(found.values(), key=lambda each: -float(np.abs(each.corrected - SCORES).mean()))[:most]
 
 
-def correction_chart(correction: Correction, patterns: Any = None) -> Plot:
-    """Raw against corrected score for each pattern, with the identity line and the bins shaded."""
+def correction_chart(correction: Correction, patterns: Sequence[str] | None = None) -> Plot:
+    """Raw against corrected score for patterns, by name or those that change most, with the bins shaded."""
+    names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
+    for name in patterns or ():
+        if name not in names:
+            raise unknown("pattern", name, names)
+    if patterns is None:
+        changed = sorted(most_changed(correction, MOST_PATTERNS), key=lambda each: each.patterns)
+        plot = _map_plot(correction, {each.patterns[0]: each.called(names) for each in changed})
+        note = f"of {len(names)} patterns, those that change most"
+    else:
+        plot, note = _map_plot(correction, {names.index(name): name for name in patterns}), ""
     # the bins of the updates are bins of the score after a smooth start, which this axis does not show
     edges = from_grid(correction.bins.edges) if correction.start is None else np.empty(0)
     low, high = edges[: len(edges) // 2 * 2].reshape(-1, 2).T
-    marks = [
-        Mark("bars", "shade", low, np.ones(len(low)), high),
-        Mark("line", "guide", [0, 1], [0, 1], name="no change"),
-    ]
-    for i, (pattern, label) in enumerate(_chosen(correction, patterns)):
+    shade = Mark("bars", "shade", low, np.ones(len(low)), high)
+    return replace(plot, marks=[shade, *plot.marks], width=480, height=480, note=note)
+
+
+def _map_plot(correction: Correction, called: Mapping[int, str]) -> Plot:
+    """Raw against corrected score of patterns, under these names."""
+    marks = [Mark("line", "guide", [0, 1], [0, 1], name="no change")]
+    for i, (pattern, name) in enumerate(called.items()):
         x, y = _corners(correction, pattern)
-        marks.append(Mark("line", f"series-{i}", x, y, name=label))
-        marks.append(Mark("line", f"series-{i} thin", x[~np.isnan(y)], y[~np.isnan(y)]))  # jumps
-    note = "" if patterns is not None else f"of {len(correction.patterns)} patterns, those that change most"
-    raw, corrected = Axis("raw score", 0.0, 1.0), Axis("corrected score", 0.0, 1.0)
-    told = "Corrected score by raw score."
-    return Plot("correction", "", told, raw, corrected, marks, 480, 480, note=note)
+        marks.append(Mark("line", f"series series-{i}", x, y, name=name))
+        marks.append(Mark("line", f"series series-{i} thin", x[~np.isnan(y)], y[~np.isnan(y)]))  # jumps
+    x_axis, y_axis = (round_axis(label) for label in ("raw score", "corrected score"))
+    return Plot("correction", DOES, words("pictures", "correction"), x_axis, y_axis, marks)
 
 
 def correction_blocks(correction: Correction) -> list[Block]:
@@ -94,45 +264,21 @@ def correction_blocks(correction: Correction) -> list[Block]:
     most = most_changed(correction, MOST_ON_PAGE)
     if all(np.array_equal(each.corrected, SCORES) for each in most):
         return [Paragraphs([f"The correction reads {reads}, and changes nobody's score."])]
-    marks = [Mark("line", "guide", [0, 1], [0, 1])]
-    names = []
-    for i, each in enumerate(most):
-        levels = correction.patterns.key(each.patterns[0])
-        name = ", ".join("not recorded" if level is None else level for level in levels) or "everybody"
-        names.append(name + (f" and {len(each.patterns) - 1} more" if len(each.patterns) > 1 else ""))
-        marks.append(Mark("line", f"series series-{i}", SCORES, each.corrected, name=names[-1]))
-    shows = f"the {len(most)} of {plural(len(correction.patterns), 'combination')} of levels"
+    keys = [correction.patterns.key(pattern) for pattern in range(len(correction.patterns))]
+    levels = [", ".join(name or "not recorded" for name in key) or "everybody" for key in keys]
+    called = {each.patterns[0]: each.called(levels) for each in most}
+    shows = f"the {len(most)} of {plural(len(levels), 'combination')} of levels"
     used = attribute_sentences(attribute_effects(correction))
     told = [f"The correction reads {reads}.", *used, f"The picture shows {shows} that it changes most."]
-    tenths = [(tenth / 10, f"{tenth / 10:.1f}") for tenth in range(0, 11, 2)]
-    heading = "What the correction does"
-    x, y = (Axis(label, 0.0, 1.0, tenths) for label in ("raw score", "corrected score"))
     columns = [Column("score", "raw score", "decimal", 1)]
-    columns += [Column(str(i), name, "decimal", 3) for i, name in enumerate(names)]
+    columns += [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
     rows = [
         {"score": SCORES[at]} | {str(i): each.corrected[at] for i, each in enumerate(most)}
         for at in range(0, len(SCORES), 50)
     ]
     table = Table("corrected-scores", "Corrected scores", columns, rows)
-    return [
-        Paragraphs([" ".join(told)]),
-        Plot("correction-picture", heading, words("pictures", "correction"), x, y, marks),
-        Details(f"The numbers: {heading}", [table]),
-    ]
-
-
-def _chosen(correction: Correction, patterns: Any) -> list[tuple[int, str]]:
-    """Patterns by name, or those that change most; patterns with one and the same map are one line."""
-    names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
-    if patterns is not None:
-        for name in patterns:
-            if name not in names:
-                raise unknown("pattern", name, names)
-        return [(names.index(name), name) for name in patterns]
-    chosen = []
-    for first, *others in sorted(each.patterns for each in most_changed(correction, MOST_PATTERNS)):
-        chosen.append((first, names[first] + (f" (and {len(others)} more)" if others else "")))
-    return chosen
+    details = Details(f"The numbers: {DOES}", [table])
+    return [Paragraphs([" ".join(told)]), _map_plot(correction, called), details]
 
 
 def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArray]:
@@ -144,3 +290,105 @@ def _corners(correction: Correction, pattern: int) -> tuple[FloatArray, FloatArr
     x = np.column_stack([begin, end, end])
     y = np.column_stack([slope * begin + intercept, slope * end + intercept, np.full(len(end), np.nan)])
     return x.ravel(), y.ravel()
+
+
+def explanation_sentence(explanation: Explanation, person: int) -> str:
+    """What happened to one person's score, for a reader who does not know the algorithm."""
+    changes = explanation.changes(person)
+    corrected, unseen = explanation.corrected[person], explanation.unseen[person]
+    before, after = (IN_TEXT.decimal(score, DIGITS) for score in (explanation.score[person], corrected))
+    first = f"{before} becomes {after}" if before != after else f"{before} stays {after}"
+    if not changes:
+        return f"{before} stays: {NEW if unseen else 'no adjustment applies to such a score'}."
+    told, rest = changes[:MOST_NAMED], changes[MOST_NAMED:]
+    moved = [units for _, units in told] + [sum(units for _, units in rest)]
+    scale = 10**DIGITS
+    total = round(float(after) * scale) - round(float(before) * scale)
+    printed = adding_up([units / UNIT * scale for units in moved], total)
+    story = _story(explanation, person, [(group, n) for (group, _), n in zip(told, printed) if n])
+    if printed[-1]:
+        story.append(f"{_signed(printed[-1])} from {plural(len(rest), 'smaller adjustment')}")
+    if not story:
+        return f"{first}: the adjustments come to less than {10**-DIGITS}."
+    text = f"{first}: {story[0]}" + (f"; also {', '.join(story[1:])}" if story[1:] else "") + "."
+    if corrected in (0, 1):
+        text += f" A risk cannot be {'below 0' if corrected == 0 else 'above 1'}."
+    if unseen:
+        text += f" T{NEW[1:]}; only groups that it belongs to apply."
+    return text
+
+
+def _story(explanation: Explanation, person: int, changes: list[tuple[Group | None, int]]) -> list[str]:
+    """The changes (in thousandths) with what makes them; the first is told in full."""
+    story: list[str] = []
+    for group, n in changes:
+        if group is None:
+            story.append(f"{_signed(n)} to keep higher scores higher")
+            continue
+        who = _people(group, explanation.labels[group], explanation.unit)
+        full = f"by the {_means(explanation, person, group)} of {who}"
+        story.append(f"{_signed(n)} {full if not story else f'for {who}'}")
+    return story
+
+
+def _means(explanation: Explanation, person: int, group: Group) -> str:
+    """What moves this score for a group: its curve, its adjustments or both."""
+    bins = [reason.bin for reason in explanation.reasons_of(person) if reason.group == group]
+    adjusted = len(bins) - bins.count(ALL_SCORES)
+    parts = ["recalibration curve"] * (ALL_SCORES in bins) + [noun(adjusted, "adjustment")] * bool(adjusted)
+    return " and ".join(parts)
+
+
+def _people(group: Group, label: str, unit: str) -> str:
+    """The people of a group in a sentence: "White patients", "patients (White, F)", "all patients"."""
+    if not group.conditions:
+        return f"all {unit}"
+    alone = len(group.conditions) == 1 and group.conditions[0][1] == label
+    return f"{label} {unit}" if alone else f"{unit} ({label})"
+
+
+def _signed(thousandths: int) -> str:
+    return IN_TEXT.decimal(thousandths / 10**DIGITS, DIGITS, "+")
+
+
+def explanation_document(explanation: Explanation) -> Document:
+    """Why the scores of the first people moved."""
+    n, unit = len(explanation), explanation.unit
+    rows = [
+        {"person": person, "score": explanation.score[person], "corrected": explanation.corrected[person]}
+        | {"why": explanation.sentence(person)}
+        for person in range(min(n, MOST_ROWS))
+    ]
+    columns = [
+        Column("person", "person", "count"),
+        Column("score", "score", "decimal", 3),
+        Column("corrected", "corrected", "decimal", 3),
+        Column("why", "why"),
+    ]
+    more = [Paragraphs([f"... and {n - len(rows):,} more {unit}"])] if n > len(rows) else []
+    table = Table("people", "From raw to corrected score", columns, rows)
+    return Document("Explanation", f"Explanation for {n:,} {unit}", [table, *more])
+
+
+def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
+    """A waterfall: the raw score, each update that moved it, the corrected score."""
+    steps = explanation.steps_of(person)
+    raw, corrected = float(explanation.score[person]), float(explanation.corrected[person])
+    shifts = np.array([shift for *_, shift in steps])
+    place, last = np.cumsum([raw, *shifts]), len(steps) + 1
+    moved = [
+        f"{group}, {label if label == ALL_SCORES else f'scores in {label}'}" for group, label, _ in steps
+    ]
+    rows = row_axis(["raw score", *moved, "corrected score"])
+    marks = [Mark("row-bars", "pale", [0.0], [0], [raw])]
+    for row, shift in enumerate(shifts, start=1):
+        look = "red" if shift > 0 else "blue"
+        marks.append(Mark("row-bars", look, [place[row - 1]], [row], [place[row]]))
+        marks.append(Mark("line", "guide", [place[row - 1]] * 2, [row - 0.7, row + 0.3]))
+    marks.append(Mark("row-bars", "dark", [0.0], [last], [corrected]))
+    at = [raw, *np.maximum(place[1:], place[:-1]), corrected]
+    texts = [IN_TEXT.decimal(raw, 3), *(IN_TEXT.decimal(shift, 3, "+") for shift in shifts)]
+    marks.append(Mark("texts", "", at, range(last + 1), names=[*texts, IN_TEXT.decimal(corrected, 3)]))
+    x = Axis("risk score", 0.0, min(1.0, 1.25 * max(place.max(), corrected, 0.05)))
+    description = "The raw score, each change of it, and the corrected score."
+    return Plot("explanation", "", description, x, rows, marks, height=42 * (last + 1))

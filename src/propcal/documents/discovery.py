@@ -23,13 +23,13 @@ from propcal.documents.blocks import (
     Verdict,
     rate_columns,
 )
-from propcal.documents.charts import SIDES, Axis, Chart, Forest, ForestRow, Mark, Plot, ratio_axis, row_axis
+from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
 from propcal.documents.words import words
 from propcal.identity import Identity
 from propcal.numbers import (
     IN_SENTENCE,
-    IN_TEXT,
     Limit,
+    capital,
     in_parentheses,
     known,
     listed,
@@ -117,57 +117,27 @@ def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
         Column("again", "found again", "share"),
     ]
     title = "Groups for whom the score is wrong by more than chance explains"
-    return [*_forest(groups), Table("found", title, columns, rows, note)]
+    forest = discovery_chart(shown)
+    picture: list[Block] = [forest] if isinstance(forest, Forest) else []
+    return [*picture, Table("found", title, columns, rows, note)]
 
 
-def _forest(groups: Sequence[FoundGroup]) -> list[Block]:
+def discovery_chart(found: Discovery) -> Chart:
     """O/E ratios of the groups, with their intervals."""
     rows = []
-    for group in groups:
+    for group in found.found:
         value, low, high = without_limits([group.value, group.low, group.high])
         if group.measure == RATIO and known(value):
-            look = "high" if value < 1 else "low"
-            rows.append(ForestRow(group.name, value, low, high, look=look))
-    after = ", once the errors named before are corrected for" if any(g.two_scores for g in groups) else ""
-    description = f"O/E ratio of each group with its 95 % confidence interval after selection{after}."
-    axis = ratio_axis([end for row in rows for end in (row.low, row.high)])
-    return [Forest("forest-found", "O/E ratio", description, axis, rows, ends=SIDES)] if rows else []
-
-
-def rates_chart(found: Discovery) -> Chart:
-    """For each group, the predicted rate, the observed rate, and how many people it has.
-
-    The colour tells on which side of the predicted rate the observed one is: of that after correction for
-    earlier findings, if there is one, as the O/E ratio beside it. Slopes are grey.
-    """
-    if not found.found:
-        return f"{NO_GROUP} found for whom the score is wrong by more than chance explains."
-    names = [f"{group.name} ({found.identity.count(round(group.people))})" for group in found.found]
+            rows.append(ForestRow(group.name, value, low, high, look="high" if value < 1 else "low"))
+    if not rows:
+        none = f"{NO_GROUP} found for whom the score is wrong by more than chance explains."
+        return "No group has an O/E ratio to show." if found.found else none
     corrected = any(group.two_scores for group in found.found)
-    marks, texts, highest = [], [], 0.0
-    for y, group in enumerate(found.found):
-        rates = (group.predicted, group.predicted_after, group.observed)
-        before, after, observed = (100 * rate for rate in rates)
-        highest = max(highest, *rates)
-        look = "grey" if group.measure != RATIO else "red" if observed < after else "blue"
-        marks.append(Mark("ranges", look, [after], [y], [observed]))
-        marks.append(Mark("points", "grey hollow", [before], [y]))
-        marks += [Mark("points", "grey hollow diamond", [after], [y])] if corrected else []
-        marks.append(Mark("points", look, [observed], [y]))
-        ratio = f"{group.measure} {IN_TEXT.decimal(group.value)}"
-        texts.append(f"{ratio}\n(95 % CI {IN_TEXT.interval(group.low, group.high)})")
-    end = " after correction" if corrected else ""
-    marks += [
-        Mark("texts", "", y=range(len(texts)), names=texts),
-        Mark("points", "grey hollow", name="predicted"),
-        *([Mark("points", "grey hollow diamond", name=f"predicted{end}")] if corrected else []),
-        Mark("points", "grey", name="observed"),
-        Mark("line", "blue thick", name=f"observed above predicted{end}"),
-        Mark("line", "red thick", name=f"observed below predicted{end}"),
-    ]
-    x = Axis("rate of the outcome, in percent", 0.0, 105 * highest)
-    description = "Observed and predicted rate of each group."
-    return Plot("rates", "", description, x, row_axis(names), marks, height=50 * len(names))
+    after = "once the errors named before are corrected for" if corrected else ""
+    description = "O/E ratio of each group with its 95 % confidence interval after selection"
+    description += f", {after}." if after else "."
+    axis = ratio_axis([end for row in rows for end in (row.low, row.high)])
+    return Forest("forest-found", "O/E ratio", description, axis, rows, ends=SIDES, note=capital(after))
 
 
 def discovery_sentences(found: Discovery, groups: Sequence[FoundGroup]) -> tuple[str, ...]:

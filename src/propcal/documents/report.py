@@ -12,8 +12,7 @@ from propcal.core.correction.fit_summary import FitSummary
 from propcal.documents.audit import Around, audit_document
 from propcal.documents.blocks import At, Document, Section
 from propcal.documents.comparison import comparison_document
-from propcal.documents.correction import correction_blocks
-from propcal.documents.fit import fit_blocks
+from propcal.documents.correction import correction_blocks, fit_blocks
 from propcal.documents.sites import sites_section
 from propcal.errors import InputError
 from propcal.protect.comparisons import protected

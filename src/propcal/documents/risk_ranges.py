@@ -10,7 +10,7 @@ import numpy as np
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_claims import clearest_cells
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
+from propcal.auditing.finding_names import NOT_ENOUGH
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.loss_intervals import bin_labels, dc_by_bin
 from propcal.auditing.measure_names import MEASURE_NAMES
@@ -26,10 +26,10 @@ from propcal.documents.blocks import (
     Table,
     rate_columns,
 )
+from propcal.documents.charts import LOOKS
 from propcal.documents.words import words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, known, risk_range
 
-LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}
 SHADES = (0.025, 0.05, 0.1)  # gaps from which cells of the heat map are darker
 BRIEF_CELLS = 3
 

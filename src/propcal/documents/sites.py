@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from propcal.documents.blocks import (
     named_texts,
 )
 from propcal.documents.charts import (
+    LOOKS,
     SIDES,
     Axis,
     Forest,
@@ -43,12 +44,12 @@ from propcal.sites.site_claims import TOO_SMALL
 from propcal.sites.site_measures import ALL_SITES, SCALES, Sites
 
 MOST_SITES, MOST_NAMED = 40, 3
+PREDICTION = ["prediction_low", "prediction_high"]
 UNINFORMATIVE = 30  # times the lower end: prediction intervals that wide are not told
 UNCLEAR = "neither better nor worse is shown"
 LOG_LOSS = {BETTER: "lower log loss", WORSE: "higher log loss"}
 DEFINITION = "O/E: observed over expected events; below 1 the score predicts too high, above 1 too low."
 SUBGROUPS = "Subgroups were not tested here; use propcal audit."
-LOOKS = {TOO_HIGH: "high", TOO_LOW: "low"}
 MEANING = {
     RATIO: " Below 1 the score predicts too high, above 1 too low.",
     "slope": " Below 1 the predictions are too extreme, above 1 not extreme enough.",
@@ -133,28 +134,30 @@ def _summary(found: Sites) -> list[Block]:
 
 
 def _forest(found: Sites, name: str) -> Forest:
-    scale, table = SCALES[name], found.sites[~found.small]
-    looks = LOOKS if name == RATIO else {}
-    rows = [
-        _forest_row(row["site"], row, name, looks.get(row["finding"], "noise")) for row in row_dicts(table)
-    ]
+    scale, rows = SCALES[name], []
+    for row in row_dicts(found.sites[~found.small]):
+        wrong = name == RATIO and row["finding"] in (TOO_HIGH, TOO_LOW)
+        look = LOOKS[row["finding"]] if wrong else "noise"
+        rows.append(_forest_row(row["site"], _estimate(row, name), scale.digits, look))
     description = f"{scale.name} of each site with its 95 % confidence interval"
     if name in found.summary.index:
-        row: Any = found.summary.loc[name]
-        new = {name: np.nan, f"{name}_low": row["prediction_low"], f"{name}_high": row["prediction_high"]}
-        mean = {name: row["mean"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
-        rows = [_forest_row("All sites (mean, 95 % CI)", mean, name), *rows]
-        rows.append(_forest_row("New site (95 % prediction)", new, name))
+        mean, low, high, *new = found.summary.loc[name, ["mean", "low", "high", *PREDICTION]]
+        rows = [_forest_row("All sites (mean, 95 % CI)", [mean, low, high], scale.digits), *rows]
+        rows.append(_forest_row("New site (95 % prediction)", [np.nan, *new], scale.digits))
         description += ", the mean over sites, and the interval in which 95 % of new sites are expected"
     description += f".{MEANING.get(name, '')}"
     ends, axis = SIDES if name == RATIO else ("", ""), _forest_axis(rows, scale)
     return Forest(f"forest-{name}", scale.name, description, axis, rows, scale.right, ends)
 
 
-def _forest_row(label: str, row: Any, name: str, look: str = "noise", end: str = "") -> ForestRow:
-    value, low, high = (row[f"{name}{end}{part}"] for part in ("", "_low", "_high"))
-    text = ON_PAGE.estimate(value, low, high, SCALES[name].digits)
-    value, low, high = without_limits([value, low, high])
+def _estimate(row: Mapping[str, Any], name: str) -> list[Any]:
+    return [row[f"{name}{end}"] for end in ("", "_low", "_high")]
+
+
+def _forest_row(label: str, estimate: Sequence[Any], digits: int, look: str = "noise") -> ForestRow:
+    value, low, high = estimate
+    text = ON_PAGE.estimate(value, low, high, digits)
+    value, low, high = without_limits(estimate)
     return ForestRow(str(label), value, low, high, look, text=text)
 
 
@@ -203,8 +206,8 @@ def _travel(found: Sites) -> list[Block]:
     blocks: list[Block] = [Table("travel", title, columns, rows, note, MOST_SITES, "site")]
     bars = []
     for row in rows:
-        bars.append(_forest_row(row["site"], row, RATIO, end="_before"))
-        bars.append(_forest_row("after correction", row, RATIO, end="_after"))
+        for label, when in ((row["site"], "before"), ("after correction", "after")):
+            bars.append(_forest_row(label, _estimate(row, f"{RATIO}_{when}"), SCALES[RATIO].digits))
     if not any(known(bar.value) for bar in bars):
         return blocks
     heading = "O/E ratio before and after"
@@ -278,7 +281,7 @@ def _first(claims: Sequence[Claim], pooled: Any, n: int, identity: Identity) -> 
     """The O/E ratio of all sites together, the sites that are wrong, and the slope."""
     overall, groups, shape = (_of(claims, kind) for kind in ("overall", "group", "shape"))
     who = f"{'both' if n == 2 else f'all {n:,}'} sites together ({identity.count(pooled['people'])})"
-    ratio = [pooled[f"{RATIO}{end}"] for end in ("", "_low", "_high")]
+    ratio = _estimate(pooled, RATIO)
     side = overall[0].direction if overall else ""
     told = f"Over {who}, "
     if overall:

@@ -27,6 +27,7 @@ from propcal.documents.blocks import (
     leaves_at,
     shown_at,
 )
+from propcal.documents.charts import LOOKS
 from propcal.files.transaction import write_text
 from propcal.numbers import IN_NOTEBOOK, ON_PAGE, unbroken
 from propcal.render import svg
@@ -34,7 +35,6 @@ from propcal.render.cells import KINDS, cell, more
 from propcal.render.json import rounded
 
 LONG = 150  # rows
-LOOKS = {"too high": "high", "too low": "low", "could be chance": "noise", "not enough data": "few"}
 
 
 @cache

@@ -170,18 +170,18 @@ class FitSummary:
 
     def sentences(self, fewest: int = FEWEST_SHOWN) -> list[str]:
         """The summary in sentences, without counts of fewer people that were left out."""
-        from propcal.documents.fit import fit_sentences
+        from propcal.documents.correction import fit_sentences
 
         return fit_sentences(self, fewest)
 
     def listed(self) -> list[str]:
         """The worst of the cells that are not within tolerance, one line each."""
-        from propcal.documents.fit import worst_cells
+        from propcal.documents.correction import worst_cells
 
         return worst_cells(self)
 
     def _repr_html_(self) -> str:
-        from propcal.documents.fit import fit_document
+        from propcal.documents.correction import fit_document
         from propcal.render.html import card
 
         return card(fit_document(self))

@@ -385,7 +385,7 @@ def chosen_groups(
     )
     kept = order.head(most)
     kept = kept.sort_values(RATIO, kind="stable", na_position="last") if by_ratio else kept
-    which = "the verdict names, then the largest" if named.any() else "the largest"
+    which = "those that the verdict names, then the largest" if named.any() else "the largest"
     said = f"{len(kept)} of {len(others)} groups: "
     said += "the others do not have enough data" if len(kept) == len(there) else which
     return Chosen(

@@ -143,10 +143,11 @@ SIDES = ("score too high", "score too low")  # of O/E ratios
 INTERVAL_KEY = Mark("line", "grey", name="95 % CI")
 FEW_KEY = Mark("rows", "hatch", name="not enough data for a ratio")
 LOOKS = {TOO_HIGH: "high", TOO_LOW: "low", CHANCE: "noise", NOT_ENOUGH: "few"}  # of findings
+RATIO_LABEL = "O/E ratio: observed over\nexpected events (log scale)"
 RATIO_REACHES = (1.25, 2.0, 4.0, 8.0)
 
 
-def ratio_axis(ratios: Sequence[float] | FloatArray, label: str = "O/E ratio") -> Axis:
+def ratio_axis(ratios: Sequence[float] | FloatArray, label: str = RATIO_LABEL) -> Axis:
     """The narrowest logarithmic axis around 1 that holds all ratios, as far as such axes go.
 
     >>> ratio_axis([0.9, 1.1]).ticks

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from propcal.numbers import Limit
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from propcal.auditing.audit import Audit
     from propcal.auditing.compare import Comparison
     from propcal.discovery.discovery import Discovery
     from propcal.monitoring.course import Course
-    from propcal.monitoring.held_out import Recalibration
     from propcal.sites.site_measures import Sites
 
-AUDIT_FORMAT, COMPARISON_FORMAT, AUDIT_VERSION = "propcal-audit", "propcal-comparison", 3
-COURSE_FORMAT, COURSE_VERSION = "propcal-course", 1
-SITES_FORMAT, SITES_VERSION = "propcal-sites", 2
-DISCOVERY_FORMAT, DISCOVERY_VERSION = "propcal-discovery", 1
+VERSIONS = {"audit": 3, "comparison": 3, "course": 1, "sites": 2, "discovery": 1}
 
 
 def plain_value(value: Any) -> Any:
-    """A value as JSON has it, also inside lists and dicts; NaN, infinity and limits become null."""
+    """A value as JSON has it, also inside lists, dicts, records and tables, which become a dict for each row.
+
+    NaN, infinity and limits become null.
+    """
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, pd.DataFrame):
+        columns = _columns(value if value.index.name is None else value.reset_index())
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, dict):
         return {str(name): plain_value(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -40,141 +42,94 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def records_of(claims: Iterable[Any]) -> list[dict[str, Any]]:
-    """One object a claim, a group or an alarm."""
-    return [plain_value(asdict(claim)) for claim in claims]
-
-
-def _plain_column(column: pd.Series) -> list[Any]:
-    """Values of a column as JSON has them."""
-    values = column.tolist()
-    if column.dtype.kind != "f":
-        return [plain_value(value) for value in values]
-    for i in np.flatnonzero(~np.isfinite(column.to_numpy())):
-        values[i] = None
-    return values
-
-
-def table_records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """One object a row."""
-    columns = {str(name): _plain_column(table[name]) for name in table.columns}
-    return [{name: column[i] for name, column in columns.items()} for i in range(len(table))]
+def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
+    """The values of each column, as JSON has them."""
+    found: dict[str, list[Any]] = {}
+    for name in table.columns:
+        column, values = table[name], table[name].tolist()
+        if column.dtype.kind != "f":
+            values = [plain_value(value) for value in values]
+        else:
+            for i in np.flatnonzero(~np.isfinite(column.to_numpy())):
+                values[i] = None
+        found[str(name)] = values
+    return found
 
 
 def _by_group(table: pd.DataFrame) -> list[dict[str, Any]]:
     """One object a group, whose columns are lists."""
-    columns = {str(name): _plain_column(table[name]) for name in table.columns if name != "group"}
+    columns = _columns(table.drop(columns="group"))
     rows: dict[str, list[int]] = {}
     for i, group in enumerate(table["group"].tolist()):
         rows.setdefault(group, []).append(i)
     return [
-        {"group": group, **{name: [column[i] for i in own] for name, column in columns.items()}}
-        for group, own in rows.items()
+        {"group": group, **{name: [column[i] for i in places] for name, column in columns.items()}}
+        for group, places in rows.items()
     ]
+
+
+def _begin(kind: str) -> dict[str, Any]:
+    return {"format": f"propcal-{kind}", "version": VERSIONS[kind]}
+
+
+def _fields(result: object, names: str) -> dict[str, Any]:
+    """Attributes of a result, by their names."""
+    return {name: plain_value(getattr(result, name)) for name in names.split()}
 
 
 def audit_content(audit: Audit) -> dict[str, Any]:
     """What an audit says, as plain lists and dicts."""
-    verdict = audit.verdict
-    content = {
-        "format": AUDIT_FORMAT,
-        "version": AUDIT_VERSION,
-        "settings": plain_value(audit.settings),
-        "identity": asdict(audit.identity),
-        "verdict": {
-            "conclusion": verdict.conclusion,
-            "text": verdict.text,
-            "sentences": list(verdict.sentences),
-            "claims": records_of(verdict.claims),
-            "tests": table_records(verdict.tests),
-        },
-        "losses": table_records(audit.losses.reset_index()),
-        "debiased": table_records(audit.debiased.reset_index()),
-        "groups": table_records(audit.groups),
-        "categories": table_records(audit.categories),
-        "curves": _by_group(audit.curves),
-        "net_benefit": _by_group(audit.net_benefit),
-        "distribution": _by_group(audit.distribution),
-        "notes": list(audit.notes),
-    }
+    content = _begin("audit") | _fields(audit, "settings identity")
+    content["verdict"] = _fields(audit.verdict, "conclusion text sentences claims tests")
+    content |= _fields(audit, "losses debiased groups categories")
+    content |= {name: _by_group(getattr(audit, name)) for name in ("curves", "net_benefit", "distribution")}
+    content |= _fields(audit, "notes")
     if audit.bin_free is not None:
-        found = audit.bin_free
-        content["bin_free"] = {"sentence": found.sentence, "measures": table_records(found.table)}
+        measures = plain_value(audit.bin_free.table)
+        content["bin_free"] = {"sentence": audit.bin_free.sentence, "measures": measures}
     return content
 
 
 def comparison_content(comparison: Comparison) -> dict[str, Any]:
     """What a comparison says, as plain lists and dicts."""
+    names = [*comparison.audits]
     return {
-        "format": COMPARISON_FORMAT,
-        "version": AUDIT_VERSION,
+        **_begin("comparison"),
         "base": comparison.base,
         "audits": {name: audit_content(audit) for name, audit in comparison.audits.items()},
         "unchanged": list(comparison.unchanged),
-        "sentences": {name: comparison.sentences(name) for name in [*comparison.audits][1:]},
-        "claims": records_of(comparison.claims),
-        "differences": table_records(comparison.differences),
-        "flags": table_records(comparison.flags),
-        "notes": list(comparison.notes),
+        "sentences": {name: comparison.sentences(name) for name in names[1:]},
+        **_fields(comparison, "claims differences flags notes"),
     }
 
 
 def discovery_content(found: Discovery) -> dict[str, Any]:
     """What a discovery says, as plain lists and dicts."""
-    content: dict[str, Any] = {
-        "format": DISCOVERY_FORMAT,
-        "version": DISCOVERY_VERSION,
-        "found": records_of(found.found),
-        "claims": records_of(found.claims),
-        "overall": plain_value(found.overall),
-        "left_out": dict(found.left_out),
-        "settings": plain_value(found.settings),
-        "sentences": list(found.sentences),
-    }
+    content = _begin("discovery") | _fields(found, "found claims overall left_out settings sentences")
     if found.protection is not None:
-        content["protected"] = table_records(found.protection.to_frame())
+        content["protected"] = plain_value(found.protection.to_frame())
     return content
 
 
 def course_content(course: Course) -> dict[str, Any]:
     """What a monitor found, as plain lists and dicts (docs/reference/monitor-file.md)."""
-    found = course.recalibration
-    return {
-        "format": COURSE_FORMAT,
-        "version": COURSE_VERSION,
-        "conclusion": course.conclusion,
-        "sentences": list(course.sentences),
-        "notes": list(course.notes),
-        "claims": records_of(course.claims),
-        "alarms": records_of(course.alarms),
-        "groups": table_records(course.groups),
-        "periods": table_records(course.periods),
-        "evidence": table_records(course.evidence),
-        "recalibration": None if found is None else _recalibration(found),
-        "settings": course.settings,
-        "identity": asdict(course.identity),
-    }
-
-
-def _recalibration(found: Recalibration) -> dict[str, Any]:
-    periods = {"fitted": list(found.fitted), "judged": list(found.judged)}
-    told = {"answer": found.answer, "sentence": found.sentence}
-    return told | periods | {"differences": table_records(found.comparison.differences)}
+    found, told = course.recalibration, None
+    if found is not None:
+        told = _fields(found, "answer sentence fitted judged")
+        told["differences"] = plain_value(found.comparison.differences)
+    names = "conclusion sentences notes claims alarms groups periods evidence"
+    content = _begin("course") | _fields(course, names)
+    return content | {"recalibration": told} | _fields(course, "settings identity")
 
 
 def sites_content(found: Sites) -> dict[str, Any]:
     """What was found across sites, as plain lists and dicts."""
     return {
-        "format": SITES_FORMAT,
-        "version": SITES_VERSION,
-        "conclusion": found.conclusion,
-        "headline": found.headline,
-        "claims": records_of(found.claims),
-        "sentences": list(found.sentences),
-        "pooled": table_records(found.pooled.rename_axis("of").reset_index()),
-        "sites": table_records(found.sites),
-        "summary": table_records(found.summary.rename_axis("measure").reset_index()),
-        "travel": None if found.travel is None else table_records(found.travel.table),
-        "notes": list(found.notes),
-        "identity": asdict(found.identity),
+        **_begin("sites"),
+        **_fields(found, "conclusion headline claims sentences"),
+        "pooled": plain_value(found.pooled.rename_axis("of")),
+        "sites": plain_value(found.sites),
+        "summary": plain_value(found.summary.rename_axis("measure")),
+        "travel": None if found.travel is None else plain_value(found.travel.table),
+        **_fields(found, "notes identity"),
     }

@@ -14,7 +14,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED
-from propcal.auditing.loss_intervals import bin_places, dc_by_bin, in_bins
+from propcal.auditing.loss_intervals import dc_by_bin, in_bins
 from propcal.core.groups.collection import EVERYBODY
 from propcal.documents.blocks import RATIO
 from propcal.documents.charts import (
@@ -26,12 +26,12 @@ from propcal.documents.charts import (
     Chart,
     Forest,
     ForestRow,
-    Heat,
     Mark,
     Plot,
     ratio_axis,
     row_axis,
 )
+from propcal.documents.risk_ranges import heat_rows
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, known
 
@@ -41,6 +41,13 @@ NO_RATIO = "No group has enough data to compare observed and predicted rates."
 ESTIMATE = [RATIO, f"{RATIO}_low", f"{RATIO}_high"]
 CURVE = ["group", "score", "outcome_rate", "low", "high"]
 WRONG = [TOO_HIGH, TOO_LOW]
+HEAT_KEYS = {
+    "high": f"score {TOO_HIGH}",
+    "low": f"score {TOO_LOW}",
+    "noise": "could be chance, or not tested",
+    "few": "not enough data",
+    "nobody": "nobody",
+}
 MOST_LISTED = 20  # as many names as an error lists
 
 
@@ -282,16 +289,24 @@ def heatmap(a: Audit, groups: Any = None) -> Chart:
     wrong = a.categories.loc[a.categories["finding"].isin(WRONG), "group"]
     with_cells = replace(a, groups=a.groups[a.groups["group"].isin(a.categories["group"])])
     chosen = chosen_groups(a if groups is not None else with_cells, groups, first=wrong)
-    place = {name: y for y, name in enumerate(chosen.names)}
-    shape = (len(place), len(a.settings["edges"]) - 1)
-    gap, finding = np.full(shape, np.nan), np.full(shape, "", dtype=object)
-    eligible = np.zeros(shape, dtype=np.bool_)
-    for j, row in zip(bin_places(a), a.categories.to_dict("records")):
-        if (y := place.get(row["group"])) is not None:
-            gap[y, j], finding[y, j], eligible[y, j] = 100 * row["gap"], row["finding"], row["eligible"]
-    if not eligible.any():
+    ranges, by_group = heat_rows(a)
+    cells = dict(by_group)
+    drawn: dict[str, list[tuple[int, int, str]]] = {}
+    for y, label in enumerate(chosen.labels):
+        for j, cell in enumerate(cells.get(label, [])):
+            drawn.setdefault(cell["look"], []).append((j, y, cell["text"]))
+    if not {*drawn} - {"few", "nobody"}:
         return "No cell has enough data to judge."
-    return Heat(chosen.labels, a.settings["edges"], gap, finding, eligible, chosen.said)
+    marks, keys = [], dict(HEAT_KEYS)
+    for look, places in sorted(drawn.items(), reverse=True):  # the darkest of a side stands for it
+        x, row = (np.array([place[i] for place in places]) for i in (0, 1))
+        key = keys.pop(look.split()[0], "")
+        marks.append(Mark("cells", look, x, row, x + 1, [text for *_, text in places], name=key))
+    every = -(-len(ranges) // 5)
+    ticks = [(float(j), f"{edge:.2g}") for j, edge in enumerate(a.settings["edges"])][::every]
+    axis = Axis("predicted risk\n(in cells: gap in\npercentage points)", 0, len(ranges), ticks)
+    height, rows = 29 * len(chosen.labels), row_axis(chosen.labels)
+    return Plot("heat", "", "The gap of every cell.", axis, rows, marks, height=height, note=chosen.said)
 
 
 AUDIT_CHARTS: dict[str, Callable[..., Chart]] = {

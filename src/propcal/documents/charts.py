@@ -48,9 +48,10 @@ class Mark:
 
     `kind` is "line" (x, y), "band" (x from y to high), "points" (x, y), "bars" (from x to `high`, as tall as
     y) or "steps" (as high as y between neighbours of x); in pictures with rows also "ranges" and "row-bars"
-    (in row y, from x to `high`), "rows" (all of row y) and "texts" (`names` in row y at x, or beside the
-    picture). `look` names the style in one or more words: "all-line", "guide", "alarm", "series-0 hollow",
-    ...; `names` stand beside points or, in the key, after `name`. Scripts of a page know it by its `key`.
+    (in row y, from x to `high`), "cells" (as tall as row y, with `names` in them), "rows" (all of row y) and
+    "texts" (`names` in row y at x, or beside the picture). `look` names the style in one or more words:
+    "all-line", "guide", "alarm", "series-0 hollow", ...; `names` stand beside points or, in the key, after
+    `name`. Scripts of a page know it by its `key`.
     """
 
     kind: str
@@ -126,19 +127,7 @@ class Forest:
     note: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Heat:
-    """A table of cells: the gap per 100 people of each row and range of scores, and what was found of it."""
-
-    names: Sequence[str]
-    edges: Sequence[float]
-    gap: FloatArray
-    finding: npt.NDArray[Any]
-    eligible: npt.NDArray[Any]
-    note: str = ""
-
-
-Chart = Plot | Forest | Heat | str  # a sentence stands in the place of a picture that cannot be drawn
+Chart = Plot | Forest | str  # a sentence stands in the place of a picture that cannot be drawn
 SIDES = ("score too high", "score too low")  # of O/E ratios
 INTERVAL_KEY = Mark("line", "grey", name="95 % CI")
 FEW_KEY = Mark("rows", "hatch", name="not enough data for a ratio")

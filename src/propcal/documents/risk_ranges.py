@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,11 @@ def risk_ranges(audit: Audit) -> Section:
 
 
 def _cell_rows(audit: Audit) -> list[dict[str, Any]]:
-    labels = audit.labels
-    return [
-        row | {"label": labels.get(row["group"], row["group"]), "look": LOOKS.get(row["finding"], "noise")}
-        for row in row_dicts(audit.categories)
-    ]
+    rows = row_dicts(audit.categories)
+    for place, row in enumerate(rows):
+        row |= {"label": audit.labels.get(row["group"], row["group"]), "key": place}
+        row |= {"look": LOOKS.get(row["finding"], "noise"), "gap_low": row["low"], "gap_high": row["high"]}
+    return rows
 
 
 def _cell_columns(unit: str) -> list[Column]:
@@ -64,9 +64,7 @@ def _heat(audit: Audit) -> list[Block]:
     rows = _cell_rows(audit)
     if not rows:
         return [Paragraphs(["There are no cells."], places=At.PAGE)]
-    for place, row in enumerate(rows):
-        row |= {"key": place, "gap_low": row["low"], "gap_high": row["high"]}
-    labels, by_group = _heat_rows(audit, rows)
+    labels, by_group = heat_rows(audit)
     looks = {cell["look"] for _, cells in by_group for cell in cells}
     hidden = [look for look in ("noise", "high", "low") if f"{look} hidden" in looks]
     grid = [GROUP, *(Column(str(i), label, "word") for i, label in enumerate(labels))]
@@ -87,10 +85,9 @@ def _heat(audit: Audit) -> list[Block]:
     ]
 
 
-def _heat_rows(
-    audit: Audit, rows: Sequence[Mapping[str, Any]]
-) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
+def heat_rows(audit: Audit) -> tuple[list[str], list[tuple[str, list[dict[str, Any]]]]]:
     """The cells of each group in the order of the risk ranges; narrow ranges may share their name."""
+    rows = _cell_rows(audit)
     labels, used = bin_labels(audit), list(dict.fromkeys(row["bin"] for row in rows))
     if not set(used) <= set(labels):  # bins so narrow that the edges in the settings do not tell them
         labels = used

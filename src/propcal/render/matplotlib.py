@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
-from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Heat, Mark, Plot, row_axis
+from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
 from propcal.render.figure import (
     COLORS,
@@ -20,7 +20,6 @@ from propcal.render.figure import (
     MARKERS,
     SMALL,
     STYLES,
-    TEXT,
     WIDE,
     axes,
     inches,
@@ -37,8 +36,8 @@ from propcal.render.figure import (
     tidy,
 )
 
-ROW = 0.29  # inches of a row of a heat map, for a name of two lines
 NUMBER, BOLD = 0.18, 0.26  # inches that a cell must be wide for its number, and for a bold one
+SHADES = {"s1": 0.2, "s2": 0.35, "s3": 0.55, "s4": 0.75}  # of cells; the palest is not white
 TINY = 1e-9  # zero has no place on a log axis
 LOOKS: dict[str, dict[str, Any]] = {
     "one-line": {"color": HIGH, "ls": "--", "lw": 1.4},
@@ -85,8 +84,6 @@ def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Any:
     with plain_letters():
         if isinstance(chart, str):
             return say(axes(ax, width, 1.5), chart)
-        if isinstance(chart, Heat):
-            return _draw_heat(chart, ax, width)
         plot = _in_rows(chart) if isinstance(chart, Forest) else chart
         room = width if ax is None else inches(ax)
         keys = [mark for mark in plot.marks if mark.name]
@@ -162,8 +159,25 @@ def _draw(ax: Any, plot: Plot, mark: Mark, label: str) -> None:
                 ax.plot(np.full(int(beyond.sum()), end), y[beyond], label="_beyond", **at)
     elif mark.kind == "row-bars":
         ax.barh(y, high - x, left=x, color=color, height=0.6, label=label)
+    elif mark.kind == "cells":
+        ax.barh(y, high - x, left=x, height=1.0, label=label, **_fill(mark))
+        room = 0.55 * inches(ax) / (plot.x.high - plot.x.low)
+        weight = "bold" if mark.look.startswith(("high", "low")) and room > BOLD else "normal"
+        for place, row, text in zip((x + high) / 2, y, mark.names if room >= NUMBER else ()):
+            shown = "".join(map(symbol, text))
+            ax.text(place, row, shown, ha="center", va="center", fontsize=SMALL, weight=weight)
     else:
         _draw_in_rows(ax, mark, (x, y, high), look, label)
+
+
+def _fill(mark: Mark) -> dict[str, Any]:
+    """The fill of a cell: darker where the gap is larger, and hatched without enough data."""
+    side, *shade = mark.look.split()
+    if side == "few":
+        return HATCH
+    color, strength = {"high": HIGH, "low": LOW}.get(side, "white"), SHADES.get("".join(shade), 1.0)
+    line = {"edgecolor": "0.85", "linewidth": 0.0 if side == "nobody" else 0.5}
+    return line | {"facecolor": (color, strength)}
 
 
 def _draw_in_rows(ax: Any, mark: Mark, places: Sequence[Any], look: dict[str, Any], label: str) -> None:
@@ -200,6 +214,8 @@ def _key(mark: Mark, label: str) -> Any:
 
     label = ": ".join([label, *(mark.names if not len(mark.y) else ())])
     look = _look(mark.look)
+    if mark.kind == "cells":
+        return Patch(label=label, **_fill(mark))
     if mark.kind in ("rows", "bars"):
         return Patch(label=label, **(HATCH if mark.look == "hatch" else {"color": look["color"]}))
     if mark.kind == "points":
@@ -289,105 +305,3 @@ def _say_ends(ax: Any, plot: Plot, room: float) -> None:
 
 def _lines(text: str) -> str:
     return "\n".join(literal(letters(line)) for line in text.split("\n"))
-
-
-def _draw_heat(heat: Heat, ax: Any, width: float) -> Any:
-    """Cells in colour where the gap is more than chance explains, and hatched without enough data."""
-    ax = axes(ax, width, 2.1 + ROW * len(heat.names))
-    gap, finding, eligible = heat.gap, heat.finding, heat.eligible
-    n_rows, n_bins = gap.shape
-    coloured = np.isin(finding, [TOO_HIGH, TOO_LOW, UNTESTED]) & eligible
-    reach = max(5.0, float(np.max(np.abs(gap[eligible]))))
-    mesh = ax.pcolormesh(
-        np.arange(n_bins + 1),
-        np.arange(n_rows + 1) - 0.5,
-        np.ma.masked_where(~coloured, gap),
-        cmap=_map(),
-        vmin=-reach,
-        vmax=reach,
-        zorder=1,
-    )
-    for y in range(n_rows):
-        few = (finding[y] != "") & ~eligible[y]
-        ax.broken_barh(_runs(few), (y - 0.5, 1), zorder=1, **HATCH)
-    room = 0.55 * inches(ax) / n_bins
-    for y, j in zip(*np.nonzero(eligible)):
-        sure = finding[y, j] in (TOO_HIGH, TOO_LOW)
-        dark = bool(coloured[y, j]) and abs(gap[y, j]) > 0.55 * reach
-        text = _signed(gap[y, j]) if room >= NUMBER else _signed(gap[y, j])[0] if room > 0.09 and sure else ""
-        if text:
-            look = {"color": "white" if dark else "0.35" if finding[y, j] == CHANCE else "black"}
-            weight = "bold" if sure and room > BOLD else "normal"
-            ax.text(j + 0.5, y, text, ha="center", va="center", fontsize=SMALL, weight=weight, **look)
-    _bin_axis(ax, heat.edges, n_rows)
-    most = max(14, int(0.33 * inches(ax) / LETTER))
-    ax.set_yticks(range(n_rows), labels(heat.names, most, lines=2), fontsize=SMALL, linespacing=0.95)
-    _colour_scale(ax, mesh)
-    _heat_legend(ax, heat)
-    return ax
-
-
-def _map() -> Any:
-    """From too high to too low: told apart with any colour vision."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    # the palest colours are not white: white says "could be chance"
-    colors = [(0, HIGH), (0.5, "#F9DDCB"), (0.5, "#CFE4F1"), (1, LOW)]
-    return LinearSegmentedColormap.from_list("too high, too low", colors)
-
-
-def _signed(value: float) -> str:
-    """A whole number with its sign; zero has none."""
-    whole = round(float(value))
-    return "0" if not whole else ("+" if whole > 0 else symbol("−")) + str(abs(whole))
-
-
-def _runs(where: Any) -> list[tuple[int, int]]:
-    """First cell and length of each run of marked cells."""
-    step = np.diff(np.concatenate([[0], where.astype(np.int8), [0]]))
-    begins, ends = np.flatnonzero(step == 1), np.flatnonzero(step == -1)
-    return [(int(begin), int(end - begin)) for begin, end in zip(begins, ends)]
-
-
-def _bin_axis(ax: Any, edges: Sequence[float], n_rows: int) -> None:
-    """The edges of the bins under the borders of the cells, as many as there is room for."""
-    texts = [f"{edge:.2g}" for edge in edges]
-    longest = max(map(len, texts)) * LETTER + 0.06
-    every = max(1, int(np.ceil(longest * (len(edges) - 1) / (0.55 * inches(ax)))))
-    ax.set_xticks(range(0, len(edges), every), texts[::every])
-    ax.set_xlim(0, len(edges) - 1)
-    ax.set_ylim(n_rows - 0.5, -0.5)
-    tidy(ax, xlabel="predicted risk")
-    rows_alone(ax)
-    if len(edges) <= 60:
-        ax.vlines(range(1, len(edges) - 1), -0.5, n_rows - 0.5, color="0.85", lw=0.5, zorder=2)
-    ax.hlines(np.arange(n_rows - 1) + 0.5, 0, len(edges) - 1, color="0.85", lw=0.5, zorder=2)
-
-
-def _colour_scale(ax: Any, mesh: Any) -> None:
-    """What the colours mean, above the cells."""
-    bar = ax.figure.colorbar(mesh, ax=ax, location="top", shrink=0.9, aspect=30, pad=0.02)
-    bar.outline.set_linewidth(0.4)
-    bar.ax.tick_params(labelsize=SMALL, width=0.4)
-    left, right = symbol("←"), symbol("→")
-    sides = f"{left} score too high   score too low {right}"
-    text = f"{sides}\ngap: observed minus predicted\nrate, percentage points"
-    bar.set_label(text, fontsize=SMALL if inches(ax) < 5 else TEXT)
-
-
-def _heat_legend(ax: Any, heat: Heat) -> None:
-    from matplotlib.patches import Patch
-
-    keys, finding, eligible = [], heat.finding, heat.eligible
-    for case, color in ((TOO_HIGH, HIGH), (TOO_LOW, LOW)):
-        if (finding == case).any():
-            keys.append(Patch(facecolor=color, alpha=0.6, label=f"coloured: score {case}"))
-    if (eligible & (finding != UNTESTED) & ~np.isin(finding, [TOO_HIGH, TOO_LOW])).any():
-        keys.append(Patch(facecolor="white", edgecolor="0.6", linewidth=0.4, label="white: could be chance"))
-    if (finding == UNTESTED).any():
-        keys.append(Patch(facecolor="#BFDCEB", edgecolor="0.6", linewidth=0.4, label="not tested"))
-    if ((finding != "") & ~eligible).any():
-        keys.append(Patch(label="hatched: not enough data", **HATCH))
-    if (finding == "").any():
-        keys.append(Patch(facecolor="white", edgecolor="white", label="empty: nobody"))
-    legend_below(ax, keys, title=heat.note, wide=True)

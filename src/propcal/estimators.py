@@ -315,6 +315,7 @@ class Boost(BaseEstimator):
         *,
         sensitive_features: Any = ...,
         n_updates: int | None = ...,
+        unseen: Unseen | None = ...,
         invalid: Invalid = ...,
     ) -> FloatArray: ...
     @overload
@@ -328,6 +329,7 @@ class Boost(BaseEstimator):
         *,
         sensitive_features: Any = None,
         n_updates: int | None = None,
+        unseen: Unseen | None = None,
         invalid: Invalid = "error",
     ) -> FloatArray:
         """Correct scores.
@@ -343,6 +345,8 @@ class Boost(BaseEstimator):
         n_updates : int, optional
             Apply only this many adjustments. A smooth recalibration counts as the first; with 0 the
             scores are returned unchanged.
+        unseen : "replay", "keep" or "error", optional
+            Overrides the estimator's policy for combinations that did not occur in fitting.
         invalid : "error", "null" or "keep", default="error"
             What to do with scores that are missing or outside [0, 1]: raise an error, return NaN, or
             return them unchanged.
@@ -354,7 +358,8 @@ class Boost(BaseEstimator):
         """
         check_is_fitted(self, "correction_")
         features = self._columns_read(sensitive_features)
-        return np.asarray(self.correction_.apply(score, features, n_updates=n_updates, invalid=invalid))
+        how: dict[str, Any] = {"n_updates": n_updates, "unseen": unseen, "invalid": invalid}
+        return np.asarray(self.correction_.apply(score, features, **how))
 
     def _columns_read(self, sensitive_features: Any) -> Any:
         """Of the columns of an array, which have no names, those that the correction reads."""

@@ -1,10 +1,25 @@
-"""Extras: how to install what an optional feature needs, from where propcal itself was installed."""
+"""Libraries that are not always needed: imported when they are first used; and how to install an extra."""
 
 from __future__ import annotations
 
 import json
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib import import_module
 from typing import Any
+
+
+class Later:
+    """A module that is imported when something of it is first used.
+
+    Scoring arrays needs numpy alone, in the modules that also read frames through Arrow.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        value = getattr(import_module(self._name), attribute)
+        setattr(self, attribute, value)
+        return value
 
 
 def how_to_install(extra: str) -> str:
@@ -17,6 +32,8 @@ def how_to_install(extra: str) -> str:
     >>> _command("excel", {"url": "https://example.org/propcal", "vcs_info": {"vcs": "git"}})
     'pip install "propcal[excel] @ git+https://example.org/propcal"'
     """
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         text = distribution("propcal").read_text("direct_url.json")
         origin = json.loads(text) if text else None

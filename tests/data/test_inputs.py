@@ -402,15 +402,17 @@ def test_the_fitted_bins_serve_a_loss(cohort, features):
 def test_without_a_place_for_compiled_code_it_still_runs(monkeypatch):
     import numba
 
-    from propcal.core import compiled
+    from propcal.core.compiled import compiled
+
+    njit = numba.njit
 
     def no_place(*args, cache=False, **kw):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return numba.njit(*args, **kw) if args else numba.njit(**kw)
+        return njit(*args, **kw)
 
-    monkeypatch.setattr(compiled, "njit", no_place)
-    assert compiled.compiled(lambda x: x + 1)(1) == 2
+    monkeypatch.setattr(numba, "njit", no_place)
+    assert compiled(lambda x: x + 1)(1) == 2
 
 
 @pytest.mark.parametrize("names", [["race", "sex"], ("race",), "race"])

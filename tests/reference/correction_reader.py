@@ -108,6 +108,9 @@ class Reader:
         levels = []
         for name, listed in zip(self.content["attributes"], self.listed):
             own = self.level(person, name, derived.get(name))
+            if listed - {None} and listed <= {"true", "false", None}:
+                truth = {"1": "true", "0": "false"}.get(own, own)
+                own = truth if truth in listed else own
             levels.append("other levels" if name in folded and own not in listed else own)
         return tuple(levels)
 

@@ -46,8 +46,8 @@ from propcal.core.draws import Draws, symmetric_root
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, with_effect
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import EVERYBODY, GroupSize, membership
-from propcal.core.patterns import Patterns
-from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.core.patterns import CLUSTER, Patterns
+from propcal.core.reduction import without_clusters
 
 if TYPE_CHECKING:
     from propcal.core.fit.boost import FittingData, Settings  # which imports numba; an audit does not need it

@@ -18,7 +18,7 @@ from propcal.auditing.intervals import CONFIDENCE, normal_quantile, t_quantile
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray, FloatArray, IntArray, WithoutCaches, from_grid
 from propcal.core.logistic import expit, log_odds
-from propcal.core.reduction import CLUSTER
+from propcal.core.patterns import CLUSTER
 
 NEAREST = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
 CELLS_PER_UNIT = 256  # of log-odds

@@ -155,6 +155,8 @@ def unseen_share(people: Atoms, correction: Correction | None) -> float:
     """The share of people with a level that did not occur when the correction was fitted."""
     import numpy as np
 
+    from propcal.core.patterns import level_places
+
     if correction is None:
         return math.nan
     known, patterns = correction.patterns, people.patterns
@@ -162,7 +164,7 @@ def unseen_share(people: Atoms, correction: Correction | None) -> float:
     for name, levels in zip(known.attributes, known.levels):
         if name in patterns.attributes:
             a = patterns.attributes.index(name)
-            new = np.array([level not in levels for level in patterns.levels[a]])
+            new = np.array([level not in level_places(levels) for level in patterns.levels[a]])
             strange |= new[patterns.table[:, a]]
     counts = np.bincount(people.pattern_index(), weights=people.people, minlength=len(patterns))
     return float(counts[strange].sum() / counts.sum())

@@ -1,36 +1,68 @@
-"""Compile functions with numba, cached on disk where a folder is writable; and compiled binary search."""
+"""Functions that numba compiles when they are first called, or that Python runs where the work is small.
+
+Loading and scoring a correction needs numpy alone: importing numba takes longer than most corrections take,
+and compiling takes seconds on a machine where nothing is cached.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
+from types import FunctionType
 from typing import Any
-
-from numba import njit
 
 from propcal.core.grid import UNIT
 
 logger = logging.getLogger("propcal")
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called.
+class compiled:  # noqa: N801  # a decorator
+    """A function that is compiled when it is first called; `in_python` runs the same code without compiling.
 
-    If there is no writable folder for the result, each process compiles it again.
+    Functions that it calls are compiled, or run, along with it.
     """
-    try:
-        # release Python's lock, so that files can be read and written while scores are corrected
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba found no writable folder, as in some containers
-        return njit(nogil=True)(function)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function: Any = function
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function."""
+        return self.machine_code(*arguments)
+
+    @cached_property
+    def machine_code(self) -> Any:
+        """The compiled function; without a writable folder for it, each process compiles it again."""
+        from numba import njit
+
+        function = self._with(lambda called: called.machine_code)
+        try:
+            # release Python's lock, so that files can be read and written while scores are corrected
+            return njit(cache=True, nogil=True)(function)
+        except RuntimeError:  # numba found no writable folder, as in some containers
+            return njit(nogil=True)(function)
+
+    @cached_property
+    def in_python(self) -> Any:
+        """The function as Python runs it."""
+        return self._with(lambda called: called.in_python)
+
+    def _with(self, form: Callable[[compiled], Any]) -> Any:
+        """The function with one form of the functions that it calls."""
+        own, names = self._function, self._function.__code__.co_names
+        called = {name: own.__globals__[name] for name in names if name in own.__globals__}
+        forms = {name: form(one) for name, one in called.items() if isinstance(one, compiled)}
+        copy = FunctionType(own.__code__, {**own.__globals__, **forms}, own.__name__, own.__defaults__)
+        return update_wrapper(copy, own)
 
 
-def say_if_compiling(function: Any) -> None:
+def say_if_compiling(function: compiled) -> None:
     """Tell the user once that the first use of a compiled function on a machine takes longer."""
-    folder, source = function.stats.cache_path, Path(function.py_func.__code__.co_filename)
-    names = f"{source.stem}.{function.py_func.__name__}-*.nbi"
+    code = function.machine_code
+    folder, source = code.stats.cache_path, Path(code.py_func.__code__.co_filename)
+    names = f"{source.stem}.{code.py_func.__name__}-*.nbi"
     written = [file.stat().st_mtime for file in Path(folder).glob(names)] if folder else []
     if not written or max(written) < source.stat().st_mtime:
         _say()

@@ -13,8 +13,7 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray
-from propcal.core.patterns import BESIDE, KEY, Patterns
-from propcal.core.reduction import CLUSTER
+from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns
 from propcal.errors import InputError, Message
 
 BY_CHANCE = 1e-6  # if chance separates the outcomes this often, it is taken for a coincidence

@@ -18,7 +18,24 @@ BESIDE = "correction: "
 # Attributes that say when or where people were scored, or in which file they came; they define no groups.
 KEY = "key: "
 PERIOD, SITE, SHARE = f"{KEY}period", f"{KEY}site", f"{KEY}share"
+# The attribute that holds the hashed patient ID where there are repeat visits; it defines no groups.
+CLUSTER = "cluster bucket"
+TRUTHS = {"1": "true", "0": "false"}  # how truth values are often coded
 OTHER = "other levels"  # the level that stands for rare ones in atoms that may be shared
+
+
+def level_places(levels: Sequence[Level]) -> dict[Level, int]:
+    """The place of each level among those of an attribute, and of 1 and 0 if all levels are truth values.
+
+    >>> level_places(("false", "true", None))
+    {'false': 0, 'true': 1, None: 2, '1': 1, '0': 0}
+    >>> level_places(("maybe", "true"))
+    {'maybe': 0, 'true': 1}
+    """
+    places = {level: i for i, level in enumerate(levels)}
+    if {*places} - {None} and {*places} <= {*TRUTHS.values(), None}:
+        return places | {code: places[truth] for code, truth in TRUTHS.items() if truth in places}
+    return places
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +70,10 @@ class Patterns:
         """The columns from which the attributes are read, without duplicates."""
         names = [self.derived[a].columns if a in self.derived else [a] for a in self.attributes]
         return tuple(dict.fromkeys(column for columns in names for column in columns))
+
+    def places(self, a: int) -> dict[Level, int]:
+        """The place of each level of an attribute; where all are truth values, 1 and 0 are true and false."""
+        return level_places(self.levels[a])
 
     def key(self, pattern: int) -> tuple[Level, ...]:
         """The level of each attribute in one pattern."""

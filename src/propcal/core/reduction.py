@@ -14,13 +14,11 @@ import numpy as np
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, check_choice, from_grid, to_grid
 from propcal.core.left_out import NOBODY
-from propcal.core.patterns import BESIDE, SHARE, Level, Patterns, patterns_of, sort_levels
+from propcal.core.patterns import BESIDE, CLUSTER, SHARE, Level, Patterns, patterns_of, sort_levels
 from propcal.errors import Argument, InputError
 from propcal.numbers import noun
 
 SCORE_BITS = 33  # a score is at most 2**32
-# The attribute that holds the hashed patient ID where there are repeat visits; it defines no groups.
-CLUSTER = "cluster bucket"
 
 
 def atoms_of_rows(

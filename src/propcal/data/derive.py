@@ -7,7 +7,6 @@ from operator import and_, ge, gt, le, lt, or_
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from propcal.core.grid import BoolArray
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, tests_of
@@ -24,7 +23,9 @@ from propcal.data.levels import (
     wanted_keys,
 )
 from propcal.errors import Column, InputError
+from propcal.extras import Later
 
+pa: Any = Later("pyarrow")
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 

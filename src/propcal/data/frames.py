@@ -7,24 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from propcal.core.grid import FloatArray
 from propcal.data.levels import DATES, LIMIT, level_key
+from propcal.data.plain_columns import plain_floats
 from propcal.errors import InputError
+from propcal.extras import Later
 from propcal.numbers import noun
 from propcal.plain_text import plain
 
-Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of objects of mixed kinds
+pa: Any = Later("pyarrow")
+pc: Any = Later("pyarrow.compute")
+nw: Any = Later("narwhals.stable.v2")
+Columns = dict[str, Any]  # name -> pyarrow array, or numpy array of numbers or of Python objects
 RECODE = "Convert it, for example with astype(float)"
 TOP_CODED = 'are limits such as "> 89" (top-coded ages): recode them, for example to 90'
 SEPARATORS = re.compile(r"[;|+ ]+")  # of names, other than commas
 MOST_NAMES = 30  # the most columns that an error lists
-# raised by Arrow for Python values that it cannot hold, such as whole numbers of more than 64 bits
-NOT_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError)
+# raised by Arrow for Python values that it cannot hold, such as whole numbers of more than 64 bits; Arrow's
+# own errors are kinds of these
+NOT_ARROW = (ValueError, TypeError, NotImplementedError, OverflowError)
 BUFFERS = (bytearray, memoryview)
 FEATURES = "sensitive_features"
 
@@ -56,15 +59,22 @@ def require(columns: Sequence[str], wanted: Sequence[str]) -> None:
 def numbers(values: Any, name: str) -> FloatArray:
     """One column of numbers as float64; missing values become NaN."""
     values = _array_of_list(values, name)
-    masked = isinstance(values, np.ma.MaskedArray)
+    masked = type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray)  # takes long to import
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and not masked:
         return np.ascontiguousarray(_one_dimension(values, name), dtype=np.float64)
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind == "O":
+        plain = plain_floats(values)
+        if plain is not None:
+            return plain
     return floats(one_column(values, name), name, RECODE)
 
 
 def floats(column: Any, name: str, hint: str | None = None) -> FloatArray:
     """A column of any numeric type as float64; missing values become NaN."""
     if isinstance(column, np.ndarray):
+        plain = column.astype(np.float64) if column.dtype.kind != "O" else plain_floats(column)
+        if plain is not None:
+            return plain
         try:
             column = pa.array(column)
         except NOT_ARROW:

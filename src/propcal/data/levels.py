@@ -21,14 +21,14 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from propcal.core.groups.conditions import ColumnTest, is_numeric, tests_of
 from propcal.core.groups.recipes import Where
-from propcal.core.patterns import BESIDE, KEY, Level, Patterns, sort_levels
-from propcal.core.reduction import CLUSTER
+from propcal.core.patterns import BESIDE, CLUSTER, KEY, Level, Patterns, level_places, sort_levels
 from propcal.errors import Argument, InputError, Message
+from propcal.extras import Later
 
+pa: Any = Later("pyarrow")
 DATES = "dates or times"
 RECORDS = "sensitive_features holds lists or records; a group is one value for each person"
 TRUTHS = ("true", "false")
@@ -134,8 +134,11 @@ def is_number(value: Any) -> bool:
 def distinct(values: Any) -> tuple[list[Any], Any]:
     """The different values of a column, and for each row which it has (-1: missing).
 
-    `values` is a pyarrow array, or a numpy array of Python objects of mixed kinds.
+    `values` is a pyarrow array, or a numpy array of numbers or of Python objects.
     """
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        different, place = np.unique(values, return_inverse=True)
+        return list(different), place.astype(np.int32)
     if not isinstance(values, np.ndarray) and pa.types.is_float16(values.type):  # not every Arrow codes them
         values = np.array([v if v is None else np.float16(v) for v in values.to_pylist()], dtype=object)
     if isinstance(values, np.ndarray):
@@ -165,19 +168,18 @@ def encode(found: list[Any], codes: Any) -> tuple[tuple[Level, ...], Any]:
     keys = [level_key(value) for value in found]
     # missing values have code -1, the last entry of the lookup
     levels = sort_levels([*{*keys, None}] if np.any(codes < 0) else [*set(keys)])
-    return levels, _lookup(keys, levels, absent=0)[codes]
+    return levels, _lookup(keys, {level: i for i, level in enumerate(levels)}, absent=0)[codes]
 
 
 def encode_known(found: list[Any], codes: Any, levels: tuple[Level, ...]) -> Any:
     """Place of each row's level among known ones; len(levels) for any other."""
     keys = [level_key(value) for value in found]
-    return _lookup(keys, levels, absent=len(levels))[codes]
+    return _lookup(keys, level_places(levels), absent=len(levels))[codes]
 
 
-def _lookup(keys: list[Level], levels: tuple[Level, ...], *, absent: int) -> Any:
-    places = {level: i for i, level in enumerate(levels)}
+def _lookup(keys: list[Level], places: dict[Level, int], *, absent: int) -> Any:
     found = [places.get(key, absent) for key in [*keys, None]]
-    return np.array(found, dtype=np.int16 if len(levels) < 1 << 15 else np.int32)
+    return np.array(found, dtype=np.int16 if len(places) < 1 << 15 else np.int32)
 
 
 def refuse_dates(name: str, *, temporal: bool) -> None:

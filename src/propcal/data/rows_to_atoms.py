@@ -1,4 +1,4 @@
-"""Rows in memory, checked: reduced to atoms, or, to be scored, matched with the patterns of a correction."""
+"""Rows in memory, checked and reduced to atoms."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import numpy as np
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.categories import Buckets
-from propcal.core.grid import BoolArray, FloatArray, check_choice, check_number, from_grid
+from propcal.core.grid import BoolArray, FloatArray, check_number, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe, Where
 from propcal.core.left_out import NOBODY, LeftOut
-from propcal.core.patterns import BESIDE, Level, Patterns, combinations_present, patterns_of
-from propcal.core.reduction import CLUSTER, atoms_of_rows
+from propcal.core.patterns import BESIDE, CLUSTER, Level, Patterns, patterns_of
+from propcal.core.reduction import atoms_of_rows
 from propcal.data.checks import (
-    INVALID,
     SWAPPED,
     Trouble,
     advice,
@@ -34,8 +33,6 @@ from propcal.data.checks import (
 )
 from propcal.data.derive import attribute_values, fitting_values
 from propcal.data.frames import (
-    FEATURES,
-    Columns,
     attribute_columns,
     frame_names,
     numbers,
@@ -45,7 +42,6 @@ from propcal.data.frames import (
 from propcal.data.levels import (
     distinct,
     encode,
-    encode_known,
     level_key,
     warn_of_failed_conditions,
     warn_of_similar_levels,
@@ -329,55 +325,3 @@ def resolution_bits(resolution: float | None) -> int:
     if bits < 1 or bits > 32 or bits != int(bits):
         raise InputError(Argument("resolution") + f" must be 2**-1, 2**-2, ... or 2**-32; got {resolution!r}")
     return int(bits)
-
-
-def scoring_rows(
-    score: Any,
-    sensitive_features: Any,
-    known: Patterns,
-    name: str = "score",
-    *,
-    invalid: str = "error",
-    shared: bool = False,
-    folded: tuple[str, ...] = (),
-) -> tuple[FloatArray, Patterns, Any]:
-    """Check rows to be scored; return scores, patterns in terms of known levels, and each row's pattern.
-
-    There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1]. `shared` says
-    whether the levels are those of a shared correction, and `folded` in which attributes unlisted levels are
-    expected, for the warning about other levels.
-    """
-    from propcal.core.correction.lookup import unknown_levels, warn_of_unknown  # audits need no numba
-
-    values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
-    counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
-    warn_of_unknown(patterns.attributes, counts, len(values), shared=shared, folded=folded)
-    return values, patterns, code
-
-
-def rows_to_score(
-    score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
-) -> tuple[FloatArray, Patterns, Any]:
-    """Like `scoring_rows`, but without warnings."""
-    check_choice("invalid", invalid, INVALID)
-    values = numbers(score, name)
-    refuse_names(sensitive_features, len(values))
-    columns: Columns = {}
-    if known.attributes:
-        if sensitive_features is None:
-            problem = f"{FEATURES} is needed: this correction reads {list(known.reads)}"
-            raise InputError(problem, argument=FEATURES)
-        columns = attribute_columns(sensitive_features, known.reads)
-    sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
-    check_lengths({name: len(values)} | sizes, may_be_empty=True)
-    if not len(values):
-        none = np.empty((0, len(known.attributes)), dtype=np.int64)
-        return values, replace(known, table=none), np.empty(0, dtype=np.int64)
-    if invalid == "error":
-        check_scores(values, name, scoring=True)
-    codes = [
-        encode_known(*attribute_values(name, known.derived.get(name), columns), levels)
-        for name, levels in zip(known.attributes, known.levels)
-    ]
-    table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
-    return values, Patterns(known.attributes, known.levels, table, known.derived), code

@@ -11,31 +11,32 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.choices import Invalid
-from propcal.core.correction.lookup import warn_of_unknown
+from propcal.core.choices import Invalid, Unseen
+from propcal.core.correction.lookup import told_of_unknown, unknown_levels
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges, Recipe
-from propcal.core.patterns import Level
+from propcal.core.patterns import Level, Patterns
 from propcal.data.derive import numeric_tests
 from propcal.data.levels import level_key, wanted_keys
-from propcal.errors import InputError
+from propcal.data.plain_columns import LARGEST
+from propcal.data.rows_to_score import rows_to_score
+from propcal.errors import InputError, Message
 
 if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
 
 MOST_MAPS = 1024  # patterns whose maps are kept
-SCORES = frozenset({float, int, np.float64})
-NUMBERS = frozenset({float, int, bool, type(None), np.float64, np.int64, np.bool_})
+WHOLE = {np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32}
+SCORES = frozenset({float, int, np.float64, np.float32})
+NUMBERS = frozenset({float, int, bool, type(None), np.float64, np.float32, np.bool_} | WHOLE)
 PLAIN = NUMBERS | {str, np.str_}
-LARGEST = 1 << 53  # whole numbers up to here are the same in every type
-OPTIONS = ("invalid",)  # arguments of `score_one`, which no column can be named like
+OPTIONS = ("invalid", "unseen", "detail")  # arguments of `score_one`, which no column can be named like
 COMPARED: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -69,6 +70,14 @@ class PatternMap(NamedTuple):
         return score if value == raw else value / UNIT
 
 
+class Known(NamedTuple):
+    """What is kept for a pattern: its map (None: scores stay as they are), and what is unseen of it."""
+
+    map: PatternMap | None
+    unseen: tuple[str, ...]
+    warnings: tuple[Message, ...]
+
+
 class OnePerson:
     """Scores one person; made once for a correction."""
 
@@ -89,53 +98,46 @@ class OnePerson:
             for recipe in known.derived.values()
             for column in ([recipe.column] if isinstance(recipe, Ranges) else numeric_tests(recipe))
         }
-        places = [{level: i for i, level in enumerate(levels)} for levels in known.levels]
+        places = [known.places(a) for a in range(len(known.attributes))]
         readers = [_reader(name, known.derived.get(name)) for name in known.attributes]
-        self._unknown = [
-            len(levels) for levels in known.levels
-        ]  # the code of a level that is not in the list
-        self._attributes = list(zip(readers, places, self._unknown))
+        new = [len(levels) for levels in known.levels]  # the code of a level that is not in the list
+        self._attributes = list(zip(readers, places, new))
         texts = {level for levels in known.levels for level in levels if level is not None}
         self._texts = {text for text in texts if level_key(text) == text}
-        self._kept: dict[tuple[int, ...], PatternMap | None] = {}
+        self._kept: dict[Any, Known] = {}
 
-    def __call__(self, score: Any, values: dict[str, Any], invalid: Invalid) -> float:
-        """The corrected score of one person with these values of the columns."""
+    def __call__(
+        self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None
+    ) -> tuple[float, tuple[str, ...], tuple[Message, ...]]:
+        """The corrected score of one person with these values, what is unseen, and what to warn of."""
         if values.keys() != self._names:
             values = {name: value for name, value in values.items() if name not in self._not_read}
             if values.keys() != self._names:
                 self._refuse_names(values)
         if invalid != "error" or type(score) not in SCORES or not 0 <= score <= 1:
-            return self._as_a_row(score, values, invalid)
+            return self._as_a_row(score, values, invalid, unseen)
         keys: Keys = {}
         numbers: Numbers = {}
         for column, value in values.items():
             if type(value) not in PLAIN or not _alike_everywhere(value):
-                return self._as_a_row(score, values, invalid)
+                return self._as_a_row(score, values, invalid, unseen)
             keys[column] = value if value in self._texts else level_key(value)
             if column in self._numeric:
                 if type(value) not in NUMBERS:
-                    return self._as_a_row(score, values, invalid)
+                    return self._as_a_row(score, values, invalid, unseen)
                 numbers[column] = math.nan if value is None else float(value)
         code = tuple([place.get(read(keys, numbers), new) for read, place, new in self._attributes])
-        if any(map(eq, code, self._unknown)):
-            unknown = np.array([c == u for c, u in zip(code, self._unknown)], dtype=np.int64)
-            warn_of_unknown(
-                self._correction.attributes,
-                unknown,
-                1,
-                shared=self._correction.is_shared,
-                folded=self._correction.folded,
-            )
-        found = self._kept[code] if code in self._kept else self._find(code)
-        return float(score) if found is None else found.apply(float(score))
+        # one look at the dictionary: another thread may clear it between two
+        known = self._kept.get(code if unseen is None else (unseen, code)) or self._find(code, unseen)
+        score = float(score)
+        return score if known.map is None else known.map.apply(score), known.unseen, known.warnings
 
-    def _find(self, code: tuple[int, ...]) -> PatternMap | None:
-        """The map of a pattern (None: its scores stay as they are); keep it for the next person."""
+    def _find(self, code: tuple[int, ...], unseen: Unseen | None) -> Known:
+        """What belongs to a pattern; keep it for the next person."""
         known = self._correction.patterns
         table = np.array([code], dtype=np.int64).reshape(1, len(code))
-        found = None
-        for maps, place in self._correction.maps_of(replace(known, table=table)):
+        patterns, found = replace(known, table=table), None
+        for maps, place in self._correction.maps_of(patterns, unseen=unseen):
             p = int(place[0])
             if p < 0:
                 continue
@@ -145,12 +147,28 @@ class OnePerson:
             found = PatternMap(knots().tolist() if smooth else [], smooth, *(c.tolist() for c in columns))
         if len(self._kept) >= MOST_MAPS:
             self._kept.clear()
-        self._kept[code] = found
-        return found
+        kept = Known(found, *self._unseen(patterns))
+        self._kept[code if unseen is None else (unseen, code)] = kept
+        return kept
 
-    def _as_a_row(self, score: Any, values: dict[str, Any], invalid: Invalid) -> float:
-        rows = {column: [value] for column, value in values.items()}
-        return float(self._correction.apply([score], rows or None, invalid=invalid)[0])
+    def _unseen(self, patterns: Patterns) -> tuple[tuple[str, ...], tuple[Message, ...]]:
+        """The attributes whose level did not occur in fitting, and what to warn of."""
+        correction = self._correction
+        counts = unknown_levels(patterns, correction.patterns.levels, np.ones(len(patterns), dtype=np.int64))
+        told = told_of_unknown(
+            patterns.attributes, counts, 1, shared=correction.is_shared, folded=correction.folded
+        )
+        names = [name for name, n in zip(patterns.attributes, counts) if n and name not in correction.folded]
+        return tuple(names), tuple(told)
+
+    def _as_a_row(
+        self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None
+    ) -> tuple[float, tuple[str, ...], tuple[Message, ...]]:
+        columns = {column: [value] for column, value in values.items()}
+        known = self._correction.patterns
+        rows, patterns, code = rows_to_score([score], columns or None, known, invalid=invalid)
+        corrected = self._correction.apply_to_patterns(rows, code, patterns, unseen=unseen, invalid=invalid)
+        return float(corrected[0]), *self._unseen(patterns)
 
     def _refuse_names(self, values: Mapping[str, Any]) -> None:
         missing = [name for name in self._columns if name not in values]

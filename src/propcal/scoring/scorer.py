@@ -22,7 +22,7 @@ from propcal.core.patterns import Patterns
 from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
-from propcal.data.rows_to_atoms import rows_to_score
+from propcal.data.rows_to_score import refuse_truths, rows_to_score
 from propcal.errors import Column, Message
 
 CheckedRows = tuple[FloatArray, Patterns, Any]
@@ -94,6 +94,7 @@ class Scorer:
         name = Column(self.score)
         if tally is None:
             name = Column(self.score, f"{name} (in one part of the frame)")
+        refuse_truths(columns[self.score], name)
         raw = numbers(columns[self.score], name)
         if tally is not None and not tally.add_scores(raw) and self.invalid == "error":
             return None

@@ -79,7 +79,8 @@ class Reader:
         """Every text with which a column is compared."""
         found: list[Level] = []
         if column in self.patterns.attributes and column not in self.patterns.derived:
-            found += self.patterns.levels[self.patterns.attributes.index(column)]
+            a = self.patterns.attributes.index(column)
+            found += self.patterns.levels[a] if as_written else self.patterns.places(a)
         for test in self._tests(column):
             keys = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
             found += test.values if as_written else [] if test.op in COMPARE else keys
@@ -158,7 +159,7 @@ class Reader:
         """The position of a person's level of one attribute; unknown levels have the next position."""
         name, levels = self.patterns.attributes[a], self.patterns.levels[a]
         recipe = self.patterns.derived.get(name)
-        place: dict[Level, int] = {level: i for i, level in enumerate(levels)}
+        place = self.patterns.places(a)
         other = len(levels)
         if isinstance(recipe, Where):
             holds, not_so = place.get("true", other), place.get("false", other)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import nan
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -31,8 +32,8 @@ from propcal.core.grid import (
 )
 from propcal.core.groups.collection import Group, Labels, group_labels, membership, pattern_name
 from propcal.core.groups.recipes import Recipe
-from propcal.core.patterns import BESIDE, Patterns, patterns_of
-from propcal.errors import InputError
+from propcal.core.patterns import BESIDE, TRUTHS, Level, Patterns, patterns_of, sort_levels
+from propcal.errors import InputError, UnknownLevelWarning
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -40,7 +41,26 @@ if TYPE_CHECKING:
 
     from propcal.core.atoms import Atoms
     from propcal.protect.shared_corrections import Sharing
+    from propcal.scoring.one_person import OnePerson
     from propcal.sql.export import SqlExport
+
+
+class Scored(NamedTuple):
+    """A corrected score, and what a service should log beside it.
+
+    Attributes
+    ----------
+    score : float
+        The corrected score.
+    unseen : tuple of str
+        Attributes whose value did not occur in the fitting data, so that none of their groups applies.
+    model_id : str
+        The `model_id` of the correction.
+    """
+
+    score: float
+    unseen: tuple[str, ...]
+    model_id: str
 
 
 class Update(NamedTuple):
@@ -296,7 +316,7 @@ class Correction(WithoutCaches):
         0    A  0.25       0.05
         1    B  0.25       0.55
         """
-        from propcal.data.rows_to_atoms import scoring_rows  # a door in; core itself knows no frames
+        from propcal.data.rows_to_score import scoring_rows  # a door in; core itself knows no frames
 
         if isinstance(sensitive_features, str) and not isinstance(score, str):
             raise InputError(
@@ -380,12 +400,43 @@ class Correction(WithoutCaches):
         return parts
 
     @cached_property
-    def _one_person(self) -> Callable[[Any, dict[str, Any], Invalid], float]:
+    def _one_person(self) -> OnePerson:
         from propcal.scoring.one_person import OnePerson
 
         return OnePerson(self)
 
-    def score_one(self, score: float, /, *, invalid: Invalid = "error", **columns: Any) -> float:
+    @overload
+    def score_one(
+        self,
+        score: float,
+        /,
+        *,
+        invalid: Invalid = "error",
+        unseen: Unseen | None = None,
+        detail: Literal[False] = False,
+        **columns: Any,
+    ) -> float: ...
+    @overload
+    def score_one(
+        self,
+        score: float,
+        /,
+        *,
+        invalid: Invalid = "error",
+        unseen: Unseen | None = None,
+        detail: Literal[True],
+        **columns: Any,
+    ) -> Scored: ...
+    def score_one(
+        self,
+        score: float,
+        /,
+        *,
+        invalid: Invalid = "error",
+        unseen: Unseen | None = None,
+        detail: bool = False,
+        **columns: Any,
+    ) -> float | Scored:
         """Correct the score of one person: for services, some hundred times as fast as `apply` on one row.
 
         Parameters
@@ -395,15 +446,20 @@ class Correction(WithoutCaches):
         invalid : "error", "null" or "keep", default="error"
             What to do about a score that is missing or no probability: refuse it, return NaN, or return
             it as it is.
+        unseen : "replay", "keep" or "error", optional
+            Overrides the policy of the correction for combinations that did not occur in fitting.
+        detail : bool, default=False
+            Return what a service should log: the corrected `score`, the attributes whose value is `unseen`,
+            and the `model_id`. There is then no warning about unseen values.
         **columns
             The value of every column in `reads`, and no others but those in `not_read`, which are ignored;
             None if it is missing. For a name with spaces: ``**{"marital status": "single"}``.
 
         Returns
         -------
-        float
+        float, or Scored
             What `apply` gives for this person, to the last bit. Values that did not occur in fitting are
-            warned of in the same way.
+            warned of in the same way, unless `detail` is true.
 
         Examples
         --------
@@ -413,8 +469,15 @@ class Correction(WithoutCaches):
         >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
         >>> round(c.score_one(0.25, race="B"), 6)
         0.55
+        >>> c.score_one(0.25, race="b", detail=True).unseen
+        ('race',)
         """
-        return self._one_person(score, columns, invalid)
+        corrected, new, messages = self._one_person(score, columns, invalid, unseen)
+        if detail:
+            return Scored(corrected, new, self.model_id)
+        for message in messages:
+            warnings.warn(message, UnknownLevelWarning, stacklevel=2)
+        return corrected
 
     @property
     def is_shared(self) -> bool:
@@ -431,14 +494,30 @@ class Correction(WithoutCaches):
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
         names = self._known_attributes(atoms.patterns)
-        place = [atoms.patterns.attributes.index(name) for name in names]
-        levels = tuple(atoms.patterns.levels[a] for a in place)
-        codes = [atoms.patterns.table[:, a] for a in place]
-        fewer, code = patterns_of(self.attributes, levels, codes, len(atoms.patterns), self.patterns.derived)
+        levels, codes = [], []
+        for a, name in enumerate(names):
+            theirs = atoms.patterns.attributes.index(name)
+            own, code = self._as_truths(a, atoms.patterns.levels[theirs], atoms.patterns.table[:, theirs])
+            levels.append(own)
+            codes.append(code)
+        fewer, code = patterns_of(
+            self.attributes, tuple(levels), codes, len(atoms.patterns), self.patterns.derived
+        )
         people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(fewer))
         unknown = unknown_levels(fewer, self.patterns.levels, people)
         warn_of_unknown(fewer.attributes, unknown, atoms.n_people, shared=self.is_shared, folded=self.folded)
         return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
+
+    def _as_truths(
+        self, a: int, levels: tuple[Level, ...], code: IntArray
+    ) -> tuple[tuple[Level, ...], IntArray]:
+        """Levels with 1 and 0 as truth values where the attribute has no others, and each row's place."""
+        places = self.patterns.places(a)
+        if len(places) == len(self.patterns.levels[a]):
+            return levels, code
+        read = [TRUTHS[level] if level in places and level in TRUTHS else level for level in levels]
+        kept = sort_levels([*{*read}])
+        return kept, np.array([kept.index(level) for level in read])[code]
 
     def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:
         """How these patterns call the attributes of the correction, if they have them, made alike."""
@@ -495,7 +574,7 @@ class Correction(WithoutCaches):
         >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
         0.250 becomes 0.550: +0.300 by the adjustment of B patients.
         """
-        from propcal.data.rows_to_atoms import scoring_rows
+        from propcal.data.rows_to_score import scoring_rows
 
         values, patterns, code = scoring_rows(
             score, sensitive_features, self.patterns, shared=self.is_shared, folded=self.folded

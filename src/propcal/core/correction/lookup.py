@@ -138,35 +138,37 @@ def warn_of_unknown(
     shared: bool = False,
     folded: Sequence[str] = (),
 ) -> None:
-    """Warn how many values of each attribute did not occur in fitting, without showing them.
+    """Warn how many values of each attribute did not occur in fitting, without showing them."""
+    for message in told_of_unknown(attributes, counts, n, shared=shared, folded=folded):
+        warnings.warn(message, UnknownLevelWarning, stacklevel=4)
+
+
+def told_of_unknown(
+    attributes: Sequence[str],
+    counts: IntArray,
+    n: int,
+    *,
+    shared: bool = False,
+    folded: Sequence[str] = (),
+) -> list[Message]:
+    """What to warn of.
 
     A shared correction leaves out values that few people had, and cannot tell the two apart. Where rare
     levels were folded, unlisted ones are expected, unless all are.
     """
+    messages = []
+    coded = "Is the column coded differently?"
     for name, count in zip(attributes, counts):
         if name in folded:
             if 1 < count == n:
-                warnings.warn(
-                    Message(
-                        f"{name!r}: none of the {n:,} values is listed in this correction, so all of them "
-                        f'count as "{OTHER}"',
-                        argument=name,
-                        next_step="Is the column coded differently?",
-                    ),
-                    UnknownLevelWarning,
-                    stacklevel=4,
-                )
+                none = f"none of the {n:,} values is listed in this correction, so all of them count as"
+                messages.append(Message(f'{name!r}: {none} "{OTHER}"', argument=name, next_step=coded))
         elif count:
             told = (_not_listed if shared else _not_seen)(int(count), n)
-            warnings.warn(
-                Message(
-                    f"{name!r}: {told}, so no group of {name!r} applies to these rows",
-                    argument=name,
-                    next_step="Is the column coded differently?" if 1 < count == n else None,
-                ),
-                UnknownLevelWarning,
-                stacklevel=4,
-            )
+            problem = f"{name!r}: {told}, so no group of {name!r} applies to these rows"
+            step = coded if 1 < count == n else None
+            messages.append(Message(problem, argument=name, next_step=step))
+    return messages
 
 
 def _not_seen(count: int, n: int) -> str:

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from propcal.core.compiled import compiled, first_not_below
+from propcal.core.compiled import compiled
 from propcal.core.correction.composition import compose
 from propcal.core.correction.limits import MOST_PIECES, refuse_pieces, refuse_work, steps_by_pattern
-from propcal.core.correction.smooth_map import knots, smooth_value
+from propcal.core.correction.smooth_map import AT_ONCE, knots, smooth_values
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 
 NO_CHANGE = np.array([[0, 1, 0]], dtype=np.int64)
+SPAN = 2 * UNIT  # more than any score
+STEPS_IN_PYTHON = 1 << 15  # steps that take Python as long as importing numba; 0.3 s
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +58,11 @@ class PatternMaps:
 
         If `monotone`, a map gives no score less than a lower score: it becomes its own running maximum.
         """
-        n = inside.shape[1]
-        refuse_work(len(updates), n, int(steps_by_pattern(inside, updates, edges).sum()))
+        n, steps = inside.shape[1], int(steps_by_pattern(inside, updates, edges).sum())
+        refuse_work(len(updates), n, steps)
         tables, left = [], MOST_PIECES
         for members in inside.T:
-            tables.append(_composed(members, updates, edges, left))
+            tables.append(_composed(members, updates, edges, left, steps))
             left -= len(tables[-1])
             if not len(tables[-1]):
                 refuse_pieces(len(updates), n)
@@ -77,11 +80,12 @@ class PatternMaps:
         monotone: bool = False,
     ) -> Iterator[PatternMaps]:
         """Like `of_updates`, in consecutive parts. The limits apply to each pattern by itself."""
-        refuse_work(len(updates), 1, int(steps_by_pattern(inside, updates, edges).max(initial=0)))
+        steps = steps_by_pattern(inside, updates, edges)
+        refuse_work(len(updates), 1, int(steps.max(initial=0)))
         tables: list[IntArray] = []
         first = n_pieces = 0
         for p, members in enumerate(inside.T):
-            table = _composed(members, updates, edges, MOST_PIECES)
+            table = _composed(members, updates, edges, MOST_PIECES, int(steps.sum()))
             if not len(table):
                 refuse_pieces(len(updates), 1)
             if n_pieces + len(table) > MOST_PIECES:
@@ -99,10 +103,34 @@ class PatternMaps:
         none = np.empty((len(tables), 0), dtype=np.int64)
         return cls(starts, begin, slope, offset, none if smooth is None else smooth)
 
-    def apply(self, score: Any, code: Any) -> Any:
-        """Correct each score by the map of its pattern; a negative code leaves the score unchanged."""
-        at = knots() if self.smooth.shape[1] else np.empty(0, dtype=np.int64)
-        return _apply(score, code, self.starts, self.begin, self.slope, self.offset, at, self.smooth)
+    def apply(self, score: Any, code: Any) -> FloatArray:
+        """Correct each score by the map of its pattern; a negative code leaves the score unchanged.
+
+        So does a score whose place on the grid does not change: it is returned to the last bit.
+        """
+        corrected = np.array(score, dtype=np.float64)
+        code = np.asarray(code)
+        for begin in range(0, len(corrected), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            self._correct(corrected[some], code[some].astype(np.int64))
+        return corrected
+
+    def _correct(self, score: FloatArray, pattern: IntArray) -> None:
+        """Correct a few scores in place."""
+        raw = value = np.floor(score * UNIT + 0.5).astype(np.int64)
+        if self.smooth.shape[1]:
+            value = smooth_values(raw, pattern, self.smooth)
+        piece = pattern
+        if len(self.begin) > len(self):
+            piece = np.searchsorted(self._begin_by_pattern, pattern * SPAN + value, side="right") - 1
+        value = self.slope[piece] * value + self.offset[piece]
+        changed = (value != raw) & (pattern >= 0)
+        score[changed] = value[changed] / UNIT
+
+    @cached_property
+    def _begin_by_pattern(self) -> IntArray:
+        """The beginnings of all pieces as one ascending list: those of a pattern follow the one before."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts)) * SPAN + self.begin
 
     def pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
         """The pieces of recalibration and updates together, as arrays.
@@ -126,7 +154,7 @@ class PatternMaps:
         # a score of 1 belongs to the last line
         line = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)
         rise = np.diff(values) / np.diff(at)
-        value = _apply_start(begin, at, values)
+        value = smooth_values(begin, pattern, self.smooth)
         piece = low + np.searchsorted(self.begin[low:high], value, side="right") - 1
         slope = self.slope[piece] * rise[line]
         unrounded = values[line] - rise[line] * at[line]
@@ -135,18 +163,24 @@ class PatternMaps:
         return begin[new], slope[new], intercept[new]
 
 
-def _composed(members: BoolArray, updates: IntArray, edges: IntArray, most: int) -> IntArray:
-    """The map of one pattern, given which groups contain it; no rows if there would be more than `most`."""
-    own = updates[members[updates[:, 0]]][:, 1:]
-    # most fits need no updates: then nothing has to be compiled, which takes seconds
-    return np.asarray(compose(np.ascontiguousarray(own), edges, most)) if len(own) else NO_CHANGE
+def _composed(members: BoolArray, updates: IntArray, edges: IntArray, most: int, steps: int) -> IntArray:
+    """The map of one pattern, given which groups contain it; no rows if there would be more than `most`.
+
+    `steps` are those of all patterns that are composed together.
+    """
+    own = np.ascontiguousarray(updates[members[updates[:, 0]]][:, 1:])
+    if not len(own):
+        return NO_CHANGE
+    run = compose.in_python if steps <= STEPS_IN_PYTHON else compose
+    return np.asarray(run(own, edges, most))
 
 
 def in_order(table: IntArray) -> IntArray:
     """The running maximum of a map (rows of begin, slope, offset): no score is below that of a lower one."""
     if len(table) == 1:
         return table
-    return np.asarray(_running_maximum(table))
+    run = _running_maximum.in_python if len(table) <= STEPS_IN_PYTHON else _running_maximum
+    return np.asarray(run(table))
 
 
 @compiled
@@ -176,33 +210,3 @@ def start_reaches(targets: IntArray, at: IntArray, values: IntArray) -> IntArray
     width, rise, missing = at[k] - at[k - 1], values[k] - values[k - 1], targets - values[k - 1]
     steps = -((width - 2 * width * missing) // (2 * np.maximum(rise, 1)))  # rounded up
     return np.asarray(np.clip(at[k - 1] + np.maximum(steps, 0), 0, UNIT))
-
-
-def _apply_start(score: IntArray, at: IntArray, values: IntArray) -> IntArray:
-    """`smooth_value` for the scores of one pattern."""
-    k = np.clip(np.searchsorted(at, score), 1, len(at) - 1)
-    width, low = at[k] - at[k - 1], values[k - 1]
-    return np.asarray(low + (2 * (values[k] - low) * (score - at[k - 1]) + width) // (2 * width))
-
-
-@compiled
-def _apply(
-    score: Any, code: Any, starts: Any, begin: Any, slope: Any, offset: Any, at: Any, smooth: Any
-) -> Any:
-    """Look up every score in the map of its pattern.
-
-    A score whose place on the grid does not change is returned unchanged, to the last bit.
-    """
-    corrected = np.empty(len(score), np.float64)
-    for i in range(len(score)):
-        corrected[i] = score[i]
-        pattern = code[i]
-        if pattern < 0:
-            continue
-        raw = int(np.floor(score[i] * UNIT + 0.5))
-        value = smooth_value(raw, at, smooth, pattern) if len(at) else raw
-        k = first_not_below(begin, starts[pattern], starts[pattern + 1], value + 1) - 1
-        value = slope[k] * value + offset[k]
-        if value != raw:
-            corrected[i] = value / UNIT
-    return corrected

@@ -25,8 +25,8 @@ from propcal.core.groups.collection import EVERYBODY, Collection, Group
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.left_out import LeftOutReport
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
-from propcal.core.patterns import Patterns
-from propcal.core.reduction import CLUSTER, fewer_attributes, with_attributes, without_clusters
+from propcal.core.patterns import CLUSTER, Patterns
+from propcal.core.reduction import fewer_attributes, with_attributes, without_clusters
 from propcal.errors import Argument, InputError
 
 LEAST_Z = 1.0  # standard errors below which no cell is adjusted, whatever tests found

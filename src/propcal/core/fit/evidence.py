@@ -15,7 +15,7 @@ import numpy as np
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import FloatArray, from_grid
-from propcal.core.reduction import CLUSTER
+from propcal.core.patterns import CLUSTER
 from propcal.errors import InputError
 from propcal.numbers import plural
 

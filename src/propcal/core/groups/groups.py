@@ -15,8 +15,7 @@ from propcal.core.grid import IntArray, SumArray, check_choice, check_number
 from propcal.core.groups.collection import MISSING, MOST_MEMBERSHIPS, Collection, Group, GroupSize
 from propcal.core.groups.conditions import parse
 from propcal.core.groups.recipes import Recipe, Where, make_ranges
-from propcal.core.patterns import BESIDE, KEY, Patterns, combinations_present
-from propcal.core.reduction import CLUSTER
+from propcal.core.patterns import BESIDE, CLUSTER, KEY, Patterns, combinations_present
 from propcal.errors import Argument, InputError
 
 if TYPE_CHECKING:

@@ -21,6 +21,10 @@ class MeasureName:
         What it measures, where there is room to say it.
     digits : int
         After the point, wherever the measure is printed.
+    reading : str
+        How to read it in a word or two. Measures that have one are key figures of a page.
+    of_groups : bool
+        Whether the table of groups has a column for it.
     """
 
     key: str
@@ -28,6 +32,8 @@ class MeasureName:
     name: str
     meaning: str = ""
     digits: int = 3
+    reading: str = ""
+    of_groups: bool = False
 
     def shown(self, value: float) -> float:
         """The value as it is printed: an estimate of a mean square may fall below 0, which is shown as 0."""
@@ -48,12 +54,14 @@ _NAMES = (
         "over all cells, without what chance adds",
         digits=4,
     ),
-    MeasureName("observed_expected", "O/E", "O/E ratio", "observed over expected events", digits=2),
+    MeasureName(
+        "observed_expected", "O/E", "O/E ratio", "observed over expected events", 2, "1 is right on average"
+    ),
     MeasureName("intercept", "intercept", "calibration intercept", digits=2),
-    MeasureName("slope", "slope", "calibration slope", digits=2),
-    MeasureName("brier", "Brier", "Brier score"),
+    MeasureName("slope", "slope", "calibration slope", "", 2, "below 1: too extreme"),
+    MeasureName("auroc", "AUROC", "AUROC", reading="0.5 is chance, 1 is perfect", of_groups=True),
+    MeasureName("brier", "Brier", "Brier score", reading="lower is better"),
     MeasureName("log_loss", "log loss", "log loss"),
-    MeasureName("auroc", "AUROC", "AUROC", digits=3),
 )
 MEASURE_NAMES = {measure.key: measure for measure in _NAMES}
 LOSSES = ("mc", "pmc", "dc")

@@ -57,12 +57,6 @@ from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, know
 
 TITLE = "Is this risk score right for everyone?"
 BRIEF_GROUPS, MOST_LEFT_OUT, MOST_BARS = 5, 8, 7
-FIGURES = {
-    RATIO: "1 is right on average",
-    "slope": "below 1: too extreme",
-    "auroc": "0.5 is chance, 1 is perfect",
-    "brier": "lower is better",
-}
 
 
 @dataclass(frozen=True)
@@ -155,12 +149,16 @@ def key_figures(audit: Audit, before: Audit | None = None) -> Figures:
         Figure(audit.identity.unit, counts[0], meaning=moved),
         Figure("with the outcome", counts[1], meaning=f"{outcome}: {rate}" if outcome else rate),
     ]
-    for name, meaning in FIGURES.items():
-        measure, value = MEASURE_NAMES[name], row[name]
+    for name, measure in MEASURE_NAMES.items():
+        if not measure.reading:
+            continue
+        value = row[name]
         limits = ON_PAGE.interval(row[f"{name}_low"], row[f"{name}_high"], measure.digits)
         shown = "" if limits == ON_PAGE.unknown or isinstance(value, Limit) else limits
         was = "" if earlier is None else ON_PAGE.decimal(earlier[name], measure.digits)
-        figures.append(Figure(measure.name, ON_PAGE.decimal(value, measure.digits), shown, was, meaning))
+        figures.append(
+            Figure(measure.name, ON_PAGE.decimal(value, measure.digits), shown, was, measure.reading)
+        )
     return Figures(f"Key figures, all {audit.identity.unit}", figures)
 
 
@@ -225,7 +223,11 @@ def _groups(audit: Audit, score: str) -> Section:
         interval,
         Column("mark", "finding", places=At.SCREEN),
         Column("finding", "finding", "finding", places=At.PRINTED),
-        Column("auroc", "AUROC", "decimal", MEASURE_NAMES["auroc"].digits, At.WRITTEN, minor=True),
+        *(
+            Column(measure.key, measure.name, "decimal", measure.digits, At.WRITTEN, minor=True)
+            for measure in MEASURE_NAMES.values()
+            if measure.of_groups
+        ),
         Column("p_value", "adjusted p", "p", places=At.PRINTED, minor=True),
         Column("certain_within", "error at most", "at most", places=At.PAGE, minor=True),
     ]

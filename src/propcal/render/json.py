@@ -24,8 +24,9 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 
 def _rounded_number(value: float, digits: int) -> float:
-    whole = abs(value) < LARGEST_WHOLE and value == round(value)
-    return int(value) if whole else float(f"{value:.{digits}g}")
+    if value.is_integer() and abs(value) < LARGEST_WHOLE:
+        return int(value)
+    return float(f"{value:.{digits}g}")
 
 
 def json_text(content: dict[str, Any]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from propcal.documents.blocks import Column, Table
 from propcal.documents.charts import Axis, Forest, ForestRow, Mark, Plot, ratio_axis
 from propcal.numbers import Limit, known
 
+Numbers = Sequence[float] | FloatArray
 LEFT, TOP, RIGHT, BOTTOM = 44, 12, 8, 42  # margins of a plot
 ENDS = ("low", "high")
 BAR_WIDTH, BAR_MARGIN = 200, 10  # of a row of a forest
@@ -167,25 +169,29 @@ def point(x: float, y: float) -> str:
     return f"{x:.1f},{y:.1f}".replace(".0", "")
 
 
-def path(xs: Iterable[float], ys: Iterable[float]) -> str:
+def path(xs: Numbers, ys: Numbers) -> str:
     """A line through points, to a tenth of a pixel; it breaks where one is not known.
 
     >>> path([0, 1, 2, 3.5], [5, float("nan"), 5, 4])
     'M0,5M2,5l1.5,-1'
     """
+    tenths = [10 * np.asarray(values, dtype=np.float64) for values in (xs, ys)]
+    known = np.isfinite(tenths[0]) & np.isfinite(tenths[1])
+    places = [np.rint(np.where(known, part, 0.0)).astype(np.int64).tolist() for part in tenths]
     parts: list[str] = []
     last: tuple[int, int] | None = None
-    for x, y in zip(xs, ys):
-        if not (math.isfinite(x) and math.isfinite(y)):
-            last = None
-            continue
-        here = (round(10 * x), round(10 * y))
-        if last is None:
-            parts.append(f"M{here[0] / 10:g},{here[1] / 10:g}")
-        elif here != last:
-            parts.append(f"l{(here[0] - last[0]) / 10:g},{(here[1] - last[1]) / 10:g}")
-        last = here
+    for x, y, there in zip(*places, known.tolist()):
+        if there and last is None:
+            parts.append(f"M{_tenth(x)},{_tenth(y)}")
+        elif there and last is not None and last != (x, y):
+            parts.append(f"l{_tenth(x - last[0])},{_tenth(y - last[1])}")
+        last = (x, y) if there else None
     return "".join(parts)
+
+
+@lru_cache(maxsize=10_000)  # a page has a hundred thousand of a few thousand places
+def _tenth(n: int) -> str:
+    return f"{n / 10:g}"
 
 
 def area(xs: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:

@@ -183,6 +183,12 @@ class UnseenError(InputError):
     """Rows to be scored have combinations of attributes that did not occur in the fitting data."""
 
 
+class TooManyUnseenError(UnseenError):
+    """More rows than allowed have values that did not occur in the fitting data; `summary` has the counts."""
+
+    summary: Any = None
+
+
 class UnknownLevelWarning(UserWarning):
     """Rows to be scored have values that did not occur in the fitting data."""
 

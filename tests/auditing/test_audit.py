@@ -12,7 +12,7 @@ from propcal import Atoms, Groups, PMCBoost, audit, compare, dc_loss, mc_loss, p
 from propcal.errors import InputError
 from propcal.numbers import risk_range
 
-SCHEMA = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
 TABLES = ("losses", "debiased", "categories", "groups", "curves", "net_benefit", "distribution")
 
 

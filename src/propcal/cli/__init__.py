@@ -17,14 +17,14 @@ from propcal import __version__
 from propcal import interrupts as stopping
 from propcal.cli.atoms import atoms, merge
 from propcal.cli.audit import audit, sites
-from propcal.cli.corrections import apply, export, fit
+from propcal.cli.corrections import apply, export, fit, show
 from propcal.cli.demo import demo
 from propcal.cli.discover import discover
+from propcal.cli.log import listen, logged, say
 from propcal.cli.monitor import monitor
 from propcal.cli.options import add_command, as_flag
 from propcal.cli.paper import app as paper
-from propcal.cli.screen import say
-from propcal.errors import PropcalError
+from propcal.errors import InputError, PropcalError, TooManyUnseenError
 from propcal.files.transaction import forget_written, written
 from propcal.plain_text import plain
 
@@ -50,7 +50,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for command in (demo, audit, fit, apply, discover, monitor, sites, atoms, merge, export):
+EVERY = (demo, audit, fit, show, apply, discover, monitor, sites, atoms, merge, export)
+for command in EVERY:
     add_command(app, command)
 app.add_typer(paper)
 
@@ -67,6 +68,12 @@ def options(
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit."),
     ] = False,
+    quiet: Annotated[  # this and --log are taken from the command line before it is read
+        bool, typer.Option("--quiet", help="Print errors and failed conditions only, and results as JSON.")
+    ] = False,
+    log: Annotated[
+        str, typer.Option(metavar="text|json", help="How to write notes and errors, on standard error.")
+    ] = "text",
 ) -> None:
     """Example: propcal audit visits.csv --score risk --outcome died --groups race,sex
 
@@ -89,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
     # where Python could only print the exception of an interruption, print nothing: one line follows
     sys.unraisablehook = lambda lost: hook(lost) if stopping.asked() is None else None
     try:
-        code = _run(arguments or ["--help"])
+        code = _begun(arguments)
         if alone:  # all is done: ignore an interruption during Python's own cleanup
             for number in signals:
                 signal.signal(number, signal.SIG_IGN)
@@ -97,6 +104,16 @@ def main(arguments: list[str] | None = None) -> None:
         sys.unraisablehook = hook
         stopping.forget()
     sys.exit(code)
+
+
+def _begun(arguments: list[str]) -> int:
+    """Run a command that talks as it is asked to."""
+    try:
+        rest = listen(arguments, [*(one.__name__ for one in EVERY), "paper"])
+    except InputError as error:
+        _tell(str(error))
+        return 2
+    return logged(lambda: _run(rest or ["--help"]), written)
 
 
 def _signals() -> list[signal.Signals]:
@@ -138,6 +155,9 @@ def _run(arguments: list[str]) -> int:
         code = _call(arguments)
     except WRONG_USAGE as error:
         trouble = _usage_trouble(error)
+    except TooManyUnseenError as error:  # a gate, and no wrong use
+        _tell(f"failed: {error.render(as_flag)}")
+        return 1
     except PropcalError as error:
         trouble = error.render(as_flag)
     except BrokenPipeError:  # the reader of our output closed it

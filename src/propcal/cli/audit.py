@@ -10,13 +10,12 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from propcal.auditing.finding_names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates, unseen_share
+from propcal.cli.log import say
 from propcal.cli.options import Files, Only, Without, words
-from propcal.cli.screen import Output, say, warnings_as_lines, working
+from propcal.cli.screen import Output, warnings_as_lines, working
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.options import METHOD, OUTPUT, Analysis, BinRule, GroupRule, Reading, Roles, given
@@ -97,7 +96,7 @@ def audit(
     out.show(content, lambda n: _document(seen(n)), *also, full=full)
     if not out.as_json:
         if out.files:
-            typer.echo()
+            say("")
         if model is None and result.verdict.conclusion == MISCALIBRATED:
             _say_next(result, ["propcal", "fit", *map(str, files), *words("fit", roles, rule, bins, names)])
     end(decisions)
@@ -150,7 +149,7 @@ def _say_next(result: Any, command: list[str]) -> None:
     if result.groups["outcome_rate"].iloc[0] in (0, 1):  # no fit is possible
         return
     if result.verdict.ranks_backwards:
-        typer.echo("Before correcting it, find out why it ranks the wrong way round.")
+        say("Before correcting it, find out why it ranks the wrong way round.")
         return
     say(f"To correct it (keep some {result.identity.unit} out of the fit, to audit the correction on):")
     say(f"  {join([*command, '-o', 'model.json'])}")

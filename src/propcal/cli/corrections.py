@@ -1,4 +1,4 @@
-"""``propcal fit``, ``apply`` and ``export``: fit a correction of a score, and use it on files or in SQL."""
+"""``propcal fit``, ``show``, ``apply`` and ``export``: fit a correction of a score, and use it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import join
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from propcal import options
 from propcal.cli.atoms import note_unused_labels, read_people, some_names
+from propcal.cli.log import say
 from propcal.cli.options import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
-from propcal.cli.screen import PAGE_SUPPRESS, PROTECT, check_file, progress, say, warnings_as_lines, working
-from propcal.errors import InputError
+from propcal.cli.screen import PAGE_SUPPRESS, PROTECT, check_file, draw, progress, warnings_as_lines, working
+from propcal.errors import InputError, TooManyUnseenError
 from propcal.identity import Identity
 from propcal.options import METHOD, OUTPUT, Analysis, BinRule, Fitting, GroupRule, Reading, Roles, given
+
+if TYPE_CHECKING:
+    from propcal import Correction
+    from propcal.scoring.scorer import ScoringSummary
 
 
 def fit(
@@ -120,6 +125,14 @@ def apply(
         "the score.",
         default="error",
     ),
+    max_unseen: float | None = METHOD.option(
+        "1%",
+        "Write nothing and exit with code 1 if more of the rows than this have a value that did not occur in "
+        "fitting, as after a column was coded differently.",
+    ),
+    format: Literal["text", "json"] = OUTPUT.option(
+        "text|json", "Print text, or JSON with what was counted.", default="text"
+    ),
     output: str = OUTPUT.required(
         "--output -o FILE|FOLDER/",
         "Write all rows to one .csv, .csv.gz, .csv.zst, .tsv or .parquet file, or each file to this "
@@ -138,6 +151,8 @@ def apply(
       propcal apply model.json new.csv --score risk -o corrected.csv
 
       propcal apply model.json "lake/*.parquet" --score risk -o corrected/
+
+      propcal apply model.json new.csv --score risk -o corrected.csv --max-unseen 1% --format json
     """
     from propcal import Correction
     from propcal.core.grid import check_choice
@@ -147,6 +162,8 @@ def apply(
     from propcal.files.transaction import outputs
     from propcal.scoring.files import score_files
 
+    if max_unseen is not None and not 0 <= max_unseen < 1:
+        raise InputError("--max-unseen must be from 0% to less than 100%")
     check_choice("--unseen", unseen or "replay", ("replay", "keep", "error"))
     check_choice("--invalid", invalid, INVALID)
     folder = Path(output) if output.endswith(("/", "\\")) or Path(output).is_dir() else None
@@ -155,36 +172,53 @@ def apply(
     if folder is None:
         writes_text(output)  # refuses an ending that it does not know
         check_file(output, *reads, force=force)
-    with _made(folder), outputs(force=force):
-        targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
-        correction = Correction.load(model)
-        sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
-        lacking = [name for name in correction.reads if name not in sources[0].names]
-        if lacking:
-            raise InputError(
-                f"{model} reads the columns {list(correction.reads)}, and {paths[0]} has no column "
-                f"{lacking[0]!r}",
-                argument="MODEL",
-                next_step=f"Its columns are {some_names(sources[0].names)}",
+    try:
+        with _made(folder), outputs(force=force):
+            targets = [Path(output)] if folder is None else _targets(folder, paths, reads, force=force)
+            correction = Correction.load(model)
+            sources = open_people(paths, missing=roles.na or [], advice="apply needs a row for each person")
+            lacking = [name for name in correction.reads if name not in sources[0].names]
+            if lacking:
+                raise InputError(
+                    f"{model} reads the columns {list(correction.reads)}, and {paths[0]} has no column "
+                    f"{lacking[0]!r}",
+                    argument="MODEL",
+                    next_step=f"Its columns are {some_names(sources[0].names)}",
+                )
+            check_same_columns(
+                [people for people in sources if people.count()],
+                as_text=writes_text(targets[0]),
+                only=None if folder is None else [score, *correction.reads],
             )
-        check_same_columns(
-            [people for people in sources if people.count()],
-            as_text=writes_text(targets[0]),
-            only=None if folder is None else [score, *correction.reads],
-        )
-        jobs = [(sources, targets[0])] if folder is None else [([s], t) for s, t in zip(sources, targets)]
-        total = sum(people.count() for people in sources)
-        with warnings_as_lines(), progress("Correcting", total, by_parts=True) as advance:
-            rows = score_files(
-                correction,
-                jobs,
-                score=score,
-                column=column,
-                unseen=unseen,
-                invalid=invalid,
-                advance=advance,
-            )
-    say(f"{rows:,} rows with their corrected score in column {column!r}: {output}")
+            jobs = [(sources, targets[0])] if folder is None else [([s], t) for s, t in zip(sources, targets)]
+            total = sum(people.count() for people in sources)
+            with warnings_as_lines(), progress("Correcting", total, by_parts=True) as advance:
+                counted = score_files(
+                    correction,
+                    jobs,
+                    score=score,
+                    column=column,
+                    unseen=unseen,
+                    invalid=invalid,
+                    max_unseen=max_unseen,
+                    advance=advance,
+                )
+    except TooManyUnseenError as error:
+        if format == "json":
+            typer.echo(_counted(correction, error.summary, column, []))
+        raise
+    if format == "json":
+        typer.echo(_counted(correction, counted, column, targets))
+    else:
+        say(f"{counted.rows:,} rows with their corrected score in column {column!r}: {output}")
+
+
+def _counted(correction: Correction, summary: ScoringSummary, column: str, written: Sequence[Path]) -> str:
+    """What was counted, as JSON; no file if it was refused."""
+    from propcal.render.json import json_text
+
+    about = {"format": "propcal-apply", "version": 1, "model_id": correction.model_id}
+    return json_text(about | vars(summary) | {"column": column, "written": [*map(str, written)]})
 
 
 def _targets(folder: Path, paths: Sequence[Path], reads: Sequence[Path | None], *, force: bool) -> list[Path]:
@@ -224,6 +258,40 @@ def _made(folder: Path | None) -> Iterator[None]:
         raise
 
 
+def show(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Correction from propcal fit.")],
+    format: Literal["text", "json"] = OUTPUT.option("text|json", "Print text or JSON.", default="text"),
+) -> None:
+    """Print who made a correction from what, what it reads, and its largest effects.
+
+    A file that was edited after it was saved is refused.
+
+    For example:
+
+      propcal show model.json
+    """
+    from propcal import Correction
+    from propcal.documents.correction import correction_document, effects
+    from propcal.render.json import json_text
+    from propcal.render.text import text
+
+    correction = Correction.load(model)
+    if format == "text":
+        draw(text(correction_document(correction)))
+        return
+    content = {
+        "format": "propcal-show",
+        "version": 1,
+        "model_id": correction.model_id,
+        "about": dict(correction.about),
+        "reads": list(correction.reads),
+        "unseen": correction.unseen,
+        "monotone": bool(correction.monotone),
+        "effects": effects(correction),
+    }
+    typer.echo(json_text(content))
+
+
 def export(
     model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
     sql: options.Export,
@@ -250,7 +318,7 @@ def export(
         check_file(output, model, force=force)
     made = Correction.load(model).to_sql(**vars(sql))
     if made.caution:
-        typer.echo(told(made.caution), err=True)
+        say(told(made.caution), err=True)
     if output is None:
         typer.echo(made.script, nl=False)
         return

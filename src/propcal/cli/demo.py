@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from propcal.cli.screen import say
+from propcal.cli.log import say, voice
 from propcal.errors import InputError
 from propcal.options import DATA, METHOD, OUTPUT
 
@@ -81,7 +81,7 @@ def demo(
 
       propcal demo --people 50000 --alpha 0.05 -o my-demo
     """
-    console = Console()
+    console = Console(quiet=voice.quiet)
     began = perf_counter()
     if output.exists() and not output.is_dir():
         raise InputError(f"--output {output} is a file", next_step="name a folder")

@@ -6,8 +6,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from propcal.cli.log import echo
 from propcal.cli.options import Only, Rows, Without, words
 from propcal.cli.screen import Output, progress, warnings_as_lines
 from propcal.errors import InputError
@@ -67,7 +66,7 @@ def discover(
         read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
         typed = words("fit", replace(roles, where=_conditions(shown)), rule, names)
         command = [_quoted(word) for word in ("propcal", "fit", *read, *typed, "-o", "model.json")]
-        typer.echo(
+        echo(
             f"To correct for these groups (keep some {found.identity.unit} out of the search and the fit, "
             f"to audit the correction on):\n  {IN_PYTHON if None in command else ' '.join(map(str, command))}"
         )

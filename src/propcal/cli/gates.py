@@ -17,7 +17,7 @@ import typer
 
 from propcal.auditing import finding_names as finding
 from propcal.auditing.measure_names import LOSSES
-from propcal.cli.screen import say
+from propcal.cli.log import say
 from propcal.cli.texts import share, unlike
 from propcal.errors import InputError
 from propcal.numbers import Limit

@@ -12,8 +12,9 @@ import typer
 
 from propcal import options
 from propcal.cli.atoms import groups_of
+from propcal.cli.log import say
 from propcal.cli.options import ROWS, Only, Without
-from propcal.cli.screen import Output, check_file, progress, say, warnings_as_lines, working
+from propcal.cli.screen import Output, check_file, progress, warnings_as_lines, working
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.numbers import listed
@@ -55,9 +56,7 @@ def monitor(
     Each run adds the new periods of the files to the state. You may look as often as you like: if
     the score is right for everyone and rows are different people, at most 5 % of states ever raise an
     alarm. Later runs take columns, groups and calendar from the state. Pages, JSON and metrics are
-    replaced by every run.
-
-    Exit codes: 0 success, 1 a --fail-on condition holds, 2 wrong use.
+    replaced by every run. The exit code is 1 if a --fail-on condition holds.
 
     For example:
 
@@ -109,7 +108,7 @@ def monitor(
             content = out.write(
                 output=course.to_json,
                 html=lambda n: seen(n).to_html(),
-                metrics=lambda n: seen(n).to_metrics(),
+                metrics=lambda n: seen(n).to_metrics(state=state.name),
             )
     if not out.as_json:
         for line in added_lines(added, watched, read=bool(files)):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from propcal.cli.log import HOW
 from propcal.cli.texts import READ, READ_ALL, read_config, written
 from propcal.errors import Argument, Text
 from propcal.options import OUTPUT, Option, given_fields
@@ -184,7 +185,8 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
     about, _, examples = text.partition("\n\nFor example:\n\n")
     first, _, others = examples.partition("\n\n")
     parts = [f"Example: {' '.join(first.split())}", about, f"More examples:\n\n{others}" if others else ""]
-    app.command(cls=Command, help="\n\n".join(filter(None, parts)), short_help=text.split("\n")[0])(call)
+    texts = {"help": "\n\n".join(filter(None, parts)), "short_help": text.split("\n")[0], "epilog": HOW}
+    app.command(cls=Command, **texts)(call)
 
 
 def words(command: str, *records: Any) -> list[str]:

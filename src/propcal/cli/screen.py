@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.console import Console
 
+from propcal.cli.log import say, voice
 from propcal.cli.options import CONFIG, FORCE, told
 from propcal.errors import InputError
 from propcal.numbers import listed
 from propcal.options import OUTPUT
-from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.documents.blocks import Document
@@ -106,10 +106,15 @@ class Output:
             typer.echo(content)
             return
         for i, document in enumerate(documents):
-            shown = text(document(self.suppress or 0), full=full or i > 0)
-            Console(highlight=False).print(shown)  # as wide as the terminal is
+            draw(text(document(self.suppress or 0), full=full or i > 0))
         if self.files:
             say(f"Written: {', '.join(map(str, self.files.values()))}")
+
+
+def draw(shown: Any) -> None:
+    """Print text with colours, as wide as the terminal is."""
+    if not voice.quiet:
+        Console(highlight=False).print(shown)
 
 
 def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
@@ -122,16 +127,11 @@ def check_file(path: Path | str, *reads: Reads, force: bool) -> None:
     check_target(path, force=force, reads=[*several, *single])
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print one line, without control characters that a name in it may have."""
-    typer.echo(plain(text), err=err)
-
-
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
     """A status line; yields a function that changes it."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not (console.is_terminal and voice.may_draw):
         yield lambda _: None
         return
     with console.status(text) as status:
@@ -147,7 +147,7 @@ def progress(
     Without a terminal, there is no such function.
     """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not (console.is_terminal and voice.may_draw):
         yield None
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -193,6 +193,7 @@ READ: dict[str, Callable[[str, str], Any]] = {
     "2^-N": resolution,
     "KIND|EDGES": edges,
     "20%": share,
+    "1%": share,
     "noise|none|NUMBER": number_or_word,
     "DATE": day,
 }

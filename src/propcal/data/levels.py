@@ -142,6 +142,10 @@ def distinct(values: Any) -> tuple[list[Any], Any]:
     if not isinstance(values, np.ndarray) and pa.types.is_float16(values.type):  # not every Arrow codes them
         values = np.array([v if v is None else np.float16(v) for v in values.to_pylist()], dtype=object)
     if isinstance(values, np.ndarray):
+        if {*map(type, values)} <= {str, type(None)}:  # usually, and ten times as fast
+            texts = [value for value in dict.fromkeys(values) if value is not None]
+            index: dict[Any, int] = {text: i for i, text in enumerate(texts)} | {None: -1}
+            return texts, np.fromiter(map(index.__getitem__, values), np.int32, len(values))
         if any(isinstance(value, (list, dict, set, tuple, np.ndarray)) for value in values):
             raise InputError(RECORDS, argument="sensitive_features")
         places: dict[tuple[type, Any], int] = {}

@@ -44,7 +44,8 @@ def plain_column(values: Any) -> Any:
     if values.dtype.kind == "U":
         values = values.astype(object)
     kinds = {*map(type, values)} if values.dtype.kind == "O" else {object}
-    if not kinds <= PLAIN or not _is_unicode(values):
+    texts = values if kinds == {str} else [value for value in values if isinstance(value, str)]
+    if not kinds <= PLAIN or not _is_unicode(texts):
         return None
     if kinds & {float, np.float64}:
         cleaned = [None if value != value else value for value in values]
@@ -62,10 +63,10 @@ def plain_floats(values: Any) -> FloatArray | None:
     return np.array([nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _is_unicode(values: Any) -> bool:
+def _is_unicode(texts: Any) -> bool:
     """Whether no text has half of a surrogate pair."""
     try:
-        "".join(value for value in values if isinstance(value, str)).encode()
+        "".join(texts).encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from propcal.core.correction.correction import Correction
 
 MOST_ROWS, MOST_CELLS, MOST_PATTERNS, MOST_ON_PAGE = 10, 30, 8, 6
+LONGEST_NOTE = 200  # letters of a note
 MOST_LISTED, MOST_NAMED = 6, 4
 HARDLY = 0.001  # an attribute that changes no score by more than a tenth of a point is not really used
 SCORES = np.linspace(0, 1, 501)
@@ -179,14 +181,16 @@ def _cells_off(summary: FitSummary) -> list[dict[str, Any]]:
 
 
 def correction_document(correction: Correction) -> Document:
-    """What a correction is, and its largest updates."""
+    """Who made a correction from what, what it reads, its largest effects and its largest updates."""
     about = correction.about
     settings = ", ".join(f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about)
     facts = [
         f"{settings}. Reads {', '.join(correction.reads) or 'no columns'}; {len(correction.groups)} groups, "
-        f"{len(correction.bins)} {correction.bins.kind} bins, {correction.n_updates:,} updates, "
-        f"{correction.n_segments:,} segments."
+        f"{len(correction.bins)} {correction.bins.kind} bins, {plural(correction.n_updates, 'update')}, "
+        f"{plural(correction.n_segments, 'segment')}."
     ]
+    if correction.not_read:
+        facts.append(f"It was given {listed([*correction.not_read])}, found no effect, and does not read it.")
     if not correction.n_updates:
         facts.append("It changes no score.")
     if correction.start is not None:
@@ -202,8 +206,56 @@ def correction_document(correction: Correction) -> Document:
         Column("shift", "shift", "decimal", 3),
     ]
     title = f"The largest {len(rows)} of its updates" if len(rows) < len(updates) else "Its updates"
-    table = [Table("updates", title, columns, rows)] if rows else []
-    return Document("Correction", f"Correction by {about.get('method', 'hand')}", [Paragraphs(facts), *table])
+    tables = [_effect_table(correction)] if correction.n_updates else []
+    tables += [Table("updates", title, columns, rows)] if rows else []
+    blocks: list[Block] = [Paragraphs(provenance(correction)), Paragraphs(facts), *tables]
+    return Document("Correction", f"Correction by {about.get('method', 'hand')}", blocks)
+
+
+def provenance(correction: Correction) -> list[str]:
+    """Who made a correction from what, as far as its file says."""
+    about, told = correction.about, []
+    if "score" in about or "people" in about:
+        of = f" {about['score']!r}" if "score" in about else ""
+        outcome = f" and the outcome {about['outcome']!r}" if "outcome" in about else ""
+        people = f" of {_band(*about['people'])} people" if "people" in about else ""
+        told.append(f"Fitted to the score{of}{outcome}{people}.")
+    if "propcal" in about:
+        when = f", first saved {about['created']}" if "created" in about else ""
+        told.append(f"Made with propcal {about['propcal']}{when}.")
+    if correction.is_shared:
+        told.append("It was prepared for sharing.")
+    told.append(f"ID: {correction.model_id}.")
+    for name, note in about.get("user", {}).items():
+        text = note if isinstance(note, str) else json.dumps(note, ensure_ascii=False)
+        told.append(f"Note: {plain(name, LONGEST_NOTE)}: {plain(text, LONGEST_NOTE)}")
+    return told
+
+
+def _band(low: int, high: int | None) -> str:
+    if high is None:
+        return f"at least {low:,}"
+    return f"{low:,} to {high:,}" if low else f"fewer than {high + 1:,}"
+
+
+def effects(correction: Correction) -> list[dict[str, Any]]:
+    """For the patterns that change most: the raw score that changes most, and what it becomes."""
+    names = [pattern_name(correction.patterns, p) for p in range(len(correction.patterns))]
+    rows = []
+    for curve in most_changed(correction, MOST_ROWS):
+        at = int(np.argmax(np.abs(curve.corrected - SCORES)))
+        score, corrected = float(SCORES[at]), float(curve.corrected[at])
+        rows.append({"who": curve.called(names), "score": score, "corrected": corrected})
+    return [row for row in rows if row["score"] != row["corrected"]]
+
+
+def _effect_table(correction: Correction) -> Table:
+    columns = [
+        Column("who", "people"),
+        Column("score", "raw score", "decimal", 3),
+        Column("corrected", "becomes", "decimal", 3),
+    ]
+    return Table("effects", "Its largest effects, and at which score", columns, effects(correction))
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,17 +174,21 @@ class Course:
 
         return write_page(html(course_document(protected_course(self, Rule(suppress).fewest), title)), path)
 
-    def to_metrics(self, path: str | PathLike[str] | None = None, *, suppress: int = 11) -> str:
+    def to_metrics(
+        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, state: str = ""
+    ) -> str:
         """The newest numbers as OpenMetrics text, for the textfile collector of Prometheus.
 
         Numbers of few people are left out, and other counts moved by at most 2, unless `suppress` is 0.
+        Every number has the labels `score` and `state`, if one is given: the command line takes the name of
+        the state file, so that several monitors can write to one folder.
         """
         from propcal.protect.courses import protected_course
         from propcal.protect.rule import Rule
         from propcal.render.html import write_page
         from propcal.render.openmetrics import openmetrics
 
-        return write_page(openmetrics(protected_course(self, Rule(suppress).fewest)), path)
+        return write_page(openmetrics(protected_course(self, Rule(suppress).fewest), state), path)
 
     def __repr__(self) -> str:
         from propcal.documents.course import course_document

@@ -29,10 +29,16 @@ GAUGES = {
 }
 
 
-def openmetrics(course: Course) -> str:
-    """One gauge for each number, labelled by group."""
+def openmetrics(course: Course, state: str = "") -> str:
+    """One gauge for each number, labelled by score, state and group: several monitors do not collide."""
+    from propcal import __version__
+
     lines: list[str] = []
-    about = {"score": course.identity.score} if course.identity.score else {}
+    about = {"score": course.identity.score or course.settings["score"]}
+    about |= {"state": state} if state else {}
+    # a gauge: the textfile collector of Prometheus does not know the type "info"
+    lines += _head("info", "The version of propcal that wrote these numbers.")
+    lines.append(_sample("info", {"version": __version__} | about, 1.0))
     for column, (name, meaning) in GAUGES.items():
         lines += _head(name, meaning)
         for _, row in course.groups.iterrows():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,11 +14,11 @@ from typing import Any, TypeVar
 from propcal.core.correction.correction import Correction
 from propcal.data.files.formats import check_names
 from propcal.data.files.people_files import NUMBER, TEXT, PeopleFiles
-from propcal.errors import InputError
+from propcal.errors import InputError, Message
 from propcal.files.table_files import table_writer, writes_text
 from propcal.files.transaction import Outputs, outputs
 from propcal.interrupts import check as check_stop
-from propcal.scoring.scorer import Scorer, Tally
+from propcal.scoring.scorer import Scorer, ScoringSummary, Tally
 
 T = TypeVar("T")
 DEPTH = 2  # items waiting on either side, each of which is one more batch in memory
@@ -35,16 +36,22 @@ def score_files(
     column: str = "corrected",
     unseen: str | None = None,
     invalid: str = "error",
+    max_unseen: float | None = None,
     advance: Callable[[int], None] | None = None,
-) -> int:
-    """Copy files of people with one more column, the corrected score; returns the number of rows.
+) -> ScoringSummary:
+    """Copy files of people with one more column, the corrected score; returns what was counted.
 
     Each job writes the rows of some files, one after another, to one file; either all files appear or none.
     The scores equal those of ``correction.apply`` on all rows at once. Only a few batches are in memory.
-    `advance` is called with the number of rows of each batch.
+    If more than the share `max_unseen` of the rows have values that did not occur in fitting, nothing is
+    written. `advance` is called with the number of rows of each batch.
     """
     scorer = Scorer(correction, score, column, unseen=unseen, invalid=invalid)
-    tally = Tally(scorer)
+    tally, fitted = Tally(scorer), correction.about.get("score", score)
+    if fitted != score:
+        step = "Are they the same score?"
+        told = f"the correction was fitted to the score {fitted!r}, and this one is called {score!r}"
+        warnings.warn(Message(told, argument="score", next_step=step), UserWarning, stacklevel=2)
     for people in chain.from_iterable(sources for sources, _ in jobs):
         check_names(people.path, people.names, scorer.wanted)
         if column in people.names:
@@ -56,8 +63,9 @@ def score_files(
     with outputs() as out:
         for sources, path in jobs:
             _write(scorer, tally, sources, path, out, advance or (lambda _: None))
+        tally.refuse_unseen(max_unseen)
         tally.tell(count_invalid=True)
-    return tally.n
+    return tally.summary()
 
 
 def _write(

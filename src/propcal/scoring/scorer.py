@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
-from propcal.core.grid import FloatArray
+from propcal.core.grid import UNIT, FloatArray, to_grid
 from propcal.core.patterns import Patterns
 from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
 from propcal.data.rows_to_score import refuse_truths, rows_to_score
-from propcal.errors import Column, Message
+from propcal.errors import Column, Message, TooManyUnseenError
 
 CheckedRows = tuple[FloatArray, Patterns, Any]
 
@@ -79,7 +79,11 @@ class Scorer:
         Without a tally, the batch is one part of a frame, and invalid scores are refused at once. A tally
         counts them instead; if they are to be refused, nothing is corrected after the first.
         """
-        return self._corrected(self._checked(columns, tally))
+        rows = self._checked(columns, tally)
+        corrected = self._corrected(rows)
+        if tally is not None and rows is not None:
+            tally.add_changes(rows[0], corrected)
+        return corrected
 
     def correct_all(self, columns: Any) -> FloatArray:
         """The corrected scores of all rows at once, with a warning if levels did not occur in fitting."""
@@ -144,8 +148,34 @@ class Scorer:
         return schema.append(pa.field(self.column, pa.float64()))
 
 
+@dataclass(frozen=True)
+class ScoringSummary:
+    """What scoring did.
+
+    Attributes
+    ----------
+    rows, invalid : int
+        All rows, and those whose score is missing or outside [0, 1].
+    unseen_rows : int
+        Rows with at least one value that did not occur in the fitting data.
+    unseen : dict
+        The number of such values in each attribute that has any.
+    changed : int
+        Rows whose corrected score differs from the score.
+    mean_shift : float or None
+        The mean of corrected score minus score, over all rows with a valid score.
+    """
+
+    rows: int
+    invalid: int
+    unseen_rows: int
+    unseen: dict[str, int]
+    changed: int
+    mean_shift: float | None
+
+
 class Tally:
-    """Counts problems in the rows of many batches, so that they can be reported once."""
+    """Counts what happened to the rows of many batches, so that it can be reported once."""
 
     def __init__(self, scorer: Scorer) -> None:
         self._name, self._known = Column(scorer.score), scorer.correction.patterns
@@ -153,6 +183,7 @@ class Tally:
         self._shared, self._folded = scorer.correction.is_shared, scorer.correction.folded
         self._scores, self._invalid = ScoreTally(), scorer.invalid
         self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
+        self._unseen_rows = self._changed = self._shift = 0  # the shift in units of the grid
 
     @property
     def n(self) -> int:
@@ -173,6 +204,42 @@ class Tally:
         """Count the levels that did not occur in fitting."""
         people = np.bincount(code, minlength=len(patterns))
         self._unknown += unknown_levels(patterns, self._known.levels, people)
+        new = np.zeros(len(patterns), dtype=bool)
+        for a, name in enumerate(patterns.attributes):
+            if name not in self._folded:
+                new |= patterns.table[:, a] == len(patterns.levels[a])
+        self._unseen_rows += int(people[new].sum())
+
+    def add_changes(self, scores: FloatArray, corrected: FloatArray) -> None:
+        """Count how many scores a batch changes, and by how much."""
+        moved = (scores >= 0) & (scores <= 1) & (corrected != scores)
+        self._changed += int(np.count_nonzero(moved))
+        self._shift += int((to_grid(corrected[moved]) - to_grid(scores[moved])).sum())
+
+    def summary(self) -> ScoringSummary:
+        """What was counted."""
+        names, valid = self._known.attributes, self.n - self.invalid
+        unseen = {
+            name: int(count)
+            for name, count in zip(names, self._unknown)
+            if count and name not in self._folded
+        }
+        shift = self._shift / UNIT / valid if valid else None
+        return ScoringSummary(self.n, self.invalid, self._unseen_rows, unseen, self._changed, shift)
+
+    def refuse_unseen(self, most: float | None) -> None:
+        """Refuse rows of which more than this share have values that did not occur in fitting."""
+        counted = self.summary()
+        if most is None or not self.n or counted.unseen_rows <= most * self.n:
+            return
+        values = ", ".join(f"{name}: {count:,}" for name, count in counted.unseen.items())
+        error = TooManyUnseenError(
+            f"{counted.unseen_rows:,} of {self.n:,} rows ({100 * counted.unseen_rows / self.n:.3g}%) have a "
+            f"value that did not occur in the fitting data ({values}). Nothing was written",
+            next_step="Is a column coded differently?",
+        )
+        error.summary = counted
+        raise error
 
     def tell(self, *, count_invalid: bool = False) -> None:
         """Refuse invalid scores if asked to, or count them; warn of levels that did not occur in fitting."""

@@ -21,7 +21,7 @@ from propcal.errors import InputError
 from propcal.numbers import ON_PAGE, risk_range
 from propcal.render.html import unpacked
 
-SCHEMA = json.loads((ROOT / "docs" / "reference" / "audit.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "src" / "propcal" / "schemas" / "audit.schema.json").read_text())
 CANARY = "canary-91c2"
 VOID = {"meta", "link", "input", "br", "path", "circle"}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from propcal.cli.screen import say
+from propcal.cli.log import echo, say
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,6 +97,6 @@ def write(files: Mapping[Path, Any], *, force: bool) -> None:
 def said(sentences: Sequence[str], files: Iterable[Path] = ()) -> None:
     """What was found, then the files; lines as they are, so that names of files stay whole."""
     for sentence in [*sentences, *(["Written:"] if files else [])]:
-        typer.echo(sentence)
+        echo(sentence)
     for path in files:
         say(f"  {path}")

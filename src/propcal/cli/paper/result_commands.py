@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from propcal.cli.log import voice
 from propcal.cli.paper.folder import (
     FOLDER,
     PICTURE_FORMATS,
@@ -155,7 +156,7 @@ def cohort(
             found.save(output)
         table = prevalence(found.visits)
     said(found.sentences())
-    Console().print(prevalence_table(table, name="this cohort").to_rich())
+    Console(quiet=voice.quiet).print(prevalence_table(table, name="this cohort").to_rich())
     said(["", "The file holds personal data: keep it where MIMIC's licence lets you keep MIMIC."], [output])
 
 
@@ -198,7 +199,7 @@ def tables(
     files = _files(found, output, kinds) if output is not None else {}
     write(files, force=force)
     _say_about(evidence, *lacking)
-    console = Console()
+    console = Console(quiet=voice.quiet)
     for table in found:
         if table.name not in LONG:
             console.print(table.to_rich(), markup=False)

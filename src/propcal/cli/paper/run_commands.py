@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 
 from propcal.cli import texts as o
+from propcal.cli.log import echo, say, voice
 from propcal.cli.paper.folder import new_folders, option
-from propcal.cli.screen import say, working
+from propcal.cli.screen import working
 from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.interrupts import Stopped
@@ -114,7 +115,7 @@ def all_(
                     output / f"{rule}-{setup}.sqlite",
                     output / f"{rule}-{setup}" / "reproduction.md",
                 )
-                typer.echo(f"\nCohort by the rule {rule}, set-up {setup}")
+                echo(f"\nCohort by the rule {rule}, set-up {setup}")
                 how: Any = {"models": models.split(","), "setup": setup, "split": split}
                 _run_experiment(Experiment(store, visits, shuffles, **how), jobs, None)
                 reproduction(store, page, page.parent / "images", page.parent / "tables", visits, force=True)
@@ -222,7 +223,7 @@ def _run(experiment: Experiment, jobs: int | None) -> None:
     """Run what is left, and show how far it is: a status line on a terminal, lines in a log."""
     units = experiment.units()
     total, left = experiment.n_trials, sum(len(unit.settings) for unit in units)
-    typer.echo(_begin(experiment, left))
+    echo(_begin(experiment, left))
     if not units:
         return
     for note in experiment.notes():
@@ -236,16 +237,16 @@ def _run(experiment: Experiment, jobs: int | None) -> None:
             minutes = (perf_counter() - began) / n_units * (len(units) - n_units) / 60
             done = f"{trials:,} of {total:,} trials are done, about {minutes:.0f} min left"
             line = f"{unit.model}, shuffle {unit.seed + 1}: {done}"
-            if Console(stderr=True).is_terminal:
+            if Console(stderr=True).is_terminal and voice.may_draw:
                 status(line)
             else:
-                typer.echo(line, err=True)
+                say(line, err=True)
 
         try:
             experiment.run(jobs=jobs, told=told)
         except (KeyboardInterrupt, Stopped) as stop:
             stored = f"{len(experiment.store.done()):,} trials are in {experiment.path}"
-            typer.echo(f"propcal: interrupted; {stored}, and the same command goes on", err=True)
+            say(f"propcal: interrupted; {stored}, and the same command goes on", err=True)
             raise SystemExit(stop.code if isinstance(stop, Stopped) else 130) from None
 
 

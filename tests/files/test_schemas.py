@@ -1,0 +1,48 @@
+"""The schemas of JSON outputs come with the package, and say which version they are of."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from paths import ROOT
+from propcal import PMCBoost, audit
+from propcal.files.correction_file import CORRECTION_VERSION
+
+NAMES = ("audit", "apply", "correction")
+
+
+def schema(name):
+    return json.loads((files("propcal") / "schemas" / f"{name}.schema.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schema_is_valid_and_has_an_id(name):
+    jsonschema.Draft202012Validator.check_schema(schema(name))
+    assert schema(name)["$id"].startswith(f"urn:propcal:schema:{name}:")
+
+
+def test_the_version_of_an_id_is_that_of_the_output(cohort):
+    said = json.loads(audit(cohort.y, cohort.score, n_draws=100).to_json())
+    assert schema("audit")["$id"].endswith(f":{said['version']}")
+    jsonschema.validate(said, schema("audit"))
+    assert schema("correction")["$id"].endswith(f":{CORRECTION_VERSION}")
+    fitted = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
+    content = json.loads(fitted.correction_.to_json())
+    jsonschema.validate(content, schema("correction"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content | {"monotone": 1}, schema("correction"))
+
+
+@pytest.mark.slow
+def test_the_wheel_has_the_schemas(tmp_path):
+    pytest.importorskip("hatchling")
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = zipfile.ZipFile(wheel).namelist()
+    assert {f"propcal/schemas/{name}.schema.json" for name in NAMES} <= {*inside}

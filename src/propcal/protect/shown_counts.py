@@ -1,9 +1,4 @@
-"""ShownCounts: the counts of a page as they are shown, and the neighbours that are withheld with small ones.
-
-Sets of people overlap: a group is the sum of its parts, and of its risk ranges. From what is shown, everybody
-can work out bounds for what is not. Where these bounds would leave fewer than three values for a small count,
-a neighbour of it in the same sum is withheld too.
-"""
+"""ShownCounts: the counts of a page as they are shown, and the rates and ratios that follow from them."""
 
 from __future__ import annotations
 
@@ -18,20 +13,15 @@ import pandas as pd
 from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
-from propcal.core.grid import BoolArray, FloatArray, IntArray
+from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import Group
 from propcal.numbers import RATIO_DIGITS, Limit, beside_one, excludes_one, printed_rate
+from propcal.protect.neighbours import EVENTS, PEOPLE, Net, Sums, Told, withheld_neighbours
 from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, tells_counts
-
-WANTED = 5  # values that bounds leave for a small count; integer programming over a whole page can leave 3
-MOST_ROUNDS = 50
-ENDLESS = 1e9
-EVENTS, OTHERS, PEOPLE = 0, 1, 2
 
 APART = 0.0051  # from 1, where an interval that excludes it ends
 
 Ratio = tuple[FloatArray, FloatArray, FloatArray]  # O/E ratios and the ends of their intervals
-Sums = Sequence[tuple[int, Sequence[int]]]  # a set, and sets without common people that are part of it
 Values = Iterable[tuple[int, ScoreValues]]  # the different scores of a set
 
 
@@ -103,17 +93,17 @@ class ShownCounts:
         # a count that is shown is never below the threshold
         events = np.where(small[EVENTS], events, np.maximum(events, rule.fewest))
         people = np.where(small.any(axis=0), people, np.maximum(people, events + rule.fewest))
-        net = _Net.of(sums)
-        net.bound_by_totals(people, events, count)
+        Net.of(sums).bound_by_totals(people, events, count)
         mostly = (small & ~few & (count[:2] > count[1::-1])).any(axis=0)  # many visits of few people
         hidden = small.all(axis=0) | mostly
         nobody = count[PEOPLE] <= 0
         people = np.where(nobody, 0.0, np.where(hidden, np.nan, people))
         events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
+        small &= ~nobody
+        withheld = withheld_neighbours(Told(people, events, small, few, rule.fewest), count, sums)
+        people, events = (np.where(withheld, np.nan, shown) for shown in (people, events))
         nothing = np.zeros(len(people))
-        made = cls(people, events, small & ~nobody, few, nothing, nothing, headcount, rule)
-        withheld = _withheld(made, count, net)
-        made.people[withheld], made.events[withheld] = np.nan, np.nan
+        made = cls(people, events, small, few, nothing, nothing, headcount, rule)
         return made.part(slice(None), headcount, values)
 
     def part(self, sets: Any, headcount: Headcount, values: Values) -> ShownCounts:
@@ -155,133 +145,6 @@ class ShownCounts:
         if self.small[1, i] and self.few[1, i] and np.isfinite(self.people[i]):
             return Limit(max(self.people[i] - MOVED - self.rule.fewest, 0.0), "above")
         return float(self.events[i])
-
-
-def _withheld(shown: ShownCounts, count: FloatArray, net: _Net) -> BoolArray:
-    """Neighbours of small counts that bounds would otherwise give away."""
-    n = count.shape[1]
-    withheld = np.zeros(n, dtype=np.bool_)
-    told = np.isfinite(shown.people) & (shown.people > 0)
-    told[:1] = False  # the first set is everybody, who are always shown
-    rest, net = net.with_rests(count)
-    count = np.concatenate([count, rest], axis=1)
-    hidden = (count[:2] < shown.rule.fewest) & (count[PEOPLE] > 0)
-    hidden[:, :n] &= shown.small
-    for _ in range(MOST_ROUNDS if hidden.any() else 0):
-        low, high = net.tightened(*_bounds(shown, withheld, rest.shape[1]))
-        narrow = np.flatnonzero(((high - low + 1 < WANTED)[:2] & hidden).any(axis=0)).tolist()
-        free = told & ~withheld
-        # the number of all people may tell by itself: of 12 there is at most 1 if 11 or more are not small
-        alone = {
-            i for i in narrow if i < n and free[i] and shown.people[i] + MOVED < shown.rule.fewest + WANTED
-        }
-        for told_too in (free & np.isfinite(shown.events), free):  # best one whose events are shown
-            chosen = alone or {net.neighbour(i, told_too, count[PEOPLE], low, high) for i in narrow} - {-1}
-            if chosen:
-                break
-        if not chosen:
-            break
-        withheld[list(chosen)] = True
-    return withheld
-
-
-def _bounds(shown: ShownCounts, withheld: BoolArray, n_rests: int) -> tuple[FloatArray, FloatArray]:
-    """What is told of events, others and people of each set."""
-    n, fewest = len(shown.people), shown.rule.fewest
-    low, high = np.zeros((3, n + n_rests)), np.full((3, n + n_rests), ENDLESS)
-    for kind, told in ((PEOPLE, shown.people), (EVENTS, shown.events)):
-        known = np.isfinite(told) & ~withheld
-        nobody = known & (shown.people == 0)
-        low[kind, :n] = np.where(known, np.maximum(told - MOVED, 0), 0)
-        high[kind, :n] = np.where(known, np.where(nobody, 0, told + MOVED), ENDLESS)
-    unknown = withheld & ~shown.small.any(axis=0)  # of small sets it is told that they are small
-    for kind in (EVENTS, OTHERS):
-        high[kind, :n] = np.where(shown.small[kind] & shown.few[kind], fewest - 1, high[kind, :n])
-        large = ~shown.small[kind] & ~unknown & (np.nan_to_num(shown.people, nan=1.0) > 0)
-        low[kind, :n] = np.maximum(low[kind, :n], np.where(large, fewest, 0))
-    return low, high
-
-
-@dataclass(frozen=True, eq=False)
-class _Net:
-    """All sums as arrays: each entry is a part of the sum `sum_of`, whose total is `total`."""
-
-    part: IntArray
-    sum_of: IntArray
-    total: IntArray
-
-    @classmethod
-    def of(cls, sums: Sums) -> _Net:
-        parts = [np.array(own, dtype=np.int64) for _, own in sums]
-        return cls(
-            np.concatenate([np.empty(0, dtype=np.int64), *parts]),
-            np.repeat(np.arange(len(sums)), [len(own) for own in parts]),
-            np.array([total for total, _ in sums], dtype=np.int64),
-        )
-
-    def bound_by_totals(self, people: FloatArray, events: FloatArray, count: FloatArray) -> None:
-        """Make no part larger than the whole, with the outcome or without it, by moves of at most 2."""
-        whole = self.total[self.sum_of]
-        for _ in range(MOST_ROUNDS):
-            before = people.copy(), events.copy()
-            others = np.full(len(people), ENDLESS)
-            np.minimum.at(others, self.part, (people - events)[whole])
-            np.minimum(people, np.maximum(events + others, count[PEOPLE] - MOVED), out=people)
-            np.maximum(events, np.minimum(people - others, count[EVENTS] + MOVED), out=events)
-            for shown in (people, events):
-                np.minimum.at(shown, self.part, shown[whole])
-            if np.array_equal(before[0], people) and np.array_equal(before[1], events):
-                return
-
-    def with_rests(self, count: FloatArray) -> tuple[FloatArray, _Net]:
-        """Counts of people who are in a total and in none of its parts, and the sums with these as parts."""
-        n, n_sums = count.shape[1], len(self.total)
-        added = [np.bincount(self.sum_of, weights=own[self.part], minlength=n_sums) for own in count]
-        rest = np.maximum(count[:, self.total] - np.array(added).reshape(3, -1), 0)
-        some = np.flatnonzero(rest[PEOPLE] > 0.5)
-        part = np.concatenate([self.part, n + np.arange(len(some))])
-        return rest[:, some], _Net(part, np.concatenate([self.sum_of, some]), self.total)
-
-    def tightened(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bounds that follow from others, until nothing changes."""
-        for _ in range(MOST_ROUNDS):
-            before = low.copy(), high.copy()
-            self._add_up(low, high)
-            for own, other in ((EVENTS, OTHERS), (OTHERS, EVENTS)):
-                np.maximum(low[own], low[PEOPLE] - high[other], out=low[own])
-                np.minimum(high[own], high[PEOPLE] - low[other], out=high[own])
-            np.maximum(low[PEOPLE], low[EVENTS] + low[OTHERS], out=low[PEOPLE])
-            np.minimum(high[PEOPLE], high[EVENTS] + high[OTHERS], out=high[PEOPLE])
-            if np.array_equal(before[0], low) and np.array_equal(before[1], high):
-                break
-        return low, high
-
-    def _add_up(self, low: FloatArray, high: FloatArray) -> None:
-        n = len(self.total)
-        for least, most in zip(low, high):
-            sums = [np.bincount(self.sum_of, weights=end[self.part], minlength=n) for end in (least, most)]
-            np.maximum.at(least, self.total, sums[0])
-            np.minimum.at(most, self.total, sums[1])
-            own, total = self.sum_of, self.total[self.sum_of]
-            np.maximum.at(least, self.part, least[total] - (sums[1][own] - most[self.part]))
-            np.minimum.at(most, self.part, most[total] - (sums[0][own] - least[self.part]))
-
-    def neighbour(
-        self, i: int, told: BoolArray, people: FloatArray, low: FloatArray, high: FloatArray
-    ) -> int:
-        """A set that is told in a sum with this one, and lets the bounds be so narrow; or -1.
-
-        It is the smallest in the sum that leaves the fewest values, best one that is no sum itself.
-        """
-        sums = np.union1d(self.sum_of[self.part == i], np.flatnonzero(self.total == i))
-        sets = [np.append(self.part[self.sum_of == k], self.total[k]) for k in sums]
-        slack = [(high - low)[:, own[own != i]].sum(axis=1).min() for own in sets]
-        for k in np.argsort(slack, kind="stable"):
-            near = sets[k][(sets[k] != i) & (sets[k] < len(told))]
-            near = near[told[near]]
-            if len(near):
-                return int(near[np.lexsort((people[near], np.isin(near, self.total)))[0]])
-        return -1
 
 
 def thresholds_of(

@@ -39,6 +39,14 @@ class Limit(float):
         return f"{SIGNS[self.side]} {float(self):g}"
 
 
+class About(int):
+    """A count that was moved a little to protect people: sentences say so, and tables say it once.
+
+    >>> IN_TEXT.count(About(6002)), IN_SENTENCE.count(About(6002))
+    ('6,002', 'about 6,002')
+    """
+
+
 def without_limits(values: Iterable[Any]) -> list[float]:
     """Numbers for a picture; limits and missing values are NaN.
 
@@ -87,6 +95,8 @@ class Style:
             return self.unknown
         number = float(value)
         text = f"{number:,.0f}" if number == round(number) else f"{number:,.1f}"
+        if self.words and isinstance(value, About):
+            return f"about {text}"
         return self._limited(value, text, COUNTED)
 
     def whole(self, value: Any) -> str:

@@ -137,7 +137,7 @@ def test_counts_are_protected_if_asked(run, file):
     )
     assert 0 <= abs(shown["people"] - exact["people"]) <= 2
     assert (shown["people"], shown["events"]) != (exact["people"], exact["events"])
-    assert f"({shown['people']:,.0f} people)" in run("discover", file, *ASKED, "--suppress", "11")
+    assert f"(about {shown['people']:,.0f} people)" in run("discover", file, *ASKED, "--suppress", "11")
 
 
 @pytest.mark.parametrize(

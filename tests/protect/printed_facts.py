@@ -21,6 +21,7 @@ ALL, SITES, CI = f"All {UNIT}", "All sites", ", 95 % CI"
 def clean(text):
     """The same text for the same number: a dash for none, signs in the place of words."""
     text = unescape(str(text)).replace("\u00a0", " ").translate(SIGNS).strip(" ▲▼")
+    text = re.sub("^[Aa]bout ", "", text)
     for word, sign in (("[Ff]ewer than|below", "<"), ("[Mm]ore than|above", ">"), ("at least", "≥")):
         text = re.sub(f"^(?:{word}) ", f"{sign} ", text)
     return text or "-"
@@ -266,7 +267,7 @@ def of_tables(p, tables):
             elif any(re.fullmatch(r"[\d.]+-[\d.]+ %", head) for head in line):
                 for bin_, cell in line.items():
                     text, _, told = cell.partition("|")
-                    mark = r"((?:[<>] )?[-+]?\d+)(?: \*)?$"
+                    mark = r"((?:below |above )?[-+]?\d+)(?: \*)?$"
                     gap = re.search(r"gap (.*) percentage", told) or re.search(mark, text)
                     if gap:
                         yield f"{whom} at {bin_}", "gap", gap[1]

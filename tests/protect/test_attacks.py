@@ -91,6 +91,42 @@ def test_a_neighbour_is_withheld_where_moved_counts_alone_would_tell():
     assert 0 < withheld < 200
 
 
+def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
+    """What is withheld is needed: showing any of it again would leave fewer values."""
+    from propcal.auditing.headcount import Headcount
+    from propcal.protect.neighbours import WANTED, Net, Told, withheld_neighbours
+    from propcal.protect.rule import Rule
+    from propcal.protect.shown_counts import ShownCounts, sums_by_range
+
+    checked = 0
+    for seed in range(6):
+        frame, score, y = people(500 + 150 * seed, seed, TWO)
+        counts = audited(frame, score, y, n_bins=10)._source.counts
+        sums = sums_by_range([(counts.groups, len(counts.bins))])
+        headcount = Headcount.joined([counts.totals, counts.ranges])
+        exact = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
+        shown = ShownCounts.of(headcount, Rule(11))  # without sums, nothing is withheld
+        told = Told(shown.people, shown.events, shown.small, shown.few, Rule(11))
+        withheld = withheld_neighbours(told, exact, sums)
+        rest, net = Net.of(sums).with_rests(exact)
+        small = (np.concatenate([exact, rest], axis=1)[:2] < FEWEST) & (
+            np.concatenate([exact, rest], axis=1)[2] > 0
+        )
+        small[:, : len(withheld)] &= shown.small
+
+        def fewest(some, told=told, net=net, small=small, n=rest.shape[1]):
+            low, high = net.tightened(told.bounds(some, n))
+            return np.where(small, np.minimum(high - low + 1, WANTED)[:2], WANTED).min(axis=0)
+
+        left = fewest(withheld)
+        for i in np.flatnonzero(withheld):
+            again = withheld.copy()
+            again[i] = False
+            assert (fewest(again) < left).any()
+            checked += 1
+    assert checked > 5
+
+
 SCORES = np.linspace(0.02, 0.7, 1494)
 
 

@@ -116,7 +116,7 @@ def impossible(p):
                 if some < own and exceeds(part, whole):
                     counts = [(row["people"], row["positives"]) for row in (part, whole)]
                     yield f"{part['group']} in {whole['group']}{name}: {counts[0]} of {counts[1]}"
-    total = re.search(r"sites? together \(([\d,]+) patients", " ".join(p.sentences))
+    total = re.search(r"sites? together \((?:about )?([\d,]+) patients", " ".join(p.sentences))
     for row in p.json.get("sites", ()):
         if (row["people"] or 0) > number(total[1]):
             yield f"{row['site']}: {row['people']} of {total[1]}"

@@ -145,20 +145,71 @@ def test_a_bound_that_would_not_support_the_finding_becomes_words(events, expect
         assert f"too high for B: {half} among about 16" in shown.verdict.text
 
 
-def test_losses_agree_with_the_cells_shown():
-    at_least = 0
+def test_losses_name_the_cell_of_the_audit_and_agree_with_its_shown_gap():
+    hidden = 0
     for seed in range(6):
         rng = np.random.default_rng(seed)
         score = rng.beta(1.3, 4, 2500)
         y = (rng.random(2500) < np.clip(score * 1.3, 0, 1)).astype(int)
         a = audit(y, score, sensitive_features=rng.choice(list("ABC"), 2500), n_draws=100)
         shown = protected_audit(a, 11)
-        at_least += sum(isinstance(value, Limit) for value in shown.losses["value"])
-        cells = shown.categories[shown.categories["eligible"]]
-        gaps = [abs(float(gap)) for gap in cells["gap"] if known(gap) and not isinstance(gap, Limit)]
-        assert shown.losses.loc["mc", "value"] == pytest.approx(max(gaps), abs=5e-4)
-        assert shown.losses["floor_95"].tolist() == [round(x, 3) for x in a.losses["floor_95"]]
-    assert at_least
+        assert shown.losses["where"].tolist() == a.losses["where"].tolist()
+        cells = a.categories[a.categories["eligible"]]
+        place = cells["gap"].abs().idxmax()
+        gap, value = shown.categories.loc[place, "gap"], shown.losses.loc["mc", "value"]
+        if isinstance(gap, Limit) or not known(gap):
+            hidden += 1
+            assert np.isnan(value)
+        else:
+            assert value == pytest.approx(abs(gap), abs=5e-4)
+        for name in ("floor_95", "p_value"):
+            assert shown.losses[name].tolist() == [round(x, 3) for x in a.losses[name]]
+    assert 0 < hidden < 6
+
+
+def test_a_count_in_a_protected_sentence_is_about_right(exact, shown):
+    text = " ".join([*shown.verdict.sentences, *shown.notes])
+    assert re.findall(r"(\w+) [\d,]+ people", " ".join(exact.notes))
+    assert set(re.findall(r"(\w+) [\d,]{3,} people", text)) <= {"about", "About"}
+    assert f"about {shown.settings['people']:,} people" in shown.to_markdown()
+
+
+@pytest.mark.parametrize("suppress", [11, 2000, 5000])
+@pytest.mark.parametrize("within", [None, 0.5])
+def test_sentences_support_the_conclusion_however_much_is_withheld(suppress, within):
+    rng = np.random.default_rng(1)
+    score = rng.beta(1.5, 6, 6000)
+    y = (rng.random(6000) < score).astype(int)
+    a = audit(y, score, sensitive_features=rng.choice(list("ABC"), 6000), n_draws=100, within=within)
+    told = protected_audit(a, suppress).verdict
+    assert told.conclusion == a.verdict.conclusion
+    assert told.sentences[0].partition("(")[0] == a.verdict.sentences[0].partition("(")[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_newly_flagged_looks_like_a_few(seed):
+    """A score that is only lowered flags nobody anew: the page must not tell nobody from a few."""
+    rng = np.random.default_rng(seed)
+    score = rng.beta(1.5, 4, 4000)
+    y = (rng.random(4000) < score).astype(int)
+    groups = rng.choice(list("AB"), 4000)
+    for more in (0, 4):
+        lower = score * 0.8
+        lower[np.flatnonzero(score < 0.3)[:more]] = 0.31
+        scores = {"a": score, "b": lower}
+        c = compare(scores, y, sensitive_features=groups, n_draws=100, thresholds=(0.3,))
+        assert c.flags["newly_flagged"].iloc[0] == more
+        shown = protected(c, 11)
+        assert {repr(x) for x in shown.flags["newly_flagged"]} == {"< 21"}
+        flagged = {
+            name: one.at_threshold(0.3).set_index("group")["flagged"] for name, one in shown.audits.items()
+        }
+        people = shown.audits["a"].groups.set_index("group")["people"]
+        for row in shown.flags.itertuples():
+            change = round((flagged["b"] - flagged["a"])[row.group] * people[row.group])
+            newly = change + row.no_longer_flagged  # NaN: withheld
+            values = min(newly + 6, 20) - max(newly - 6, 0) + 1
+            assert not values < 5
 
 
 def test_thresholds_follow_from_shown_counts_and_never_rise():

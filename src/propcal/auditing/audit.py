@@ -312,8 +312,9 @@ def verdict_on(
     claims: tuple[Claim, ...],
     groups: pd.DataFrame,
     tests: pd.DataFrame | None = None,
+    conclusion: str = "",
 ) -> Verdict:
-    """The verdict in words; claims and tables may be protected."""
+    """The verdict in words; claims and tables may be protected if the conclusion is given."""
     from propcal.documents.verdict_sentences import verdict_of
 
     rule = found.rule
@@ -328,6 +329,7 @@ def verdict_on(
         "expected events or non-events",
         within=rule.within,
         fitted=bool(found.fitted_on_these),
+        conclusion=conclusion,
     )
 
 

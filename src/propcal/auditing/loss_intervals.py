@@ -125,26 +125,20 @@ def _floor(drawn: FloatArray, value: float) -> tuple[float, float, float]:
     return float(median), float(high), float((1 + np.sum(drawn >= value)) / (1 + len(drawn)))
 
 
-def loss_places(
-    bins: IntArray,
-    *,
-    gap: FloatArray,
-    proportional_gap: FloatArray,
-    rate: FloatArray,
-    eligible: BoolArray,
-    rho: float,
-) -> dict[str, tuple[int, ...]]:
-    """For each loss the categories that set it: of DC the higher rate and the lower one, none if no two meet.
+def loss_places(table: Categories, rho: float) -> dict[str, tuple[int, ...]]:
+    """For each loss the cells that set it, counted by groups and bins; none if there are no eligible ones.
 
-    Categories are in the order of groups and bins; `bins` has the bin of each.
+    Of DC they are the higher rate and the lower one, and none if no two groups meet in a bin.
     """
-    rows = np.flatnonzero(eligible)
+    rows = np.flatnonzero(table.eligible)
     if not len(rows):
         return {}
+    proportional_gap = table.gap / proportional(rho).allowance(table.outcome_rate)
+    bins = np.tile(np.arange(len(table.bins)), len(table.gap))
     return {
-        "mc": (int(rows[np.argmax(np.abs(gap[rows]))]),),
-        "pmc": (int(rows[np.argmax(np.abs(proportional_gap[rows]))]),),
-        "dc": _furthest_apart(rows, bins, np.log(np.maximum(rate, rho))),
+        "mc": (int(rows[np.argmax(np.abs(table.gap.ravel()[rows]))]),),
+        "pmc": (int(rows[np.argmax(np.abs(proportional_gap.ravel()[rows]))]),),
+        "dc": _furthest_apart(rows, bins, np.log(np.maximum(table.outcome_rate.ravel(), rho))),
     }
 
 
@@ -162,14 +156,7 @@ def _furthest_apart(rows: IntArray, bins: IntArray, log_rate: FloatArray) -> tup
 def _where(table: Categories, rho: float, labels: Mapping[str, str]) -> list[str]:
     """Where each loss is attained, in words."""
     n_bins = len(table.bins)
-    places = loss_places(
-        np.tile(np.arange(n_bins), len(table.gap)),
-        gap=table.gap.ravel(),
-        proportional_gap=(table.gap / proportional(rho).allowance(table.outcome_rate)).ravel(),
-        rate=table.outcome_rate.ravel(),
-        eligible=table.eligible.ravel(),
-        rho=rho,
-    )
+    places = loss_places(table, rho)
     words = [
         _place_name(table, [divmod(row, n_bins) for row in rows], labels) for rows in places.values() if rows
     ]

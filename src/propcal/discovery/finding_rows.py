@@ -21,7 +21,7 @@ from propcal.discovery.binned_features import Feature, label, name_and_condition
 from propcal.discovery.people import People
 from propcal.discovery.search_rounds import Found
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, Limit, known
+from propcal.numbers import IN_SENTENCE, About, Limit, known
 
 PREDICTS_HIGH, PREDICTS_LOW = "too high", "too low"
 TOO_EXTREME, NOT_EXTREME = "too extreme", "not extreme enough"
@@ -155,7 +155,7 @@ def directions(positive: bool, kind: str, raw: float, corrected_for: str) -> tup
 
 def whole(people: float) -> float:
     """A number of people to print; weights may make it a fraction, and protection a limit."""
-    return people if isinstance(people, Limit) or not known(people) else round(people)
+    return people if isinstance(people, (About, Limit)) or not known(people) else round(people)
 
 
 def counted(people: float) -> float:

@@ -36,6 +36,8 @@ class People:
         Whether weights are survey weights; otherwise a weight of 2 means two people.
     cluster : array or None
         Numbers of the persons behind the rows.
+    keys : array of uint64
+        Who they are: as those of atoms, from scores that were not clipped.
     """
 
     raw: FloatArray
@@ -43,9 +45,11 @@ class People:
     weight: FloatArray
     survey: bool
     cluster: IntArray | None = None
+    keys: Any = None
 
     def __post_init__(self) -> None:
-        self.keys = person_key(to_grid(self.raw), self.outcome)  # who they are
+        if self.keys is None:
+            self.keys = person_key(to_grid(self.raw), self.outcome)
         self.raw = np.clip(self.raw, NEAREST, 1 - NEAREST)
         self.score = self.raw.copy()
         self.log_odds = log_odds(self.raw)
@@ -83,7 +87,8 @@ class People:
     def part(self, rows: IntArray) -> People:
         """Some of the rows, with their raw scores."""
         cluster = None if self.cluster is None else np.unique(self.cluster[rows], return_inverse=True)[1]
-        return People(self.raw[rows], self.outcome[rows], self.weight[rows], self.survey, cluster)
+        columns = (self.raw[rows], self.outcome[rows], self.weight[rows])
+        return People(*columns, self.survey, cluster, self.keys[rows])
 
     def slope(self, rows: IntArray, score: FloatArray) -> tuple[float, float]:
         """The calibration slope of a score of some rows, and its standard error; NaN without an answer."""

@@ -30,7 +30,7 @@ from propcal.documents.blocks import (
 )
 from propcal.documents.data import comparison_content
 from propcal.documents.words import words
-from propcal.numbers import IN_SENTENCE, capital, known, listed, plural
+from propcal.numbers import IN_SENTENCE, Limit, capital, known, listed, plural
 
 MOST_NAMED = 3
 MOST_CHANGES, MOST_SENTENCES = 3, 4  # of a verdict; what does not fit is in the section on changes
@@ -163,11 +163,12 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flags(comparison: Comparison, name: str, i: int) -> list[Block]:
-    """Who is newly flagged and no longer; groups in which nobody is are left out."""
+    """Who is newly flagged and no longer; groups in which nobody is, or too few to tell, are left out."""
     table = comparison.flags[comparison.flags["score"] == name]
     no_longer = Column("no_longer_flagged", "no longer flagged", "some")
     columns = [GROUP, Column("newly_flagged", "newly flagged", "some"), no_longer]
-    table = table[(table["newly_flagged"] != 0) | (table["no_longer_flagged"] != 0)]
+    pairs = zip(table["newly_flagged"], table["no_longer_flagged"])
+    table = table.loc[[any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]]
     blocks: list[Block] = []
     for place, threshold in enumerate(table["threshold"].unique()):
         title = f"{name} compared with {comparison.base} at {threshold_label(threshold)}"

@@ -124,10 +124,19 @@ def ratio_plot(course: Course, groups: Any = None) -> Plot:
     more = len(named) - MOST_BANDS if groups is None else 0
     description = words("pictures", "ratios")
     description += f" {plural(more, 'more named group')}: see below." if more > 0 else ""
-    if np.isnan(values).any():
-        description += " Gaps: nobody, or withheld to protect a small count."
+    description += "".join(_gaps(course, name, label[name]) for name in drawn)
     heading = "Named groups and everybody" if named else "Everybody"
     return Plot("ratio", heading, description, x, y, [*marks, *lines], 720, 300)
+
+
+def _gaps(course: Course, group: str, label: str) -> str:
+    """Why a line has gaps, if periods with people have no O/E ratio."""
+    rows = course.periods[course.periods["group"] == group]
+    missing = np.isnan(without_limits(rows[RATIO])) & (rows["people"].to_numpy() != 0)
+    if not missing.any():
+        return ""
+    why = "without expected events" if course._source is not None else "withheld to protect small counts"
+    return f" {label}: {int(missing.sum())} of {plural(len(rows), course.settings['every'])} {why}."
 
 
 def _evidence(course: Course) -> list[Block]:
@@ -187,6 +196,9 @@ def _rates(course: Course) -> list[Block]:
     shown = [name for name in course.ranked["group"] if name in set(known["group"])][:MOST_PICTURES]
     more = len(course.groups) - len(shown)
     below = f" {are(more, 'more group')} in the table below." if more else ""
+    below += (
+        " Gaps: nobody, or withheld to protect a small count." if len(known) < len(course.periods) else ""
+    )
     columns = [
         Column("period", "period", "label"),
         GROUP,

@@ -11,7 +11,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.claims import Note
 from propcal.documents.blocks import At, Block, Column, Details, Items, Paragraphs, Section, Table
 from propcal.documents.words import all_words, words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, plural
+from propcal.numbers import IN_SENTENCE, ON_PAGE, plural
 from propcal.plain_text import plain
 
 LIBRARIES = ("numpy", "scipy", "pandas")
@@ -45,14 +45,9 @@ def lead(audit: Audit) -> str:
     outcome = f"the outcome ({who.outcome})" if who.outcome else "the outcome"
     people, positives = audit.settings["people"], audit.settings["positives"]
     return (
-        f"An audit of {_about(audit, people)}{who.count(people)} whose score and outcome are known; "
-        f"{_about(audit, positives)}{IN_SENTENCE.count(positives)} had {outcome}."
+        f"An audit of {who.count(people)} whose score and outcome are known; "
+        f"{IN_SENTENCE.count(positives)} had {outcome}."
     )
-
-
-def _about(audit: Audit, count: Any) -> str:
-    """What stands before a count: counts of a protected audit, which has no source, are moved."""
-    return "" if audit._source is not None or isinstance(count, Limit) else "about "
 
 
 def paragraphs(audit: Audit) -> list[str]:
@@ -72,9 +67,9 @@ def _seed(settings: dict[str, Any]) -> Any:
 
 def _who(audit: Audit) -> str:
     s, who = audit.settings, audit.identity
-    events = f"{_about(audit, s['positives'])}{IN_SENTENCE.count(s['positives'])} events"
+    events = f"{IN_SENTENCE.count(s['positives'])} events"
     attributes = ", ".join(map(plain, s["attributes"])) or "none"
-    some = f"{_about(audit, s['people'])}{who.count(s['people'])}"
+    some = who.count(s["people"])
     missing = {
         "level": "A missing value forms a group of its own.",
         "exclude": f"{who.unit.capitalize()} with a missing value are in no group of that attribute.",

@@ -28,7 +28,7 @@ from propcal.documents.blocks import (
 )
 from propcal.documents.charts import LOOKS
 from propcal.documents.words import words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, known, risk_range
+from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, known, risk_range
 
 SHADES = (0.025, 0.05, 0.1)  # gaps from which cells of the heat map are darker
 BRIEF_CELLS = 3
@@ -66,6 +66,7 @@ def _heat(audit: Audit) -> list[Block]:
         return [Paragraphs(["There are no cells."], places=At.PAGE)]
     labels, by_group = heat_rows(audit)
     looks = {cell["look"] for _, cells in by_group for cell in cells}
+    limit = next((cell for _, cells in by_group for cell in cells if cell.get("limited")), None)
     hidden = [look for look in ("noise", "high", "low") if f"{look} hidden" in looks]
     grid = [GROUP, *(Column(str(i), label, "word") for i, label in enumerate(labels))]
     marks = [
@@ -79,7 +80,7 @@ def _heat(audit: Audit) -> list[Block]:
     gap, by_risk = words("tables", "gap"), words("tables", "by_risk")
     every = Table("categories", "Every cell", columns, rows, gap, sortable=True)
     return [
-        Fragment("heat.html", lambda: {"ranges": labels, "rows": by_group, "hidden": hidden}),
+        Fragment("heat.html", lambda: {"ranges": labels, "rows": by_group, "hidden": hidden, "limit": limit}),
         Table("by-risk", "Groups by predicted risk", grid, marks, by_risk, places=At.MARKDOWN),
         Details(f"Every cell in numbers ({len(rows)})", [every], key="all-categories"),
     ]
@@ -107,17 +108,20 @@ def heat_rows(audit: Audit) -> tuple[list[str], list[tuple[str, list[dict[str, A
 def _heat_cell(row: Mapping[str, Any]) -> dict[str, Any]:
     finding, gap, look = row["finding"], row["gap"], row["look"]
     found = look in ("high", "low")
-    if not known(gap):
+    limited = isinstance(gap, Limit)
+    if not known(gap) or (limited and not found):
         told, text = f"{finding}, number withheld to protect a small count", finding if found else ""
         look += " hidden"
     elif finding == NOT_ENOUGH:
         told, text = finding, ""
     else:
-        text = ON_PAGE.points(gap, 0)
+        text = ON_PAGE.points(float(gap), 0)
+        text = f"{gap.side} {text}" if limited else text
         told = f"{finding}, gap {text} percentage points"
         look += f" s{1 + int(np.searchsorted(SHADES, abs(gap)))}" if found else ""
     mark = f"{text} *" if found else text or ("few" if finding == NOT_ENOUGH else "–")
-    return {"text": text, "words": told, "look": look, "place": row["key"], "mark": mark}
+    shown = {"text": text, "words": told, "look": look, "place": row["key"], "mark": mark}
+    return shown | {"limited": limited and bool(text)}
 
 
 def _clearest_cells(audit: Audit) -> list[Block]:

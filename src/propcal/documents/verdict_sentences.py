@@ -27,7 +27,17 @@ from propcal.auditing.hypothesis_tests import GROUP_SLOPES
 from propcal.auditing.measures import reversed_area
 from propcal.documents.audit_notes import reversed_sentence
 from propcal.identity import Identity
-from propcal.numbers import IN_SENTENCE, Limit, in_parentheses, known, listed, p_equals, plural, risk_range
+from propcal.numbers import (
+    IN_SENTENCE,
+    About,
+    Limit,
+    in_parentheses,
+    known,
+    listed,
+    p_equals,
+    plural,
+    risk_range,
+)
 
 MOST_SENTENCES = 4  # what does not fit is in the tables
 MOST_NAMED = 3  # in one direction; a fourth is named rather than called "1 more"
@@ -63,8 +73,9 @@ def verdict_of(
     too_small: str,
     within: float | None = None,
     fitted: bool = False,
+    conclusion: str = "",
 ) -> Verdict:
-    """Put the claims into words.
+    """Put the claims into words; if groups are protected, the conclusion is that of the exact ones.
 
     `untested` says why there are no tests, and `too_small` what too small a group is. With `within`, the
     first sentence says whether the score is shown to be right to within that share. Nothing is certified of a
@@ -74,20 +85,27 @@ def verdict_of(
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     area = reversed_area(groups.iloc[0])
     first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
-    conclusion, sentences, shown = _judged(claims, groups, identity, too_small, fitted=fitted)
+    judged, sentences, shown = _judged(claims, groups, identity, too_small, conclusion, fitted=fitted)
     if within is not None and groups["finding"].iloc[0] != NOT_ENOUGH and not fitted:
         everywhere, shown = shown_within(groups, within)
-        conclusion = f"{SHOWN if everywhere else NOT_SHOWN} {_at_most(within)}"
+        everywhere = conclusion.startswith(SHOWN) if conclusion else everywhere
+        judged = f"{SHOWN if everywhere else NOT_SHOWN} {_at_most(within)}"
         margins = _everywhere if everywhere else _margins
         kept = sentences[:1] if claims else []
         asked = margins(shown, groups, identity, within)
         sentences = [*asked[: MOST_SENTENCES - len(first) - len(kept)], *kept]
     told = (*first, *sentences)[:MOST_SENTENCES]
-    return Verdict(conclusion, told, tests, (*claims, *shown), ranks_backwards=bool(first))
+    return Verdict(judged, told, tests, (*claims, *shown), ranks_backwards=bool(first))
 
 
 def _judged(
-    claims: tuple[Claim, ...], groups: pd.DataFrame, identity: Identity, too_small: str, *, fitted: bool
+    claims: tuple[Claim, ...],
+    groups: pd.DataFrame,
+    identity: Identity,
+    too_small: str,
+    conclusion: str,
+    *,
+    fitted: bool,
 ) -> tuple[str, list[str], tuple[Claim, ...]]:
     """The conclusion, its sentences, and claims of how far off the score can be."""
     if claims:
@@ -96,7 +114,7 @@ def _judged(
     if groups["finding"].iloc[0] != CHANCE or (len(groups) > 1 and len(tested) < 2):
         return NOT_ENOUGH, _not_enough(groups, identity, too_small), ()
     shown = () if fitted else certificate(groups)
-    if tested["certain_within"].iloc[0] > TOO_UNSURE:
+    if tested["certain_within"].iloc[0] > TOO_UNSURE and conclusion != NONE_FOUND:
         return NOT_ENOUGH, _too_few(groups, identity), shown[:1]
     return NONE_FOUND, _none_found(tested, shown, identity), shown
 
@@ -264,7 +282,7 @@ def _few_events(claim: Claim, identity: Identity) -> str:
     """What can be said where a count is suppressed; nothing that would not support the finding."""
     if not known(claim.people) or isinstance(claim.people, Limit) or not known(claim.predicted):
         return f": {_events(claim)}"
-    among = f"among about {identity.count(claim.people)}"
+    among = f"among {identity.count(claim.people)}"
     events: Any = claim.events
     expected, few = claim.predicted * claim.people, events.side == "below"
     clear = expected >= claim.events if few else expected <= claim.events
@@ -284,7 +302,7 @@ def _parenthesis(claim: Claim, *, interval: bool) -> str:
 
 
 def _events(claim: Claim) -> str:
-    if isinstance(claim.events, Limit):
+    if isinstance(claim.events, (About, Limit)):
         return f"{IN_SENTENCE.count(claim.events)} events"
     return plural(round(claim.events), "event")
 
@@ -298,14 +316,14 @@ def _not_enough(groups: pd.DataFrame, identity: Identity, too_small: str) -> lis
     return [
         f"There are not enough data to judge {f'{identity.score} in ' if identity.score else ''}any subgroup "
         f"({too_small}).",
-        f"Over all {_nothing_among(groups.iloc[0], identity, ', no miscalibration was found')}.",
+        f"Overall, no miscalibration was found among {_nothing_among(groups.iloc[0], identity)}.",
     ]
 
 
-def _nothing_among(row: Any, identity: Identity, words: str = "") -> str:
+def _nothing_among(row: Any, identity: Identity) -> str:
     """People without a finding, and the rates and O/E ratio of their row in the table of groups."""
     claim = Claim("overall", row["group"], row["label"], "", **numbers_of(row))
-    return f"{identity.count(row['people'])}{words}{_numbers(claim, identity)}"
+    return f"{identity.count(row['people'])}{_numbers(claim, identity)}"
 
 
 def _too_few(groups: pd.DataFrame, identity: Identity) -> list[str]:
@@ -369,11 +387,9 @@ def _at_most(share: float) -> str:
     return f"{max(ceil(round(100 * share, 6)), 1)} %"
 
 
-def _everywhere(
-    claims: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float
-) -> list[str]:
+def _everywhere(_: Sequence[Claim], groups: pd.DataFrame, identity: Identity, within: float) -> list[str]:
     """That the score is shown to be right to within a share, overall and in every group tested."""
-    n = len(claims) - 1
+    n = int((groups["kept"].astype(bool) & groups["shown_within"].notna()).sum()) - 1
     each = f", overall and in {'each of ' if n > 1 else ''}{_subgroups(n)}" if n else ""
     right = f"{identity.within_sentence} is right to within {_at_most(within)}{each}"
     return [f"With 95 % confidence, {right} ({identity.count(groups['people'].iloc[0])})."]

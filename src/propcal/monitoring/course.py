@@ -310,14 +310,12 @@ def _groups(
 ) -> pd.DataFrame:
     """One row for each group: evidence, the verdict, and the last period beside the one before."""
     n, kinds, best = len(sums.groups), np.array(found.kinds), found.adjusted.max(axis=1)
-    raised, last = best >= np.log(ALARM), periods[-len(sums.groups) :].reset_index(drop=True)
+    raised, last = best >= np.log(ALARM), periods[-n:].reset_index(drop=True)
     first = np.array(sums.periods)[raised.argmax(axis=0)]
     of_group = {alarm.group: alarm for alarm in alarms}
     told = [of_group.get(group.name) for group in sums.groups]
     events, expected = (part.sum(axis=(0, 2)) for part in (sums.positives, sums.score))
     limits = np.array([true_events(n, ALARM / stake) for n, stake in zip(events, stakes)])
-    numbers = ["people", *periods.columns[5:]]
-    before = periods[-2 * n : -n].reset_index(drop=True)[numbers].reindex(range(n)).add_prefix("before_")
     table = {
         "group": last["group"],
         "label": last["label"],
@@ -335,4 +333,12 @@ def _groups(
             for name, end in zip(LIMITS, limits.T)
         },
     }
-    return pd.concat([pd.DataFrame(table), last[numbers], before], axis=1)
+    return with_last_periods(pd.DataFrame(table), periods)
+
+
+def with_last_periods(table: pd.DataFrame, periods: pd.DataFrame) -> pd.DataFrame:
+    """A table of all groups with the numbers of the last period and the one before."""
+    n, numbers = len(table), ["people", *periods.columns[5:]]
+    last = periods[numbers][-n:].reset_index(drop=True)
+    before = periods[numbers][-2 * n : -n].reset_index(drop=True).reindex(range(n)).add_prefix("before_")
+    return pd.concat([table, last, before], axis=1)

@@ -20,24 +20,20 @@ from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.findings import AuditedPeople, Findings
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
-from propcal.auditing.loss_intervals import losses
-from propcal.auditing.measure_names import MEASURE_NAMES
-from propcal.auditing.profile import MEASURES
+from propcal.auditing.loss_intervals import loss_places, loss_values, losses
+from propcal.auditing.measure_names import LOSSES
 from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.left_out import LeftOutReport
 from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
-from propcal.protect.rule import P_DIGITS, SATURATED, VARIANCE, Rule, shown_p
+from propcal.protect.rule import P_DIGITS, SATURATED, VARIANCE, Rule, moved, shown_p
 from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import (
+    CURVE_DIGITS,
     ShownCounts,
     printed,
-    printed_measure,
+    shown_table,
     sums_by_range,
-    thresholds_of,
-    with_shown_rates,
 )
-
-CURVE_DIGITS = 4
 
 
 def protected_audit(audit: Audit, fewest: int | None) -> Audit:
@@ -73,7 +69,7 @@ class _ProtectedAudit:
         self.exact, self.found, self.rule, self.counts = audit, found, together.rule, found.counts
         self.n = len(self.counts.groups)
         headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
-        self.shown = together.part(sets, headcount, self._values())
+        self.shown = ShownCounts.part_of(together, sets, headcount, self._values())
         self.large = self.shown.large[: self.n] & ~self._saturated()
         self.names = [group.name for group in self.counts.groups]
 
@@ -123,22 +119,16 @@ class _ProtectedAudit:
         )
 
     def _groups(self) -> pd.DataFrame:
-        exact, shown = self.exact.groups, self.shown
+        exact = self.exact.groups
         finding, ratio = exact["finding"].tolist(), exact["observed_expected"].tolist()
-        small = np.asarray(shown.small[:, : self.n].any(axis=0)).tolist()
+        small = np.asarray(self.shown.small[:, : self.n].any(axis=0)).tolist()
         columns: dict[str, Any] = {
-            "share": printed(shown.people[: self.n] / shown.people[0], 3),
             "design_effect": printed(exact["design_effect"].clip(lower=0.1), 1),
             "left_over": printed(exact["left_over"], 2, self.large),
             **{name: self._certain(exact[name]) for name in ("certain_within", "shown_within")},
-            "p_value": [shown_p(p, large) for p, large in zip(exact["p_value"], self.large)],
             "limits": [self._limits(i, finding[i], ratio[i]) if small[i] else None for i in range(self.n)],
         }
-        for name in MEASURES:
-            if name != "observed_expected":
-                digits = MEASURE_NAMES[name].digits if name in MEASURE_NAMES else CURVE_DIGITS
-                columns |= printed_measure(exact, name, digits, self.large)
-        return with_shown_rates(exact, shown, **columns)
+        return shown_table(exact, self.shown, range(self.n), self.large, **columns)
 
     def _certain(self, exact: pd.Series) -> list[float]:
         """The largest error that the data allow, rounded up as it is printed; no limit for few people."""
@@ -224,23 +214,27 @@ class _ProtectedAudit:
         return replace(found, table=table, noise=noise)
 
     def _losses(self) -> pd.DataFrame:
-        """The losses of the cells that are shown; what chance would show is the audit's."""
-        exact, found, cells = self.exact.losses, self.found, self._cells
-        known = np.isfinite(cells.table.gap) & (found.table.people > 0)
+        """The losses of the audit, each from the shown counts of its cells; no number if these are hidden.
+
+        What chance would show is the audit's, and so is the cell that is named. An interval is over all
+        cells; without the hidden ones it has no upper end.
+        """
+        exact, cells, rho = self.exact.losses, self._cells, self.found.rule.rho
+        known = np.isfinite(cells.table.gap) & (self.found.table.people > 0)
         table = replace(cells.table, eligible=cells.table.eligible & known)
-        rows = losses(table, cells.noise, found.rule.rho, labels=self.exact.labels)
+        rows = losses(table, cells.noise, rho)
+        rows["where"] = exact["where"]
+        for name, places in loss_places(self.found.table, rho).items():
+            chosen = np.zeros(known.shape, dtype=np.bool_)
+            chosen.flat[list(places)] = True
+            own = loss_values(table.outcome_rate, table.mean_score, chosen, rho) if places else [np.nan] * 3
+            rows.loc[name, "value"] = own[LOSSES.index(name)] if known[chosen].all() else np.nan
+        rows.loc[rows["value"].isna(), ["low", "high"]] = np.nan
+        if (self.found.table.eligible & ~known).any():
+            rows["high"] = np.nan
         for name in ("floor_median", "floor_95", "p_value"):
-            rows[name] = exact[name].round(P_DIGITS)
-        rows[["value", "low", "high"]] = rows[["value", "low", "high"]].round(P_DIGITS)
-        if not (found.table.eligible & ~known).any():  # nothing is hidden
-            return rows
-        values: list[Any] = rows["value"].tolist()
-        for i, (value, true) in enumerate(zip(values, exact["value"])):
-            if np.isfinite(value) and true > value + 0.5 * 10**-P_DIGITS:
-                values[i] = Limit(value, "at least")
-        rows["value"] = pd.Series(values, dtype=object, index=rows.index)
-        rows["high"] = np.nan
-        return rows
+            rows[name] = exact[name]
+        return rows.round(P_DIGITS)
 
     def _of_many(self, groups: pd.Series) -> pd.Series:
         """Whether each name is that of a group of many people."""
@@ -261,14 +255,20 @@ class _ProtectedAudit:
         return [g for g, name in enumerate(self.names) if name in some]
 
     def _net_benefit(self) -> pd.DataFrame:
-        found = {}
+        """From moved counts at or above each threshold; a higher threshold never has more people."""
+        found, t, flagged = {}, self.counts.thresholds, self.counts.flagged
         effect = self.exact.groups["design_effect"].round(1).clip(lower=0.1).to_numpy()
-        for g, (right, wrong) in enumerate(thresholds_of(self.counts.flagged, self.shown, self.rule)):
-            if not self.shown.known[g] or g not in self._measured:
+        for g in self._measured:
+            if not self.shown.known[g]:
                 continue
-            people, events, t = self.shown.people[g], self.shown.events[g], self.counts.thresholds
-            spread = effect[g] * net_benefit_variance(t, right, wrong, people)
-            reach = 1.96 * np.sqrt(spread) / people
+            people, events = self.shown.people[g], self.shown.events[g]
+            both, key = np.rint(flagged.people[:, g]), flagged.key[g]
+            few = self.rule.small(flagged.different[:, g]).any(axis=0)
+            right = np.minimum.accumulate(np.minimum(both[0] + moved(key, 1), events))
+            all_of = np.minimum.accumulate(np.minimum(both.sum(axis=0) + moved(key, 0), people))
+            wrong = np.minimum.accumulate(np.clip(all_of - right, 0.0, people - events))
+            right, wrong = (np.where(few, np.nan, count) for count in (right, wrong))
+            reach = 1.96 * np.sqrt(effect[g] * net_benefit_variance(t, right, wrong, people)) / people
             found[self.names[g]] = threshold_columns(t, right, wrong, events, people, reach)
         return stacked_columns(found)
 
@@ -324,15 +324,17 @@ class _ProtectedAudit:
                 shown = [shown_p(p, some) for p, some in zip(tests[name], many)]
                 tests[name] = pd.Series(shown, dtype=object, index=tests.index)
         claims = labelled_claims(exact.verdict.errors, groups, categories)
-        claims = tuple(_with_printed_digits(claim) for claim in claims)
-        made = verdict_on(self.found, exact.identity, claims, groups, tests)
-        return replace(made, conclusion=exact.verdict.conclusion)
+        claims = tuple(self._shown_claim(claim, true) for claim, true in zip(claims, exact.verdict.errors))
+        return verdict_on(self.found, exact.identity, claims, groups, tests, exact.verdict.conclusion)
 
-
-def _with_printed_digits(claim: Claim) -> Claim:
-    ratios: tuple[str, ...] = ("others", "others_low", "others_high", "given")
-    numbers: dict[str, Any] = {name: round(float(getattr(claim, name)), RATIO_DIGITS) for name in ratios}
-    return replace(claim, p_value=shown_p(claim.p_value), **numbers)
+    def _shown_claim(self, claim: Claim, exact: Claim) -> Claim:
+        """A claim with the digits that are printed; the O/E ratio of all others follows from shown counts."""
+        numbers: dict[str, Any] = {"given": round(float(claim.given), RATIO_DIGITS)}
+        if exact.others == exact.others and not exact.others_are:
+            ends = (exact.others, exact.others_low, exact.others_high)
+            others = self.shown.ratio_of_others(self.names.index(claim.who), ends)
+            numbers |= zip(("others", "others_low", "others_high"), others)
+        return replace(claim, p_value=shown_p(claim.p_value), **numbers)
 
 
 def _left_out(report: LeftOutReport, people: Any, rule: Rule) -> LeftOutReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,11 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.headcount import Headcount
 from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
+from propcal.auditing.score_changes import FlagChanges
 from propcal.numbers import Limit
 from propcal.protect.audits import protected_audit, protected_audits
-from propcal.protect.rule import Rule, shown_p
+from propcal.protect.neighbours import WANTED
+from propcal.protect.rule import MOVED, Rule, moved, shown_p
 from propcal.protect.shown_counts import ShownCounts, sums_of_groups
 
 APART = 0.011  # two O/E ratios are rounded
@@ -72,24 +75,42 @@ def _is_number(x: float) -> bool:
 
 
 def _flags(comparison: Comparison, rule: Rule) -> pd.DataFrame:
-    """Counts of those newly and no longer flagged, moved or withheld.
+    """Counts of those newly and no longer flagged, moved, or limits of small ones; nobody is a small count.
 
-    Their difference follows from the shares flagged by both scores. So if one of them is withheld, the other
-    is too.
+    The difference of both follows from the numbers flagged by either score. Where these moved counts would
+    leave too few values for a small one, the other is withheld.
     """
-    table, first = comparison.flags.astype({"newly_flagged": object, "no_longer_flagged": object}), 0
+    names = ["newly_flagged", "no_longer_flagged"]
+    table, first = comparison.flags.astype(dict.fromkeys(names, object)), 0
     for one in comparison._flag_source:
         n, sums = len(one.groups), sums_of_groups(one.groups)
         both = [*sums, *((n + total, [n + part for part in parts]) for total, parts in sums)]
-        people = ShownCounts.of(Headcount.joined([one.newly, one.no_longer]), rule, both).people
-        pair = people.reshape(2, n)
-        pair = np.where(np.isnan(pair).any(axis=0), np.nan, pair)
+        shown = ShownCounts.of(Headcount.joined([one.newly, one.no_longer]), rule, both)
+        people, few = shown.headcount.people.sum(axis=0), np.asarray(shown.few.all(axis=0))
+        after, before = (_moves(comparison.audits[name], one) for name in (one.score, comparison.base))
+        apart = np.concatenate([after - before, before - after])
+        other = np.roll(np.arange(2 * n), n)
+        estimate = people + (shown.people - people)[other] + apart  # of a small count, from the others
+        left = np.minimum(estimate + 3 * MOVED, 2 * rule.fewest - 2) - np.maximum(estimate - 3 * MOVED, 0) + 1
+        told = (~few | (left >= WANTED))[other]
+        counts = [
+            Limit(2 * rule.fewest - 1, "below") if few[i] else shown.people_at(i) if told[i] else np.nan
+            for i in range(2 * n)
+        ]
         rows = table.index[first : first + n]
-        for column, values in zip(("newly_flagged", "no_longer_flagged"), pair):
-            shown = [int(x) if x == x else np.nan for x in values]
-            table.loc[rows, column] = pd.Series(shown, index=rows, dtype=object)
+        for name, values in zip(names, (counts[:n], counts[n:])):
+            table.loc[rows, name] = pd.Series(values, index=rows, dtype=object)
         first += n
     return table
+
+
+def _moves(audit: Audit, one: FlagChanges) -> Any:
+    """By how much the number of people flagged is moved in each group."""
+    assert audit._source is not None
+    counts = audit._source.counts
+    place = {group: g for g, group in enumerate(counts.groups)}
+    threshold = np.abs(counts.thresholds - one.threshold).argmin()
+    return moved(counts.flagged.key[[place[group] for group in one.groups], threshold], 0)
 
 
 def _differences(comparison: Comparison, audits: Mapping[str, Audit]) -> pd.DataFrame:

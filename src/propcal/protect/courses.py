@@ -10,25 +10,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import NAN
-from propcal.auditing.headcount import Headcount, everybody, score_values
-from propcal.core.grid import BoolArray
+from propcal.auditing.headcount import Headcount, ScoreValues, everybody, score_values
+from propcal.core.atoms import Atoms
+from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.patterns import PERIOD, Patterns
 from propcal.core.periods_and_sites import by_key
 from propcal.monitoring.alarms import Alarm, CourseClaim
-from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes
+from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes, with_last_periods
 from propcal.monitoring.e_processes import ALARM
-from propcal.monitoring.held_out import Recalibration
-from propcal.numbers import RATIO_DIGITS, Limit, known
+from propcal.numbers import RATIO_DIGITS, Limit, risk_range
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
 from propcal.protect.rule import FEWEST_MEASURED, Rule
-from propcal.protect.shown_counts import ShownCounts, printed, sums_of_groups, with_shown_rates
+from propcal.protect.shown_counts import ShownCounts, printed, shown_table, sums_of_groups
 
 BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence on few people is told as the band it lies in
-OF_A_PERIOD = ("people", "outcome_rate", "mean_score", *(f"observed_expected{end}" for end in ENDS))
 
 
 def protected_course(course: Course, fewest: int | None) -> Course:
@@ -38,12 +36,17 @@ def protected_course(course: Course, fewest: int | None) -> Course:
 
 
 class _ProtectedCourse:
-    """The counts of a course as they are shown; sets are all people, then each group in each period."""
+    """The counts of a course as they are shown.
+
+    Sets are all people, each group in each period, and the people of each alarm: those of its group, or of a
+    risk range of it, since the error began; and those of the reference.
+    """
 
     def __init__(self, course: Course, rule: Rule) -> None:
         assert course._source is not None
         self.exact, self.rule, self.source = course, rule, course._source
         self.names, self.n = course.settings["periods"], len(course.watched)
+        self.groups = {group.name: g for g, group in enumerate(course.watched)}
         parts = by_key(self.source.atoms, PERIOD)
         headcounts, values = [Headcount.of(self.source.atoms, everybody)], []
         sums = [(0, [1 + t * self.n for t in range(len(self.names))])]
@@ -56,8 +59,22 @@ class _ProtectedCourse:
                 (first + total, [first + g for g in groups])
                 for total, groups in sums_of_groups(course.watched)
             ]
+        self.of_alarm: dict[tuple[str, str, bool], int] = {}
+        for alarm in course.alarms:
+            for past in (False, True)[: 1 + bool(course.settings["reference"])]:
+                place = self.of_alarm[alarm.group, alarm.test, past] = (
+                    1 + len(self.names) * self.n + len(self.of_alarm)
+                )
+                periods = self._periods_of(alarm, past)
+                people, scores_of = self._people_of(alarm, periods)
+                headcounts.append(people)
+                values += [(place, scores_of)] if scores_of else []
+                if not alarm.where:
+                    g = self.groups[alarm.group]
+                    sums.append((place, [1 + self.names.index(name) * self.n + g for name in periods]))
         self.shown = ShownCounts.of(Headcount.joined(headcounts), rule, sums, values)
-        people = self.shown.headcount.people[:, 1:].reshape(2, -1, self.n).sum(axis=1)
+        everywhere = 1 + np.arange(len(self.names) * self.n)
+        people = self.shown.headcount.people[:, everywhere].reshape(2, -1, self.n).sum(axis=1)
         large = (people.sum(axis=0) >= FEWEST_MEASURED) & ~rule.small(people).any(axis=0)
         # groups whose evidence rests on many people
         self.large = {group.name: bool(one) for group, one in zip(course.watched, large)}
@@ -65,73 +82,114 @@ class _ProtectedCourse:
     def _members(self, patterns: Patterns) -> BoolArray:
         return membership(self.exact.watched, patterns)
 
+    def _periods_of(self, alarm: Alarm, past: bool) -> list[str]:
+        """The periods that the O/E ratio of an alarm is of, or that of its reference."""
+        reference = self.exact.settings["reference"]
+        if past:
+            return [name for name in self.names if name in reference]
+        first = alarm.since or next(name for name in self.names if not reference or name > max(reference))
+        return [name for name in self.names if name >= first]
+
+    def _people_of(self, alarm: Alarm, periods: Sequence[str]) -> tuple[Headcount, ScoreValues | None]:
+        """The people of an alarm in some periods, and their scores if many have the same one."""
+        atoms, bins, group = self.source.atoms, self.source.bins, self.groups[alarm.group]
+        ranges = [j for j in range(len(bins)) if alarm.where in ("", risk_range(bins.label(j)))]
+
+        def members(patterns: Patterns) -> BoolArray:
+            place = patterns.attributes.index(PERIOD)
+            inside = np.array([str(level) in periods for level in patterns.levels[place]])
+            return np.asarray(self._members(patterns)[[group]] & inside[patterns.table[:, place]])
+
+        def outside(some: Atoms) -> IntArray:
+            return (~np.isin(bins.index(some.score), ranges)).astype(np.int64)
+
+        people = Headcount.of(atoms, members, outside, 2).part([0])
+        scores = score_values(atoms, members(atoms.patterns))
+        if scores is None:
+            return people, None
+        edges = from_grid(bins.edges)
+        last = np.inf if ranges[-1] + 1 == len(bins) else edges[ranges[-1] + 1]
+        return people, scores[0].between(edges[ranges[0]], last)
+
     def course(self) -> Course:
         """The course with everything replaced that counts give away."""
         exact, source = self.exact, self.source
-        periods = with_shown_rates(exact.periods, self.shown, 1)
-        alarms = tuple(self._alarm(alarm, periods) for alarm in exact.alarms)
+        periods = shown_table(exact.periods, self.shown, range(1, 1 + len(exact.periods)))
+        alarms = tuple(self._alarm(alarm) for alarm in exact.alarms)
         claims = tuple(_shown_claim(claim, alarms) for claim in exact.claims)
         groups, identity = self._groups(periods, alarms), exact.identity
         left_out = left_out_notes(self.rule.alone(source.left_out), identity)
+        # of few people, the lower ends of bands
+        strengths = [
+            x if not isinstance(x, Limit) or x.side != "below" else 0.0
+            for x in self._strengths(exact.evidence, "evidence")
+        ]
+        again = exact.recalibration
+        if again is not None:
+            again = replace(again, comparison=protected_comparison(again.comparison, self.rule.fewest))
         return replace(
             exact,
             alarms=alarms,
             claims=claims,
             periods=periods,
-            evidence=self._evidence(exact.evidence, ["evidence"], limits=False),
+            evidence=exact.evidence.assign(evidence=np.array(strengths, dtype=np.float64)),
             groups=groups,
             people=self.shown.people_at(0),
             notes=(*source.notes, *left_out, protection_note(self.rule, identity.unit)),
-            recalibration=_recalibration(exact.recalibration, periods, self.rule.fewest),
+            recalibration=again,
             _source=None,
         )
 
-    def _strength(self, evidence: float, group: str, limits: bool = True) -> float:
+    def _strengths(self, table: pd.DataFrame, column: str) -> list[float]:
         """Evidence as it is shown: with two digits, or its band if it rests on few people."""
-        return float(f"{evidence:.2g}") if self.large[group] else band(evidence, limits)
-
-    def _evidence(self, table: pd.DataFrame, columns: Sequence[str], *, limits: bool) -> pd.DataFrame:
-        table, kind = table.copy(), object if limits else np.float64
-        for column in columns:
-            shown = [self._strength(x, who, limits) for x, who in zip(table[column], table["group"])]
-            table[column] = pd.Series(shown, dtype=kind, index=table.index)
-        return table
+        return [
+            float(f"{evidence:.2g}") if self.large[group] else band(evidence)
+            for evidence, group in zip(table[column], table["group"])
+        ]
 
     def _groups(self, periods: pd.DataFrame, alarms: Sequence[Alarm]) -> pd.DataFrame:
         """The table of groups: the last period and the one before are those of the table of periods."""
-        table = self._evidence(self.exact.groups, ["evidence", "highest"], limits=True)
-        told = {alarm.group: alarm for alarm in alarms}
-        table[list(LIMITS)] = np.stack(
-            [np.floor(100 * table["ratio_low"]) / 100, np.ceil(100 * table["ratio_high"]) / 100], axis=1
-        )
-        table.loc[[not self.large[group] for group in table["group"]], list(LIMITS)] = np.nan
+        table, of_group = self.exact.groups.loc[:, : LIMITS[-1]].copy(), {a.group: a for a in alarms}
+        many = np.array([self.large[group] for group in table["group"]])
+        for name in ("evidence", "highest"):
+            table[name] = pd.Series(self._strengths(table, name), dtype=object)
         for name in LEFT:
-            table[name] = [getattr(told[group], name) if group in told else NAN for group in table["group"]]
-        for start, place in (("", -1), ("before_", -2)):
-            if len(self.names) < -place:
-                continue
-            own = periods[periods["period"] == self.names[place]].set_index("group")
-            for name in OF_A_PERIOD:
-                values = [own.at[group, name] for group in table["group"]]
-                table[f"{start}{name}"] = pd.Series(values, dtype=object, index=table.index)
-        return table
+            table[name] = [
+                getattr(of_group[group], name) if group in of_group else NAN for group in table["group"]
+            ]
+        for name, outwards in zip(LIMITS, (np.floor, np.ceil)):
+            table[name] = (outwards(100 * table[name]) / 100).where(many)
+        return with_last_periods(table, periods)
 
-    def _alarm(self, alarm: Alarm, periods: pd.DataFrame) -> Alarm:
-        """An alarm without O/E ratios of few people; those of the last period are the table's."""
-        own = periods[(periods["group"] == alarm.group) & (periods["period"] == self.names[-1])].iloc[0]
-        names = ("value", "low", "high", "reference_value")
-        told = self._ratio(alarm, names, alarm.people, alarm.events)
-        if known(told["low"]) and alarm.onset == alarm.onset_low == self.names[-1] and alarm.test == "level":
-            told |= {name: own[f"observed_expected{end}"] for name, end in zip(told, ENDS)}
-        told |= self._ratio(alarm, LEFT, alarm.left_people, alarm.left_events)
-        told |= dict.fromkeys(("people", "events", "predicted", "left_people", "left_events"), NAN)
-        return replace(alarm, evidence=self._strength(alarm.evidence, alarm.group), **told)
+    def _alarm(self, alarm: Alarm) -> Alarm:
+        """An alarm whose O/E ratios follow from shown counts, without those of few people.
 
-    def _ratio(self, alarm: Alarm, names: Sequence[str], people: float, events: float) -> dict[str, Any]:
-        """O/E ratios as they are printed, if they are not those of few people."""
-        few = people < FEWEST_MEASURED or self.rule.small(np.array([events, people - events])).any()
-        values = [getattr(alarm, name) for name in names]
-        return dict(zip(names, printed(values, RATIO_DIGITS, repeat(not few))))
+        What is left of an error once others are taken out is an estimate of a model, as the evidence is.
+        """
+        place = self.of_alarm[alarm.group, alarm.test, False]
+        exact = (alarm.value, alarm.low, alarm.high)
+        value, low, high = (float(x[0]) for x in self.shown.ratios([place], [[x] for x in exact]))
+        then, past = NAN, self.of_alarm.get((alarm.group, alarm.test, True))
+        if past is not None:
+            exact_then = alarm.reference_value
+            then = float(self.shown.ratios([past], [[exact_then]] * 3)[0][0])
+            then = then if (value > then) == (alarm.value > exact_then) else NAN
+        few = (
+            alarm.left_people < FEWEST_MEASURED
+            or self.rule.small(np.array([alarm.left_events, alarm.left_people - alarm.left_events])).any()
+        )
+        left: Any = zip(LEFT, printed([getattr(alarm, name) for name in LEFT], RATIO_DIGITS, repeat(not few)))
+        unknown: Any = dict.fromkeys(("people", "events", "predicted", "left_people", "left_events"), NAN)
+        return replace(
+            alarm,
+            evidence=float(f"{alarm.evidence:.2g}") if self.large[alarm.group] else band(alarm.evidence),
+            value=value,
+            low=low,
+            high=high,
+            reference_value=then,
+            **dict(left),
+            **unknown,
+        )
 
 
 def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
@@ -143,27 +201,11 @@ def _shown_claim(claim: CourseClaim, alarms: Sequence[Alarm]) -> CourseClaim:
     return replace(claim, p_value=min(1 / alarm.evidence, 1.0), **numbers)
 
 
-def band(evidence: float, limits: bool = True) -> float:
-    """Evidence that rests on few people, as a limit or as the lower end of its band.
+def band(evidence: float) -> Limit:
+    """Evidence that rests on few people, as a limit.
 
-    >>> band(0.3), band(7.0), band(7.0, limits=False)
-    (< 1, ≥ 5, 5.0)
+    >>> band(0.3), band(7.0)
+    (< 1, ≥ 5)
     """
     reached = [end for end in BANDS if evidence >= end]
-    if not reached:
-        return Limit(BANDS[0], "below") if limits else 0.0
-    return Limit(reached[-1], "at least") if limits else reached[-1]
-
-
-def _recalibration(found: Recalibration | None, periods: pd.DataFrame, fewest: int) -> Recalibration | None:
-    """O/E ratios before, if judged on one period, are those of the table of periods."""
-    if found is None:
-        return None
-    comparison = protected_comparison(found.comparison, fewest)
-    if len(found.judged) == 1:
-        own = periods[periods["period"] == found.judged[0]].set_index("group")["observed_expected"]
-        differences = comparison.differences.copy()
-        known = (differences["measure"] == "observed_expected") & differences["group"].isin(own.index)
-        differences.loc[known, "base"] = differences["group"][known].map(own)
-        comparison = replace(comparison, differences=differences)
-    return replace(found, comparison=comparison)
+    return Limit(reached[-1], "at least") if reached else Limit(BANDS[0], "below")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from propcal.core.grid import BoolArray, FloatArray, IntArray
-from propcal.protect.rule import MOVED
+from propcal.protect.rule import MOVED, Rule
 
 WANTED = 5  # values that bounds leave for a small count; integer programming over a whole page can leave 3
 MOST_ROUNDS, MOST_STEPS = 50, 3
@@ -26,16 +26,24 @@ Bounds = tuple[FloatArray, FloatArray]  # the least and the most events, others 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What is told of sets of people: moved counts (NaN: not shown), and which counts are small.
+    """What is told of sets of people in a row.
 
-    `small` is of the different people with the outcome and without it, `few` of their number of rows.
+    Attributes
+    ----------
+    people, events : array of float64
+        Moved by at most 2; NaN where they are not shown.
+    small : array of bool, shape (2, n)
+        Whether fewer than `rule.fewest` different people have the outcome, and do not have it.
+    few : array of bool, shape (2, n)
+        Whether the count itself is small, not only the number of different people behind it.
+    rule : Rule
     """
 
     people: FloatArray
     events: FloatArray
     small: BoolArray
     few: BoolArray
-    fewest: int
+    rule: Rule
 
     def bounds(self, withheld: BoolArray, n_rests: int) -> Bounds:
         """What follows for events, others and people of each set, and of rests, of which nothing is told."""
@@ -48,9 +56,9 @@ class Told:
             high[kind, :n] = np.where(known, np.where(nobody, 0, shown + MOVED), ENDLESS)
         unknown = withheld & ~self.small.any(axis=0)  # of small sets it is told that they are small
         for kind in (EVENTS, OTHERS):
-            high[kind, :n] = np.where(self.small[kind] & self.few[kind], self.fewest - 1, high[kind, :n])
+            high[kind, :n] = np.where(self.small[kind] & self.few[kind], self.rule.fewest - 1, high[kind, :n])
             large = ~self.small[kind] & ~unknown & (np.nan_to_num(self.people, nan=1.0) > 0)
-            low[kind, :n] = np.maximum(low[kind, :n], np.where(large, self.fewest, 0))
+            low[kind, :n] = np.maximum(low[kind, :n], np.where(large, self.rule.fewest, 0))
         return low, high
 
 
@@ -63,7 +71,7 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums) -> BoolArray:
     n = count.shape[1]
     rest, net = Net.of(sums).with_rests(count)
     count = np.concatenate([count, rest], axis=1)
-    small = (count[:2] < told.fewest) & (count[PEOPLE] > 0)
+    small = (count[:2] < told.rule.fewest) & (count[PEOPLE] > 0)
     small[:, :n] &= told.small
     withheld = np.zeros(n, dtype=np.bool_)
     if not small.any():

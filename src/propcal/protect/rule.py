@@ -16,7 +16,7 @@ from propcal.auditing.headcount import ScoreValues
 from propcal.core.atoms import mix
 from propcal.core.grid import BoolArray, FloatArray, check_number
 from propcal.errors import InputError
-from propcal.numbers import SMALLEST_P, Limit, known
+from propcal.numbers import SMALLEST_P, About, Limit, known
 
 LEAST = 5  # a lower threshold protects nobody
 FEWEST_MEASURED = 50  # people, from which on statistics of a group are shown as they are
@@ -61,7 +61,7 @@ class Rule:
         >>> Rule().alone(0), Rule().alone(7), Rule().alone(1238)
         (0, < 11, 1240)
         """
-        return Limit(self.fewest, "below") if 0 < count < self.fewest else 5 * round(count / 5)
+        return Limit(self.fewest, "below") if 0 < count < self.fewest else About(5 * round(count / 5))
 
     def mean_of_few(self, values: ScoreValues, total: float) -> tuple[float, float]:
         """The mean of scores with few different values, from protected counts, and its variance.

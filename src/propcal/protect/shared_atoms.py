@@ -10,6 +10,7 @@ people are counted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log
@@ -51,52 +52,61 @@ def are_shared(atoms: Atoms | None, fewest: int) -> bool:
 class _People:
     """Atoms to be shared, and the different people behind each of them, with the outcome and without it.
 
-    `number` has, for either outcome, whole numbers of people, one for each atom; `clusters` has sets of
-    patients in place of them if there are repeat visits.
+    `behind` has, for either outcome and each atom, the set of patients if there are repeat visits, or else a
+    whole number of people.
     """
 
     atoms: Atoms
-    number: tuple[list[int], list[int]]
-    clusters: tuple[list[set[int]], list[set[int]]] | None
+    behind: tuple[list[Any], list[Any]]
 
     @classmethod
     def of(cls, atoms: Atoms) -> _People:
         """Count them; atoms may have clusters, which are left behind."""
         names = [name for name in atoms.patterns.attributes if name != CLUSTER]
         bare = with_attributes(atoms, names)
-        either = atoms.positives, atoms.weight - atoms.positives
-        if CLUSTER in atoms.patterns.attributes:
-            own = atoms.patterns.table[
-                atoms.pattern_index(), atoms.patterns.attributes.index(CLUSTER)
-            ].tolist()
-            _, code = fewer_attributes(atoms, names)
-            place = np.searchsorted(
-                bare.pattern_index().astype(np.int64) * (2 * UNIT) + bare.score,
-                code.astype(np.int64) * (2 * UNIT) + atoms.score,
-            )
-            sets: tuple[list[set[int]], list[set[int]]] = (
-                [set() for _ in range(len(bare))],
-                [set() for _ in range(len(bare))],
-            )
-            for found, column in zip(sets, either):
-                for i in np.flatnonzero(column > 0).tolist():
-                    found[place[i]].add(own[i])
-            return cls(bare, ([], []), sets)
-        positives, negatives = bare.positives, bare.weight - bare.positives
-        if 0 < atoms.weighted_rows < atoms.n_people:  # a row that counts several times may be one person
-            positives, negatives = np.minimum(positives, 1), np.minimum(negatives, 1)
-        return cls(bare, (positives.tolist(), negatives.tolist()), None)
+        if CLUSTER not in atoms.patterns.attributes:
+            either = np.array([bare.positives, bare.weight - bare.positives])
+            if 0 < atoms.weighted_rows < atoms.n_people:  # a row that counts several times may be one person
+                either = np.minimum(either, 1)
+            return cls(bare, (either[0].tolist(), either[1].tolist()))
+        patients = atoms.patterns.table[atoms.pattern_index(), atoms.patterns.attributes.index(CLUSTER)]
+        _, code = fewer_attributes(atoms, names)
+        place = np.searchsorted(
+            bare.pattern_index().astype(np.int64) * (2 * UNIT) + bare.score,
+            code.astype(np.int64) * (2 * UNIT) + atoms.score,
+        )
+        made = cls(bare, ([set() for _ in range(len(bare))], [set() for _ in range(len(bare))]))
+        for sets, column in zip(made.behind, (atoms.positives, atoms.weight - atoms.positives)):
+            for i in np.flatnonzero(column > 0).tolist():
+                sets[place[i]].add(patients[i])
+        return made
 
-    def between(self, outcome: int, begin: int, end: int) -> int:
-        """How many different people are in a run of atoms."""
-        if self.clusters is not None:
-            return len(set().union(*self.clusters[outcome][begin:end]))
-        return int(sum(self.number[outcome][begin:end]))
+    def nobody(self) -> list[Any]:
+        """No people with the outcome, and none without it."""
+        return [set(), set()] if isinstance(self.behind[0][0], set) else [0, 0]
+
+    def add(self, people: list[Any], i: int) -> None:
+        """Add those of an atom."""
+        for outcome, behind in enumerate(self.behind):
+            if isinstance(behind[i], set):
+                people[outcome] |= behind[i]
+            else:
+                people[outcome] += behind[i]
 
     def of_patterns(self) -> Any:
         """Different people with the outcome or without it, whichever are fewer, of each pattern."""
-        runs = list(pairwise(self.atoms.starts.tolist()))
-        return np.array([min(self.between(outcome, *run) for outcome in (0, 1)) for run in runs])
+        found = []
+        for run in pairwise(self.atoms.starts.tolist()):
+            people = self.nobody()
+            for i in range(*run):
+                self.add(people, i)
+            found.append(fewer(people))
+        return np.array(found)
+
+
+def fewer(people: Sequence[Any]) -> int:
+    """People with the outcome or without it, whichever are fewer."""
+    return int(min(len(each) if isinstance(each, set) else each for each in people))
 
 
 def share_atoms(atoms: Atoms, fewest: int = FEWEST) -> tuple[Atoms, dict[str, list[str]]]:
@@ -120,11 +130,11 @@ def _folded(atoms: Atoms, least: int) -> tuple[_People, dict[str, list[str]]]:
     folded: dict[str, list[str]] = {}
     while True:
         people = _People.of(atoms)
-        fewer = people.of_patterns()
-        small = np.flatnonzero(fewer < least)
+        number = people.of_patterns()
+        small = np.flatnonzero(number < least)
         if not len(small):
             return people, folded
-        pattern = int(small[np.lexsort((small, fewer[small]))[0]])
+        pattern = int(small[np.lexsort((small, number[small]))[0]])
         choice = _cheapest(people.atoms, pattern)
         if choice is None:
             raise InputError(
@@ -153,23 +163,18 @@ def _cheapest(atoms: Atoms, pattern: int) -> tuple[str, list[Any]] | None:
     best: tuple[tuple[float, int], str, list[Any]] | None = None
     patterns, people = atoms.patterns, atoms.pattern_sums(atoms.people)
     for a, name in enumerate(patterns.attributes):
-        if name.startswith(KEY) or len(patterns.levels[a]) < 2:
+        levels = patterns.levels[a]
+        if name.startswith(KEY) or len(levels) < 2:
             continue
-        size = np.bincount(patterns.table[:, a], weights=people, minlength=len(patterns.levels[a]))
-        order = [int(i) for i in np.lexsort((np.arange(len(size)), size))]
-        own, other = int(patterns.table[pattern, a]), None
-        if OTHER in patterns.levels[a]:
-            other = patterns.levels[a].index(OTHER)
-        if own != other:
-            chosen = [own]
-            if other is None:
-                chosen.append(next(i for i in order if i != own))
-        else:
-            chosen = [next(i for i in order if i != own)]
-        joined = [float(size[i]) for i in {*chosen, *([] if other is None else [other])}]
-        cost = sum(n * log(sum(joined) / n) for n in sorted(joined) if n), a
+        size = np.bincount(patterns.table[:, a], weights=people, minlength=len(levels))
+        own, other = int(patterns.table[pattern, a]), levels.index(OTHER) if OTHER in levels else None
+        together = [own, *([other] if other not in (None, own) else [])]
+        if len(together) == 1:  # nothing was folded before: the smallest other level is, too
+            together.append(next(i for i in np.argsort(size, kind="stable").tolist() if i != own))
+        joined = sorted(float(size[i]) for i in together)
+        cost = sum(n * log(sum(joined) / n) for n in joined if n), a
         if best is None or cost < best[0]:
-            best = cost, name, [patterns.levels[a][i] for i in chosen]
+            best = cost, name, [levels[i] for i in together if i != other]
     return None if best is None else (best[1], best[2])
 
 
@@ -202,16 +207,16 @@ def _merged(who: _People, low: int, high: int, bin_of: IntArray, least: int) -> 
     begins the next cell. What is left over at the very end joins the last cell.
     """
     cells: list[list[int]] = []  # first and last score, and range of the last, of finished cells
-    first, last, there = low, high - 1, _Filling(who)
+    first, last, there = low, high - 1, who.nobody()
     for i in range(low, high):
-        there.add(i)
+        who.add(there, i)
         end_of_bin = i == last or bin_of[i + 1] != bin_of[i]
-        if there.fewer >= least:
+        if fewer(there) >= least:
             cells.append([first, i, int(bin_of[i])])
-            first, there = i + 1, _Filling(who)
+            first, there = i + 1, who.nobody()
         elif end_of_bin and cells and (cells[-1][2] == bin_of[i] or i == last) and first <= i:
             cells[-1][1] = i
-            first, there = i + 1, _Filling(who)
+            first, there = i + 1, who.nobody()
     assert cells, "a pattern has enough people"
     if len(cells) > 1 and _few_scores(who.atoms.people[low:high]):
         begin, end, _ = cells[-1]
@@ -263,27 +268,3 @@ def _coarse(people: IntArray) -> FloatArray:
     first, last = (np.searchsorted(block, block, side=side) for side in ("left", "right"))
     spread = low + (high - low) * (np.arange(len(block)) - first + 1) / (last - first + 1)
     return np.asarray(1 + np.diff(spread, prepend=0, append=total))
-
-
-class _Filling:
-    """The different people of a cell that is being filled."""
-
-    def __init__(self, who: _People) -> None:
-        self.who = who
-        self.counted = [0, 0]
-        self.seen: list[set[int]] = [set(), set()]
-
-    def add(self, i: int) -> None:
-        """Add the people of an atom."""
-        for outcome in (0, 1):
-            if self.who.clusters is None:
-                self.counted[outcome] += self.who.number[outcome][i]
-            else:
-                self.seen[outcome] |= self.who.clusters[outcome][i]
-
-    @property
-    def fewer(self) -> int:
-        """People with the outcome or without it, whichever are fewer."""
-        if self.who.clusters is None:
-            return int(min(self.counted))
-        return min(len(each) for each in self.seen)

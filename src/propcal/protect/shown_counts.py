@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -13,12 +13,14 @@ import pandas as pd
 from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
+from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import Group
-from propcal.numbers import RATIO_DIGITS, Limit, beside_one, excludes_one, printed_rate
+from propcal.numbers import RATIO_DIGITS, About, Limit, beside_one, excludes_one, printed_rate
 from propcal.protect.neighbours import EVENTS, PEOPLE, Net, Sums, Told, withheld_neighbours
-from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, tells_counts
+from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, shown_p, tells_counts
 
+CURVE_DIGITS, SHARE_DIGITS = 4, 3
 APART = 0.0051  # from 1, where an interval that excludes it ends
 
 Ratio = tuple[FloatArray, FloatArray, FloatArray]  # O/E ratios and the ends of their intervals
@@ -56,32 +58,20 @@ def sums_by_range(scores: Sequence[tuple[Sequence[Group], int]]) -> list[tuple[i
 
 
 @dataclass(frozen=True, eq=False)
-class ShownCounts:
-    """Sets of people in a row, as they may be shown.
+class ShownCounts(Told):
+    """Sets of people as they may be shown, with their mean scores.
 
     Attributes
     ----------
-    people, events : array of float64
-        Moved by at most 2; NaN where they are not shown.
-    small : array of bool, shape (2, n)
-        Whether fewer than `rule.fewest` different people have the outcome, and do not have it.
-    few : array of bool, shape (2, n)
-        Whether the count itself is small, not only the number of different people behind it.
     mean, mean_variance : array of float64
         Mean score, and the variance that moved counts add to it.
     headcount : Headcount
         The exact counts.
-    rule : Rule
     """
 
-    people: FloatArray
-    events: FloatArray
-    small: BoolArray
-    few: BoolArray
     mean: FloatArray
     mean_variance: FloatArray
     headcount: Headcount
-    rule: Rule
 
     @classmethod
     def of(cls, headcount: Headcount, rule: Rule, sums: Sums = (), values: Values = ()) -> ShownCounts:
@@ -100,21 +90,21 @@ class ShownCounts:
         people = np.where(nobody, 0.0, np.where(hidden, np.nan, people))
         events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
         small &= ~nobody
-        withheld = withheld_neighbours(Told(people, events, small, few, rule.fewest), count, sums)
-        people, events = (np.where(withheld, np.nan, shown) for shown in (people, events))
-        nothing = np.zeros(len(people))
-        made = cls(people, events, small, few, nothing, nothing, headcount, rule)
-        return made.part(slice(None), headcount, values)
+        told = Told(people, events, small, few, rule)
+        withheld = withheld_neighbours(told, count, sums)
+        told.people[withheld] = told.events[withheld] = np.nan
+        return cls.part_of(told, slice(None), headcount, values)
 
-    def part(self, sets: Any, headcount: Headcount, values: Values) -> ShownCounts:
+    @classmethod
+    def part_of(cls, told: Told, sets: Any, headcount: Headcount, values: Values) -> ShownCounts:
         """Some of the sets, whose scores may be others."""
-        people, events = self.people[sets], self.events[sets]
+        people, events = told.people[sets], told.events[sets]
         mean, variance = np.where(np.isnan(people), np.nan, headcount.score), np.zeros(len(people))
         for i, own in values:
             if len(own.score) > 1 and tells_counts(own) and np.isfinite(people[i]):
-                mean[i], variance[i] = self.rule.mean_of_few(own, people[i])
-        small, few = self.small[:, sets], self.few[:, sets]
-        return ShownCounts(people, events, small, few, mean, variance, headcount, self.rule)
+                mean[i], variance[i] = told.rule.mean_of_few(own, people[i])
+        small, few = told.small[:, sets], told.few[:, sets]
+        return cls(people, events, small, few, told.rule, mean, variance, headcount)
 
     @property
     def large(self) -> BoolArray:
@@ -136,7 +126,7 @@ class ShownCounts:
         """People of a set, or what can be said."""
         if self.small[:, i].all() and self.few[:, i].all():
             return Limit(2 * self.rule.fewest - 1, "below")
-        return float("nan") if np.isnan(self.people[i]) else int(self.people[i])
+        return float("nan") if np.isnan(self.people[i]) else About(self.people[i])
 
     def events_at(self, i: int) -> Any:
         """People with the outcome, or what can be said."""
@@ -144,45 +134,67 @@ class ShownCounts:
             return Limit(self.rule.fewest, "below") if self.few[0, i] else float("nan")
         if self.small[1, i] and self.few[1, i] and np.isfinite(self.people[i]):
             return Limit(max(self.people[i] - MOVED - self.rule.fewest, 0.0), "above")
-        return float(self.events[i])
+        return float("nan") if np.isnan(self.events[i]) else About(self.events[i])
+
+    def numbers_at(self, i: int) -> dict[str, Any]:
+        """Counts and rates of a set, as a claim has them."""
+        rates = {"observed": self.rate_at(i), "predicted": printed_rate(self.mean[i])}
+        return {"people": self.people_at(i), "events": self.events_at(i), **rates}
+
+    def ratios(self, sets: Any, exact: Sequence[Any], mean: Any = None) -> Ratio:
+        """O/E ratios of some sets with their intervals; `mean` is that of another score of theirs."""
+        exact = [np.asarray(end, dtype=np.float64) for end in exact]
+        mean = self.mean[sets] if mean is None else np.asarray(mean)
+        shown = (self.people[sets], self.events[sets], mean, self.mean_variance[sets])
+        return moved_ratios(exact, self.headcount.people[:, sets], shown)
+
+    def ratio_of_others(self, i: int, exact: Sequence[float]) -> list[float]:
+        """The O/E ratio, with its interval, of everybody (the first set) who is not in this set."""
+        counts = (self.headcount.people[:, 0] - self.headcount.people[:, i])[:, None]
+        people, events, expected = (
+            (of[[0]] - of[[i]]) for of in (self.people, self.events, self.people * self.mean)
+        )
+        if self.rule.small(counts).any() or not expected > 0:
+            return [float("nan")] * len(exact)
+        shown = (people, events, expected / people, self.mean_variance[[0]])
+        return [float(x[0]) for x in moved_ratios([np.array([x]) for x in exact], counts, shown, moves=2)]
 
 
-def thresholds_of(
-    headcount: Headcount, totals: ShownCounts, rule: Rule
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """For each group the people with and without the outcome at or above each threshold; NaN if few.
-
-    A higher threshold never has more people.
-    """
-    for g in range(headcount.key.shape[0]):
-        events, people = totals.events[g], totals.people[g]
-        both, key = np.rint(headcount.people[:, g]), headcount.key[g]
-        right = np.minimum.accumulate(np.minimum(both[0] + moved(key, 1), events))
-        flagged = np.minimum.accumulate(np.minimum(both.sum(axis=0) + moved(key, 0), people))
-        wrong = np.minimum.accumulate(np.clip(flagged - right, 0.0, people - events))
-        few = rule.small(headcount.different[:, g]).any(axis=0)
-        yield np.where(few, np.nan, right), np.where(few, np.nan, wrong)
-
-
-def with_shown_rates(
-    table: pd.DataFrame, shown: ShownCounts, first: int = 0, **others: Sequence[Any]
+def shown_table(
+    table: pd.DataFrame, shown: ShownCounts, sets: Sequence[int], large: Any = None, **others: Sequence[Any]
 ) -> pd.DataFrame:
-    """The table of an audit with people, events, rates and O/E ratios as they are shown, and other columns.
+    """A table of sets with everything replaced that counts give away.
 
-    Its rows are the sets of `shown` from the `first` on. What is known of rates and ratios of small counts is
-    among the other columns.
+    People, events, rates and O/E ratios follow from shown counts. P-values and measures are the exact ones of
+    large sets, as they are printed. What else is to be replaced is among the other columns; with `limits`,
+    what can be said of rates and ratios of small counts.
     """
-    rows = range(first, first + len(table))
-    exact = [table[f"observed_expected{end}"].to_numpy(dtype=np.float64) for end in ENDS]
-    ratios = shown_ratios(shown, exact, slice(rows.start, rows.stop))
+    sets = list(sets)
+    large = shown.large[sets] if large is None else large
     columns: dict[str, Any] = {
-        "people": [shown.people_at(i) for i in rows],
-        "positives": [shown.events_at(i) for i in rows],
-        "outcome_rate": [shown.rate_at(i) for i in rows],
-        "mean_score": [printed_rate(shown.mean[i]) for i in rows],
-        **{f"observed_expected{end}": ratio.tolist() for end, ratio in zip(ENDS, ratios)},
-        **others,
+        "people": [shown.people_at(i) for i in sets],
+        "positives": [shown.events_at(i) for i in sets],
+        "share": printed(shown.people[sets] / shown.people[0], SHARE_DIGITS),
+        "outcome_rate": [shown.rate_at(i) for i in sets],
+        "mean_score": [printed_rate(shown.mean[i]) for i in sets],
     }
+    if "p_value" in table:
+        columns["p_value"] = [shown_p(p, many) for p, many in zip(table["p_value"], large)]
+    for name in (str(name).removesuffix("_low") for name in table if str(name).endswith("_low")):
+        exact = [table[f"{name}{end}"].to_numpy(dtype=np.float64) for end in ENDS if f"{name}{end}" in table]
+        ends: Any
+        if name == "observed_expected":
+            ends = shown.ratios(sets, exact)
+        elif len(exact) == len(ENDS):
+            digits = MEASURE_NAMES[name].digits if name in MEASURE_NAMES else CURVE_DIGITS
+            ends = np.array([(x, *beside_one(low, high, digits)) for x, low, high in zip(*exact)]).T
+            ends = np.where(large, ends.round(digits), np.nan)
+        else:
+            continue
+        columns |= {f"{name}{end}": values.tolist() for end, values in zip(ENDS, ends)}
+    for name in (name for name in table if str(name).endswith("_error")):
+        columns[name] = [float(f"{x:.2g}") for x in table[name].where(large)]
+    columns |= others
     for i, limits in enumerate(columns.pop("limits", ())):
         if limits is not None:
             columns["outcome_rate"][i], columns["observed_expected"][i] = limits
@@ -195,38 +207,32 @@ def printed(values: Iterable[float], digits: int, shown: Iterable[Any] = repeat(
     return [round(float(value), digits) if some else float("nan") for value, some in zip(values, shown)]
 
 
-def printed_measure(
-    table: pd.DataFrame, name: str, digits: int, shown: Iterable[Any] = repeat(True)
-) -> dict[str, list[float]]:
-    """The columns of a measure and its interval."""
-    both = zip(table[f"{name}_low"], table[f"{name}_high"])
-    ends = [beside_one(low, high, digits) for low, high in both]
-    columns: Any = (table[name], [low for low, _ in ends], [high for _, high in ends])
-    return {f"{name}{end}": printed(values, digits, shown) for end, values in zip(ENDS, columns)}
+def moved_ratios(
+    exact: Sequence[FloatArray], counts: FloatArray, shown: Sequence[FloatArray], moves: int = 1
+) -> Ratio:
+    """O/E ratios with 95 % intervals from shown counts, as they are printed; NaN where these are.
 
-
-def shown_ratios(shown: ShownCounts, exact: Sequence[FloatArray], own: Any = slice(None)) -> Ratio:
-    """O/E ratios with 95 % intervals, as they are printed; NaN where a count is not shown.
-
-    `exact` are the audit's: how much wider or narrower an interval is than that of independent people with
-    equal scores is kept, to one digit. Moved counts make it wider. It excludes 1 if the audit's does.
+    This is where every protected O/E ratio comes from. `exact` is the ratio with its interval, `counts` are
+    the people with the outcome and without it, `shown` are people, events, mean score and the variance of the
+    mean. How much wider or narrower the interval is, on either side, than that of independent people with
+    equal scores is kept, to one digit; moved counts make it wider. It excludes 1 if the exact one does.
     """
-    ratio, exact_low, exact_high = exact
-    people, events, mean = shown.people[own], shown.events[own], shown.mean[own]
-    counts, reach = shown.headcount.people[:, own], normal_quantile((1 + CONFIDENCE) / 2)
+    (ratio, *ends), (people, events, mean, mean_variance) = exact, shown
+    reach = normal_quantile((1 + CONFIDENCE) / 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         binomial = counts[1] / counts.sum(axis=0) / counts[0]
-        spread = (np.log(exact_high / exact_low) / 2 / reach) ** 2
-        effect = np.maximum(np.round(spread / binomial, 1), 0.1)
         value = np.where(np.isfinite(ratio), events / (people * mean), np.nan)
-        variance = effect * (1 - events / people) / events + shown.mean_variance[own] / mean**2
-        variance += VARIANCE * (events**-2.0 + people**-2.0)
-        factor = np.exp(reach * np.sqrt(variance))
-        return agreeing((value, value / factor, value * factor), exact_low, exact_high)
+        added = mean_variance / mean**2 + moves * VARIANCE * (events**-2.0 + people**-2.0)
+        around = []
+        for sign, end in zip((-1, 1), ends):
+            effect = np.maximum(np.round((np.log(end / ratio) / reach) ** 2 / binomial, 1), 0.1)
+            variance = effect * (1 - events / people) / events + added
+            around.append(value * np.exp(sign * reach * np.sqrt(variance)))
+        return _agreeing((value, around[0], around[1]), *ends)
 
 
-def agreeing(ratio: Ratio, exact_low: FloatArray, exact_high: FloatArray) -> Ratio:
-    """Rounded numbers that say of 1 what the audit says."""
+def _agreeing(ratio: Ratio, exact_low: FloatArray, exact_high: FloatArray) -> Ratio:
+    """Rounded numbers that say of 1 what the exact interval says."""
     value, low, high = ratio
     excluded = np.array([excludes_one(*ends) for ends in zip(exact_low, exact_high)], dtype=np.bool_)
     above, below = excluded & (exact_low > 1), excluded & (exact_high < 1)

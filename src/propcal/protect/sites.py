@@ -12,14 +12,14 @@ from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import Claim
 from propcal.auditing.headcount import Headcount, everybody, score_values
 from propcal.auditing.measures import Estimate
-from propcal.core.grid import IntArray
+from propcal.core.reduction import joined
 from propcal.monitoring.held_out import Travel, site_change
-from propcal.numbers import RATIO_DIGITS, Limit, beside_one, printed_rate
+from propcal.numbers import RATIO_DIGITS, Limit, beside_one
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
 from propcal.protect.rule import Rule
 from propcal.protect.shared_atoms import are_shared
-from propcal.protect.shown_counts import ShownCounts, printed, printed_measure, with_shown_rates
+from propcal.protect.shown_counts import ShownCounts, printed, shown_table
 from propcal.sites.site_claims import EVERYBODY
 from propcal.sites.site_measures import SCALES, Sites
 
@@ -34,15 +34,16 @@ def protected_sites(found: Sites, fewest: int | None) -> Sites:
     if all(are_shared(atoms, rule.fewest) for atoms in found._parts.values()):  # they were protected before
         return found
     parts = list(found._parts.values())
-    headcount = Headcount.joined([Headcount.of(atoms, everybody) for atoms in parts])
-    n, few, n_pooled = len(parts), np.flatnonzero(found.small), len(found.pooled)
-    sums = [(0, list(range(1, n + 1))), (n + 1, (1 + few).tolist())][:n_pooled]
-    sets = [_together(headcount, np.arange(n)), headcount, _together(headcount, few)][: 1 + n_pooled]
-    scores = [score_values(atoms, everybody(atoms.patterns)) for atoms in parts]
-    values = [(i, one[0]) for i, one in enumerate(scores, 1) if one]
-    shown = ShownCounts.of(Headcount.joined(sets), rule, sums, values)
-    table = _table(found.sites, shown)
-    rows = [with_shown_rates(found.pooled.iloc[[i]], shown, i * (n + 1)) for i in range(n_pooled)]
+    n, few, n_pooled = len(parts), np.flatnonzero(found.small).tolist(), len(found.pooled)
+    sums = [(0, list(range(1, n + 1))), (n + 1, [1 + i for i in few])][:n_pooled]
+    together = [joined([parts[i] for i in some]) for some in (range(n), few)[:n_pooled]]
+    sets = [together[0], *parts, *together[1:]]
+    scores = [score_values(atoms, everybody(atoms.patterns)) for atoms in sets]
+    values = [(i, one[0]) for i, one in enumerate(scores) if one]
+    headcount = Headcount.joined([Headcount.of(atoms, everybody) for atoms in sets])
+    shown = ShownCounts.of(headcount, rule, sums, values)
+    table = shown_table(found.sites, shown, range(1, 1 + n))
+    rows = [shown_table(found.pooled.iloc[[i]], shown, [i * (n + 1)]) for i in range(n_pooled)]
     pooled = pd.concat(rows).set_axis(found.pooled.index)
     sets_of = {EVERYBODY: (0, pooled.iloc[0])}
     sets_of |= {row["site"]: (i, row) for i, (_, row) in enumerate(table.iterrows(), 1)}
@@ -58,43 +59,19 @@ def protected_sites(found: Sites, fewest: int | None) -> Sites:
     )
 
 
-def _together(headcount: Headcount, some: IntArray) -> Headcount:
-    """Several sites as one set of people."""
-    people = headcount.people[:, some]
-    score = np.average(headcount.score[some], weights=people.sum(axis=0)) if len(some) else np.nan
-    return Headcount(
-        people.sum(axis=1, keepdims=True),
-        headcount.different[:, some].sum(axis=1, keepdims=True),
-        np.array([score]),
-        np.array([np.sum(headcount.key[some], dtype=np.uint64)]),
-    )
-
-
 def _claim(claim: Claim, shown: ShownCounts, place: int, row: Any) -> Claim:
     """A claim with the numbers that are shown; `row` is that of its site in the table."""
     claim = replace(claim, p_value=float(f"{claim.p_value:.2g}"))
     if row is None:
         return claim
-    mean = printed_rate(shown.mean[place])
-    numbers = {"people": row["people"], "events": row["positives"], "predicted": mean}
+    numbers = shown.numbers_at(place)
     estimate = [row[f"observed_expected{end}"] for end in ENDS]
     if claim.kind == "shape":
         estimate = printed((claim.estimate, claim.low, claim.high), RATIO_DIGITS)
     numbers |= zip(("estimate", "low", "high"), estimate)
-    others = (claim.others, claim.others_low, claim.others_high)
-    large = [shown.large[place]] * 3
-    numbers |= zip(("others", "others_low", "others_high"), printed(others, RATIO_DIGITS, large))
+    others = shown.ratio_of_others(place, (claim.others, claim.others_low, claim.others_high))
+    numbers |= zip(("others", "others_low", "others_high"), others)
     return replace(claim, **numbers)
-
-
-def _table(exact: pd.DataFrame, shown: ShownCounts) -> pd.DataFrame:
-    columns: dict[str, Any] = {}
-    large = shown.large[1 : 1 + len(exact)]
-    for name, scale in SCALES.items():
-        columns[f"{name}_error"] = [float(f"{x:.2g}") for x in exact[f"{name}_error"].where(large)]
-        if name != "observed_expected":
-            columns |= printed_measure(exact, name, scale.digits, large)
-    return with_shown_rates(exact, shown, 1, **columns)
 
 
 def _summary(exact: pd.DataFrame) -> pd.DataFrame:

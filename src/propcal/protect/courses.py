@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from propcal.numbers import RATIO_DIGITS, Limit, risk_range
 from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
 from propcal.protect.rule import FEWEST_MEASURED, Rule
-from propcal.protect.shown_counts import ShownCounts, printed, shown_table, sums_of_groups
+from propcal.protect.shown_counts import Sets, printed, shown_table, sums_of_groups
 
 BANDS = (1.0, 5.0, ALARM, 100.0, 1000.0)  # evidence on few people is told as the band it lies in
 
@@ -45,36 +45,28 @@ class _ProtectedCourse:
     def __init__(self, course: Course, rule: Rule) -> None:
         assert course._source is not None
         self.exact, self.rule, self.source = course, rule, course._source
-        self.names, self.n = course.settings["periods"], len(course.watched)
+        self.names = course.settings["periods"]
         self.groups = {group.name: g for g, group in enumerate(course.watched)}
-        parts = by_key(self.source.atoms, PERIOD)
-        headcounts, values = [Headcount.of(self.source.atoms, everybody)], []
-        sums = [(0, [1 + t * self.n for t in range(len(self.names))])]
-        for t, name in enumerate(self.names):
-            first = 1 + t * self.n
-            headcounts.append(Headcount.of(parts[name], self._members))
-            scores = score_values(parts[name], self._members(parts[name].patterns)) or []
-            values += [(first + g, one) for g, one in enumerate(scores)]
-            sums += [
-                (first + total, [first + g for g in groups])
-                for total, groups in sums_of_groups(course.watched)
-            ]
+        atoms, sets, of_groups = self.source.atoms, Sets(), sums_of_groups(course.watched)
+        (whole,) = sets.add(Headcount.of(atoms, everybody), None)
+        self.periods = [
+            sets.add(Headcount.of(part, self._members), score_values(part, self._members(part.patterns)))
+            for part in map(by_key(atoms, PERIOD).__getitem__, self.names)
+        ]
+        sets.sums.append((whole, [places[0] for places in self.periods]))
+        for places in self.periods:
+            sets.sums += [(places[total], [places[g] for g in parts]) for total, parts in of_groups]
         self.of_alarm: dict[tuple[str, str, bool], int] = {}
         for alarm in course.alarms:
             for past in (False, True)[: 1 + bool(course.settings["reference"])]:
-                place = self.of_alarm[alarm.group, alarm.test, past] = (
-                    1 + len(self.names) * self.n + len(self.of_alarm)
-                )
                 periods = self._periods_of(alarm, past)
-                people, scores_of = self._people_of(alarm, periods)
-                headcounts.append(people)
-                values += [(place, scores_of)] if scores_of else []
+                (place,) = sets.add(*self._people_of(alarm, periods))
+                self.of_alarm[alarm.group, alarm.test, past] = place
                 if not alarm.where:
-                    g = self.groups[alarm.group]
-                    sums.append((place, [1 + self.names.index(name) * self.n + g for name in periods]))
-        self.shown = ShownCounts.of(Headcount.joined(headcounts), rule, sums, values)
-        everywhere = 1 + np.arange(len(self.names) * self.n)
-        people = self.shown.headcount.people[:, everywhere].reshape(2, -1, self.n).sum(axis=1)
+                    g, at = self.groups[alarm.group], [self.names.index(name) for name in periods]
+                    sets.sums.append((place, [self.periods[t][g] for t in at]))
+        self.shown = sets.shown(rule)
+        people = self.shown.headcount.people[:, self.periods].sum(axis=1)
         large = (people.sum(axis=0) >= FEWEST_MEASURED) & ~rule.small(people).any(axis=0)
         # groups whose evidence rests on many people
         self.large = {group.name: bool(one) for group, one in zip(course.watched, large)}
@@ -90,7 +82,7 @@ class _ProtectedCourse:
         first = alarm.since or next(name for name in self.names if not reference or name > max(reference))
         return [name for name in self.names if name >= first]
 
-    def _people_of(self, alarm: Alarm, periods: Sequence[str]) -> tuple[Headcount, ScoreValues | None]:
+    def _people_of(self, alarm: Alarm, periods: Sequence[str]) -> tuple[Headcount, list[ScoreValues]]:
         """The people of an alarm in some periods, and their scores if many have the same one."""
         atoms, bins, group = self.source.atoms, self.source.bins, self.groups[alarm.group]
         ranges = [j for j in range(len(bins)) if alarm.where in ("", risk_range(bins.label(j)))]
@@ -104,17 +96,14 @@ class _ProtectedCourse:
             return (~np.isin(bins.index(some.score), ranges)).astype(np.int64)
 
         people = Headcount.of(atoms, members, outside, 2).part([0])
-        scores = score_values(atoms, members(atoms.patterns))
-        if scores is None:
-            return people, None
-        edges = from_grid(bins.edges)
-        last = np.inf if ranges[-1] + 1 == len(bins) else edges[ranges[-1] + 1]
-        return people, scores[0].between(edges[ranges[0]], last)
+        edges = np.append(from_grid(bins.edges[:-1]), np.inf)
+        scores = score_values(atoms, members(atoms.patterns)) or []
+        return people, [one.between(edges[ranges[0]], edges[ranges[-1] + 1]) for one in scores]
 
     def course(self) -> Course:
         """The course with everything replaced that counts give away."""
         exact, source = self.exact, self.source
-        periods = shown_table(exact.periods, self.shown, range(1, 1 + len(exact.periods)))
+        periods = shown_table(exact.periods, self.shown, [*chain(*self.periods)])
         alarms = tuple(self._alarm(alarm) for alarm in exact.alarms)
         claims = tuple(_shown_claim(claim, alarms) for claim in exact.claims)
         groups, identity = self._groups(periods, alarms), exact.identity

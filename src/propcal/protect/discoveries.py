@@ -9,11 +9,10 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.claims import NAN
-from propcal.auditing.headcount import Headcount
 from propcal.discovery.finding_rows import RATIO
 from propcal.numbers import RATIO_DIGITS, printed_rate
 from propcal.protect.rule import P_DIGITS, Rule, shown_p
-from propcal.protect.shown_counts import ShownCounts
+from propcal.protect.shown_counts import Sets, ShownCounts
 
 if TYPE_CHECKING:
     from propcal.discovery.discovery import Discovery
@@ -30,10 +29,11 @@ def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
     rule = Rule.asked(fewest)
     if rule is None or not found._source:
         return found
-    sets = [*found._source, *(found.protection._source if found.protection else ())]
-    values = [(i, scores) for i, (_, scores) in enumerate(sets) if scores is not None]
-    sums = [(0, [i]) for i in range(1, len(sets))]
-    shown = ShownCounts.of(Headcount.joined([people for people, _ in sets]), rule, sums, values)
+    counted, sets = [*found._source, *(found.protection._source if found.protection else ())], Sets()
+    for people, scores in counted:
+        sets.add(people, [scores])
+    sets.sums += [(0, [i]) for i in range(1, len(counted))]
+    shown = sets.shown(rule)
     overall = {
         "found": found.overall["found"],
         "p_value": shown_p(found.overall["p_value"], shown.large[0]),
@@ -42,7 +42,7 @@ def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
     protection = found.protection
     if protection is not None:
         rows = protection.table.to_dict("records")
-        places = range(len(sets) - len(rows), len(sets))
+        places = range(len(counted) - len(rows), len(counted))
         repairs = [_repair(shown, i, row) for i, row in zip(places, rows)]
         table = pd.DataFrame(repairs, columns=protection.table.columns)
         protection = replace(protection, table=table, _source=())

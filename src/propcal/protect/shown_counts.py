@@ -160,6 +160,26 @@ class ShownCounts(Told):
         return [float(x[0]) for x in moved_ratios([np.array([x]) for x in exact], counts, shown, moves=2)]
 
 
+class Sets:
+    """Sets of people one after the other, and sums of them, from which shown counts are made."""
+
+    def __init__(self) -> None:
+        self.headcounts: list[Headcount] = []
+        self.values: list[tuple[int, ScoreValues]] = []
+        self.sums: list[tuple[int, Sequence[int]]] = []
+
+    def add(self, headcount: Headcount, scores: Sequence[ScoreValues | None] | None) -> list[int]:
+        """Add sets, with their scores if many people have the same one; returns their places."""
+        first = sum(each.key.size for each in self.headcounts)
+        self.headcounts.append(headcount)
+        self.values += [(first + i, own) for i, own in enumerate(scores or ()) if own is not None]
+        return list(range(first, first + headcount.key.size))
+
+    def shown(self, rule: Rule) -> ShownCounts:
+        """What may be shown of them."""
+        return ShownCounts.of(Headcount.joined(self.headcounts), rule, self.sums, self.values)
+
+
 def shown_table(
     table: pd.DataFrame, shown: ShownCounts, sets: Sequence[int], large: Any = None, **others: Sequence[Any]
 ) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from propcal.protect.audits import protection_note
 from propcal.protect.comparisons import protected_comparison
 from propcal.protect.rule import Rule
 from propcal.protect.shared_atoms import are_shared
-from propcal.protect.shown_counts import ShownCounts, printed, shown_table
+from propcal.protect.shown_counts import Sets, ShownCounts, printed, shown_table
 from propcal.sites.site_claims import EVERYBODY
 from propcal.sites.site_measures import SCALES, Sites
 
@@ -35,13 +35,12 @@ def protected_sites(found: Sites, fewest: int | None) -> Sites:
         return found
     parts = list(found._parts.values())
     n, few, n_pooled = len(parts), np.flatnonzero(found.small).tolist(), len(found.pooled)
-    sums = [(0, list(range(1, n + 1))), (n + 1, [1 + i for i in few])][:n_pooled]
     together = [joined([parts[i] for i in some]) for some in (range(n), few)[:n_pooled]]
-    sets = [together[0], *parts, *together[1:]]
-    scores = [score_values(atoms, everybody(atoms.patterns)) for atoms in sets]
-    values = [(i, one[0]) for i, one in enumerate(scores) if one]
-    headcount = Headcount.joined([Headcount.of(atoms, everybody) for atoms in sets])
-    shown = ShownCounts.of(headcount, rule, sums, values)
+    sets = Sets()
+    for atoms in (together[0], *parts, *together[1:]):
+        sets.add(Headcount.of(atoms, everybody), score_values(atoms, everybody(atoms.patterns)))
+    sets.sums += [(0, range(1, n + 1)), (n + 1, [1 + i for i in few])][:n_pooled]
+    shown = sets.shown(rule)
     table = shown_table(found.sites, shown, range(1, 1 + n))
     rows = [shown_table(found.pooled.iloc[[i]], shown, [i * (n + 1)]) for i in range(n_pooled)]
     pooled = pd.concat(rows).set_axis(found.pooled.index)

@@ -20,6 +20,7 @@ ORDER = [
     "files",
     "scoring",
     "sql",
+    "scorers",
     "documents",
     "render",
     "paper",

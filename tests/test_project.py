@@ -38,6 +38,7 @@ LAYERS = [
     "files",
     "scoring",
     "sql",
+    "scorers",
     "documents",
     "render",
     "displays",
@@ -59,6 +60,7 @@ DOORS = {
     ("core.correction.correction", "files"): "Correction.save, load, to_json, from_json",
     ("core.correction.correction", "scoring"): "Correction.apply and score_one",
     ("core.correction.correction", "sql"): "Correction.to_sql",
+    ("core.correction.correction", "scorers"): "Correction.to_code",
     ("monitoring.monitor", "files"): "Monitor.save and load",
     ("protect.audits", "documents"): "a protected audit is put into words anew",
 }

@@ -288,7 +288,7 @@ class Calendar:
 class Export:
     """SQL that corrects scores: keyword arguments of `Correction.to_sql`."""
 
-    score: str = DATABASE.required("COLUMN", "Score column to correct.")
+    score: str | None = DATABASE.option("COLUMN", "Score column to correct. SQL needs it.")
     dialect: str = DATABASE.option(
         "duckdb|sqlite|postgres|spark|tsql|snowflake|bigquery",
         "SQL dialect. The last three need propcal\\[sql]; propcal's tests do not run them.",

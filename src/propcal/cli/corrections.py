@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -295,12 +295,17 @@ def show(
 def export(
     model: Annotated[Path, typer.Argument(metavar="CORRECTION", help="Correction from propcal fit.")],
     sql: options.Export,
-    output: Path | None = OUTPUT.option("--output -o FILE", "Write the SQL to this file. Default: print it"),
+    language: str = OUTPUT.option(
+        "sql|python|r|javascript",
+        "Write SQL for a table, or one file that scores people without propcal and tests itself.",
+        default="sql",
+    ),
+    output: Path | None = OUTPUT.option("--output -o FILE", "Write to this file. Default: print it"),
     force: bool = FORCE,
 ) -> None:
-    """Write SQL that corrects the scores of a database table, bit for bit as propcal apply does.
+    """Write SQL, Python, R or JavaScript that corrects scores bit for bit as propcal apply does.
 
-    A score that is NULL, NaN or not from 0 to 1 gives NULL, unless --invalid keep is given. With
+    In SQL, a score that is NULL, NaN or not from 0 to 1 gives NULL, unless --invalid keep is given. With
     --unseen error, so does a combination of groups that did not occur in the fitting data.
 
     For example:
@@ -309,19 +314,33 @@ def export(
 
       propcal export model.json --dialect snowflake --score RISK --table VISITS --rename race=RACE
 
-      propcal export model.json --dialect sqlite --score risk --table visits --form case
+      propcal export model.json --language python -o propcal_score.py
     """
     from propcal import Correction
     from propcal.files.transaction import outputs
 
     if output is not None:
         check_file(output, model, force=force)
-    made = Correction.load(model).to_sql(**vars(sql))
-    if made.caution:
-        say(told(made.caution), err=True)
+    if language == "sql" and sql.score is None:
+        raise InputError("SQL needs the score column", argument="score", next_step="--score COLUMN")
+    only_sql = [f for f, _ in options.given_fields(sql) if f.name != "unseen"]
+    if language != "sql" and only_sql:
+        flag = (only_sql[0].metadata["option"].flags or [f"--{only_sql[0].name.replace('_', '-')}"])[0]
+        raise InputError(
+            f"{flag} is for SQL only", next_step=f"Leave it out, or leave out --language {language}"
+        )
+    correction = Correction.load(model)
+    if language == "sql":
+        made = correction.to_sql(**vars(sql))
+        text, summary = made.script, repr(made)
+        if made.caution:
+            say(told(made.caution), err=True)
+    else:
+        text = correction.to_code(language, unseen=cast(Any, sql.unseen))
+        summary = f"Scorer with {text.count(chr(10)):,} lines, {len(text) / 1000:,.0f} kB"
     if output is None:
-        typer.echo(made.script, nl=False)
+        typer.echo(text, nl=False)
         return
     with outputs(force=force) as out:
-        out.file(output).write_text(made.script, encoding="utf-8", newline="")
-    say(f"{made!r}: {output}")
+        out.file(output).write_text(text, encoding="utf-8", newline="")
+    say(f"{summary}: {output}")

@@ -83,7 +83,6 @@ class Dialect:
     has_truths: bool = True
     indexed: bool = False
     temporary_view: bool = False
-    searches: bool = False  # use a subquery that searches the index instead of a join
     executed: bool = True
     rows_at_once: int = 500
     glot: str = ""
@@ -160,7 +159,6 @@ DIALECTS = {
         is_fraction="typeof({c}) = 'real'",
         has_truths=False,
         indexed=True,
-        searches=True,
     ),
     "postgres": Dialect(
         "PostgreSQL",
@@ -174,7 +172,6 @@ DIALECTS = {
         exact_text='({x}) COLLATE "C"',
         is_fraction=f"pg_typeof({{c}}) IN ({_PG_FLOATS})",
         indexed=True,
-        searches=True,
     ),
     "spark": Dialect(
         "Spark SQL",

@@ -124,7 +124,9 @@ def export_sql(
         create, *fill = forms.make_table(d, lookup, forms.lookup_rows(lines, numbers))
         setup = (_emit(d, create), *fill)  # the rest is only numbers
         value = d.number.format(c=source)
-        query = _emit(d, forms.lookup_query(d, people, lookup, corrected, pattern, value, kept=kept))
+        buckets = forms.Buckets.of_lines(lines)
+        found = forms.lookup_query(d, people, lookup, corrected, pattern, value, buckets=buckets, kept=kept)
+        query = _emit(d, found)
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
     header = _header(correction, d, form, unseen, patterns, numbers, score, invalid)
     header += f"-- {caution}\n" if caution else ""

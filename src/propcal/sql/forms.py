@@ -1,6 +1,11 @@
 """The two forms of the SQL: a lookup table with a query, and one expression of nested CASE.
 
-The table has one row for each line of each map. Databases limit the depth of nested expressions (SQL Server:
+The table has the lines of each map. A database that looked for the line of a score by its limits alone would
+compare it with every line of the pattern, so scores are divided into *buckets*, narrower near 0 and 1 as the
+lines are, and a line has a row for each bucket that it reaches into: the database finds pattern and bucket by
+equality (a hash, or an index), and compares the few lines there with the score.
+
+Databases limit the depth of nested expressions (SQL Server:
 ten levels of CASE) and are slow with long lists of WHEN. In the expression, a list is therefore divided into
 parts of at most `FAN`, and each part again as often as needed.
 """
@@ -13,19 +18,52 @@ from itertools import pairwise
 
 import numpy as np
 
-from propcal.core.grid import IntArray
+from propcal.core.grid import UNIT, IntArray
 from propcal.sql.dialects import TWO_32, Dialect
 from propcal.sql.map_lines import Lines
 
 FAN = 16
 PATTERN = "propcal_pattern"  # of a column for the number of the pattern
-COLUMNS = ("pattern", "score_from", "score_to", "keeps", "rise", "base", "width")
+COLUMNS = ("pattern", "bucket", "score_from", "score_to", "keeps", "rise", "base", "width")
+EDGE = 1 << 27  # the smaller, the narrower are the buckets near 0 and 1
+LINES_IN_BUCKET = 2
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Divides scores by whole numbers alone, so that Python and every database agree.
+
+    A score in units belongs to the bucket scale // (UNIT + EDGE - score) - scale // (score + EDGE), where
+    `scale` is EDGE times half the number of buckets. The bucket never falls as the score rises.
+    """
+
+    scale: int
+
+    @classmethod
+    def of_lines(cls, lines: Lines) -> Buckets:
+        """As many as leave about `LINES_IN_BUCKET` lines of a map, or some more, in each."""
+        mean = len(lines) // (LINES_IN_BUCKET * int(lines.owner[-1] + 1))
+        return cls(EDGE * (1 << max(mean.bit_length() - 1, 0)) // 2)
+
+    def numbers(self, raw: IntArray) -> IntArray:
+        """The buckets of scores in units."""
+        return np.asarray(self.scale // (UNIT + EDGE - raw) - self.scale // (raw + EDGE))
+
+    def sql(self, d: Dialect, raw: str) -> str:
+        """SQL for the bucket of a score in units."""
+        above = d.divide.format(n=self.scale, d=f"({UNIT + EDGE} - {raw})")
+        return f"{above} - {d.divide.format(n=self.scale, d=f'({raw} + {EDGE})')}"
 
 
 def lookup_rows(lines: Lines, numbers: IntArray) -> IntArray:
-    """The lookup table."""
+    """The lookup table, sorted by pattern, bucket and score."""
+    buckets = Buckets.of_lines(lines)
+    first = buckets.numbers(lines.score_from)
+    repeats = buckets.numbers(lines.score_to) - first + 1
+    line = np.repeat(np.arange(len(lines)), repeats)
+    bucket = np.arange(len(line)) - np.repeat(np.cumsum(repeats) - repeats - first, repeats)
     rest = lines.score_from, lines.score_to, lines.keeps, lines.rise, lines.base, lines.width
-    return np.stack([numbers[lines.owner], *rest], axis=1)
+    return np.stack([numbers[lines.owner[line]], bucket, *(column[line] for column in rest)], axis=1)
 
 
 def qualified(d: Dialect, name: str | Sequence[str]) -> str:
@@ -41,7 +79,7 @@ def make_table(d: Dialect, lookup: str, rows: IntArray) -> tuple[str, ...]:
     values = [f"({', '.join(map(str, row))})" for row in rows.tolist()]
     columns = [f"{name} {d.whole} NOT NULL" for name in COLUMNS]
     if d.indexed:
-        columns.append("PRIMARY KEY (pattern, score_from)")
+        columns.append("PRIMARY KEY (pattern, bucket, score_from)")
     chunks = [values[i : i + d.rows_at_once] for i in range(0, len(values), d.rows_at_once)]
     create = f"CREATE TABLE {lookup} ({', '.join(columns)})"
     return (create, *(f"INSERT INTO {lookup} VALUES\n{_lines_of(chunk)}" for chunk in chunks))
@@ -91,25 +129,23 @@ class Kept:
 
 
 def lookup_query(
-    d: Dialect, people: str, lookup: str, column: str, pattern: str, score: str, *, kept: Kept
+    d: Dialect,
+    people: str,
+    lookup: str,
+    column: str,
+    pattern: str,
+    score: str,
+    *,
+    buckets: Buckets,
+    kept: Kept,
 ) -> str:
-    """A query for the people with their corrected scores, using the lookup table.
-
-    It joins the line that matches, or searches an index for the last line that begins at or below the score.
-    """
-    other = kept.value(score)
-    if d.searches:
-        line = (
-            f"(SELECT CASE\n  {_value(d, score)}\n  END FROM {lookup} AS l\n"
-            f"WHERE l.pattern = {pattern}\nAND l.score_from <= {_raw(d, score)}\n"
-            "ORDER BY l.score_from DESC LIMIT 1)"
-        )
-        line = line if other == "NULL" else f"COALESCE({line}, {other})"
-        return f"SELECT p.*, {line} AS {column}\nFROM {people} AS p"
+    """A query for the people with their corrected scores, using the lookup table."""
+    raw = _raw(d, score)
     return (
-        f"SELECT p.*, CASE\n  {_value(d, score)}\n  ELSE {other} END AS {column}\n"
+        f"SELECT p.*, CASE\n  {_value(d, score)}\n  ELSE {kept.value(score)} END AS {column}\n"
         f"FROM {people} AS p LEFT JOIN {lookup} AS l\n"
-        f"ON l.pattern = {pattern}\nAND {_raw(d, score)} BETWEEN l.score_from AND l.score_to"
+        f"ON l.pattern = {pattern}\nAND l.bucket = {buckets.sql(d, raw)}\n"
+        f"AND {raw} BETWEEN l.score_from AND l.score_to"
     )
 
 

@@ -629,6 +629,29 @@ class Correction(WithoutCaches):
 
         return draw(correction_chart(self, patterns), ax)
 
+    def to_code(self, language: str, *, unseen: Unseen | None = None) -> str:
+        """One file that scores people without propcal, to the last bit as `score_one` does.
+
+        It needs nothing but the language itself. It knows where the correction comes from (``ABOUT``), and
+        tests itself with ``--check``.
+
+        Parameters
+        ----------
+        language : "python", "javascript" or "r"
+        unseen : "replay", "keep" or "error", optional
+            Overrides the policy of the correction. "replay" lists every combination of known levels and
+            others, at most 10,000.
+
+        Returns
+        -------
+        str
+            The text of the file. In JavaScript and R every number is a double: a level that is a number
+            they cannot hold exactly is refused.
+        """
+        from propcal.scorers.languages import export_code
+
+        return export_code(self, language, unseen=unseen)
+
     def to_sql(
         self,
         dialect: str = "duckdb",

@@ -20,6 +20,7 @@ RETURNED = [
     "FitSummary",
     "MCBoost",
     "Sites",
+    "Scored",
     "SqlExport",
     "Verdict",
 ]

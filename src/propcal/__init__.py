@@ -37,6 +37,7 @@ _HOME = {
     "Course": "propcal.monitoring.course",
     "Explanation": "propcal.core.correction.explain",
     "FitSummary": "propcal.core.correction.fit_summary",
+    "Scored": "propcal.core.correction.correction",
     "Sites": "propcal.sites.site_measures",
     "SqlExport": "propcal.sql.export",
 }
@@ -62,6 +63,7 @@ __all__ = [
     "Monitor",
     "MulticalibratedClassifier",
     "PMCBoost",
+    "Scored",
     "Sites",
     "SqlExport",
     "Verdict",
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     from propcal.core import bounds as bounds
     from propcal.core.atoms import Atoms as Atoms
     from propcal.core.correction.correction import Correction as Correction
+    from propcal.core.correction.correction import Scored as Scored
     from propcal.core.correction.explain import Explanation as Explanation
     from propcal.core.correction.fit_summary import FitSummary as FitSummary
     from propcal.core.groups.groups import Groups as Groups

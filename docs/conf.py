@@ -49,8 +49,8 @@ autosummary_context = {
         "Atoms": "from_frame from_files share save load to_frame fingerprint",
         "Audit": "plot to_html to_markdown to_json",
         "Comparison": "sentences plot to_html to_markdown to_json",
-        "Correction": "apply score_one explain plot save load shared to_frame to_json from_json to_sql "
-        "to_code",
+        "Correction": "apply score_one explain plot save load shared with_notes to_frame to_json from_json "
+        "to_sql to_code",
         "Course": "plot to_frame to_html to_json to_metrics",
         "Discovery": "to_frame plot to_html to_json",
         "Explanation": "sentence to_frame plot",

@@ -185,8 +185,8 @@ def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:
     about, _, examples = text.partition("\n\nFor example:\n\n")
     first, _, others = examples.partition("\n\n")
     parts = [f"Example: {' '.join(first.split())}", about, f"More examples:\n\n{others}" if others else ""]
-    texts = {"help": "\n\n".join(filter(None, parts)), "short_help": text.split("\n")[0], "epilog": HOW}
-    app.command(cls=Command, **texts)(call)
+    whole = "\n\n".join(filter(None, parts))
+    app.command(cls=Command, help=whole, short_help=text.split("\n")[0], epilog=HOW)(call)
 
 
 def words(command: str, *records: Any) -> list[str]:

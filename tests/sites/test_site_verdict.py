@@ -65,7 +65,7 @@ def test_an_error_of_all_sites_names_none_of_them():
 def test_a_site_that_differs_from_the_others_is_compared_with_them():
     found = compare_sites(atoms_of(A=(3000, 0.8), B=(3000, 0.8), C=(3000, 0.8), D=(3000, 0.5)))
     apart = [claim for claim in found.claims if claim.kind == "beyond"]
-    assert [(claim.who, claim.direction) for claim in apart] == [("", ""), ("D", "too high")]
+    assert [(claim.who, claim.direction) for claim in apart] == [("", ""), ("D", "lower")]
     assert apart[1].others == pytest.approx(0.8, abs=0.03)
     assert apart[1].others_low < apart[1].others < apart[1].others_high
     assert found.headline == "The score predicts too high at all 4 sites; the sites differ"

@@ -10,7 +10,17 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.claims import Claim
-from propcal.auditing.finding_names import HEADLINES, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.finding_names import (
+    CHANCE,
+    HEADLINES,
+    HIGHER,
+    LOWER,
+    NONE_FOUND,
+    NOT_ENOUGH,
+    TOO_HIGH,
+    TOO_LOW,
+    UNTESTED,
+)
 from propcal.documents.blocks import (
     RATIO,
     At,
@@ -39,7 +49,7 @@ from propcal.documents.charts import (
 from propcal.documents.words import words
 from propcal.identity import Identity
 from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NONE, WORSE, Travel
-from propcal.numbers import IN_SENTENCE, ON_PAGE, in_parentheses, known, listed, without_limits
+from propcal.numbers import IN_SENTENCE, ON_PAGE, excludes_one, in_parentheses, known, listed, without_limits
 from propcal.sites.site_claims import TOO_SMALL
 from propcal.sites.site_measures import ALL_SITES, SCALES, Sites
 
@@ -92,16 +102,18 @@ def _measures(found: Sites) -> list[Block]:
 def _table(found: Sites) -> Table:
     n = int(found.small.sum())
     small = f"{n:,} small sites together" if n > 1 else "1 small site"
-    pooled = [
+    rows = [
         dict.fromkeys(found.sites.columns, np.nan)
         | dict(row)
         | {"site": "All sites together" if name == ALL_SITES else small, "finding": ""}
         for name, row in found.pooled.iterrows()
     ]
-    for claim in found.claims:
-        if claim.kind == "overall":
-            pooled[0]["finding"] = claim.direction
-    rows = row_dicts(found.sites[~found.small])
+    tested = CHANCE if found.conclusion != NOT_ENOUGH else NOT_ENOUGH
+    rows[0]["finding"] = next((c.direction for c in found.claims if c.kind == "overall"), tested)
+    rows += row_dicts(found.sites[~found.small])
+    unadjusted = [row for row in rows if row["finding"] == CHANCE and _excludes_one(row)]
+    for row in unadjusted:
+        row["finding"] = f"{CHANCE} +"
     columns = [
         Column("site", "site"),
         Column("people", found.identity.unit, "count"),
@@ -113,8 +125,13 @@ def _table(found: Sites) -> Table:
         heading, digits = SCALES[name].name.removeprefix("Calibration "), SCALES[name].digits
         columns += estimate_columns(name, heading, digits, places=At.PAGE)
     note = f"{DEFINITION} Findings are adjusted for the number of tests."
+    note += " +: the interval excludes 1, but not after adjustment." if unadjusted else ""
     note += f" Small sites: {found.identity.worded(TOO_SMALL)}." if found.small.any() else ""
-    return Table("each-site", "Each site", columns, [*pooled, *rows], note, MOST_SITES, "site")
+    return Table("each-site", "Each site", columns, rows, note, MOST_SITES, "site")
+
+
+def _excludes_one(row: Any) -> bool:
+    return excludes_one(row[f"{RATIO}_low"], row[f"{RATIO}_high"])
 
 
 def _summary(found: Sites) -> list[Block]:
@@ -293,6 +310,7 @@ def _first(claims: Sequence[Claim], pooled: Any, n: int, identity: Identity) -> 
         of = f" of {identity.score}" if identity.score else ""
         interval = in_parentheses(IN_SENTENCE.ci(*ratio[1:]))
         told += f"the O/E ratio{of} is {IN_SENTENCE.decimal(ratio[0])}{interval}"
+        told += ", which could be chance with so many tests" if _excludes_one(pooled) else ""
     others = [(one, _on_side(groups, one)) for one in (TOO_HIGH, TOO_LOW) if one != side]
     if parts := [f"{one} at {_named(some, n)}" for one, some in others if some]:
         told += f", but {'' if overall else identity.within_sentence + ' predicts '}{' and '.join(parts)}"
@@ -333,7 +351,7 @@ def _differ(claims: Sequence[Claim], table: pd.DataFrame, summary: pd.DataFrame)
     if not beyond:
         return [f"No difference between the sites was found{i2}."]
     single, which = [claim for claim in beyond if claim.who], ""
-    sides = [(word, _on_side(single, side)) for word, side in (("lower", TOO_HIGH), ("higher", TOO_LOW))]
+    sides = [(word, _on_side(single, word)) for word in (LOWER, HIGHER)]
     if parts := [f"{word} at {_named(some, len(table))}" for word, some in sides if some]:
         others = _bracket(single[0].others, single[0].others_low, single[0].others_high)
         which = f": it is {' and '.join(parts)} than at the others{others}"

@@ -1,20 +1,21 @@
 """Explained alarms: a few groups whose errors, once corrected, leave no alarm for any other group.
 
-A score that is too high for everyone is too high for every subgroup, and one that is too high for a large
-group is a little too high for everybody. So the errors of groups are taken out of the score one after the
-other, the first alarm first, and a group is named if an alarm is left in it. In the end, the broadest first,
-a named group is given up if the others leave neither an alarm nor an O/E ratio whose interval excludes 1.
+Groups are named by the rule of `propcal.auditing.naming`: their errors are taken out of the score one after
+the other, the first alarm first, and a group is named if an alarm is left in it. A named group is given up if
+the others leave neither an alarm nor an O/E ratio whose interval excludes 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from propcal.auditing.claims import NAN
+from propcal.auditing.naming import errors_to_name
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_grid
@@ -55,69 +56,106 @@ def with_explanations(
     """The alarms, those of groups to name first; the others say in `explained_by` whose errors explain them.
 
     Within each part, the order is that of a group's first alarm. `left_of` judges a group (by its name) with
-    other scores and some of its patterns. An alarm counts as still there if it has the same direction: a
-    group may be too low only because the correction of others was too much.
+    other scores and some of its patterns.
     """
     if not alarms:
         return ()
-    found_in: dict[str, list[Alarm]] = {}
-    for alarm in alarms:
-        found_in.setdefault(alarm.group, []).append(alarm)
-    first = sorted(found_in, key=lambda name: min(alarm.raised for alarm in found_in[name]))
-    of_group = {name: found_in[name] for name in first}
-    inside = dict(zip((group.name for group in groups), membership(groups, atoms.patterns)))
-    errors = _Errors(atoms, bins, {name: (inside[name], of_group[name]) for name in of_group})
-    count = atoms.pattern_sums(atoms.people)
-
-    def overlapping(name: str, others: Iterable[str]) -> list[str]:
-        return [other for other in others if (inside[name] & inside[other]).any()]
-
-    known: dict[tuple[str, ...], Left] = {}
-
-    def left(name: str, corrected_for: Sequence[str], corrected: Atoms) -> Left:
-        key = name, *corrected_for
-        if key not in known:
-            apart = inside[name] & ~np.any([inside[other] for other in corrected_for], axis=0)
-            enough = count[apart].sum() >= APART * count[inside[name]].sum()
-            known[key] = left_of(corrected, name, apart if enough else inside[name])
-        return known[key]
-
-    def alarm_in(found: Left, name: str) -> bool:
-        directions = {alarm.direction for alarm in of_group[name]}
-        return any(alarm.direction in directions for alarm in found.alarms)
-
-    def remains(name: str, corrected_for: Sequence[str], corrected: Atoms) -> bool:
-        if not overlapping(name, corrected_for):
-            return True
-        return alarm_in(left(name, corrected_for, corrected), name)
-
-    named: list[str] = []
-    corrected = atoms
-    for name in of_group:
-        if remains(name, named, corrected):
-            named.append(name)
-            if len(named) < MOST_CORRECTED:
-                corrected = errors.corrected(named)
-    for name in sorted(named, key=lambda name: -int(count[inside[name]].sum())):
-        others = [other for other in named if other != name]
-        if not overlapping(name, others):
-            continue
-        corrected = errors.corrected(others[:MOST_CORRECTED])
-        found = left(name, others, corrected)
-        if alarm_in(found, name) or excludes_one(found.left_low, found.left_high):
-            continue
-        alike = overlapping(name, (other for other in of_group if other not in named))
-        if not any(remains(other, others, corrected) for other in alike):
-            named = others
-    told = [alarm for name in named for alarm in of_group[name]]
-    corrected = errors.corrected(named[:MOST_CORRECTED])
-    for name, own in of_group.items():
+    errors = _Alarms(alarms, atoms, groups, bins, left_of)
+    named = errors_to_name(errors, len(errors.of_group))
+    told = [alarm for name in errors.of_group if name in named for alarm in errors.of_group[name]]
+    for name, own in errors.of_group.items():
         if name not in named:
-            found = left(name, named, corrected)
-            cause = listed([of_group[other][0].label for other in overlapping(name, named)])
-            rest = {name: getattr(found, name) for name in Left._fields[1:]}
+            found = errors.left(name, named)
+            cause = listed([errors.of_group[other][0].label for other in errors.overlapping(name, named)])
+            rest = {field: getattr(found, field) for field in Left._fields[1:]}
             told += [replace(alarm, explained_by=cause, **rest) for alarm in own]
     return tuple(told)
+
+
+class _Alarms:
+    """Groups with alarms as errors to name, by their names; the first alarm comes first.
+
+    An alarm counts as still there if it has the same direction: a group may be too low only because the
+    correction of others was too much.
+    """
+
+    def __init__(
+        self,
+        alarms: Sequence[Alarm],
+        atoms: Atoms,
+        groups: Sequence[Group],
+        bins: Bins,
+        left_of: Callable[[Atoms, str, BoolArray], Left],
+    ) -> None:
+        found: dict[str, list[Alarm]] = {}
+        for alarm in alarms:
+            found.setdefault(alarm.group, []).append(alarm)
+        first = sorted(found, key=lambda name: min(alarm.raised for alarm in found[name]))
+        self.of_group = {name: found[name] for name in first}
+        self.inside = dict(zip((group.name for group in groups), membership(groups, atoms.patterns)))
+        self.count, self.left_of = atoms.pattern_sums(atoms.people), left_of
+        parts = {name: (self.inside[name], own) for name, own in self.of_group.items()}
+        self.corrected = cache(_Errors(atoms, bins, parts).corrected)
+        self.known: dict[tuple[str, ...], Left] = {}
+
+    def overlapping(self, name: str, others: Iterable[str]) -> list[str]:
+        """Those of the others that share people with a group."""
+        return [other for other in others if (self.inside[name] & self.inside[other]).any()]
+
+    def left(self, name: str, others: Sequence[str]) -> Left:
+        """What is left of a group's error once those of the others are taken out."""
+        key = name, *others
+        if key not in self.known:
+            apart = self.inside[name] & ~np.any([self.inside[other] for other in others], axis=0)
+            enough = self.count[apart].sum() >= APART * self.count[self.inside[name]].sum()
+            corrected = self.corrected(tuple(others[:MOST_CORRECTED]))
+            self.known[key] = self.left_of(corrected, name, apart if enough else self.inside[name])
+        return self.known[key]
+
+    def _alarm_left(self, name: str, others: Sequence[str]) -> bool:
+        if not self.overlapping(name, others):
+            return True
+        directions = {alarm.direction for alarm in self.of_group[name]}
+        return any(alarm.direction in directions for alarm in self.left(name, others).alarms)
+
+    def clearest(self, named: Sequence[str]) -> str | None:
+        """The first alarm of what is left."""
+        others = (name for name in self.of_group if name not in named)
+        return next((name for name in others if self._alarm_left(name, named)), None)
+
+    def whole_of(self, part: str, others: Sequence[str]) -> str | None:
+        """A broader group with an alarm whose error, once taken out, leaves none in the part."""
+        for whole in sorted(self.of_group, key=self.size, reverse=True):
+            inside, beyond = self.inside[whole], self.inside[whole] & ~self.inside[part]
+            if whole in others or not beyond.any() or (self.inside[part] & ~inside).any():
+                continue
+            apart = [other for other in others if (self.inside[other] & ~inside).any()]
+            if self._alike(whole, part) and not self._error_left(part, [*apart, whole]):
+                return whole
+        return None
+
+    def _alike(self, one: str, other: str) -> bool:
+        """Whether two groups have alarms of one direction."""
+        directions = [{alarm.direction for alarm in self.of_group[name]} for name in (one, other)]
+        return bool(directions[0] & directions[1])
+
+    def _error_left(self, name: str, others: Sequence[str]) -> bool:
+        """Whether there is still an alarm, or an O/E ratio other than 1."""
+        if self._alarm_left(name, others):
+            return True
+        found = self.left(name, others)
+        return excludes_one(found.left_low, found.left_high)
+
+    def remains(self, one: str, others: Sequence[str]) -> bool:
+        """Whether an error is left, or an alarm that only this group explains."""
+        unnamed = (name for name in self.of_group if name != one and name not in others)
+        return self._error_left(one, others) or any(
+            self._alarm_left(name, others) for name in self.overlapping(one, unnamed)
+        )
+
+    def size(self, one: str) -> float:
+        """Its people."""
+        return float(self.count[self.inside[one]].sum())
 
 
 class _Errors:

@@ -7,13 +7,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from propcal.auditing.claims import NAN, Claim, Kind
-from propcal.auditing.finding_names import CHANCE, MISCALIBRATED, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW
+from propcal.auditing.finding_names import (
+    AS_COMPARED,
+    CHANCE,
+    MISCALIBRATED,
+    NONE_FOUND,
+    NOT_ENOUGH,
+    TOO_HIGH,
+    TOO_LOW,
+)
 from propcal.auditing.hypothesis_tests import (
     GROUPS,
     OVERALL,
     SHAPE,
     SHARES,
     SIGNIFICANCE,
+    SITE_DIFFERENCES,
     SLOPE,
     TOGETHER,
     adjust,
@@ -31,8 +40,7 @@ from propcal.sites.between_sites import site_differences
 MOST_COMPARED = 4
 NEXT = SIGNIFICANCE * TOGETHER * SHARES[SHAPE]  # the level at which sites that are left still differ
 EVERYBODY = "everybody"
-EVENTS, DIFFERENCES = "number of events", "differences between sites"
-DIFFER = 0.03  # level of the test of differences, however much level other tests pass on to it
+EVENTS = "number of events"
 TOO_SMALL = f"fewer than {MIN_GROUP} people, or fewer than {MIN_EVENTS} expected events or non-events"
 
 
@@ -64,7 +72,7 @@ def site_claims(
     families = {
         OVERALL: [(EVERYBODY, level), (SLOPE, slope_test(everybody))],
         GROUPS: [(f"site {name}", events_p_value(samples[name])) for name in judged],
-        SHAPE: [(DIFFERENCES, (differences.statistic, differences.p_value))] if differences else [],
+        SHAPE: [(SITE_DIFFERENCES, (differences.statistic, differences.p_value))] if differences else [],
     }
     tests = {family: [t for t in own if np.isfinite(t[1][1])] for family, own in families.items()}
     found = {test.test: test for test in adjust(tests) if test.rejected}
@@ -80,13 +88,15 @@ def site_claims(
         inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
         slope = calibration(inside, Draws(0)).slope
         shape.append(_claim("shape", EVERYBODY, everybody, 0.0, found[SLOPE].adjusted_p, SLOPE, slope))
-    if differences and DIFFERENCES in found and differences.p_value <= DIFFER:
-        p = found[DIFFERENCES].adjusted_p
-        beyond.append(Claim("beyond", "", "", "", test=DIFFERENCES, p_value=p))
+    if SITE_DIFFERENCES in found:
+        p = found[SITE_DIFFERENCES].adjusted_p
+        beyond.append(Claim("beyond", "", "", "", test=SITE_DIFFERENCES, p_value=p))
         apart = differing_sites(samples, judged, effect) if overall else {}
         others = observed_expected(people_at({*samples} - {*apart}))
         for name, (z, own) in apart.items():
-            beyond.append(_claim("beyond", name, samples[name], z, max(own, p), DIFFERENCES, None, others))
+            beyond.append(
+                _claim("beyond", name, samples[name], z, max(own, p), SITE_DIFFERENCES, None, others)
+            )
     return (*overall, *shape, *beyond, *group) if overall else (*group, *shape, *beyond)
 
 
@@ -125,11 +135,12 @@ def _claim(
     others: Estimate = UNKNOWN,
 ) -> Claim:
     """A claim of some people; it is about their O/E ratio, unless there is another estimate."""
+    direction = TOO_HIGH if excess < 0 else TOO_LOW if excess > 0 else ""
     return Claim(
         kind,
         who,
         who,
-        TOO_HIGH if excess < 0 else TOO_LOW if excess > 0 else "",
+        AS_COMPARED[direction] if kind == "beyond" else direction,
         *(estimate or observed_expected(sample)),
         test,
         float(p_value),

@@ -72,7 +72,7 @@ class Sites:
         estimate is the calibration slope of everybody. All their tests are one family at 5 %.
     pooled : DataFrame
         People, events and O/E ratio with its 95 % interval of all sites together (row "all sites") and, if
-        there are several, of those without enough data to be judged one by one ("small sites").
+        there are several but not all, of those without enough data to be judged one by one ("small sites").
     sites : DataFrame
         One row for each site: people, events, each measure with its 95 % interval and its standard error on
         the scale on which sites are summarised, and the finding on the O/E ratio: "too high" or "too low" if
@@ -120,7 +120,7 @@ class Sites:
     def small(self) -> BoolArray:
         """Which sites tables show in one line: those without enough data, if there are several."""
         few = (self.sites["finding"] == NOT_ENOUGH).to_numpy()
-        return few if SMALL_SITES in self.pooled.index else np.zeros(len(few), dtype=np.bool_)
+        return few if few.sum() > 1 else np.zeros(len(few), dtype=np.bool_)
 
     def to_json(self, suppress: int | None = None) -> str:
         """Everything as JSON; with `suppress=11`, counts are protected: see the guide to the report."""
@@ -202,7 +202,8 @@ def compare_sites(
     table["observed_expected_error"] = np.where(table["observed_expected"].notna(), counts.error, np.nan)
     table["finding"] = site_findings(list(samples), judged, claims)
     few = table["site"][table["finding"] == NOT_ENOUGH].tolist()
-    together = {ALL_SITES: everybody} | ({SMALL_SITES: people_at({*few})} if len(few) > 1 else {})
+    some = 1 < len(few) < len(samples)
+    together = {ALL_SITES: everybody} | ({SMALL_SITES: people_at({*few})} if some else {})
     pooled = [people_row(one, {"observed_expected": observed_expected(one)}) for one in together.values()]
     return Sites(
         claims or (),

@@ -7,8 +7,8 @@ Each data set has 1,000 to 50,000 people; sites have 12 to 300 expected events e
 600 people, searches 3,000 to 50,000 people. A claim is false if its direction is not that of the truth: for
 everybody and groups, the sum of the true risks minus the sum of the scores; for a shape, the same among
 people with the scores that are named; for a difference from the overall error, the mean effect of the group
-minus that of the others. A certificate is false if any group is further off than it allows, "within 20 %" if
-any group tested is. Writes results/truth.json and results/truth.md.
+minus that of the others; for slopes that differ, whether they do. A certificate is false if any group is
+further off than it allows, "within 20 %" if any group tested is. Writes results/truth.json and results/truth.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ WITHIN = 0.2
 
 @dataclass
 class World:
-    """People with scores and true risks; `effect` is what sets them apart from the error that all share."""
+    """People with scores and true risks; `effect` is what sets them apart from the error that all share.
+
+    `slopes` is whether the effect of a group depends on the score.
+    """
 
     score: Any
     risk: Any
@@ -42,6 +45,7 @@ class World:
     effect: Any = None
     settings: dict[str, Any] = field(default_factory=dict)
     y: Any = None
+    slopes: bool = False
 
     def outcomes(self, rng: np.random.Generator) -> Any:
         """Drawn by the true risks."""
@@ -97,7 +101,7 @@ def too_low(n: int, rng: np.random.Generator) -> World:
     frame, x = people(n, rng, -1.0)
     score, own = expit(x), (frame.race == "D").to_numpy()
     risk = np.where(own, np.minimum(score / 0.8, 0.99), score)
-    return World(score, risk, frame, 0.3 * own)
+    return World(score, risk, frame, 0.3 * own, slopes=True)
 
 
 def few_events(n: int, rng: np.random.Generator) -> World:
@@ -209,9 +213,13 @@ WORLDS: dict[str, Callable[[int, np.random.Generator], World]] = {
 
 def judge(claim: Any, world: World, inside: Any, weight: Any) -> bool:
     """Whether a claim of an audit is true."""
-    sign = {"too low": 1, "too high": -1, "": 0}[claim.direction]
+    sign = {"too low": 1, "too high": -1, "higher": 1, "lower": -1, "": 0}[claim.direction]
     gap = weight * (world.risk - world.score)
     score = world.score
+    if claim.kind in ("within", "outside"):
+        own = inside(claim.who)
+        off = abs(gap[own].sum() / (weight * score)[own].sum())
+        return off <= claim.within + 1e-9 if claim.kind == "within" else off > claim.within
     if claim.kind in ("overall", "group"):
         return sign * gap[inside(claim.who)].sum() > 0
     if claim.kind == "shape":
@@ -226,6 +234,8 @@ def judge(claim: Any, world: World, inside: Any, weight: Any) -> bool:
         low, high = (float(part) for part in claim.bin.strip("[]()").split(","))
         there = inside(claim.who) & (score >= low) & ((score < high) | (high == 1))
         return sign * gap[there].sum() > 0
+    if claim.test == "slopes and curves of groups":
+        return world.slopes
     if not claim.who:
         return bool(np.ptp(world.effect) > 0)
     own = inside(claim.who)
@@ -279,9 +289,9 @@ def one(name: str, seed: int) -> dict[str, Any]:
     covered = (tested["observed_expected_low"] <= ratio) & (ratio <= tested["observed_expected_high"])
     shown = bool((tested["shown_within"] <= WITHIN).all()) if len(tested) else False
     return {
-        "claims": [c.kind for c in a.verdict.claims],
+        "claims": [c.kind for c in a.verdict.errors],
         "false": false,
-        "named": sorted(c.who for c in a.verdict.claims if c.who),
+        "named": sorted(c.who for c in a.verdict.errors if c.who),
         "certificate": bool((np.abs(ratio - 1) <= tested["certain_within"] + 1e-9).all()),
         "shown": shown,
         "falsely shown": bool(shown and (np.abs(ratio - 1) > WITHIN).any()),

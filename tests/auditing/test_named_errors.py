@@ -56,8 +56,12 @@ def test_a_few_scores_of_exactly_one_do_not_decide_the_shape(people):
     score = people.risk.to_numpy().copy()
     score[:200] = 1.0
     y = np.where(np.arange(len(score)) < 200, people.draw < 0.9, people.draw < people.risk).astype(int)
-    (shape,) = [c for c in audit(y, score, n_draws=200).verdict.claims if c.kind == "shape"] or [None]
+    a = audit(y, score, n_draws=200)
+    (shape,) = [c for c in a.verdict.claims if c.kind == "shape"] or [None]
     assert shape is None or {region.low for region in shape.where} <= {1.0}
+    others = audit(y[200:], score[200:], n_draws=200).groups.iloc[0]
+    assert a.groups.slope[0] == pytest.approx(others.slope, abs=1e-6)
+    assert any("intercept and slope are those of the others" in note for note in a.notes)
 
 
 def test_a_group_is_named_and_what_it_explains_is_not(people):
@@ -68,6 +72,9 @@ def test_a_group_is_named_and_what_it_explains_is_not(people):
     assert rows.finding["B, F"] == "too high"
     assert rows.explained_by["B, F"] == "B"
     assert rows.left_over["B, F"] == pytest.approx(1, abs=0.15)
+    assert rows.left_over_low["B, F"] < 1 < rows.left_over_high["B, F"]
+    left = f"(leaves O/E {rows.left_over['B, F']:.2f}, 95 % CI {rows.left_over_low['B, F']:.2f} to "
+    assert left in a.to_html(suppress=0)
     others = people.race != "B"
     y = people.draw < expit(log_odds(people.risk) - 0.9 * (people.race == "B"))
     assert a.verdict.claims[0].others == pytest.approx(y[others].sum() / people.risk[others].sum())

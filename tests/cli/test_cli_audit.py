@@ -74,7 +74,7 @@ def test_the_verdict_comes_first_and_the_next_command_last(files, calls, run):
     rows = {" ".join(line.split()) for line in out.splitlines()}
     assert all(" ".join(line.split()) in rows for line in short.splitlines() if not line.startswith("  "))
     *text, command = out.splitlines()
-    assert command == "  propcal fit visits.csv --score risk --outcome y --groups race,gender -o model.json"
+    assert command == "  propcal fit part.csv --score risk --outcome y --groups race,gender -o model.json"
     assert max(map(len, text)) <= 80
     assert err == ""
     assert "\x1b" not in out

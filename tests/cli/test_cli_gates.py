@@ -196,6 +196,17 @@ def test_within_fails_where_events_are_too_few_to_show_it(files, run):
     assert "expected events or more; there are " in err
 
 
+def test_a_score_that_is_wrong_at_a_site_fails_and_has_no_tick(files, run):
+    rng = np.random.default_rng(7)
+    right = files.assign(hospital=np.where(np.arange(len(files)) % 2, "North", "South"))
+    true = right.risk * np.where(right.hospital == "North", 1.3, 0.7)
+    right.assign(y=(rng.random(len(right)) < true.clip(0, 1)).astype(int)).to_csv("sites.csv", index=False)
+    asked = ("audit", "sites.csv", *COLUMNS, "--site", "hospital")
+    out, err = run(*asked, *fail_on("verdict"), code=1)
+    assert err.startswith("propcal: failed: verdict: ")
+    assert "✓" not in out
+
+
 def test_gates_of_a_correction(files, run):
     model = PMCBoost().fit(files.risk, files.y, sensitive_features=files[["race", "gender"]])
     model.correction_.save("model.json")

@@ -66,7 +66,7 @@ def notes(read, frame, **given):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["subject_id", "NHS number"])
+@pytest.mark.parametrize("name", ["subject_id", "NHS number", "id"])
 def test_a_patient_id_that_repeats_and_is_not_declared_is_told(way, name):
     (told,) = notes(WAYS[way], visits(name))
     assert told.startswith(TOLD.format(name))
@@ -80,6 +80,27 @@ def test_nothing_is_told_where_nothing_repeats_or_the_id_is_declared(way):
     assert not notes(WAYS[way], visits(n_patients=600))
     assert not notes(WAYS[way], visits(n_patients=5))  # codes
     assert not notes(WAYS[way], visits("ward"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_audit_its_page_and_its_json_say_so():
+    frame, told = visits("id"), "The values of the column “id”, which looks like a patient ID, repeat."
+    atoms = from_frame(frame)
+    found = [
+        audit(atoms, n_draws=100),
+        audit(from_files("csv")(frame), n_draws=100),
+        audit(atoms + atoms, n_draws=100),
+        audit(frame, **ROLES, n_draws=100),
+        audit(frame, score="risk", outcome="died", n_draws=100),
+    ]
+    for a in found:
+        (note,) = [note for note in a.notes if "patient ID" in note]
+        assert note.startswith(told)
+        assert note.vital
+    assert told in found[0].to_html()
+    assert told in found[0].to_json(suppress=11)
+    named = audit(frame, **ROLES, cluster="id", n_draws=100)
+    assert not any("patient ID" in note for note in named.notes)
 
 
 def test_a_column_that_not_all_files_have_is_no_reason_to_refuse_them():

@@ -363,7 +363,7 @@ def audited_atoms(
         )
     atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, **rule.reading())
     if cluster is None:
-        warn_of_unused_ids(sensitive_features, rule.words())
+        atoms = replace(atoms, unused_id=warn_of_unused_ids(sensitive_features, rule.words()))
     return atoms
 
 

@@ -22,6 +22,7 @@ from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
 from propcal.auditing.loss_intervals import Limits
+from propcal.auditing.measures import UNKNOWN
 from propcal.auditing.profile import MEASURES, Profile
 from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import multicalibration, proportional
@@ -136,8 +137,8 @@ def explained_by(found: Findings, group: str, direction: str, inside: Mapping[st
 
     `inside` has the patterns of each group.
     """
-    _, left = found.left.get(group, (np.nan, np.inf))
-    if abs(left) >= normal_quantile((1 + CONFIDENCE) / 2):
+    left = found.left.get(group, UNKNOWN)
+    if not left.low <= 1 <= left.high:
         return []
     ways = (direction, AS_COMPARED.get(direction), "")
     named = [claim.who for claim in found.claims if claim.who and claim.direction in ways]
@@ -176,8 +177,8 @@ def _group_row(
         "design_effect": profile.variance_ratio if profile.measured else np.nan,
         "certain_within": certain[0],
         "shown_within": certain[1],
-        "left_over": found.left.get(size.group.name, (np.nan,))[0],
     }
+    row |= zip((f"left_over{end}" for end in ENDS), found.left.get(size.group.name, UNKNOWN))
     for name in MEASURES:
         row |= zip((f"{name}{end}" for end in ENDS), profile.measures[name])
     return row

@@ -31,7 +31,7 @@ from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.groups.collection import membership
 from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame
-from propcal.data.rows_to_atoms import rows_of_scores
+from propcal.data.rows_to_atoms import rows_of_scores, warn_of_unused_ids
 from propcal.errors import InputError
 
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
@@ -261,6 +261,8 @@ def _of_rows(
         if own is not None:
             arrays[name] = own.apply(scores[base], features, invalid=invalid)
     joint, values = rows_of_scores(arrays, y, features, weight, cluster=cluster, **rule.reading())
+    if cluster is None:
+        joint = replace(joint, unused_id=warn_of_unused_ids(features, rule.words()))
     raw = rescored(joint, to_grid(values[base]))
     return joint, values, {name: own and own.fitted_to(raw) for name, own in corrections.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from propcal.numbers import IN_SENTENCE, known
+from propcal.numbers import IN_SENTENCE, in_parentheses, known
 
 # Conclusions on the score as a whole.
 MISCALIBRATED, NONE_FOUND = "miscalibrated", "no miscalibration found"
@@ -55,5 +55,8 @@ def headline_of(conclusion: str, fitted_on_these: bool | None, unit: str) -> Hea
 
 def explanation(row: Any) -> str:
     """The named errors that account for a group that is off as well, and the O/E ratio that they leave."""
-    left = f" (leaves O/E {IN_SENTENCE.decimal(row['left_over'])})" if known(row["left_over"]) else ""
-    return f"{row['explained_by']}{left}" if row["explained_by"] else ""
+    if not row["explained_by"] or not known(row["left_over"]):
+        return str(row["explained_by"])
+    interval = IN_SENTENCE.ci(row["left_over_low"], row["left_over_high"])
+    left = in_parentheses(f"leaves O/E {IN_SENTENCE.decimal(row['left_over'])}", interval)
+    return f"{row['explained_by']}{left}"

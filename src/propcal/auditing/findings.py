@@ -18,6 +18,7 @@ from propcal.auditing.decision import decide
 from propcal.auditing.decision_curve import checked_thresholds
 from propcal.auditing.headcount import Counts
 from propcal.auditing.hypothesis_tests import CalibrationTest
+from propcal.auditing.measures import Estimate
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS
@@ -67,6 +68,8 @@ class AuditedPeople:
     fingerprint : str or None
     left_out : LeftOutReport
         People without a score or an outcome, who were left out.
+    unused_id : str
+        A column that looks like a patient ID, repeats, and was not named as one.
     """
 
     patterns: Patterns
@@ -85,6 +88,7 @@ class AuditedPeople:
     effective: float
     fingerprint: str | None
     left_out: LeftOutReport
+    unused_id: str
 
     @classmethod
     def of(cls, atoms: Atoms, counts: Counts, clusters: int, rounding: LossBounds | None) -> AuditedPeople:
@@ -110,6 +114,7 @@ class AuditedPeople:
             effective=float(weight.sum() ** 2 / atoms.weight_sq.sum()),
             fingerprint=atoms.fingerprint(),
             left_out=LeftOutReport.of(atoms),
+            unused_id=atoms.unused_id,
         )
 
 
@@ -181,7 +186,7 @@ class Findings:
     profiles: list[Profile]
     tests: list[CalibrationTest]
     claims: tuple[Claim, ...]
-    left: dict[str, tuple[float, float]]
+    left: dict[str, Estimate]
     certain: dict[str, tuple[float, float]]
     untested: str
     min_share: float
@@ -280,7 +285,7 @@ def _tested(measured: list[Profile], tests: list[CalibrationTest]) -> list[Profi
 
 def _claims(
     atoms: Atoms, measured: list[Profile], tests: list[CalibrationTest]
-) -> tuple[tuple[Claim, ...], dict[str, tuple[float, float]]]:
+) -> tuple[tuple[Claim, ...], dict[str, Estimate]]:
     """What is stated of everybody and of groups, and what that leaves of other errors."""
     if not any(test.rejected for test in tests):
         return (), {}

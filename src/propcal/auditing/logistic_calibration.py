@@ -58,10 +58,8 @@ def calibration(sample: Sample, rng: Draws) -> Calibration:
     """Every measure of calibration of one group; those that its data do not determine are NaN."""
     if not 0 < sample.observed < sample.total:
         return Calibration()
-    shift = _fit(sample, None, offset=True)
-    intercept = UNKNOWN if shift is None else _coefficient(sample, shift, 0)
     line = _fit(sample, np.zeros(2))  # two knots: a straight line
-    slope = UNKNOWN if line is None else _coefficient(sample, line, 1)
+    intercept, slope = _intercept_and_slope(sample, line)
     order = np.argsort(sample.cells.x, kind="stable")
     knots = _knots(sample, order)
     curve = _fit(sample, knots, start=line)
@@ -74,6 +72,19 @@ def calibration(sample: Sample, rng: Draws) -> Calibration:
     ends = _intervals(sample, order, knots, fits, rng)
     found = {name: _estimate(value, *ends[i]) for i, (name, value) in enumerate(zip(DISTANCES, values))}
     return Calibration(intercept, slope, **found, curve=_drawn(sample, order, knots, curve))
+
+
+def _intercept_and_slope(sample: Sample, line: _Fit | None) -> tuple[Estimate, Estimate]:
+    """Of people with log-odds: a few scores of exactly 0 or 1 would decide the slope. `line` is of all."""
+    inside = (sample.score > 0) & (sample.score < 1)
+    if not inside.all():
+        sample = sample.where(inside)
+        if not 0 < sample.observed < sample.total:
+            return UNKNOWN, UNKNOWN
+        line = _fit(sample, np.zeros(2))
+    shift = _fit(sample, None, offset=True)
+    intercept = UNKNOWN if shift is None else _coefficient(sample, shift, 0)
+    return intercept, UNKNOWN if line is None else _coefficient(sample, line, 1)
 
 
 class _Fit(NamedTuple):

@@ -18,7 +18,8 @@ from scipy.special import chdtrc
 
 from propcal.auditing.chance import ScoreCells
 from propcal.auditing.hypothesis_tests import BENDS, SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
-from propcal.auditing.intervals import normal_quantile
+from propcal.auditing.intervals import CONFIDENCE, normal_quantile
+from propcal.auditing.measures import Estimate
 from propcal.auditing.naming import errors_to_name
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
@@ -53,13 +54,13 @@ class NamedErrors:
     """The errors to tell: level and curve of everybody, and groups; and what they leave of other errors.
 
     `left` has the O/E ratio of each further group that its own test calls wrong, once the errors named are
-    taken out, and by how many standard errors it differs from 1.
+    taken out, with its interval.
     """
 
     level: bool
     curve: bool
     named: tuple[NamedGroup, ...]
-    left: dict[str, tuple[float, float]]
+    left: dict[str, Estimate]
 
 
 def name_errors(atoms: Atoms, groups: Sequence[Group], tests: Sequence[CalibrationTest]) -> NamedErrors:
@@ -96,12 +97,8 @@ def name_errors(atoms: Atoms, groups: Sequence[Group], tests: Sequence[Calibrati
         ]
     named = tuple(model.named(i, base, chosen, wrong) for i in chosen)
     names = {one.group.name for one in named}
-    z = model.excess(fit)
-    left = {
-        g.name: (model.left(i, fit), float(z[i]))
-        for i, g in enumerate(groups)
-        if wrong[i] and g.name not in names
-    }
+    ratios = model.left(fit)
+    left = {g.name: ratios[i] for i, g in enumerate(groups) if wrong[i] and g.name not in names}
     overall = base > 0 or not named
     return NamedErrors(level and overall, curve and overall, named, left)
 
@@ -147,6 +144,12 @@ class _Model:
 
     def excess(self, fit: _Fit) -> FloatArray:
         """Events beyond those expected in each group, in standard errors; 0 where the model has the group."""
+        more, variance = self._excess(fit)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.nan_to_num(more / np.sqrt(variance), posinf=0.0, neginf=0.0)
+
+    def _excess(self, fit: _Fit) -> tuple[FloatArray, FloatArray]:
+        """Events beyond those expected in each group, and their variance; infinite where the model has it."""
         cells, starts = self.cells, self.cells.starts[:-1]
         spread = cells.n * fit.risk * (1 - fit.risk)
         inside = self.members.T.astype(np.float64)
@@ -157,8 +160,7 @@ class _Model:
             inner = np.linalg.pinv(fit.design.T @ (spread[:, None] * fit.design))
             free = variance - np.einsum("ij,jk,ik->i", across, inner, across)
             variance = np.where(free > 1e-6 * variance, free, np.inf)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.nan_to_num(more / np.sqrt(variance), posinf=0.0, neginf=0.0)
+        return more, variance
 
     def chosen(self, base: int, wrong: FloatArray) -> tuple[list[int], _Fit]:
         """The groups to name, in the order of their errors, and the model with them."""
@@ -207,12 +209,15 @@ class _Model:
         given = float(n @ expit(score + fit.design[inside] @ fit.effects - shift)) / float(n @ expit(score))
         return NamedGroup(self.groups[i], True, float(np.sign(z)), min(p_value, 1.0), given)
 
-    def left(self, i: int, fit: _Fit) -> float:
-        """The O/E ratio of a group once the errors named are taken out."""
-        inside = self.members[self.row, i]
-        observed = float(self.cells.positives[inside].sum())
-        expected = float(self.cells.n[inside] @ fit.risk[inside])
-        return observed / expected if expected > 0 else float("nan")
+    def left(self, fit: _Fit) -> list[Estimate]:
+        """The O/E ratio of each group once the errors named are taken out."""
+        more, variance = self._excess(fit)
+        by_row = np.add.reduceat(self.cells.n * fit.risk, self.cells.starts[:-1])
+        expected = self.members.T.astype(np.float64) @ by_row
+        reach = normal_quantile((1 + CONFIDENCE) / 2) * np.sqrt(variance)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ends = [1 + end / expected for end in (more, np.maximum(more - reach, -expected), more + reach)]
+        return [Estimate(*map(float, one)) for one in zip(*ends)]
 
 
 class _Errors:

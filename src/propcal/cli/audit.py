@@ -85,7 +85,7 @@ def audit(
     seen = cache(lambda suppress: protected(result, suppress))  # once for all that is shown alike
 
     unseen = unseen_share(people, model)
-    decisions = decide(conditions, gates, result, seen(out.suppress or 0), unseen)
+    decisions = decide(conditions, gates, result, seen(out.suppress or 0), unseen, sites)
     parts = {"correction": model, "sites": sites}
     content = out.write(
         output=lambda n: _json(seen(n), sites, n, decisions),
@@ -93,12 +93,12 @@ def audit(
         markdown=lambda n: _page("markdown", seen(n), n, parts),
     )
     also = [] if sites is None else [lambda n: _sites_document(sites, n)]
-    out.show(content, lambda n: _document(seen(n)), *also, full=full)
+    out.show(content, lambda n: _document(seen(n), sites), *also, full=full)
     if not out.as_json:
         if out.files:
             say("")
         if model is None and result.verdict.conclusion == MISCALIBRATED:
-            _say_next(result, ["propcal", "fit", *map(str, files), *words("fit", roles, rule, bins, names)])
+            _say_next(result, ["propcal", "fit", "part.csv", *words("fit", roles, rule, bins, names)])
     end(decisions)
 
 
@@ -130,11 +130,13 @@ def _page(form: str, shown: Any, suppress: int, parts: dict[str, Any]) -> str:
     return html(document) if form == "html" else markdown(document)
 
 
-def _document(result: Any) -> Document:
-    from propcal.documents.audit import audit_document
+def _document(result: Any, sites: Sites | None) -> Document:
+    from propcal.documents.audit import Around, audit_document
     from propcal.documents.comparison import comparison_document
 
-    return comparison_document(result) if hasattr(result, "audits") else audit_document(result)
+    if hasattr(result, "audits"):
+        return comparison_document(result)
+    return audit_document(result, Around(sites=sites.headline if sites is not None and sites.claims else ""))
 
 
 def _sites_document(result: Sites, suppress: int) -> Document:
@@ -151,7 +153,9 @@ def _say_next(result: Any, command: list[str]) -> None:
     if result.verdict.ranks_backwards:
         say("Before correcting it, find out why it ranks the wrong way round.")
         return
-    say(f"To correct it (keep some {result.identity.unit} out of the fit, to audit the correction on):")
+    unit = result.identity.unit
+    say(f"To correct it, divide the {unit} at random or by time (a patient stays in one part), fit a")
+    say("correction to one part, and audit it on the other:")
     say(f"  {join([*command, '-o', 'model.json'])}")
 
 

@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -170,10 +170,21 @@ def unseen_share(people: Atoms, correction: Correction | None) -> float:
     return float(counts[strange].sum() / counts.sum())
 
 
-def decide(gates: Sequence[Gate], options: Gates, result: Any, shown: Any, unseen: float) -> list[Decision]:
-    """Decide every gate, in a comparison for the last score; `shown` has protected counts if any has."""
-    judged, printed = (list(r.audits.values())[-1] if hasattr(r, "audits") else r for r in (result, shown))
-    return [_decide(gate, options, judged, printed, unseen) for gate in gates]
+def decide(
+    gates: Sequence[Gate], options: Gates, result: Any, shown: Any, unseen: float, sites: Any = None
+) -> list[Decision]:
+    """Decide every gate, in a comparison for the last score; `shown` has protected counts if any has.
+
+    Sites are compared by the score before its correction: an error at some of them is one of an audit.
+    """
+    several = hasattr(result, "audits")
+    judged, printed = (list(r.audits.values())[-1] if several else r for r in (result, shown))
+    decisions = [_decide(gate, options, judged, printed, unseen) for gate in gates]
+    if several or sites is None or not sites.claims:
+        return decisions
+    why = f"sites: {sites.headline}"
+    wrong = {"value": finding.MISCALIBRATED, "decided": True, "passed": False, "why": why}
+    return [replace(d, **wrong) if d.gate.name == "verdict" and d.passed else d for d in decisions]
 
 
 def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float) -> Decision:

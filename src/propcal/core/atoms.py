@@ -80,6 +80,8 @@ class Atoms:
         How many people were left out for want of a score or an outcome, in all and by level.
     shared : Shared, optional
         What was merged, if these atoms were made to be shared.
+    unused_id : str
+        A column that looks like a patient ID, repeats, and was not named as one; empty if there is none.
     keys : array of uint64, optional
         What `record_keys` returned before scores were corrected: they remain the same people.
 
@@ -104,6 +106,7 @@ class Atoms:
     weighted_rows: int = 0
     left_out: LeftOut = NOBODY
     shared: Shared | None = None
+    unused_id: str = ""
     keys: Any = None
 
     def __post_init__(self) -> None:

@@ -192,6 +192,7 @@ def joined(parts: Sequence[Atoms], key: str | None = None, names: Sequence[Level
         left_out=sum((part.left_out for part in parts), NOBODY),
         # people who may be shared and others may not be shared together
         shared=None if None in shared else reduce(add, shared),
+        unused_id=max(part.unused_id for part in parts),
     )
 
 
@@ -292,6 +293,7 @@ def _about(atoms: Atoms) -> dict[str, Any]:
         "weighted_rows": atoms.weighted_rows,
         "left_out": atoms.left_out,
         "shared": atoms.shared,
+        "unused_id": atoms.unused_id,
     }
 
 

@@ -16,7 +16,7 @@ from propcal.core.choices import Intersections, Missing, WeightKind
 from propcal.core.groups.groups import Groups
 from propcal.data.frames import is_engine_frame, is_frame
 from propcal.data.repeat_visits import count_values, warn_of_undeclared
-from propcal.data.rows_to_atoms import wanted_columns
+from propcal.data.rows_to_atoms import FrameColumns, wanted_columns
 from propcal.data.source import NamedColumns, frame_source
 from propcal.errors import Argument, InputError
 
@@ -158,11 +158,13 @@ def _arrays(
     made_of |= more
     wanted = list(dict.fromkeys([*columns, *roles.values(), *made_of.values()]))
     source = frame_source(frame)
-    table = source.columns(wanted)
+    table, unused_id = source.columns(wanted), ""
     if "cluster" in names and "cluster" not in roles and not is_engine_frame(frame):
         unused = (name for name in source.names if name not in wanted)
-        warn_of_undeclared(unused, lambda name: count_values(source.columns([name])[name]))
+        unused_id = warn_of_undeclared(unused, lambda name: count_values(source.columns([name])[name]))
     settings |= {role: table[name] for role, name in roles.items()}
-    settings[features] = {name: table[column] for name, column in made_of.items()} or None
+    passed = FrameColumns({name: table[column] for name, column in made_of.items()})
+    passed.unused_id = unused_id
+    settings[features] = passed if passed or unused_id else None
     values = {name: table[one] if isinstance(one, str) else one for name, one in scores.items()}
     return settings | ({"scores": values} if "scores" in names else {"score": table[score]})

@@ -20,7 +20,7 @@ FEWEST_PATIENTS = 20  # fewer values may be codes
 MOST_DIFFERENT = 0.95  # share of rows; where nearly every row has its own value, nobody comes again
 PATIENT_ID = re.compile(
     "(patient|pat|subject|person|participant|member)(id|no|nr|nbr|num|number|key|identifier)|patient|mrn"
-    "|medicalrecord(no|number)|nhs(id|no|number)|empi(id)?"
+    "|medicalrecord(no|number)|nhs(id|no|number)|empi(id)?|id"
 )
 CLUSTERS: tuple[Level, ...] = tuple(f"{cluster:03d}" for cluster in range(N_CLUSTERS))
 
@@ -64,8 +64,8 @@ def warn_of_undeclared(
     count: Callable[[str], tuple[int, int]],
     written: str = "cluster={}",
     advice: str = "",
-) -> None:
-    """Warn of the first unused column that looks like a patient ID and has repeated values.
+) -> str:
+    """Warn of the first unused column that looks like a patient ID and has repeated values; its name, or "".
 
     `count` gives the number of rows that were counted and of different values in them; `written` is how
     Python passes the column, and `advice` what to do where it cannot be passed.
@@ -79,7 +79,8 @@ def warn_of_undeclared(
             count_patients = " so that intervals and tests count patients rather than visits"
             step = advice or "If it is the patient ID, pass " + passed + count_patients
             warnings.warn(Message(problem, argument=name, next_step=step), UserWarning, stacklevel=4)
-            return
+            return name
+    return ""
 
 
 def count_values(column: Any) -> tuple[int, int]:

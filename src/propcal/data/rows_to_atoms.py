@@ -258,12 +258,20 @@ def rows_of_scores(
     return atoms, {name: score[atoms.score] for name, score in values.items()}
 
 
-def warn_of_unused_ids(sensitive_features: Any, groups: Groups) -> None:
-    """Warn of a patient ID among columns that are passed and define no groups."""
+class FrameColumns(dict[str, Any]):
+    """Columns of a frame; `unused_id` is another one that looks like a patient ID and was not named."""
+
+    unused_id: str = ""
+
+
+def warn_of_unused_ids(sensitive_features: Any, groups: Groups) -> str:
+    """Warn of a patient ID among columns that are passed and define no groups; its name, or ""."""
+    if isinstance(sensitive_features, FrameColumns):
+        return sensitive_features.unused_id
     wanted = wanted_columns(groups)
     named = isinstance(sensitive_features, Mapping)
     names = map(str, sensitive_features) if named else frame_names(sensitive_features)
-    warn_of_undeclared(
+    return warn_of_undeclared(
         [] if wanted is None else [name for name in names if name not in wanted],
         lambda name: count_values(attribute_columns(sensitive_features, [name])[name]),
         written="cluster=frame[{}]",

@@ -312,7 +312,8 @@ class FrameSource(Source):
         atoms = columns.atoms(self.columns(wanted))
         if columns.cluster is None:
             unused = (name for name in self.names if name not in wanted)
-            warn_of_undeclared(unused, lambda name: count_values(self.columns([name])[name]))
+            unused_id = warn_of_undeclared(unused, lambda name: count_values(self.columns([name])[name]))
+            atoms = replace(atoms, unused_id=unused_id)
         return atoms
 
 

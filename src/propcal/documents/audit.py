@@ -15,8 +15,11 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.finding_names import (
     CHANCE,
+    HEADLINES,
     HIGHER,
     LOWER,
+    MISCALIBRATED,
+    NONE_FOUND,
     NOT_ENOUGH,
     TOO_HIGH,
     TOO_LOW,
@@ -64,7 +67,8 @@ class Around:
     """What other results add to the document of an audit.
 
     `before` is the audit of the score that was corrected, `verdicts` and `steps` stand in the place of the
-    audit's own, and `content` is what machines read. `found`, `changed` and `last` are further sections.
+    audit's own, and `content` is what machines read. `sites` says at which sites the score is wrong. `found`,
+    `changed` and `last` are further sections.
     """
 
     title: str = ""
@@ -77,6 +81,7 @@ class Around:
     changed: Sequence[Section] = ()
     last: Sequence[Section] = ()
     notes: Sequence[str] = ()
+    sites: str = ""
     content: Callable[[], Any] | None = None
     suppress: int = 0
     links: Sequence[tuple[str, str, str]] = ()
@@ -102,7 +107,7 @@ def audit_document(audit: Audit, around: Around | None = None) -> Document:
         around.title or names.title or TITLE,
         [
             Paragraphs([lead(audit)], places=At.MARKDOWN),
-            *(around.verdicts or [replace(verdict_block(audit), links=around.links)]),
+            *(around.verdicts or [replace(verdict_block(audit, sites=around.sites), links=around.links)]),
             key_figures(audit, around.before),
             Beside([_first_picture(audit, around.before, four), _advice(audit, around)], places=At.WRITTEN),
             Section("limits", "What the data cannot tell", [open_questions], places=At.WRITTEN),
@@ -133,9 +138,12 @@ def headline(audit: Audit) -> tuple[str, str]:
     return headline_of(audit.verdict.conclusion, fitted, audit.identity.unit)
 
 
-def verdict_block(audit: Audit, subject: str = "Verdict") -> Verdict:
-    """The verdict of an audit."""
-    return Verdict(*headline(audit), audit.verdict.sentences, subject)
+def verdict_block(audit: Audit, subject: str = "Verdict", sites: str = "") -> Verdict:
+    """The verdict of an audit; there is no tick if the score is wrong at some `sites`."""
+    tone, told = headline(audit)
+    if sites and tone == HEADLINES[NONE_FOUND].tone:
+        tone, told = HEADLINES[MISCALIBRATED].tone, f"{told} in groups, but {sites[0].lower()}{sites[1:]}"
+    return Verdict(tone, told, audit.verdict.sentences, subject)
 
 
 def key_figures(audit: Audit, before: Audit | None = None) -> Figures:

@@ -109,6 +109,8 @@ def data_notes(found: Findings, identity: Identity, everybody: Any) -> list[str]
         notes.append(reversed_sentence(*area, identity.subject, identity.unit))
     if left_out := found.people.left_out.sentence(unit=identity.unit, labels=identity.labels):
         notes.append(left_out)
+    if column := found.people.unused_id:
+        notes.append(words("notes", "unused_id", column=column, unit=identity.unit))
     return [Note(note, vital=True) for note in notes]
 
 

@@ -43,7 +43,10 @@ MOST_NAMED = 5  # columns that a sentence names
 STABLE = 0.5  # share of resamples that must find mostly the same people for a description to be certain
 PRINTED = 0.0005  # smaller differences of rates do not show in percentage points
 NO_GROUP = "No group described by the searched columns was"
-OTHERS = "Other groups may also be wrong: small groups and small errors can be missed."
+OTHERS = (
+    "Other groups may also be wrong: small errors can be missed, and groups with less than about {share:g} % "
+    "of the people are not searched for (min_share)."
+)
 
 Row = dict[str, Any]
 
@@ -55,7 +58,7 @@ def discovery_document(found: Discovery, suppress: int = 0, title: str | None = 
     further = {"Protected groups": repaired, "Columns that were not searched": not_searched(shown)}
     steps = [Items("", [words("next_steps", name) for name in ("found_why", "found_correct")])]
     tone = "wrong" if shown.found or shown.overall["found"] else "few" if _protected_off(shown) else "noise"
-    sentences = [*overall(shown), *([OTHERS] if shown.found else [])]
+    sentences = [*overall(shown), *([_others(shown)] if shown.found else [])]
     return Document(
         brand="Search for groups",
         title=title or shown.identity.title or "Groups found by a search",
@@ -144,8 +147,12 @@ def discovery_sentences(found: Discovery, groups: Sequence[FoundGroup]) -> tuple
     """What was found, with a sentence for each of these groups."""
     findings = [finding(group, found.identity) for group in groups]
     repaired = [] if found.protection is None else found.protection.sentences
-    others = [OTHERS] if found.found else []
+    others = [_others(found)] if found.found else []
     return (*overall(found), how_many(found), *findings, *others, *repaired, *not_searched(found))
+
+
+def _others(found: Discovery) -> str:
+    return OTHERS.format(share=100 * found.settings["min_share"])
 
 
 def overall(found: Discovery) -> list[str]:

@@ -36,6 +36,7 @@ def report(
     if sites is not None:
         section = sites_section(protected_sites(sites, suppress))
         around = replace(around, last=[section], links=[("sites", "Sites", f"{sites.headline}.")])
+        around = replace(around, sites=sites.headline if sites.claims else "")
     assert isinstance(result, (Audit, Comparison))
     shown = protected(result, Rule(suppress).fewest)
     if isinstance(shown, Comparison):

@@ -36,7 +36,7 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     every = [*kept, *(size.group for size in small)]
     labels = group_labels(every, model.fit_summary_.patterns, names.labels, everyone=names.everyone)
     called = dict(zip(every, labels))
-    of = f"{len(kept)} groups" if len(kept) > 1 else "one group"
+    of = f"{len(every)} groups" if len(every) > 1 else "one group"
     n = people.n_people
     who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
     yield f"{type(model).__name__}: {who}, {of}."
@@ -47,10 +47,10 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
         label = next(text for group, text in called.items() if group.name == most.group)
         yield f"Largest adjustment: {label} at predicted risk {risk_range(most.bin)}: {most.shift:+.4f}"
     if small:
-        less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma)"
+        less = f"less than {100 * model.gamma:g} % of the {names.unit} (gamma),"
         have = "has no cells of its own" if len(small) == 1 else "have no cells of their own"
         curve = f"; the smooth curve corrects those of at least {FEWEST_OF_A_TERM} {names.unit}"
-        yield f"{plural(len(small), 'group')} with {less} {have}{curve if model.fit_summary_.smooth else ''}:"
+        yield f"{len(small)} of the groups, with {less} {have}{curve if model.fit_summary_.smooth else ''}:"
         for size in small[:MOST_LISTED]:
             yield f"  {called[size.group]}: {_people(size.people, suppress, names)}"
         if len(small) > MOST_LISTED:

@@ -173,10 +173,11 @@ class Outputs:
                 _take_back(self._parts[other], other)
             if isinstance(error, FileExistsError):
                 kind = " as a folder" if target.is_dir() else ""
+                again = "Run the command again" if self._force else "Use --force to replace it"
                 raise InputError(
                     f"{self._names[target]} was created{kind} by another program while this command ran. "
                     "Nothing was written",
-                    next_step="Choose another name" if target.is_dir() else "Use --force to replace it",
+                    next_step="Choose another name" if target.is_dir() else again,
                 ) from None
             raise OSError(error.errno, error.strerror, str(self._names[target])) from error
         for part in self._parts.values():

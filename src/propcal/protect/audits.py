@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit import Audit, settings_of, verdict_on
-from propcal.auditing.audit_tables import categories_frame, stacked_columns
+from propcal.auditing.audit_tables import ENDS, categories_frame, stacked_columns
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Claim, Verdict, labelled_claims
 from propcal.auditing.decision_curve import net_benefit_variance, threshold_columns
@@ -124,7 +124,7 @@ class _ProtectedAudit:
         small = np.asarray(self.shown.small[:, : self.n].any(axis=0)).tolist()
         columns: dict[str, Any] = {
             "design_effect": printed(exact["design_effect"].clip(lower=0.1), 1),
-            "left_over": printed(exact["left_over"], 2, self.large),
+            **{f"left_over{end}": printed(exact[f"left_over{end}"], 2, self.large) for end in ENDS},
             **{name: self._certain(exact[name]) for name in ("certain_within", "shown_within")},
             "limits": [self._limits(i, finding[i], ratio[i]) if small[i] else None for i in range(self.n)],
         }

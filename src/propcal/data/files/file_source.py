@@ -133,9 +133,9 @@ class FileSource(Source):
                 atoms = _with_clusters(complete_rows(rows, columns), columns)
                 return replace(atoms, left_out=whole.left_out)
             found = duck.fewer_threads(engine, lambda: totals(rows, columns))
-            warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name))
+            unused_id = warn_of_undeclared(unused, lambda name: count_file_values(engine, files, name))
         # after DuckDB has freed its memory, which lowers the peak by a third
-        return atoms_of_totals(*found)
+        return replace(atoms_of_totals(*found), unused_id=unused_id)
 
 
 def relation(engine: Any, files: PeopleFiles, wanted: Sequence[str], kinds: Kinds) -> Any:

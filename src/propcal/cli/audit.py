@@ -154,8 +154,8 @@ def _say_next(result: Any, command: list[str]) -> None:
         say("Before correcting it, find out why it ranks the wrong way round.")
         return
     unit = result.identity.unit
-    say(f"To correct it, divide the {unit} at random or by time (a patient stays in one part), fit a")
-    say("correction to one part, and audit it on the other:")
+    say(f"To correct it, divide the {unit} at random or by time, each patient in")
+    say("one part. Fit a correction to one part, and audit it on the other:")
     say(f"  {join([*command, '-o', 'model.json'])}")
 
 

@@ -45,7 +45,7 @@ PRINTED = 0.0005  # smaller differences of rates do not show in percentage point
 NO_GROUP = "No group described by the searched columns was"
 OTHERS = (
     "Other groups may also be wrong: small errors can be missed, and groups with less than about {share:g} % "
-    "of the people are not searched for (min_share)."
+    "of the {unit} are not searched for (min_share)."
 )
 
 Row = dict[str, Any]
@@ -152,7 +152,7 @@ def discovery_sentences(found: Discovery, groups: Sequence[FoundGroup]) -> tuple
 
 
 def _others(found: Discovery) -> str:
-    return OTHERS.format(share=100 * found.settings["min_share"])
+    return OTHERS.format(share=100 * found.settings["min_share"], unit=found.identity.unit)
 
 
 def overall(found: Discovery) -> list[str]:

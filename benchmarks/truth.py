@@ -8,7 +8,8 @@ Each data set has 1,000 to 50,000 people; sites have 12 to 300 expected events e
 everybody and groups, the sum of the true risks minus the sum of the scores; for a shape, the same among
 people with the scores that are named; for a difference from the overall error, the mean effect of the group
 minus that of the others; for slopes that differ, whether they do. A certificate is false if any group is
-further off than it allows, "within 20 %" if any group tested is. Writes results/truth.json and results/truth.md.
+further off than it allows, "within 20 %" if any group tested is. Writes results/truth.json and
+results/truth.md.
 """
 
 from __future__ import annotations

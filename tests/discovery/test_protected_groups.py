@@ -65,8 +65,8 @@ def test_an_error_that_no_permitted_group_repairs_is_told_as_it_is():
 
 def test_a_finding_does_not_exclude_others(found):
     others = (
-        "Other groups may also be wrong: small errors can be missed, and groups with less than about 2 % of the "
-        "people are not searched for (min_share)."
+        "Other groups may also be wrong: small errors can be missed, and groups with less than about 2 % of "
+        "the people are not searched for (min_share)."
     )
     assert len(found) > 0
     assert others in found.sentences

@@ -10,7 +10,7 @@ import math
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -179,15 +179,11 @@ def decide(
     """
     several = hasattr(result, "audits")
     judged, printed = (list(r.audits.values())[-1] if several else r for r in (result, shown))
-    decisions = [_decide(gate, options, judged, printed, unseen) for gate in gates]
-    if several or sites is None or not sites.claims:
-        return decisions
-    why = f"sites: {sites.headline}"
-    wrong = {"value": finding.MISCALIBRATED, "decided": True, "passed": False, "why": why}
-    return [replace(d, **wrong) if d.gate.name == "verdict" and d.passed else d for d in decisions]
+    off = "" if several or sites is None or not sites.claims else f"sites: {sites.headline}"
+    return [_decide(gate, options, judged, printed, unseen, off) for gate in gates]
 
 
-def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float) -> Decision:
+def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, off: str) -> Decision:
     conclusion, same = audit.verdict.conclusion, audit.settings["fitted_on_these"]
     value: float | str | bool | None
     if gate.name == "within" and audit.settings["within"] is None:  # the audit could not ask
@@ -196,6 +192,8 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float) -
         value, why = conclusion, f"the verdict is: {conclusion}"
         failed = conclusion.startswith((finding.MISCALIBRATED, finding.NOT_SHOWN))
         unknown = "" if failed or conclusion.startswith((finding.NONE_FOUND, finding.SHOWN)) else why
+        if off and not failed and gate.name == "verdict":
+            value, why, failed, unknown = finding.MISCALIBRATED, off, True, ""
     elif gate.name == "same-people":
         value, failed, why = same, bool(same), _fitted(audit)
         unknown = "" if same is not None else "the correction does not say which people it was fitted to"

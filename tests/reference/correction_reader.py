@@ -24,14 +24,15 @@ class Reader:
 
     def __init__(self, text):
         self.content = content = json.loads(text)
-        if content.get("format") != "propcal-correction" or content["version"] not in (1, 2, 3, 4, 5):
-            raise ValueError("no correction file of version 1 to 5")
+        if content.get("format") != "propcal-correction" or content["version"] not in range(1, 7):
+            raise ValueError("no correction file of version 1 to 6")
         added = {
             1: set(),
             2: {"start"},
             3: {"start"},
             4: {"start", "monotone"},
             5: {"start", "monotone", "folded"},
+            6: {"start", "monotone", "folded", "points"},
         }
         if set(content) != ENTRIES | added[content["version"]]:
             raise ValueError("other entries than those of its version")
@@ -58,12 +59,14 @@ class Reader:
         curve, updates = self.known[pattern]
         raw = math.floor(score * 2.0**32 + 0.5)
         value = on_line(curve, raw) if curve else raw
+        points = self.content.get("points", [])
+        value = multiplied(value, [factor(feature, person) for feature in points]) if points else value
         if self.content.get("monotone") and updates:
             ends = [end for end in self.ends(pattern) if end < value]
             value = max(self.adjusted(v, updates) for v in (value, *ends))
         else:
             value = self.adjusted(value, updates)
-        return score if value == raw else value / 2**32
+        return score if value == raw and not points else value / 2**32
 
     def adjusted(self, value, updates):
         """The value after all updates."""
@@ -147,6 +150,27 @@ class Reader:
             y = low + ((logistic(i + 1) - low) * rest + 2**13) // 2**14 if rest else low
             corners.append((logistic(640 + 8 * k), max(y, corners[-1][1])))
         return [*corners, (ONE, ONE)]
+
+
+def factor(feature, person):
+    """What the points of one feature multiply the odds by."""
+    value = person[feature["column"]]
+    if level(value) is None:
+        points = feature["missing"]
+    elif feature["levels"]:
+        listed = dict(zip(feature["levels"], feature["points"]))
+        points = listed.get(level(value), feature["other"])
+    else:
+        points = feature["points"][sum(value >= cut for cut in feature["cuts"])]
+    return float((Decimal(points or 0) / 1000).exp())
+
+
+def multiplied(value, factors):
+    """A value with its odds multiplied by each factor in turn."""
+    if value in (0, ONE):
+        return value
+    risk = 1.0 - 1.0 / (1.0 + math.prod(factors) * (value / (ONE - value)))
+    return min(max(math.floor(risk * 2.0**32 + 0.5), 1), ONE - 1)
 
 
 @cache

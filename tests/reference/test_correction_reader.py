@@ -1,6 +1,7 @@
 """A reader written from docs/reference/correction-file.md scores as propcal does, to the last bit."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from correction_reader import Reader
 
 from propcal import Correction, Groups, MCBoost, PMCBoost
+from propcal.core.correction.points_table import FeaturePoints, PointsTable
 
 ONE = 2**32
 WORDS = Groups(
@@ -110,6 +112,24 @@ def test_a_reader_written_from_the_page_agrees_to_the_last_bit(corrections, name
     assert theirs == ours.tolist()
     if name != "everybody":
         assert 0 < np.mean(ours == frame.score) < 1  # some were changed and some were not
+
+
+@pytest.mark.parametrize("name", ["default", "words, paper"])
+def test_points_agree_to_the_last_bit(corrections, name):
+    correction = replace(
+        corrections[name],
+        points=PointsTable(
+            (
+                FeaturePoints("age", (-350, 12, 0, 1801), cuts=(18.0, 40.5, 65.0), missing=7),
+                FeaturePoints("gender", (-55,), levels=("F",), other=31),
+                FeaturePoints("level", (9999, -9999), levels=("1", "1000")),
+            )
+        ),
+    )
+    frame = new_people(correction, 1500, seed=8)
+    reader = Reader(correction.to_json())
+    ours = correction.apply(frame.score, frame)
+    assert [reader.score(row["score"], row) for row in rows_of(frame)] == ours.tolist()
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """SQL gives what Python gives, to the last bit, on every database that is run here."""
 
 import warnings
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from databases import DuckDb, Sqlite
 from propcal import Groups, PMCBoost
+from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.grid import UNIT
 from propcal.sql.dialects import DIALECTS
 from propcal.sql.map_lines import Lines
@@ -275,3 +277,30 @@ def test_numbers_are_written_so_that_the_same_double_is_read(embedded):
     values = [0.1, -0.3, 1 / 3, 41.3, 1e15 / 3, 2.0**53, 1e-5, -17.0, *rng.normal(size=200)]
     for value in values:
         assert embedded.rows(f"SELECT CAST({dialect.literal(value)} AS {dialect.double})") == [(value,)]
+
+
+WITH_POINTS = PointsTable(
+    (
+        FeaturePoints("age", (-9000, 11, 420), cuts=(30.0, 41.3), missing=-250),
+        FeaturePoints("race", (133, -77), levels=("Asian", "Black"), missing=5, other=-1),
+        FeaturePoints("icu", (-40, 310), cuts=(0.5,)),
+        FeaturePoints("lab", (7, 0, -7), cuts=(-0.1, 1e-9)),
+    )
+)
+
+
+@pytest.mark.parametrize("kind", ["smooth", "plain", "points alone"])
+def test_points_between_the_curve_and_the_updates_are_the_same_to_the_last_bit(
+    db, smooth, plain, small, kind
+):
+    base = {"smooth": smooth, "plain": plain, "points alone": small}[kind]
+    base = small if db.name == "spark" else base
+    if kind == "points alone":
+        base = replace(base, start=None, updates=base.updates[:0])
+    correction = replace(base, points=WITH_POINTS)
+    lab = pa.array(np.resize([-0.1, 0.0, 1e-9, 2.5, np.nan, np.inf], PEOPLE.num_rows))
+    people = PEOPLE.append_column("lab", lab)
+    scores = np.random.default_rng(0).choice(edges(base), 700)
+    types = {"icu": "boolean"} if db.name in ("sqlite", "postgres") else None
+    unseen = "keep" if kind == "smooth" else "replay"
+    assert_same(db, correction, people, unseen=unseen, scores=scores, types=types)

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
+from propcal.core.correction.points_table import PointsTable
 from propcal.core.grid import FloatArray, check_choice
 from propcal.core.patterns import Patterns, combinations_present
 from propcal.data.checks import INVALID, SWAPPED, check_lengths, check_scores
 from propcal.data.derive import attribute_values
+from propcal.data.feature_points import feature_codes
 from propcal.data.frames import FEATURES, Columns, attribute_columns, numbers, refuse_names
 from propcal.data.levels import encode_known
 from propcal.data.plain_columns import plain_columns
 from propcal.errors import InputError
+
+
+class ScoringRows(NamedTuple):
+    """Rows to be scored: scores, patterns in terms of known levels, the pattern of each row, and its codes.
+
+    `codes` has, for each feature with points, the level or range of each row.
+    """
+
+    score: FloatArray
+    patterns: Patterns
+    code: Any
+    codes: list[Any]
 
 
 def scoring_rows(
@@ -24,42 +38,54 @@ def scoring_rows(
     known: Patterns,
     name: str = "score",
     *,
+    points: PointsTable | None = None,
     invalid: str = "error",
     shared: bool = False,
     folded: tuple[str, ...] = (),
-) -> tuple[FloatArray, Patterns, Any]:
-    """Check rows to be scored; return scores, patterns in terms of known levels, and each row's pattern.
+) -> ScoringRows:
+    """Check rows to be scored.
 
     There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1]. `shared` says
     whether the levels are those of a shared correction, and `folded` in which attributes unlisted levels are
     expected, for the warning about other levels.
     """
-    values, patterns, code = rows_to_score(score, sensitive_features, known, name, invalid=invalid)
-    counts = unknown_levels(patterns, known.levels, np.bincount(code, minlength=len(patterns)))
-    warn_of_unknown(patterns.attributes, counts, len(values), shared=shared, folded=folded)
-    return values, patterns, code
+    rows = rows_to_score(score, sensitive_features, known, name, points=points, invalid=invalid)
+    counts = unknown_levels(rows.patterns, known.levels, np.bincount(rows.code, minlength=len(rows.patterns)))
+    warn_of_unknown(rows.patterns.attributes, counts, len(rows.score), shared=shared, folded=folded)
+    if points is not None:
+        warn_of_unknown(points.columns, points.unseen(rows.codes), len(rows.score), points=True)
+    return rows
 
 
 def rows_to_score(
-    score: Any, sensitive_features: Any, known: Patterns, name: str = "score", *, invalid: str = "error"
-) -> tuple[FloatArray, Patterns, Any]:
+    score: Any,
+    sensitive_features: Any,
+    known: Patterns,
+    name: str = "score",
+    *,
+    points: PointsTable | None = None,
+    invalid: str = "error",
+) -> ScoringRows:
     """Like `scoring_rows`, but without warnings."""
     check_choice("invalid", invalid, INVALID)
     refuse_truths(score, name)
     values = numbers(score, name)
     refuse_names(sensitive_features, len(values))
     columns: Columns = {}
-    if known.attributes:
+    reads = list(dict.fromkeys([*known.reads, *(points.columns if points else ())]))
+    if reads:
         if sensitive_features is None:
-            problem = f"{FEATURES} is needed: this correction reads {list(known.reads)}"
+            problem = f"{FEATURES} is needed: this correction reads {reads}"
             raise InputError(problem, argument=FEATURES)
-        plain = plain_columns(sensitive_features, known.reads)
-        columns = attribute_columns(sensitive_features, known.reads) if plain is None else plain
+        plain = plain_columns(sensitive_features, reads)
+        columns = attribute_columns(sensitive_features, reads) if plain is None else plain
     sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
     check_lengths({name: len(values)} | sizes, may_be_empty=True)
     if not len(values):
         none = np.empty((0, len(known.attributes)), dtype=np.int64)
-        return values, replace(known, table=none), np.empty(0, dtype=np.int64)
+        nobody = np.empty(0, dtype=np.int64)
+        codes = [nobody for _ in points.features] if points else []
+        return ScoringRows(values, replace(known, table=none), nobody, codes)
     if invalid == "error":
         check_scores(values, name, scoring=True)
     codes = [
@@ -67,7 +93,8 @@ def rows_to_score(
         for name, levels in zip(known.attributes, known.levels)
     ]
     table, code = combinations_present(codes, [len(level) + 1 for level in known.levels], len(values))
-    return values, Patterns(known.attributes, known.levels, table, known.derived), code
+    patterns = Patterns(known.attributes, known.levels, table, known.derived)
+    return ScoringRows(values, patterns, code, feature_codes(points, columns) if points else [])
 
 
 def refuse_truths(score: Any, name: str) -> None:

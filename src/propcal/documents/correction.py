@@ -12,6 +12,7 @@ import numpy as np
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.core.correction.explain import ALL_SCORES, Explanation
+from propcal.core.correction.explain_points import LOG_ODDS, is_feature
 from propcal.core.correction.fit_summary import (
     OUTSIDE,
     WITHIN_ALPHA,
@@ -377,6 +378,9 @@ def _story(explanation: Explanation, person: int, changes: list[tuple[Group | No
         if group is None:
             story.append(f"{_signed(n)} to keep higher scores higher")
             continue
+        if is_feature(group):
+            story.append(f"{_signed(n)} for {explanation.labels[group]}")
+            continue
         who = _people(group, explanation.labels[group], explanation.unit)
         full = f"by the {_means(explanation, person, group)} of {who}"
         story.append(f"{_signed(n)} {full if not story else f'for {who}'}")
@@ -429,7 +433,8 @@ def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:
     shifts = np.array([shift for *_, shift in steps])
     place, last = np.cumsum([raw, *shifts]), len(steps) + 1
     moved = [
-        f"{group}, {label if label == ALL_SCORES else f'scores in {label}'}" for group, label, _ in steps
+        f"{group}, {label if label == ALL_SCORES or label.endswith(LOG_ODDS) else f'scores in {label}'}"
+        for group, label, _ in steps
     ]
     rows = row_axis(["raw score", *moved, "corrected score"])
     marks = [Mark("row-bars", "pale", [0.0], [0], [raw])]

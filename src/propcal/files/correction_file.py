@@ -22,16 +22,22 @@ from propcal.core.groups.recipes import Recipe, recipe_from_json
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
 from propcal.errors import FileFormatError, InputError
+from propcal.files.points_entry import POINTS, points_from_json, points_to_json
 from propcal.files.provenance import content_hash, now
 from propcal.files.shapes import Check, distinct, is_level, is_text, list_of, need, one_of, record, row, whole
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
-CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 5
-WITHOUT_FOLDED = 4  # the version that is written if no levels were folded
-# what came with later versions: no smooth recalibration, maps that may fall, and no folded levels before them
-ADDED: dict[int, tuple[str, Any]] = {2: ("start", []), 4: ("monotone", False), 5: ("folded", [])}
-BY_ROWS = ("groups", "patterns", "start", "updates")  # entries with a line for each of their rows
+CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 6
+WITH_FOLDED, WITHOUT_FOLDED = 5, 4  # the versions that are written if there are no points
+# what came with later versions, and how it is read in those before
+ADDED: dict[int, tuple[str, Any]] = {
+    2: ("start", []),
+    4: ("monotone", False),
+    5: ("folded", []),
+    6: ("points", []),
+}
+BY_ROWS = ("groups", "patterns", "start", "updates", "points")  # entries with a line for each of their rows
 MOST_DEPTH = 10  # how deeply "about" may be nested
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -72,7 +78,7 @@ def _content(correction: Correction) -> dict[str, Any]:
     terms = zip(start.groups, start.shifts.tolist()) if start else ()
     content: dict[str, Any] = {
         "format": CORRECTION_FORMAT,
-        "version": CORRECTION_VERSION if correction.folded else WITHOUT_FOLDED,
+        "version": _version(correction),
         "unit": "2**-32",
         "about": {key: value for key, value in correction.about.items() if key != "model_id"},
         "attributes": list(patterns.attributes),
@@ -89,9 +95,18 @@ def _content(correction: Correction) -> dict[str, Any]:
         "updates": correction.updates.tolist(),
         "monotone": bool(correction.monotone),
     }
-    if correction.folded:
+    if content["version"] >= WITH_FOLDED:
         content["folded"] = list(correction.folded)
+    if correction.points is not None:
+        content["points"] = points_to_json(correction.points)
     return content
+
+
+def _version(correction: Correction) -> int:
+    """The first version that can hold it."""
+    if correction.points is not None:
+        return CORRECTION_VERSION
+    return WITH_FOLDED if correction.folded else WITHOUT_FOLDED
 
 
 def _pairs(group: Group) -> list[list[Level]]:
@@ -265,6 +280,7 @@ CHECKS: dict[str, tuple[Check, str]] = {
         list_of(row(whole(0, UNIT), whole(0, UNIT), whole(-2 * UNIT, 2 * UNIT))),
         "must be lists of three whole numbers: a group, a bin, and a shift from -2**33 to 2**33",
     ),
+    "points": POINTS,
     "start": (
         list_of(row(_is_group, row(*[whole(-_MOST, _MOST)] * N_KNOTS))),
         f"must be groups, each with {N_KNOTS} whole numbers from -{_MOST:,} to {_MOST:,}",
@@ -310,6 +326,7 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
         start=SmoothStart(terms, shifts) if terms else None,
         monotone=content["monotone"],
         folded=tuple(content["folded"]),
+        points=points_from_json(content["points"]),
     )
 
 

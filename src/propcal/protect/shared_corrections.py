@@ -97,6 +97,13 @@ def shared(correction: Correction) -> Correction:
     if correction.is_shared:
         return correction
     sharing = correction.sharing
+    if correction.points is not None:
+        raise InputError(
+            "share: points rest on all features of the same people at once, so that nobody can say how many "
+            "people decided each number",
+            argument="share",
+            next_step="Fit without features to share the correction",
+        )
     if sharing is None:
         raise InputError(
             "share: this correction was read from a file, which does not record how many people each number "

@@ -68,6 +68,12 @@ class Program:
     @classmethod
     def of_correction(cls, correction: Correction, unseen: Unseen | None, *, doubles_in: str = "") -> Program:
         """Compile a correction; `doubles_in` names a language in which every number is a double."""
+        if correction.points is not None:
+            raise InputError(
+                "a correction with points cannot be written as one file of a program",
+                argument="correction",
+                next_step="Use to_sql, score_one or apply, or fit without features",
+            )
         unseen = correction.unseen if unseen is None else unseen
         check_choice("unseen", unseen, ("replay", "keep", "error"))
         correction = replace(correction, unseen=unseen)

@@ -17,6 +17,7 @@ import numpy as np
 
 from propcal.core.choices import Invalid, Unseen
 from propcal.core.correction.lookup import told_of_unknown, unknown_levels
+from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
@@ -57,7 +58,7 @@ class PatternMap(NamedTuple):
     slope: list[int]
     offset: list[int]
 
-    def apply(self, score: float) -> float:
+    def apply(self, score: float, odds: float | None = None) -> float:
         """What `PatternMaps.apply` does to a score of this pattern, to the last bit."""
         raw = value = math.floor(score * UNIT + 0.5)
         if self.at:
@@ -65,9 +66,19 @@ class PatternMap(NamedTuple):
             k = bisect_left(at, raw, 1, len(at) - 1)
             width, low = at[k] - at[k - 1], smooth[k - 1]
             value = low + (2 * (smooth[k] - low) * (raw - at[k - 1]) + width) // (2 * width)
+        if odds is not None:
+            value = _multiplied(value, odds)
         k = bisect_right(self.begin, value) - 1
         value = self.slope[k] * value + self.offset[k]
-        return score if value == raw else value / UNIT
+        return score if value == raw and odds is None else value / UNIT
+
+
+def _multiplied(units: int, odds: float) -> int:
+    """What `points_table.multiply` does, for one person."""
+    if units <= 0 or units >= UNIT:
+        return units
+    risk = 1.0 - 1.0 / (1.0 + odds * (units / (UNIT - units)))
+    return min(max(math.floor(risk * UNIT + 0.5), 1), UNIT - 1)
 
 
 class Known(NamedTuple):
@@ -83,8 +94,10 @@ class OnePerson:
 
     def __init__(self, correction: Correction) -> None:
         known = correction.patterns
-        self._correction, self._columns = correction, known.reads
-        self._names = frozenset(known.reads)
+        self._correction, self._columns = correction, correction.reads
+        self._names = frozenset(correction.reads)
+        self._points = () if correction.points is None else correction.points.features
+        self._factors = [feature.factors.tolist() for feature in self._points]
         self._not_read = frozenset(correction.not_read) - self._names
         for name in OPTIONS:
             if name in self._names:
@@ -97,12 +110,13 @@ class OnePerson:
             column
             for recipe in known.derived.values()
             for column in ([recipe.column] if isinstance(recipe, Ranges) else numeric_tests(recipe))
-        }
+        } | {feature.column for feature in self._points if feature.is_number}
         places = [known.places(a) for a in range(len(known.attributes))]
         readers = [_reader(name, known.derived.get(name)) for name in known.attributes]
         new = [len(levels) for levels in known.levels]  # the code of a level that is not in the list
         self._attributes = list(zip(readers, places, new))
         texts = {level for levels in known.levels for level in levels if level is not None}
+        texts |= {level for feature in self._points for level in feature.levels}
         self._texts = {text for text in texts if level_key(text) == text}
         self._kept: dict[Any, Known] = {}
 
@@ -130,7 +144,23 @@ class OnePerson:
         # one look at the dictionary: another thread may clear it between two
         known = self._kept.get(code if unseen is None else (unseen, code)) or self._find(code, unseen)
         score = float(score)
+        if self._points:
+            return self._with_points(score, known, [_piece(one, keys, numbers) for one in self._points])
         return score if known.map is None else known.map.apply(score), known.unseen, known.warnings
+
+    def _with_points(
+        self, score: float, known: Known, places: list[int]
+    ) -> tuple[float, tuple[str, ...], tuple[Message, ...]]:
+        """The corrected score, given the code of each feature; what is unseen, and what to warn of."""
+        odds = 1.0
+        for factors, place in zip(self._factors, places):
+            odds *= factors[place]
+        columns = [f.column for f, place in zip(self._points, places) if f.pieces[place] is None]
+        corrected = score if known.map is None else known.map.apply(score, odds)
+        if not columns:
+            return corrected, known.unseen, known.warnings
+        told = told_of_unknown(columns, np.ones(len(columns), dtype=np.int64), 1, points=True)
+        return corrected, (*known.unseen, *columns), (*known.warnings, *told)
 
     def _find(self, code: tuple[int, ...], unseen: Unseen | None) -> Known:
         """What belongs to a pattern; keep it for the next person."""
@@ -166,9 +196,15 @@ class OnePerson:
     ) -> tuple[float, tuple[str, ...], tuple[Message, ...]]:
         columns = {column: [value] for column, value in values.items()}
         known = self._correction.patterns
-        rows, patterns, code = rows_to_score([score], columns or None, known, invalid=invalid)
-        corrected = self._correction.apply_to_patterns(rows, code, patterns, unseen=unseen, invalid=invalid)
-        return float(corrected[0]), *self._unseen(patterns)
+        points = self._correction.points
+        rows = rows_to_score([score], columns or None, known, points=points, invalid=invalid)
+        corrected = self._correction.apply_to_rows(rows, unseen=unseen, invalid=invalid)
+        names, told = self._unseen(rows.patterns)
+        if points is not None:
+            new = [name for name, n in zip(points.columns, points.unseen(rows.codes)) if n]
+            told += tuple(told_of_unknown(new, np.ones(len(new), dtype=np.int64), 1, points=True))
+            names += tuple(new)
+        return float(corrected[0]), names, told
 
     def _refuse_names(self, values: Mapping[str, Any]) -> None:
         missing = [name for name in self._columns if name not in values]
@@ -181,6 +217,18 @@ class OnePerson:
             argument=(missing or unknown)[0],
             next_step="pass None for a value that is missing" if missing else None,
         )
+
+
+def _piece(feature: FeaturePoints, keys: Keys, numbers: Numbers) -> int:
+    """The code of a person's level or range."""
+    n = len(feature.points)
+    if feature.is_number:
+        value = numbers[feature.column]
+        return n if value != value else bisect_right(feature.cuts, value)
+    key = keys[feature.column]
+    if key is None:
+        return n
+    return feature.levels.index(key) if key in feature.levels else n + 1
 
 
 def _listed(names: list[str]) -> str:

@@ -18,14 +18,11 @@ import pyarrow as pa
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
 from propcal.core.grid import UNIT, FloatArray, to_grid
-from propcal.core.patterns import Patterns
 from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
-from propcal.data.rows_to_score import refuse_truths, rows_to_score
+from propcal.data.rows_to_score import ScoringRows, refuse_truths, rows_to_score
 from propcal.errors import Column, Message, TooManyUnseenError
-
-CheckedRows = tuple[FloatArray, Patterns, Any]
 
 
 @lru_cache(maxsize=16)
@@ -64,14 +61,20 @@ class Scorer:
     def numeric(self) -> list[str]:
         """The columns that must be numeric."""
         known = self.correction.patterns
-        return [self.score, *numeric_columns(known.derived, known.attributes)]
+        return [self.score, *numeric_columns(known.derived, known.attributes), *self._features(numbers=True)]
 
     @property
     def texts(self) -> list[str]:
         """The columns of which only levels are used: nothing compares them by size."""
         known = self.correction.patterns
         sized = {self.score, *self.numeric, *sized_columns(known.derived)}
-        return [name for name in known.reads if name not in sized]
+        levels = dict.fromkeys([*known.reads, *self._features(numbers=False)])
+        return [name for name in levels if name not in sized]
+
+    def _features(self, *, numbers: bool) -> list[str]:
+        """The columns with points that are numbers, or that are levels."""
+        points = self.correction.points
+        return [] if points is None else [f.column for f in points.features if f.is_number == numbers]
 
     def correct(self, columns: Any, tally: Tally | None = None) -> FloatArray:
         """The corrected scores of a batch of columns (a mapping or a table); the batch may be empty.
@@ -82,7 +85,7 @@ class Scorer:
         rows = self._checked(columns, tally)
         corrected = self._corrected(rows)
         if tally is not None and rows is not None:
-            tally.add_changes(rows[0], corrected)
+            tally.add_changes(rows.score, corrected)
         return corrected
 
     def correct_all(self, columns: Any) -> FloatArray:
@@ -92,7 +95,7 @@ class Scorer:
         tally.tell()
         return self._corrected(rows)
 
-    def _checked(self, columns: Any, tally: Tally | None) -> CheckedRows | None:
+    def _checked(self, columns: Any, tally: Tally | None) -> ScoringRows | None:
         if not len(columns[self.score]):
             return None
         name = Column(self.score)
@@ -102,17 +105,17 @@ class Scorer:
         raw = numbers(columns[self.score], name)
         if tally is not None and not tally.add_scores(raw) and self.invalid == "error":
             return None
-        rows = rows_to_score(raw, columns, self.correction.patterns, name, invalid=self.invalid)
+        known = self.correction
+        rows = rows_to_score(raw, columns, known.patterns, name, points=known.points, invalid=self.invalid)
         if tally is not None:
-            tally.add_levels(rows[1], rows[2])
+            tally.add_levels(rows)
         return rows
 
-    def _corrected(self, rows: CheckedRows | None) -> FloatArray:
+    def _corrected(self, rows: ScoringRows | None) -> FloatArray:
         if rows is None:
             return np.empty(0)
-        values, patterns, code = rows
-        return self.correction.apply_to_patterns(
-            values, code, patterns, n_updates=self.n_updates, unseen=self.unseen, invalid=self.invalid
+        return self.correction.apply_to_rows(
+            rows, n_updates=self.n_updates, unseen=self.unseen, invalid=self.invalid
         )
 
     def arrow(self, corrected: FloatArray) -> Any:
@@ -183,6 +186,8 @@ class Tally:
         self._shared, self._folded = scorer.correction.is_shared, scorer.correction.folded
         self._scores, self._invalid = ScoreTally(), scorer.invalid
         self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
+        self._points = scorer.correction.points
+        self._without_points = np.zeros(len(self._points.features) if self._points else 0, dtype=np.int64)
         self._unseen_rows = self._changed = self._shift = 0  # the shift in units of the grid
 
     @property
@@ -200,15 +205,23 @@ class Tally:
         self._between |= bool(np.any((scores > 0) & (scores < 1)))
         return self._scores.add(scores)
 
-    def add_levels(self, patterns: Patterns, code: Any) -> None:
+    def add_levels(self, rows: ScoringRows) -> None:
         """Count the levels that did not occur in fitting."""
+        patterns, code = rows.patterns, rows.code
         people = np.bincount(code, minlength=len(patterns))
         self._unknown += unknown_levels(patterns, self._known.levels, people)
         new = np.zeros(len(patterns), dtype=bool)
         for a, name in enumerate(patterns.attributes):
             if name not in self._folded:
                 new |= patterns.table[:, a] == len(patterns.levels[a])
-        self._unseen_rows += int(people[new].sum())
+        if self._points is None:
+            self._unseen_rows += int(people[new].sum())
+            return
+        self._without_points += self._points.unseen(rows.codes)
+        strange = new[code] | np.any(
+            [np.isin(c, f.unseen_codes) for f, c in zip(self._points.features, rows.codes)], axis=0
+        )
+        self._unseen_rows += int(np.count_nonzero(strange))
 
     def add_changes(self, scores: FloatArray, corrected: FloatArray) -> None:
         """Count how many scores a batch changes, and by how much."""
@@ -224,6 +237,9 @@ class Tally:
             for name, count in zip(names, self._unknown)
             if count and name not in self._folded
         }
+        for name, count in zip(self._points.columns if self._points else (), self._without_points):
+            if count:
+                unseen[name] = unseen.get(name, 0) + int(count)
         shift = self._shift / UNIT / valid if valid else None
         return ScoringSummary(self.n, self.invalid, self._unseen_rows, unseen, self._changed, shift)
 
@@ -252,6 +268,8 @@ class Tally:
         warn_of_unknown(
             self._known.attributes, self._unknown, self.n, shared=self._shared, folded=self._folded
         )
+        if self._points is not None:
+            warn_of_unknown(self._points.columns, self._without_points, self.n, points=True)
         if self.invalid and count_invalid:
             kept = self._invalid == "keep"
             become = "they are returned unchanged" if kept else "their corrected score is missing"

@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from propcal.core.correction.points_table import PointsTable
 from propcal.core.grid import IntArray, check_choice
 from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
 from propcal.core.groups.recipes import Ranges, Where
@@ -42,14 +43,16 @@ class Reader:
     alias: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    points: PointsTable | None = None
 
     def __post_init__(self) -> None:
+        reads = [*self.patterns.reads, *(self.points.columns if self.points else ())]
         for option, given in ((Argument("columns"), self.names), (Argument("types"), self.kinds)):
             for column in given:
-                if column not in self.patterns.reads:
+                if column not in reads:
                     raise InputError(
                         option
-                        + f" names {column!r}, but this correction only reads {list(self.patterns.reads)}"
+                        + f" names {column!r}, but this correction only reads {list(dict.fromkeys(reads))}"
                     )
         for column, kind in self.kinds.items():
             check_choice(Argument("types") + f": the type of {column!r}", kind, KINDS)
@@ -84,6 +87,8 @@ class Reader:
         for test in self._tests(column):
             keys = ["true"] if test.op == "holds" else sorted(wanted_keys(test))
             found += test.values if as_written else [] if test.op in COMPARE else keys
+        for feature in self.points.features if self.points else ():
+            found += feature.levels if feature.column == column else ()
         return found
 
     def key(self, column: str) -> str:

@@ -78,6 +78,7 @@ class Dialect:
     truth: str = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
     exact_text: str = "{x}"  # compared by code points, regardless of the column's collation
     suffix: str = ""  # appended by exact_text
+    within: str = "GREATEST(LEAST({x}, {high}), {low})"  # {x}, but no less than {low} and no more than {high}
     is_fraction: str = ""
     without: str = ""  # the columns of p but {x}; for a database in which CASE x computes x for each WHEN
     has_truths: bool = True
@@ -157,6 +158,7 @@ DIALECTS = {
         truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST({c} AS TEXT) END",
         exact_text="({x}) COLLATE BINARY",
         is_fraction="typeof({c}) = 'real'",
+        within="MAX(MIN({x}, {high}), {low})",
         has_truths=False,
         indexed=True,
     ),

@@ -18,6 +18,7 @@ from propcal.sql import forms
 from propcal.sql.column_levels import Reader, every_combination, pattern_numbers
 from propcal.sql.dialects import DIALECTS, Dialect
 from propcal.sql.map_lines import Lines
+from propcal.sql.points import before_and_after, odds_of, points_expression, points_query
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,9 +106,13 @@ def export_sql(
     if unseen == "replay":
         patterns = every_combination(correction.patterns)
     numbers = pattern_numbers(patterns)
-    lines = Lines.of_maps(correction.replay(patterns))
+    maps = correction.replay(patterns)
+    lines = Lines.of_maps(maps)
     alias = "p." if form == "lookup" else ""
-    reader = Reader(d, correction.patterns, alias, columns or {}, types or {})
+    reader = Reader(d, correction.patterns, alias, columns or {}, types or {}, correction.points)
+    points, added = correction.points, None
+    if points is not None:
+        lines, numbers, added = before_and_after(maps, patterns, numbers)
     people, lookup = forms.qualified(d, table), forms.qualified(d, lookup_table)
     source, corrected = alias + d.identifier(score), d.identifier(column)
     setup: tuple[str, ...] = ()
@@ -116,6 +121,9 @@ def export_sql(
     if form == "case":
 
         def of_pattern(number: str) -> str:
+            if points is not None:
+                which = {"pattern": number, "column": source, "odds": _emit(d, odds_of(reader, points))}
+                return points_expression(d, lines, numbers, added, **which, kept=kept)
             return forms.expression(d, lines, numbers, pattern=number, column=source, kept=kept)
 
         text = of_pattern(pattern)
@@ -125,10 +133,15 @@ def export_sql(
         setup = (_emit(d, create), *fill)  # the rest is only numbers
         value = d.number.format(c=source)
         buckets = forms.Buckets.of_lines(lines)
-        found = forms.lookup_query(d, people, lookup, corrected, pattern, value, buckets=buckets, kept=kept)
+        tables = (people, lookup, corrected, pattern, value)
+        if points is not None:
+            odds = odds_of(reader, points)
+            found = points_query(d, *tables, odds=odds, added=added, buckets=buckets, kept=kept)
+        else:
+            found = forms.lookup_query(d, *tables, buckets=buckets, kept=kept)
         query = _emit(d, found)
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
-    header = _header(correction, d, form, unseen, patterns, numbers, score, invalid)
+    header = _header(correction, d, form, unseen, patterns, numbers[: len(patterns)], score, invalid)
     header += f"-- {caution}\n" if caution else ""
     return SqlExport(dialect, form, header, setup, query, text, lines, numbers, caution)
 

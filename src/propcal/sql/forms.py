@@ -100,15 +100,15 @@ def _lines_of(values: list[str]) -> str:
     return ",\n".join(", ".join(values[i : i + 8]) for i in range(0, len(values), 8))
 
 
-def _raw(d: Dialect, score: str) -> str:
+def raw_units(d: Dialect, score: str) -> str:
     """The score in units; NULL if it is outside [0, 1], so that it cannot overflow."""
     return f"CASE WHEN {score} >= 0 AND {score} <= 1 THEN {d.floor.format(x=f'{score} * {TWO_32} + 0.5')} END"
 
 
 def _value(d: Dialect, score: str) -> str:
     """SQL for the result of the line found in the lookup table."""
-    line = d.divide.format(n=f"(l.rise * ({_raw(d, score)} - l.score_from) + l.base)", d="l.width")
-    return f"WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN CAST({line} AS {d.double}) / {TWO_32}"
+    found = d.divide.format(n=f"(l.rise * ({raw_units(d, score)} - l.score_from) + l.base)", d="l.width")
+    return f"WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN CAST({found} AS {d.double}) / {TWO_32}"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def lookup_query(
     kept: Kept,
 ) -> str:
     """A query for the people with their corrected scores, using the lookup table."""
-    raw = _raw(d, score)
+    raw = raw_units(d, score)
     return (
         f"SELECT p.*, CASE\n  {_value(d, score)}\n  ELSE {kept.value(score)} END AS {column}\n"
         f"FROM {people} AS p LEFT JOIN {lookup} AS l\n"
@@ -170,22 +170,23 @@ def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, co
     rounded = f"{scaled} + 0.5"
     starts = np.searchsorted(lines.owner, np.arange(len(patterns) + 1))
     maps = [
-        _tree(
+        tree(
             rounded,
             lines.score_from[a:b].tolist(),
-            [_line(d, lines, i, scaled, rounded) for i in range(a, b)],
+            [line(d, lines, i, rounded, scaled) for i in range(a, b)],
         )
         for a, b in pairwise(starts.tolist())
     ]
     other = scaled if kept.unseen else "NULL"
-    tree = maps[0] if pattern == "0" else _choice(f"({pattern})", patterns.tolist(), maps, other)
+    chosen = maps[0] if pattern == "0" else choice(f"({pattern})", patterns.tolist(), maps, other)
     invalid = f" ELSE {score}" if kept.invalid else ""
     return (
-        f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN CAST({tree}\nAS {d.double}) / {TWO_32}{invalid} END"
+        f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN CAST({chosen}\nAS {d.double}) / {TWO_32}{invalid} END"
     )
 
 
-def _line(d: Dialect, lines: Lines, i: int, scaled: str, rounded: str) -> str:
+def line(d: Dialect, lines: Lines, i: int, rounded: str, scaled: str = "") -> str:
+    """What one line makes of a score in units; `scaled`, without rounding, if it keeps the score."""
     if lines.keeps[i]:
         return scaled
     begin, rise, base, width = (
@@ -200,17 +201,17 @@ def _line(d: Dialect, lines: Lines, i: int, scaled: str, rounded: str) -> str:
     return d.divide.format(n=f"({rise} * {above} + {base})", d=width)
 
 
-def _tree(x: str, begins: Sequence[int], values: Sequence[str]) -> str:
+def tree(x: str, begins: Sequence[int], values: Sequence[str]) -> str:
     """The value for the last beginning that x has reached; rounding x down would not change it."""
     if len(values) == 1:
         return values[0]
     parts = _parts(len(values), FAN)
-    arms = [f"\nWHEN {x} < {begins[b]} THEN {_tree(x, begins[a:b], values[a:b])}" for a, b in parts[:-1]]
+    arms = [f"\nWHEN {x} < {begins[b]} THEN {tree(x, begins[a:b], values[a:b])}" for a, b in parts[:-1]]
     a, b = parts[-1]
-    return f"CASE{''.join(arms)}\nELSE {_tree(x, begins[a:b], values[a:b])} END"
+    return f"CASE{''.join(arms)}\nELSE {tree(x, begins[a:b], values[a:b])} END"
 
 
-def _choice(x: str, numbers: Sequence[int], values: Sequence[str], other: str) -> str:
+def choice(x: str, numbers: Sequence[int], values: Sequence[str], other: str) -> str:
     """The value for the number x."""
     if len(values) <= FAN:
         arms = "".join(f"\nWHEN {number} THEN {value}" for number, value in zip(numbers, values))
@@ -218,7 +219,7 @@ def _choice(x: str, numbers: Sequence[int], values: Sequence[str], other: str) -
     parts = _parts(len(values), FAN)
     arms = "".join(
         f"\nWHEN {x} < {numbers[b] if b < len(numbers) else numbers[-1] + 1} "
-        f"THEN {_choice(x, numbers[a:b], values[a:b], other)}"
+        f"THEN {choice(x, numbers[a:b], values[a:b], other)}"
         for a, b in parts
     )
     return f"CASE{arms}\nELSE {other} END"

@@ -15,9 +15,12 @@ import numpy as np
 from propcal.core.bins import Bins
 from propcal.core.choices import Invalid, Unseen
 from propcal.core.correction.explain import Explanation, Reason, begin, held_in_order, trace
+from propcal.core.correction.explain_points import feature_label, feature_reasons, is_feature, with_points
 from propcal.core.correction.limits import AT_ONCE, MOST_AT_ONCE, MOST_STEPS, refuse_work, steps_by_pattern
 from propcal.core.correction.lookup import Lookup, Part, as_listed, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps
+from propcal.core.correction.points_table import NAME as POINTS
+from propcal.core.correction.points_table import PointsTable
 from propcal.core.correction.smooth_map import NAME as START
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import (
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from propcal.core.atoms import Atoms
+    from propcal.data.rows_to_score import ScoringRows
     from propcal.protect.shared_corrections import Sharing
     from propcal.scoring.one_person import OnePerson
     from propcal.sql.export import SqlExport
@@ -105,6 +109,8 @@ class Correction(WithoutCaches):
     folded : tuple of str
         Attributes whose rare levels were folded before fitting, as in atoms that may be shared: a level that
         is not listed counts as "other levels".
+    points : PointsTable or None
+        What each feature adds to the log-odds, after the smooth start and before the updates.
 
     Examples
     --------
@@ -127,6 +133,7 @@ class Correction(WithoutCaches):
     sharing: Sharing | None = None
     monotone: bool = False
     folded: tuple[str, ...] = ()
+    points: PointsTable | None = None
 
     def __post_init__(self) -> None:
         check_choice("unseen", self.unseen, ("replay", "keep", "error"))
@@ -165,7 +172,8 @@ class Correction(WithoutCaches):
     @property
     def reads(self) -> tuple[str, ...]:
         """Columns that scoring reads."""
-        return self.patterns.reads
+        columns = () if self.points is None else self.points.columns
+        return tuple(dict.fromkeys([*self.patterns.reads, *columns]))
 
     @property
     def not_read(self) -> tuple[str, ...]:
@@ -174,8 +182,8 @@ class Correction(WithoutCaches):
 
     @property
     def n_updates(self) -> int:
-        """Number of updates; a smooth start is one."""
-        return len(self.updates) + (self.start is not None)
+        """Number of updates; a smooth start is one, and so are points."""
+        return len(self.updates) + (self.start is not None) + (self.points is not None)
 
     @property
     def n_segments(self) -> int:
@@ -337,17 +345,24 @@ class Correction(WithoutCaches):
                 unseen=unseen,
                 invalid=invalid,
             )
-        values, patterns, code = scoring_rows(
+        rows = scoring_rows(
             score,
             sensitive_features,
             self.patterns,
+            points=self.points,
             invalid=invalid,
             shared=self.is_shared,
             folded=self.folded,
         )
-        return self.apply_to_patterns(
-            values, code, patterns, n_updates=n_updates, unseen=unseen, invalid=invalid
-        )
+        return self.apply_to_rows(rows, n_updates=n_updates, unseen=unseen, invalid=invalid)
+
+    def apply_to_rows(self, rows: ScoringRows, **how: Any) -> FloatArray:
+        """Correct checked rows; `how` as for `apply_to_patterns`."""
+        n_updates = how.get("n_updates")
+        odds = None
+        if self.points is not None and (n_updates is None or n_updates > (self.start is not None)):
+            odds = self.points.odds(rows.codes)
+        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, odds=odds, **how)
 
     def apply_to_patterns(
         self,
@@ -355,26 +370,32 @@ class Correction(WithoutCaches):
         code: Any,
         patterns: Patterns,
         *,
+        odds: FloatArray | None = None,
         n_updates: int | None = None,
         unseen: str | None = None,
         invalid: str = "error",
     ) -> FloatArray:
-        """Correct checked scores of people whose pattern is row `code` of `patterns`."""
+        """Correct checked scores of people whose pattern is row `code` of `patterns`.
+
+        `odds` is what their points multiply their odds by; a correction without points needs none.
+        """
         valid = np.ones(0) if invalid == "error" else (score >= 0) & (score <= 1)
         if not np.all(valid):
             corrected = np.full(len(score), nan) if invalid == "null" else score.copy()
+            some = None if odds is None else odds[valid]
             corrected[valid] = self.apply_to_patterns(
-                score[valid], code[valid], patterns, n_updates=n_updates, unseen=unseen
+                score[valid], code[valid], patterns, odds=some, n_updates=n_updates, unseen=unseen
             )
             return corrected
         people = np.bincount(code, minlength=len(patterns))
         corrected = score
         for maps, place in self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen):
             if corrected is score and np.all(place >= 0):  # usually there is one part
-                return np.asarray(maps.apply(score, place[code]))
+                return np.asarray(maps.apply(score, place[code], odds))
             corrected = score.copy() if corrected is score else corrected
             rows = np.flatnonzero(place[code] >= 0)
-            corrected[rows] = maps.apply(score[rows], place[code[rows]])
+            some = None if odds is None else odds[rows]
+            corrected[rows] = maps.apply(score[rows], place[code[rows]], some)
         return corrected.copy() if corrected is score else corrected
 
     def maps_of(
@@ -493,6 +514,14 @@ class Correction(WithoutCaches):
 
     def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
         """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
+        if self.points is not None:
+            raise InputError(
+                f"this correction has points, so it needs the columns {list(self.points.columns)} of every "
+                "person, and groups of people do not hold them",
+                argument="correction",
+                next_step="Correct the scores first, with Correction.apply or propcal apply, and use the "
+                "corrected column as the score",
+            )
         names = self._known_attributes(atoms.patterns)
         levels, codes = [], []
         for a, name in enumerate(names):
@@ -576,10 +605,16 @@ class Correction(WithoutCaches):
         """
         from propcal.data.rows_to_score import scoring_rows
 
-        values, patterns, code = scoring_rows(
-            score, sensitive_features, self.patterns, shared=self.is_shared, folded=self.folded
+        rows = scoring_rows(
+            score,
+            sensitive_features,
+            self.patterns,
+            points=self.points,
+            shared=self.is_shared,
+            folded=self.folded,
         )
-        patterns = as_listed(patterns, self.patterns, self.folded)
+        values, code = rows.score, rows.code
+        patterns = as_listed(rows.patterns, self.patterns, self.folded)
         known = self._lookup.known(patterns)
         inside = membership(self.groups, patterns)
         if self.unseen == "error":
@@ -589,25 +624,30 @@ class Correction(WithoutCaches):
         kept = (known < 0)[code] & (self.unseen == "keep")
         code = code.astype(np.int64)
         begun = begin(self.start, to_grid(values), code, patterns, kept)
+        if self.points is not None:
+            begun = with_points(begun, self.points, rows.codes, kept)
         corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, begun)
+        if self.points is not None:
+            corrected = np.where(kept, values, from_grid(to_grid(corrected)))
         reasons, unit = self._reasons(), plain(unit)
         if self.monotone and len(self.updates):
-            ordered = self.apply_to_patterns(values, code, patterns)
+            ordered = self.apply_to_rows(rows)
             steps = held_in_order(corrected, steps, ordered, len(reasons) - 1)
             corrected = ordered
         groups = list(dict.fromkeys(reason.group for reason in reasons if reason.group is not None))
-        named = group_labels(groups, self.patterns, labels, everyone=f"All {unit}")
-        return Explanation(
-            values, corrected, steps, reasons, (known < 0)[code], dict(zip(groups, named)), unit
-        )
+        own = [group for group in groups if not is_feature(group)]
+        named = dict(zip(own, group_labels(own, self.patterns, labels, everyone=f"All {unit}")))
+        named |= {group: feature_label(group, labels) for group in groups if is_feature(group)}
+        return Explanation(values, corrected, steps, reasons, (known < 0)[code], named, unit)
 
     def _reasons(self) -> tuple[Reason, ...]:
         """What can move a score: terms of the smooth start, updates, and what keeps either in order."""
         smooth = () if self.start is None else (*self.start.groups, None)
         labels = [self.bins.label(j) for j in range(len(self.bins))]
-        first = 1 if self.start is None else 2
+        first = 1 + (self.start is not None) + (self.points is not None)
         return (
             *(Reason(1, group) for group in smooth),
+            *(feature_reasons(self.points, first - 1) if self.points is not None else ()),
             *(
                 Reason(first + i, self.groups[g], labels[j])
                 for i, (g, j) in enumerate(self.updates[:, :2].tolist())
@@ -737,6 +777,7 @@ class Correction(WithoutCaches):
         if self.start is not None and n_updates > 0:
             smooth = self.start.values(patterns)
             n_updates -= 1
+        n_updates = max(n_updates - (self.points is not None), 0)
         return inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone
 
     def replay_in_parts(self, patterns: Patterns, n_updates: int | None = None) -> Iterator[PatternMaps]:
@@ -779,6 +820,7 @@ class Correction(WithoutCaches):
         names = [group.name for group in self.groups]
         labels = [self.bins.label(j) for j in range(len(self.bins))]
         first = [] if self.start is None else [Update(START, "[0, 1]", nan)]
+        first += [] if self.points is None else [Update(POINTS, "[0, 1]", nan)]
         return first + [Update(names[g], labels[b], s / UNIT) for g, b, s in self.updates.tolist()]
 
     def __repr__(self) -> str:
@@ -793,6 +835,9 @@ class Correction(WithoutCaches):
         ]
         if self.start is not None:
             lines.insert(3, f"  start    smooth, {len(self.start.groups)} terms; it counts as an update")
+        if self.points is not None:
+            of = plain(", ".join(self.points.columns))
+            lines.insert(-1, f"  points   of {of}; they count as an update")
         if len(self.updates):
             most = self.update_list()[int(np.argmax(np.abs(self.updates[:, 2]))) - len(self.updates)]
             lines.append(f"  largest  {plain(most.group)}, scores in {most.bin}: {most.shift:+.4f}")

@@ -39,8 +39,8 @@ KEPT_IN_ORDER = "order of scores"
 class Reason(NamedTuple):
     """What can move a score: a group, by the smooth curve (at all scores) or by an update (in a bin).
 
-    Without a group, it is what keeps a higher score from becoming a lower one. `update` counts from 1; the
-    whole smooth curve is the first update.
+    Points of a feature are a group of those with that level or range. Without a group, it is what keeps a
+    higher score from becoming a lower one. `update` counts from 1; the whole smooth curve is the first.
     """
 
     update: int

@@ -137,9 +137,10 @@ def warn_of_unknown(
     *,
     shared: bool = False,
     folded: Sequence[str] = (),
+    points: bool = False,
 ) -> None:
     """Warn how many values of each attribute did not occur in fitting, without showing them."""
-    for message in told_of_unknown(attributes, counts, n, shared=shared, folded=folded):
+    for message in told_of_unknown(attributes, counts, n, shared=shared, folded=folded, points=points):
         warnings.warn(message, UnknownLevelWarning, stacklevel=4)
 
 
@@ -150,11 +151,12 @@ def told_of_unknown(
     *,
     shared: bool = False,
     folded: Sequence[str] = (),
+    points: bool = False,
 ) -> list[Message]:
     """What to warn of.
 
     A shared correction leaves out values that few people had, and cannot tell the two apart. Where rare
-    levels were folded, unlisted ones are expected, unless all are.
+    levels were folded, unlisted ones are expected, unless all are. `points`: of features.
     """
     messages = []
     coded = "Is the column coded differently?"
@@ -165,7 +167,12 @@ def told_of_unknown(
                 messages.append(Message(f'{name!r}: {none} "{OTHER}"', argument=name, next_step=coded))
         elif count:
             told = (_not_listed if shared else _not_seen)(int(count), n)
-            problem = f"{name!r}: {told}, so no group of {name!r} applies to these rows"
+            rest = (
+                "these rows have no points for it"
+                if points
+                else f"no group of {name!r} applies to these rows"
+            )
+            problem = f"{name!r}: {told}, so {rest}"
             step = coded if 1 < count == n else None
             messages.append(Message(problem, argument=name, next_step=step))
     return messages

@@ -19,6 +19,7 @@ import numpy as np
 from propcal.core.compiled import compiled
 from propcal.core.correction.composition import compose
 from propcal.core.correction.limits import MOST_PIECES, refuse_pieces, refuse_work, steps_by_pattern
+from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import AT_ONCE, knots, smooth_values
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
 
@@ -103,28 +104,33 @@ class PatternMaps:
         none = np.empty((len(tables), 0), dtype=np.int64)
         return cls(starts, begin, slope, offset, none if smooth is None else smooth)
 
-    def apply(self, score: Any, code: Any) -> FloatArray:
+    def apply(self, score: Any, code: Any, odds: FloatArray | None = None) -> FloatArray:
         """Correct each score by the map of its pattern; a negative code leaves the score unchanged.
 
-        So does a score whose place on the grid does not change: it is returned to the last bit.
+        So does a score whose place on the grid does not change: it is returned to the last bit. Between
+        recalibration and pieces, `odds` multiply the odds of each score, if there are points; then every
+        score is rounded to the grid.
         """
         corrected = np.array(score, dtype=np.float64)
         code = np.asarray(code)
         for begin in range(0, len(corrected), AT_ONCE):
             some = slice(begin, begin + AT_ONCE)
-            self._correct(corrected[some], code[some].astype(np.int64))
+            factor = None if odds is None else odds[some]
+            self._correct(corrected[some], code[some].astype(np.int64), factor)
         return corrected
 
-    def _correct(self, score: FloatArray, pattern: IntArray) -> None:
+    def _correct(self, score: FloatArray, pattern: IntArray, odds: FloatArray | None) -> None:
         """Correct a few scores in place."""
         raw = value = np.floor(score * UNIT + 0.5).astype(np.int64)
         if self.smooth.shape[1]:
             value = smooth_values(raw, pattern, self.smooth)
+        if odds is not None:
+            value = multiply(value, odds)
         piece = pattern
         if len(self.begin) > len(self):
             piece = np.searchsorted(self._begin_by_pattern, pattern * SPAN + value, side="right") - 1
         value = self.slope[piece] * value + self.offset[piece]
-        changed = (value != raw) & (pattern >= 0)
+        changed = ((value != raw) | (odds is not None)) & (pattern >= 0)
         score[changed] = value[changed] / UNIT
 
     @cached_property

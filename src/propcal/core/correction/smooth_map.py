@@ -117,7 +117,7 @@ class SmoothStart:
         near = (score - at[k - 1]) / (at[k] - at[k - 1])
         exact = (1 - near) * slope[code, k - 1] * shifts[:, k - 1] + near * slope[code, k] * shifts[:, k]
         unordered = self.apply_to_rows(score, code, free)
-        found = _whole((exact * inside[:, code]).T, inside[:, code].T, unordered - score)
+        found = whole_parts((exact * inside[:, code]).T, inside[:, code].T, unordered - score)
         ordered = self.apply_to_rows(score, code, np.maximum.accumulate(free, axis=1))
         return np.column_stack([found, ordered - unordered])
 
@@ -146,7 +146,7 @@ class SmoothStart:
         return corrected
 
 
-def _whole(parts: FloatArray, inside: BoolArray, total: IntArray) -> IntArray:
+def whole_parts(parts: FloatArray, inside: BoolArray, total: IntArray) -> IntArray:
     """Parts (a row for each person) as whole numbers with the given totals, by the largest remainders."""
     if not parts.shape[1]:
         return parts.astype(np.int64)

@@ -1,0 +1,150 @@
+"""Points: for each feature and range so many thousandths of log-odds, which are added to a score.
+
+Adding points in log-odds multiplies the odds. Each number of points has one factor, the exponential rounded
+to a double; a person's factors are multiplied in the order of the features, and the odds of the score by the
+product. These are single additions, multiplications and divisions of doubles, rounded to the grid at the end,
+so that every machine and every database computes the same score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from propcal.core.grid import UNIT, FloatArray, IntArray, WithoutCaches
+
+PER_UNIT = 1000  # points per unit of log-odds
+MOST_POINTS = 10_000  # of one level or range
+MOST_TOTAL = 600_000  # of a person, so that no product of factors overflows
+NAME = "points"
+
+
+@dataclass(frozen=True)
+class FeaturePoints:
+    """The points of one column.
+
+    Attributes
+    ----------
+    column : str
+    points : tuple of int
+        Of each level, or of each range of numbers, in thousandths of log-odds.
+    levels : tuple of str
+        Levels as canonical text; empty for numbers.
+    cuts : tuple of float
+        Increasing cut points of numbers: range k holds the values with k cut points at or below them.
+    missing, other : int or None
+        Points of a missing value, and of levels that are not listed. None if there were none in fitting:
+        then they have no points, and count as unseen.
+    whole : bool
+        Whether the numbers were whole in fitting, so that a range can be named by its last one.
+    """
+
+    column: str
+    points: tuple[int, ...]
+    levels: tuple[str, ...] = ()
+    cuts: tuple[float, ...] = ()
+    missing: int | None = None
+    other: int | None = None
+    whole: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its pieces are ranges."""
+        return not self.levels
+
+    @property
+    def pieces(self) -> tuple[int | None, ...]:
+        """The points by code: of each level or range, of missing values, and of other levels."""
+        return (*self.points, self.missing, self.other)
+
+    @property
+    def unseen_codes(self) -> list[int]:
+        """The codes of values that did not occur in fitting."""
+        return [code for code, points in enumerate(self.pieces) if points is None]
+
+    @property
+    def labels(self) -> list[str]:
+        """The name of each code.
+
+        >>> FeaturePoints("visits", (0, 50, 120), cuts=(1.0, 4.0), whole=True, missing=0).labels
+        ['under 1', '1 to 3', '4 or over', 'not recorded', 'other levels']
+        """
+        named = list(self.levels)
+        if self.is_number:
+            texts = [f"{cut:.12g}" if float(f"{cut:.12g}") == cut else repr(cut) for cut in self.cuts]
+            named = ["any value"]
+            if texts:
+                middle = [
+                    self._between(*ends, *two) for ends, two in zip(pairwise(self.cuts), pairwise(texts))
+                ]
+                named = [f"under {texts[0]}", *middle, f"{texts[-1]} or over"]
+        return [*named, "not recorded", "other levels"]
+
+    def _between(self, low: float, high: float, first: str, second: str) -> str:
+        if not self.whole:
+            return f"{first} to under {second}"
+        return first if high - low == 1 else f"{first} to {high - 1:.12g}"
+
+    @property
+    def factors(self) -> FloatArray:
+        """What each code multiplies the odds by."""
+        return np.array([_exponential(points or 0) for points in self.pieces])
+
+
+@dataclass(frozen=True)
+class PointsTable(WithoutCaches):
+    """The points of every feature, in the order in which they are applied."""
+
+    features: tuple[FeaturePoints, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return tuple(feature.column for feature in self.features)
+
+    @cached_property
+    def factors(self) -> list[FloatArray]:
+        """The factors of each feature by code."""
+        return [feature.factors for feature in self.features]
+
+    def odds(self, codes: Sequence[Any]) -> FloatArray:
+        """What each person's odds are multiplied by, given the codes of each feature."""
+        product: FloatArray = self.factors[0][codes[0]]
+        for factors, code in zip(self.factors[1:], codes[1:]):
+            product *= factors[code]
+        return product
+
+    def unseen(self, codes: Sequence[Any]) -> IntArray:
+        """For each feature, how many values were missing or of other levels and never so in fitting."""
+        counts = []
+        for feature, code in zip(self.features, codes):
+            counts.append(int(np.isin(code, feature.unseen_codes).sum()))
+        return np.array(counts, dtype=np.int64)
+
+    def rows(self) -> Iterator[tuple[str, str, int]]:
+        """Column, level or range, and points of every piece that has any."""
+        for feature in self.features:
+            named = zip(feature.labels, feature.pieces)
+            yield from ((feature.column, label, points) for label, points in named if points is not None)
+
+
+def _exponential(points: int) -> float:
+    """The double nearest to exp(points / 1000), on every machine."""
+    with localcontext() as context:
+        context.prec = 40
+        return float((Decimal(points) / PER_UNIT).exp())
+
+
+def multiply(units: IntArray, odds: FloatArray) -> IntArray:
+    """Scores (in units) with their odds multiplied; 0 and 1 stay, and no other score becomes 0 or 1."""
+    inner = (units > 0) & (units < UNIT)
+    ratio = units / np.where(inner, UNIT - units, 1)
+    risk = 1.0 - 1.0 / (1.0 + odds * ratio)
+    value = np.clip(np.floor(risk * UNIT + 0.5).astype(np.int64), 1, UNIT - 1)
+    return np.where(inner, value, units)

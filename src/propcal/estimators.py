@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -22,15 +23,17 @@ from propcal.core.choices import Intersections, Invalid, Missing, Order, Resampl
 from propcal.core.correction.correction import Correction, Update
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.criterion import Criterion, multicalibration, proportional
-from propcal.core.fit.boost import FittingData, Settings, boost
+from propcal.core.fit.boost import BoostResult, FittingData, Settings, boost, learn_curve
+from propcal.core.fit.evidence import FoundErrors
 from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Collection
 from propcal.core.groups.groups import Groups
 from propcal.core.periods_and_sites import without_keys
 from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns
-from propcal.data.rows_to_atoms import rows_to_atoms, wanted_columns, warn_of_unused_ids
+from propcal.data.rows_to_atoms import checked_rows, wanted_columns, warn_of_unused_ids
 from propcal.discovery.out_of_fold import confirmed_groups, with_found
+from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
 from propcal.errors import Argument, InputError, Message
 from propcal.numbers import plural
 
@@ -67,6 +70,7 @@ class Boost(BaseEstimator):
         random_state: Any = None,
         discover: Sequence[str] | None = None,
         min_share: float | None = None,
+        features: Sequence[str] | None = None,
     ) -> None:
         self.alpha = alpha
         self.gamma = gamma
@@ -88,6 +92,7 @@ class Boost(BaseEstimator):
         self.random_state = random_state
         self.discover = discover
         self.min_share = min_share
+        self.features = features
 
     @classmethod
     def paper(cls, **settings: Any) -> Self:
@@ -118,7 +123,8 @@ class Boost(BaseEstimator):
         """The columns of a frame that the definitions of groups and the search read."""
         groups = Groups(columns=[]) if self.groups is None else self.groups
         named = groups if groups.columns is not None else replace(groups, columns=[])
-        return [*(wanted_columns(named) or ()), *([] if self.discover is None else self._searched())]
+        read = [*(wanted_columns(named) or ()), *self._listed("discover"), *self._listed("features")]
+        return list(dict.fromkeys(read))
 
     def _scoring_columns(self) -> tuple[str, ...]:
         """The columns of a frame that the correction reads."""
@@ -190,26 +196,35 @@ class Boost(BaseEstimator):
         """
         settings = self.settings()  # checks the arguments before the data are read
         names = self.__dict__.pop("_column_names", {})
+        roles = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
+        rules: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
+        features = self._listed("features")
+        if features:
+            self._refuse_roles(features, names)
+            columns = attribute_columns(sensitive_features)
+            groups = without_features(settings.definition(), list(columns), features)
+            settings = replace(settings, groups=groups, intersections="all", missing="level")
         if self.discover is not None:
-            columns, searched = attribute_columns(sensitive_features), self._searched()
-            roles = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
-            rules: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
+            columns, searched = attribute_columns(sensitive_features), self._listed("discover")
             self.discovered_ = confirmed_groups(roles, columns, searched, **rules)
             groups = with_found(settings.definition(), list(columns), searched, self.discovered_)
             settings = replace(settings, groups=groups, intersections="all", missing="level")
-        atoms = rows_to_atoms(
+        rows = checked_rows(
             score,
             y,
             sensitive_features,
             sample_weight,
             cluster=cluster,
             groups=settings.definition(),
-            positive=positive,
-            drop_missing=drop_missing,
+            **rules,
         )
         if cluster is None:
             warn_of_unused_ids(sensitive_features, settings.definition())
-        return self._fit(atoms, settings, names.get("score"), names.get("y"), stacklevel=4)
+        learn = partial(learn_points, rows, roles, columns, features, **rules) if features else None
+        self._fit(rows.atoms(), settings, names.get("score"), names.get("y"), learn, stacklevel=4)
+        if features:
+            self._columns_in_fit = tuple(columns)
+        return self
 
     def fit_atoms(self, atoms: Atoms, *, score: str | None = None, outcome: str | None = None) -> Self:
         """Learn a correction from atoms; the result is the same as with `fit` on the rows.
@@ -221,6 +236,12 @@ class Boost(BaseEstimator):
                 f"atoms must be Atoms, such as those of Atoms.from_frame; got {type(atoms).__name__}",
                 argument="atoms",
             )
+        if self.features is not None:
+            raise InputError(
+                "features: atoms do not hold the columns of each person",
+                argument="features",
+                next_step="Use fit with the rows",
+            )
         if self.discover is not None:
             raise InputError(
                 "discover: atoms do not hold the columns to search",
@@ -229,14 +250,33 @@ class Boost(BaseEstimator):
             )
         return self._fit(atoms, self.settings(), score, outcome)
 
-    def _searched(self) -> list[str]:
-        """The columns to search for groups."""
-        names = self.discover
-        if names is None or isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise InputError("discover must be a list of names of columns", argument="discover")
+    def _listed(self, argument: Literal["discover", "features"]) -> list[str]:
+        """The columns to search for groups, or to give points; none if the argument is not given."""
+        names = getattr(self, argument)
+        if names is None:
+            return []
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"{argument} must be a list of names of columns", argument=argument)
         if not names:
-            raise InputError("discover: name at least one column to search", argument="discover")
+            what = "search" if argument == "discover" else "give points"
+            raise InputError(f"{argument}: name at least one column to {what}", argument=argument)
         return list(dict.fromkeys(names))
+
+    def _refuse_roles(self, features: Sequence[str], names: Mapping[str, str]) -> None:
+        """Refuse features beside a fit without a curve, and a feature that is the score or the outcome."""
+        if self.start != "smooth":
+            raise InputError(
+                Argument("features") + " need a smooth curve beside them",
+                argument="features",
+                next_step="Set " + Argument("start", "smooth"),
+            )
+        for role, title in (("score", "score"), ("y", "outcome")):
+            if names.get(role) in features:
+                raise InputError(
+                    Argument("features") + f": column {names[role]!r} is the {title}",
+                    argument="features",
+                    next_step="Remove it from " + Argument("features"),
+                )
 
     def _criterion(self) -> Criterion:
         """The criterion for how large a gap may be."""
@@ -253,19 +293,33 @@ class Boost(BaseEstimator):
     def settings(self) -> Settings:
         """Check the parameters and return them."""
         arguments = self.get_params(deep=False)
-        for name in ("random_state", "allow_reversed", "discover"):
+        for name in ("random_state", "allow_reversed", "discover", "features"):
             del arguments[name]
         return Settings(criterion=self._criterion(), **arguments)
 
     def _fit(
-        self, atoms: Atoms, settings: Settings, score: str | None, outcome: str | None, stacklevel: int = 3
+        self,
+        atoms: Atoms,
+        settings: Settings,
+        score: str | None,
+        outcome: str | None,
+        learn: Callable[..., LearnedPoints] | None = None,
+        stacklevel: int = 3,
     ) -> Self:
         atoms = without_keys(atoms)
         if not self.allow_reversed:
             _refuse_reversed(atoms)
         data = FittingData.of(atoms, settings)
         evidence = errors_found_in(data, settings) if settings.needs_evidence else None
-        result = boost(data, settings, self._random(settings), evidence)
+        learned, points = None, None
+        if learn is not None and settings.max_updates > 0:
+            learned = learn_curve(data, settings, evidence or FoundErrors(tested=False))
+            points = learn(learned.start, effect=data.effect)
+            learned = replace(learned, start=points.start)
+        added = None if points is None else points.added
+        result = boost(data, settings, self._random(settings), evidence, learned, added)
+        if points is not None:
+            result = _with_gains(result, points)
         names = {role: name for role, name in (("score", score), ("outcome", outcome)) if name is not None}
         self.correction_ = replace(result.correction, about={**result.correction.about, **names})
         self._columns_in_fit = tuple(atoms.patterns.reads)
@@ -380,6 +434,17 @@ class Boost(BaseEstimator):
         return tags
 
 
+def _with_gains(result: BoostResult, points: LearnedPoints) -> BoostResult:
+    """The result with what points gain, and with the features that it does not read."""
+    about = result.correction.about
+    idle = [name for name in points.without if name not in result.correction.reads]
+    if idle:
+        about = {**about, "not_read": list(dict.fromkeys([*about.get("not_read", ()), *idle]))}
+    correction = replace(result.correction, about=about)
+    summary = replace(result.fit_summary, correction=correction, gains=points.gains)
+    return replace(result, correction=correction, fit_summary=summary)
+
+
 def _refuse_reversed(atoms: Atoms) -> None:
     """Refuse a score that ranks people the wrong way round: correcting it would hide the mistake."""
     if surely_not_reversed(atoms):
@@ -471,6 +536,12 @@ class PMCBoost(Boost):
     min_share : float, optional
         The smallest share of all people that a category may have, in place of ``alpha * gamma / n_bins``:
         ``alpha / n_bins`` is the size rule in the paper's definitions of the losses.
+    features : list of str, optional
+        Columns of `sensitive_features` to give points to: beside curve and groups, each level or range of
+        each feature adds its own log-odds, shrunk towards none. Points are given only if they improve the
+        score for people who were left out of the fit by several standard errors (five folds). The columns
+        make no groups, unless `groups` names them. `correction_.points` is the table, and
+        `fit_summary_.gains` tells what curve, groups and points gain.
 
     Attributes
     ----------

@@ -236,6 +236,11 @@ class Fitting:
         "--monotone/--no-monotone",
         "Never turn a higher score into a lower one, within a combination of attributes. Default: --monotone",
     )
+    features: list[str] | None = METHOD.option(
+        "COLUMNS",
+        "Columns to give points to, beside curve and groups, if that improves the score for people left out "
+        "of the fit: age,acuity,visits.",
+    )
     allow_reversed: bool = METHOD.flag("Fit even if higher scores go with fewer events (AUROC below 0.4).")
     unseen: str | None = UNSEEN
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from propcal import options
-from propcal.cli.atoms import note_unused_labels, read_people, some_names
+from propcal.cli.atoms import groups_of, note_unused_labels, read_people, some_names
 from propcal.cli.log import say
 from propcal.cli.options import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
 from propcal.cli.screen import PAGE_SUPPRESS, PROTECT, check_file, draw, progress, warnings_as_lines, working
@@ -61,6 +61,9 @@ def fit(
 
       propcal fit past.parquet --score risk --outcome died --groups race
       --cut age=40,65 --alpha 0.1 --method mcboost -o model.json
+
+      propcal fit past.parquet --score risk --outcome died --groups race
+      --features age,acuity,visits,insurance -o model.json
     """
     from propcal import MCBoost, PMCBoost
     from propcal.documents.written_files import fit_lines, sharing_lines
@@ -76,7 +79,10 @@ def fit(
     with warnings_as_lines():
         people = read_people(files, roles, reading)
         with working("Fitting (the first fit on a machine compiles for some seconds)..."):
-            model.fit_atoms(people, score=roles.score, outcome=roles.outcome)
+            if fitting.features:
+                _fit_rows(model, files, roles, rule, reading)
+            else:
+                model.fit_atoms(people, score=roles.score, outcome=roles.outcome)
         _refuse_too_few(model)
         with outputs(force=force):
             model.correction_.save(output, share=share)
@@ -94,8 +100,38 @@ def fit(
     columns = Roles(score=roles.score or "COLUMN", na=roles.na)
     apply = ["apply", str(output), "new.csv", *words("apply", columns)]
     apply += ["--invalid", "null"] if roles.drop_missing else []
-    say("  " + join(["propcal", *audit]))
-    say("  " + join(["propcal", *apply, "-o", "corrected.csv"]))
+    commands = [audit, [*apply, "-o", "corrected.csv"]]
+    if model.correction_.points is not None:  # an audit reduces people to groups, which have no points
+        audit = ["audit", "corrected.csv", *words("audit", replace(roles, score="corrected"), rule, names)]
+        commands = [commands[1], audit]
+    for command in commands:
+        say("  " + join(["propcal", *command]))
+
+
+def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: GroupRule, reading: Reading) -> None:
+    """Fit the rows of files, whose features atoms do not hold."""
+    import pyarrow as pa
+
+    from propcal.data.files.file_source import FileSource
+    from propcal.data.files.people_files import LENIENT, NUMBER
+    from propcal.data.rows_to_atoms import wanted_columns
+
+    how = {name: value for name, value in given(rule).items() if name in ("intersections", "missing")}
+    groups = groups_of(roles, **how)
+    model.set_params(groups=groups, intersections="all", missing="level")
+    named = [roles.score, roles.outcome, roles.weight, roles.cluster]
+    if None in named[:2]:
+        raise InputError("--features needs rows of people, and atoms files have none", argument="features")
+    wanted = [name for name in named if name is not None]
+    kinds = dict.fromkeys([name for name in (roles.score, roles.weight) if name is not None], NUMBER)
+    kinds[str(roles.outcome)] = LENIENT
+    wanted = list(dict.fromkeys([*wanted, *(wanted_columns(groups) or ()), *model.features]))
+    source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
+    with source.table(wanted, kinds) as table:
+        columns = table.columns()
+    more = {name: value for name, value in (("weight", roles.weight), ("cluster", roles.cluster)) if value}
+    more |= {"positive": roles.positive, "drop_missing": roles.drop_missing}
+    model.fit(pa.table(columns), score=roles.score, outcome=roles.outcome, **more)
 
 
 def _refuse_too_few(model: Any) -> None:

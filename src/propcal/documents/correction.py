@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from propcal.auditing.audit_tables import row_dicts
-from propcal.core.correction.explain import ALL_SCORES, Explanation
-from propcal.core.correction.explain_points import LOG_ODDS, is_feature
+from propcal.core.correction.explain import ALL_SCORES, LOG_ODDS, Explanation, is_feature
 from propcal.core.correction.fit_summary import (
     OUTSIDE,
     WITHIN_ALPHA,
@@ -39,6 +38,7 @@ HARDLY = 0.001  # an attribute that changes no score by more than a tenth of a p
 SCORES = np.linspace(0, 1, 501)
 DOES = "What the correction does"
 DIGITS = 3  # of explained scores
+MOST_OF_ALL = 0.5  # of the gain, or of the variance of points
 NEW = "this combination of attributes was not seen in fitting"
 
 
@@ -47,6 +47,7 @@ def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
     told = [_what_was_done(summary), *_what_was_found(summary)]
     told += [_how_cells_are(summary)] if summary.enough else []
     told += attribute_sentences(summary.effects, summary.without_effect)
+    told += gain_sentences(summary)
     told += [plain(f"{capital(note)}.") for note in summary.notes]
     left_out = summary.left_out.sentence(fewest, unit=summary.unit, labels=summary.level_labels)
     return [*told, plain(left_out)] if left_out else told
@@ -81,11 +82,15 @@ def _how_cells_are(summary: FitSummary) -> str:
 def _what_was_done(summary: FitSummary) -> str:
     if not summary.n_updates:
         return f"No change: {_why_no_change(summary)}."
-    adjustments = summary.n_updates - summary.smooth
+    points = None if summary.correction is None else summary.correction.points
+    adjustments = summary.n_updates - summary.smooth - (points is not None)
     told = "Recalibrated with a smooth curve" if summary.smooth else "Corrected"
+    parts = [] if points is None else [f"points of {plural(len(points.features), 'feature')}"]
     if adjustments:
-        also = " and " if summary.smooth else " by "
-        told += f"{also}{plural(adjustments, 'adjustment')} of {noun(adjustments, 'cell')}"
+        parts.append(f"{plural(adjustments, 'adjustment')} of {noun(adjustments, 'cell')}")
+    if parts:
+        told += (", " if len(parts) > 1 else " and ") * summary.smooth + " by " * (not summary.smooth)
+        told += " and ".join(parts)
     return f"{told}, fitted to {summary.n_people:,} {summary.unit}."
 
 
@@ -99,6 +104,34 @@ def _why_no_change(summary: FitSummary) -> str:
         return summary.why
     limit = f" or off by less than {summary.z:.3g} standard errors" if summary.count(WITHIN_NOISE) else ""
     return f"every cell is within tolerance{limit}; smaller errors were not looked for"
+
+
+def gain_sentences(summary: FitSummary) -> list[str]:
+    """What points gain for people who were left out of the fit, and where the whole gain comes from."""
+    gains, correction = summary.gains, summary.correction
+    if gains is None or correction is None:
+        return []
+    size = f"{IN_TEXT.decimal(gains.points, 4)}, {IN_TEXT.decimal(gains.points_z, 1)} standard errors"
+    if correction.points is None:
+        return [
+            f"No points were added: {plural(gains.n_features, 'feature')} did not improve the score for "
+            f"{summary.unit} who were left out (cross-validated gain in log loss {size})."
+        ]
+    shares = [f"{n} %" for n in adding_up([100 * share for share in gains.shares], 100)]
+    told = [
+        f"For {summary.unit} who were left out, points reduce the log loss by {size}. Of the cross-validated "
+        f"gain, {shares[0]} comes from the overall curve, {shares[1]} from the groups and {shares[2]} from "
+        "the points."
+    ]
+    name, largest = plain(max(gains.spread, key=gains.spread.__getitem__)), f"{100 * gains.largest:.0f} %"
+    if gains.shares[2] > MOST_OF_ALL and gains.largest < MOST_OF_ALL and len(gains.spread) > 2:
+        told.append(
+            f"The error is spread over many features: retrain the model. Of the {len(gains.spread)} features "
+            f"with points, {name} has the largest share of their variance, {largest}."
+        )
+    elif gains.shares[2] > MOST_OF_ALL and gains.largest >= MOST_OF_ALL:
+        told.append(f"Most of the points are those of {name}: it has {largest} of their variance.")
+    return told
 
 
 def worst_cells(summary: FitSummary) -> list[str]:

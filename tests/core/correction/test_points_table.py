@@ -182,4 +182,4 @@ def test_points_cannot_be_shared():
 
 def test_points_are_not_written_into_a_one_file_scorer():
     with pytest.raises(InputError, match="fit without features"):
-        a_correction().to_program("python")
+        a_correction().to_code("python")

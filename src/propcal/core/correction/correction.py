@@ -14,8 +14,8 @@ import numpy as np
 
 from propcal.core.bins import Bins
 from propcal.core.choices import Invalid, Unseen
-from propcal.core.correction.explain import Explanation, Reason, begin, held_in_order, trace
-from propcal.core.correction.explain_points import feature_label, feature_reasons, is_feature, with_points
+from propcal.core.correction.explain import Explanation, Reason, begin, held_in_order, is_feature, trace
+from propcal.core.correction.explain_points import feature_label, feature_reasons, with_points
 from propcal.core.correction.limits import AT_ONCE, MOST_AT_ONCE, MOST_STEPS, refuse_work, steps_by_pattern
 from propcal.core.correction.lookup import Lookup, Part, as_listed, unknown_levels, warn_of_unknown
 from propcal.core.correction.maps import PatternMaps

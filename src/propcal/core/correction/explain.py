@@ -34,6 +34,8 @@ PERSON, REASON, BEFORE, AFTER, N_COLUMNS = 0, 1, 2, 3, 4
 PEOPLE_AT_ONCE = 4096
 ALL_SCORES = "all scores"
 KEPT_IN_ORDER = "order of scores"
+FEATURE = "points: "  # before the name of a column with points, which may be an attribute of groups too
+LOG_ODDS = "in log-odds"
 
 
 class Reason(NamedTuple):
@@ -176,6 +178,11 @@ class Explanation:
         shown = [f"{person}: {self.sentence(person)}" for person in range(min(len(self), 5))]
         more = [f"... and {len(self) - 5:,} more {self.unit}; see to_frame()"] if len(self) > 5 else []
         return "\n".join(shown + more)
+
+
+def is_feature(group: Group) -> bool:
+    """Whether a reason's group stands for a level or range of a feature with points."""
+    return any(name.startswith(FEATURE) for name, _ in group.conditions)
 
 
 def _name(group: Group | None) -> str:

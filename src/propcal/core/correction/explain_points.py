@@ -7,20 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.correction.explain import Begun, Reason, refuse_if
+from propcal.core.correction.explain import FEATURE, LOG_ODDS, Begun, Reason, refuse_if
 from propcal.core.correction.limits import MOST_TRACED
 from propcal.core.correction.points_table import PER_UNIT, PointsTable, multiply
 from propcal.core.correction.smooth_map import whole_parts
 from propcal.core.grid import UNIT, BoolArray
 from propcal.core.groups.collection import Group, Labels
-
-FEATURE = "points: "  # before the name of a column, which may be an attribute of groups too
-LOG_ODDS = "in log-odds"
-
-
-def is_feature(group: Group) -> bool:
-    """Whether a reason's group stands for a level or range of a feature."""
-    return any(name.startswith(FEATURE) for name, _ in group.conditions)
 
 
 def feature_label(group: Group, labels: Labels | None) -> str:

@@ -15,6 +15,7 @@ from propcal.core.choices import Missing, Unseen
 from propcal.core.compiled import say_if_compiling
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.fit_summary import FitSummary
+from propcal.core.correction.points_table import PointsTable
 from propcal.core.criterion import Criterion
 from propcal.core.fit import kernel as kernel
 from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, with_effect
@@ -139,12 +140,35 @@ class FittingData:
         return "visits" if CLUSTER in self.rows.patterns.attributes else "people"
 
 
+@dataclass(frozen=True, eq=False)
+class AddedPoints:
+    """Points that were learned from rows, and the people with their scores after recalibration and points."""
+
+    table: PointsTable
+    atoms: Atoms
+
+
+def learn_curve(data: FittingData, settings: Settings, evidence: FoundErrors) -> Learned:
+    """The smooth recalibration, if it is asked for and tests found an error."""
+    if settings.start == "smooth" and settings.max_updates > 0:
+        return learn_start(with_effect(data.atoms, data.effect), data.collection, evidence)
+    if settings.start == "smooth":
+        return Learned(None, notes=("not recalibrated, because max_updates=0 allows no change",))
+    return Learned(None)
+
+
 def boost(
-    data: FittingData, settings: Settings, rng: np.random.Generator, evidence: FoundErrors | None = None
+    data: FittingData,
+    settings: Settings,
+    rng: np.random.Generator,
+    evidence: FoundErrors | None = None,
+    learned: Learned | None = None,
+    points: AddedPoints | None = None,
 ) -> BoostResult:
     """Recalibrate with a smooth curve if asked to, then run Algorithm 1 until a sweep makes no update.
 
-    Without evidence of an error there is no recalibration, and with the guard against chance no update.
+    Without evidence of an error there is no recalibration, and with the guard against chance no update. A
+    curve that was learned already is taken as it is, with the points that belong to it.
     """
     from propcal.protect.shared_corrections import sharing_of  # what may be shared is decided there
 
@@ -152,20 +176,18 @@ def boost(
     atoms, bins, collection = data.atoms, data.bins, data.collection
     rare = {} if atoms.shared is None else atoms.shared.folded
     say_if_compiling(kernel.sweep)
-    learned, spread = Learned(None), with_effect(atoms, data.effect)
-    if settings.start == "smooth" and settings.max_updates > 0:
-        learned = learn_start(spread, collection, evidence)
-    elif settings.start == "smooth":
-        learned = Learned(None, notes=("not recalibrated, because max_updates=0 allows no change",))
+    learned, spread = learned or learn_curve(data, settings, evidence), with_effect(atoms, data.effect)
     if data.effect > 1:
         learned = replace(learned, notes=(*learned.notes, repeat_note(data.effect)))
     started = spread
     if learned.start is not None:
         score = learned.start.apply(atoms.score, atoms.pattern_index(), atoms.patterns)
         started = replace(spread, score=score)
+    if points is not None:
+        started = with_effect(points.atoms, data.effect)
     rule = _rule(settings, bins, evidence)
     state = BoostingState(started, bins, collection)
-    most = int(settings.max_updates) - (learned.start is not None)
+    most = max(int(settings.max_updates) - (learned.start is not None) - (points is not None), 0)
     if settings.guard == "noise" and not evidence.found:
         most = 0
     batches, converged = _sweeps(state, settings, rule, most, rng)
@@ -179,7 +201,7 @@ def boost(
     made = np.concatenate([np.empty((0, 4), dtype=np.int64), *batches])
     used = _attributes_used(collection, learned, made)
     rows, groups, made = _only_used(data.rows, collection, made, used)
-    patterns, code = fewer_attributes(atoms, [name for name in atoms.patterns.attributes if name in used])
+    patterns, _ = fewer_attributes(atoms, [name for name in atoms.patterns.attributes if name in used])
     correction = Correction(
         patterns=patterns,
         groups=groups,
@@ -191,10 +213,13 @@ def boost(
         sharing=sharing_of(rows, groups, bins, learned.start, made),
         monotone=settings.monotone,
         folded=tuple(name for name in patterns.attributes if name in rare),
+        points=None if points is None else points.table,
     )
     if settings.monotone and len(made):
-        corrected = to_grid(correction.maps.apply(from_grid(atoms.score), code))
-        state = BoostingState(replace(spread, score=corrected), bins, collection)
+        after = replace(correction.maps, smooth=correction.maps.smooth[:, :0])
+        code = fewer_attributes(started, list(patterns.attributes))[1]
+        corrected = to_grid(after.apply(from_grid(started.score), code))
+        state = BoostingState(replace(started, score=corrected), bins, collection)
     fit_summary = _fit_summary(state, settings, rule, data, correction, learned, evidence)
     return BoostResult(correction, collection, fit_summary, len(batches), converged)
 
@@ -265,7 +290,8 @@ def _fit_summary(
         n_updates=correction.n_updates,
         smooth=correction.start is not None,
         why=why,
-        calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found),
+        calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found)
+        and correction.points is None,
         enough=evidence.tested or settings.guard != "noise" or settings.max_updates == 0,
         correction=correction,
         patterns=data.atoms.patterns,

@@ -1,0 +1,330 @@
+"""Learns points: what each feature adds to a score, beside everybody's curve and the groups.
+
+Features become codes of at most 32 pieces. Three models are compared by cross-validation: everybody's curve,
+the attributes of the groups beside it, and the features beside both. Only if the features improve the
+held-out likelihood by several standard errors do they get points; curve and groups are then estimated
+together with them, so that neither takes what belongs to the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from propcal.core.correction.fit_summary import Gains
+from propcal.core.correction.points_table import MOST_POINTS, PER_UNIT, FeaturePoints, PointsTable
+from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.fit.additive_fit import (
+    MOST_PIECES,
+    AdditiveFit,
+    AdditiveModel,
+    AdditiveRows,
+    Codes,
+    Term,
+    fit_additive,
+    term_of_levels,
+    term_of_ranges,
+)
+from propcal.core.grid import FloatArray, IntArray
+from propcal.core.groups.collection import Group
+from propcal.core.logistic import spline_basis
+from propcal.core.patterns import Level
+from propcal.discovery.binned_features import Feature, FeatureTable
+
+SPIKE, FEWEST_VALUES = 0.15, 6  # a value of so many people, among more than so many values, stands apart
+FEWEST_PEOPLE = 20  # of a range of numbers
+SCORE_RANGES = 64  # of equal numbers of people, from which everybody's curve is learned
+CURVE_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
+FOLDS = 5
+LIMIT = 2.5  # standard errors of the cross-validated gain from which features get points
+MOST_HELD_OUT = 200_000  # rows of a cross-validation
+PASSES = 3  # over the rows of a fold
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """A feature cut into pieces: which piece each of its codes belongs to, and which are not in order."""
+
+    feature: Feature
+    place: Codes
+    apart: tuple[int, ...]
+    n_pieces: int
+
+    @classmethod
+    def of(cls, feature: Feature, codes: Codes) -> Pieces:
+        """At most 32 pieces with enough people; every level is one."""
+        people = np.bincount(codes, minlength=feature.recorded + 1)
+        if not feature.is_number:
+            return cls(feature, np.arange(feature.recorded + 1, dtype=np.uint8), (), feature.recorded + 1)
+        own = people[: feature.recorded]
+        spike = int(own.argmax())
+        if len(own) <= FEWEST_VALUES or own[spike] < SPIKE * own.sum():
+            spike = -1
+        starts = _starts(own, spike)
+        place = np.searchsorted(starts, np.arange(feature.recorded), side="right") - 1
+        last = len(starts)  # the piece of missing values
+        apart = (*((int(place[spike]),) if spike >= 0 else ()), last)
+        return cls(feature, np.append(place, last).astype(np.uint8), apart, last + 1)
+
+    def term(self, codes: Codes) -> Term:
+        """Its term of the model, given the pieces of the rows."""
+        if not self.feature.is_number:
+            return term_of_levels(self.n_pieces)
+        return term_of_ranges(np.bincount(codes, minlength=self.n_pieces).astype(np.float64), self.apart)
+
+    def points(self, shift: FloatArray, people: IntArray) -> FeaturePoints | None:
+        """Its points, given the shift and the number of people of each piece; None if all are zero."""
+        most = MOST_POINTS
+        found = [int(x) for x in np.clip(np.rint(shift * PER_UNIT), -most, most)]
+        if not any(found):
+            return None
+        feature = self.feature
+        missing = found[-1] if people[-1] else None
+        if not feature.is_number:
+            n = len(feature.levels)
+            other = found[n] if feature.pooled else None
+            return FeaturePoints(feature.name, tuple(found[:n]), feature.levels, (), missing, other)
+        first = np.flatnonzero(np.diff(self.place[: feature.recorded]))  # codes at which a piece ends
+        # neighbouring ranges with the same points are one
+        joined = [k for k in range(len(first)) if found[k] != found[k + 1]]
+        points = (found[0], *(found[k + 1] for k in joined))
+        cuts = tuple(float(feature.cuts[first[k]]) for k in joined)
+        return FeaturePoints(feature.name, points, (), cuts, missing, None, feature.whole)
+
+
+def _starts(people: IntArray, spike: int) -> IntArray:
+    """The codes at which pieces begin, so that each has enough people; a spike is a piece by itself."""
+    rest = int(people.sum()) - (int(people[spike]) if spike >= 0 else 0)
+    enough = max(FEWEST_PEOPLE, -(-rest // (MOST_PIECES - 4)))
+    starts, count = [0], 0
+    for code, n in enumerate(people):
+        if (code in (spike, spike + 1) and spike >= 0 and code > starts[-1]) or count >= enough:
+            starts.append(code)
+            count = 0
+        count += int(n)
+    if 0 < count < enough and len(starts) > 1 and starts[-1] not in (spike, spike + 1):
+        starts.pop()
+    return np.array(starts)
+
+
+@dataclass(frozen=True, eq=False)
+class PointsRows:
+    """The rows to learn points from.
+
+    Attributes
+    ----------
+    log_odds : array
+        Of the raw score, without those of exactly 0 and 1.
+    offset : array
+        The log-odds to which effects are added: of the raw score, or of the recalibrated one.
+    outcome, weight : arrays
+        Weights are effective numbers of people: those of repeat visits are smaller.
+    groups : sequence of arrays of uint8
+        The level of each attribute of the groups.
+    table : FeatureTable
+        The features.
+    cluster : array or None
+        The number of the person behind each row.
+    """
+
+    log_odds: FloatArray
+    offset: FloatArray
+    outcome: FloatArray
+    weight: FloatArray
+    groups: Sequence[Codes]
+    table: FeatureTable
+    cluster: IntArray | None = None
+
+    def part(self, rows: Any) -> PointsRows:
+        """Some of the rows."""
+        return PointsRows(
+            self.log_odds[rows],
+            self.offset[rows],
+            self.outcome[rows],
+            self.weight[rows],
+            [codes[rows] for codes in self.groups],
+            self.table.part(rows),
+            None if self.cluster is None else self.cluster[rows],
+        )
+
+
+class PointsModel:
+    """Everybody's curve, the attributes of groups, and features as terms of one additive model."""
+
+    def __init__(self, rows: PointsRows) -> None:
+        self.pieces = [
+            Pieces.of(feature, codes) for feature, codes in zip(rows.table.features, rows.table.codes)
+        ]
+        edges = np.unique(
+            np.quantile(rows.log_odds, np.arange(1, SCORE_RANGES) / SCORE_RANGES, method="lower")
+        )
+        curve = np.searchsorted(edges, rows.log_odds, side="right").astype(np.uint8)
+        features = [pieces.place[codes] for pieces, codes in zip(self.pieces, rows.table.codes)]
+        self.codes: Codes = np.stack([curve, *rows.groups, *features])
+        n_levels = [int(codes.max(initial=0)) + 1 for codes in rows.groups]
+        self.curve = Curve(rows.log_odds, rows.weight, curve, len(edges) + 1)
+        self.terms = [
+            self.curve.term,
+            *map(term_of_levels, n_levels),
+            *(pieces.term(codes) for pieces, codes in zip(self.pieces, features)),
+        ]
+        self.n_groups = len(n_levels)
+        self.sizes = (1, 1 + self.n_groups, len(self.terms))
+
+    def rows(self, rows: PointsRows, order: Any = slice(None)) -> AdditiveRows:
+        """The rows of the additive model."""
+        return AdditiveRows(
+            np.ascontiguousarray(self.codes[:, order]),
+            rows.offset[order],
+            rows.outcome[order],
+            rows.weight[order],
+        )
+
+    def model(self, n_terms: int) -> AdditiveModel:
+        """The first so many terms."""
+        return AdditiveModel(self.terms[:n_terms])
+
+
+class Curve:
+    """Everybody's curve: a constant, a slope and a restricted cubic spline of the log-odds of the score."""
+
+    def __init__(self, log_odds: FloatArray, weight: FloatArray, codes: Codes, n: int) -> None:
+        people = np.bincount(codes, weight, n)
+        middle = np.bincount(codes, weight * log_odds, n) / np.where(people > 0, people, 1.0)
+        self.knots = np.unique(np.quantile(log_odds, CURVE_KNOTS, method="lower"))
+        self.low, self.high = np.quantile(log_odds, [0.005, 0.995], method="lower")
+        columns = self._columns(middle)
+        root = np.sqrt(people / people.sum())[:, None]
+        padded = np.concatenate([columns * root, np.zeros((columns.shape[1],) * 2)])
+        _, mixing = np.linalg.qr(padded)
+        useful = np.logical_and.accumulate(np.abs(np.diag(mixing)) > 1e-4)
+        self.n = int(useful.sum())
+        self.turn = np.linalg.inv(mixing[: self.n, : self.n])
+        kinds = np.minimum(np.arange(self.n), 2)
+        self.term = Term(columns[:, : self.n] @ self.turn, kinds)
+
+    def _columns(self, log_odds: FloatArray) -> FloatArray:
+        return spline_basis(np.clip(log_odds, self.low, self.high), self.knots)
+
+    def __call__(self, log_odds: FloatArray, effect: FloatArray) -> FloatArray:
+        """The curve at these log-odds, of which `effect` has the effects."""
+        return self._columns(log_odds)[:, : self.n] @ self.turn @ effect[: self.n]
+
+
+def cross_validate(rows: PointsRows, *, passes: int = PASSES) -> Gains:
+    """Compare the three models on people who were left out of their fit, in five folds."""
+    if len(rows.outcome) > MOST_HELD_OUT and rows.cluster is None:
+        step = len(rows.outcome) / MOST_HELD_OUT
+        rows = rows.part((np.arange(MOST_HELD_OUT) * step).astype(np.int64))
+    fold = _folds(rows)
+    order = np.argsort(fold, kind="stable")
+    ends = np.searchsorted(fold[order], np.arange(FOLDS + 1))
+    model = PointsModel(rows)
+    data = model.rows(rows, order)
+    found = [data.likelihood(data.offset)] + [np.empty(len(data)) for _ in model.sizes]
+    for low, high in itertools.pairwise(ends):
+        past, new = _without(data, low, high), data.part(slice(low, high))
+        fit: AdditiveFit | None = None
+        for held, n_terms in zip(found[1:], model.sizes):
+            own = model.model(n_terms)
+            some = replace(past, codes=past.codes[:n_terms])
+            fit = fit_additive(own, some, _extended(fit, own), passes=passes)
+            held[low:high] = new.likelihood(own.log_odds(replace(new, codes=new.codes[:n_terms]), fit.effect))
+    steps = [after - before for before, after in itertools.pairwise(found)]
+    total = float(data.weight.sum())
+    cluster = None if rows.cluster is None else rows.cluster[order]
+    errors = [_standard_error(step, cluster) / total for step in steps]
+    gains = [float(step.sum()) / total for step in steps]
+    return Gains(gains[0], gains[1], gains[2], (errors[0], errors[1], errors[2]), len(model.pieces))
+
+
+def _extended(fit: AdditiveFit | None, model: AdditiveModel) -> AdditiveFit | None:
+    """A fit of fewer terms as the beginning of a fit of more."""
+    if fit is None:
+        return None
+    start = AdditiveFit.first(model)
+    start.effect[: len(fit.effect)] = fit.effect
+    start.variance[: len(fit.variance)] = np.maximum(fit.variance, start.variance[: len(fit.variance)])
+    return start
+
+
+def _without(rows: AdditiveRows, low: int, high: int) -> AdditiveRows:
+    keep = np.r_[0:low, high : len(rows)]
+    return AdditiveRows(
+        np.ascontiguousarray(rows.codes[:, keep]), rows.offset[keep], rows.outcome[keep], rows.weight[keep]
+    )
+
+
+def _folds(rows: PointsRows) -> IntArray:
+    """The fold of each row: rows are in an order of their own, and are dealt out like cards."""
+    if rows.cluster is None:
+        return np.arange(len(rows.outcome)) % FOLDS
+    return np.asarray(rows.cluster % FOLDS)
+
+
+def _standard_error(gain: FloatArray, cluster: IntArray | None) -> float:
+    """Of the sum of gains; rows of one person count together."""
+    if cluster is not None:
+        together = np.bincount(cluster, gain).astype(np.float64)
+        gain = together[np.bincount(cluster) > 0]
+    return float(np.std(gain) * np.sqrt(len(gain)))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPoints:
+    """Points, the constants and curves that were estimated with them, and how much each feature moves.
+
+    `curve` has everybody's shifts in log-odds at the knots of a recalibration, `levels` a constant for each
+    level of each attribute, and `spread` the standard deviation of each feature's points among people.
+    """
+
+    table: PointsTable
+    curve: FloatArray
+    levels: tuple[FloatArray, ...]
+    spread: dict[str, float]
+
+
+def fit_points(rows: PointsRows) -> FittedPoints | None:
+    """Fit all terms together; None if no feature has points."""
+    model = PointsModel(rows)
+    whole = model.model(model.sizes[2])
+    data = model.rows(rows)
+    fit = fit_additive(whole, data)
+    shifts = whole.shifts(fit.effect)
+    constant, table, spread = 0.0, [], {}
+    first = model.sizes[1]
+    for pieces, shift, codes in zip(model.pieces, shifts[first:], model.codes[first:]):
+        people = np.bincount(codes, rows.weight, len(shift))
+        mean = float(people @ shift / people.sum())
+        points = pieces.points(shift - mean, np.bincount(codes, minlength=len(shift)))
+        constant += mean
+        if points is not None:
+            table.append(points)
+            spread[points.column] = float(np.sqrt(people @ (shift - mean) ** 2 / people.sum()))
+    if not table:
+        return None
+    at = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
+    curve = model.curve(at, fit.effect) + constant
+    return FittedPoints(PointsTable(tuple(table)), curve, tuple(shifts[1:first]), spread)
+
+
+def with_curves(
+    start: SmoothStart | None, fitted: FittedPoints, attributes: Sequence[tuple[str, tuple[Level, ...]]]
+) -> SmoothStart | None:
+    """A recalibration with the curve and the constants of levels that belong to points added to it."""
+    most = MOST_SHIFT * SHIFT_UNIT
+    terms = {} if start is None else dict(zip(start.groups, start.shifts))
+    added = {Group(()): fitted.curve} | {
+        Group(((name, level),)): np.full(N_KNOTS, shift)
+        for (name, levels), own in zip(attributes, fitted.levels)
+        for level, shift in zip(levels, own)
+    }
+    for group, shift in added.items():
+        units = np.rint(shift * SHIFT_UNIT).astype(np.int64)
+        terms[group] = np.clip(terms.get(group, 0) + units, -most, most)
+    kept = {group: shifts for group, shifts in terms.items() if np.any(shifts)}
+    return SmoothStart(tuple(kept), np.stack([*kept.values()])) if kept else None

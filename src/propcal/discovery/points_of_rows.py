@@ -1,0 +1,121 @@
+"""From rows with features to points: reads and checks columns, puts recalibration and points together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from propcal.core.correction.fit_summary import Gains
+from propcal.core.correction.maps import multiply
+from propcal.core.correction.smooth_map import SmoothStart
+from propcal.core.fit.boost import AddedPoints
+from propcal.core.grid import UNIT, from_grid, to_grid
+from propcal.core.groups.groups import Groups
+from propcal.core.logistic import log_odds
+from propcal.core.patterns import KEY
+from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.data.feature_points import feature_codes
+from propcal.data.frames import Columns, floats, require
+from propcal.data.rows_to_atoms import Rows
+from propcal.data.source import Table
+from propcal.discovery.input_rows import in_own_order, read_people, read_table
+from propcal.discovery.points import LIMIT, PointsRows, cross_validate, fit_points, with_curves
+from propcal.errors import Argument, InputError
+
+FEWEST_ROWS = 200  # with fewer, features are not tried
+MOST_LEVELS = 200  # of an attribute of groups
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedPoints:
+    """Points with the recalibration that belongs to them; the gains, and the features without points."""
+
+    added: AddedPoints | None
+    start: SmoothStart | None
+    gains: Gains | None
+    without: tuple[str, ...]
+
+
+def without_features(groups: Groups, passed: Sequence[str], features: Sequence[str]) -> Groups:
+    """The groups, which features make none of unless they are named among them."""
+    if groups.columns is not None:
+        return groups
+    return replace(groups, columns=[name for name in passed if name not in features])
+
+
+def learn_points(
+    rows: Rows,
+    roles: Mapping[str, Any],
+    columns: Columns,
+    names: Sequence[str],
+    start: SmoothStart | None,
+    *,
+    effect: float,
+    positive: Any,
+    drop_missing: bool,
+) -> LearnedPoints:
+    """Learn points of the named columns beside a recalibration, if they are worth it.
+
+    `rows` are the checked rows, in the order of `roles` and `columns` without those left out; `effect` is the
+    design effect of repeat visits.
+    """
+    require(list(columns), names)
+    how: dict[str, Any] = {"weight_kind": "auto", "positive": positive, "drop_missing": drop_missing}
+    people, features = read_people(roles, Table.of({name: columns[name] for name in names}), **how)
+    _refuse_infinite(features.columns())
+    nothing = LearnedPoints(None, start, None, tuple(names))
+    if len(people) < FEWEST_ROWS:
+        return nothing
+    table, people, order = in_own_order(read_table(features, people), people)
+    units, code = to_grid(rows.score[order]), rows.code[order]
+    levels = [
+        (a, name)
+        for a, name in enumerate(rows.patterns.attributes)
+        if name != CLUSTER and not name.startswith(KEY) and len(rows.patterns.levels[a]) <= MOST_LEVELS
+    ]
+    recalibrated = units if start is None else start.apply(units, code, rows.patterns)
+    inner = np.flatnonzero((recalibrated > 0) & (recalibrated < UNIT) & (units > 0) & (units < UNIT))
+    if len(inner) < FEWEST_ROWS:
+        return nothing
+    weight = people.weight * (people.weight.sum() / np.sum(people.weight**2) if people.survey else 1.0)
+    raw = log_odds(from_grid(units[inner]))
+    data = PointsRows(
+        raw,
+        raw,
+        people.outcome[inner].astype(np.float64),
+        weight[inner] / effect,
+        [rows.patterns.table[code[inner], a].astype(np.uint8) for a, _ in levels],
+        table.part(inner) if len(inner) < len(units) else table,
+        None if people.cluster is None else people.cluster[inner],
+    )
+    with threadpool_limits(1, "blas"):  # matrices are small: more threads only wait for each other
+        gains = cross_validate(data)
+        if gains.points_z < LIMIT:
+            return replace(nothing, gains=gains)
+        fitted = fit_points(replace(data, offset=log_odds(from_grid(recalibrated[inner]))))
+    if fitted is None:
+        return replace(nothing, gains=gains)
+    attributes = [(name, rows.patterns.levels[a]) for a, name in levels]
+    start = with_curves(start, fitted, attributes)
+    units = to_grid(rows.score)
+    after = units if start is None else start.apply(units, rows.code, rows.patterns)
+    moved = multiply(after, fitted.table.odds(feature_codes(fitted.table, features.columns())))
+    atoms = without_clusters(replace(rows, score=from_grid(moved)).atoms())
+    without = tuple(name for name in names if name not in fitted.table.columns)
+    added = AddedPoints(fitted.table, atoms)
+    return LearnedPoints(added, start, replace(gains, spread=fitted.spread), without)
+
+
+def _refuse_infinite(columns: Columns) -> None:
+    for name, column in columns.items():
+        if "float" in str(getattr(column, "type", "")) or "double" in str(getattr(column, "type", "")):
+            n = int(np.count_nonzero(np.isinf(floats(column, f"feature {name!r}"))))
+            if n:
+                raise InputError(
+                    Argument("features") + f": {n:,} of {len(column):,} values of {name!r} are infinite",
+                    next_step="Make them missing, or use the largest value that can be measured",
+                )

@@ -1,0 +1,149 @@
+"""Fits with features: points where they help people left out of the fit, and nowhere else."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+
+from propcal import Atoms, Correction, PMCBoost
+from propcal.discovery.binned_features import Feature
+from propcal.discovery.points import LIMIT, Pieces
+from propcal.errors import InputError
+
+
+def people(n=5000, seed=0, *, wrong=True):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], n),
+            "age": rng.integers(18, 95, n),
+            "visits": rng.poisson(1.0, n),
+            "lab": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n).round(2)),
+            "ward": rng.choice(list("ABCD"), n),
+            "noise": rng.normal(size=n),
+            "level": rng.choice(["x", "y", "z"], n),
+        }
+    )
+    frame["risk"] = expit(rng.normal(-1, 1, n))
+    shift = 0.5 * (frame.age > 60) - 0.5 * (frame.visits == 0) + 0.5 * frame.lab.isna()
+    shift += 0.4 * (frame.ward == "A") + 0.3 * (frame.sex == "F") - 0.4
+    frame["died"] = (rng.random(n) < expit(logit(frame.risk) + shift * wrong)).astype(int)
+    return frame
+
+
+FEATURES = ["age", "visits", "lab", "ward", "noise", "level"]
+
+
+def fitted(frame, **settings):
+    model = PMCBoost(features=FEATURES, **settings)
+    return model.fit(frame, score="risk", outcome="died", groups=["sex"])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted(people())
+
+
+def loss(y, p):
+    return -np.mean(y * np.log(p) + (1 - y) * np.log1p(-p))
+
+
+def test_points_are_found_where_they_are_and_help_new_people(model):
+    table = {feature.column: feature for feature in model.correction_.points.features}
+    assert {"age", "visits", "lab", "ward"} <= set(table)
+    assert table["age"].points[-1] - table["age"].points[0] == pytest.approx(500, abs=170)
+    assert table["lab"].missing > 250
+    assert table["ward"].points[table["ward"].levels.index("A")] > 150
+    new = people(seed=1)
+    corrected = model.predict(new, score="risk")
+    alone = PMCBoost().fit(people(), score="risk", outcome="died", groups=["sex"])
+    plain = alone.predict(new, score="risk")
+    assert loss(new.died, corrected) < loss(new.died, plain) - 0.008
+    assert model.fit_summary_.gains.points_z > LIMIT
+
+
+def test_the_summary_says_where_the_gain_comes_from(model):
+    text = " ".join(model.fit_summary_.sentences())
+    assert "points of" in text
+    assert "from the overall curve" in text
+    assert "spread over many features: retrain the model" in text
+    assert sum(model.fit_summary_.gains.shares) == pytest.approx(1)
+
+
+def test_a_perfect_score_gets_no_points():
+    for seed in range(3):
+        model = fitted(people(3000, seed, wrong=False))
+        assert model.correction_.points is None
+        assert model.correction_.reads == ()
+        assert "No points were added: 6 features did not" in " ".join(model.fit_summary_.sentences())
+        assert set(model.correction_.not_read) == {"sex", *FEATURES}
+
+
+def test_the_order_of_rows_does_not_matter(model):
+    frame = people().sample(frac=1, random_state=3)
+    assert fitted(frame).correction_.model_id == model.correction_.model_id
+
+
+def test_a_file_scores_as_the_model_does(model, tmp_path):
+    model.correction_.save(tmp_path / "model.json")
+    new = people(seed=2)
+    again = Correction.load(tmp_path / "model.json")
+    assert np.array_equal(again.apply(new.risk, new), model.predict(new, score="risk"))
+
+
+def test_scores_of_repeat_visits_and_weights_are_fitted():
+    frame = people(3000)
+    frame["patient"] = np.arange(3000) // 2
+    frame["weight"] = np.random.default_rng(0).choice([0.5, 1.0, 2.0], 3000)
+    model = PMCBoost(features=FEATURES)
+    model.fit(frame, score="risk", outcome="died", groups=["sex"], weight="weight", cluster="patient")
+    assert model.correction_.points is not None
+
+
+def test_groups_and_discovery_go_together_with_points():
+    frame = people(4000)
+    model = PMCBoost(features=["visits", "lab"], discover=["age", "ward"])
+    model.fit(frame, score="risk", outcome="died", groups=["sex"])
+    assert model.correction_.points.columns == ("visits", "lab")
+
+
+def test_bad_features_are_refused():
+    frame = people(600)
+    roles = {"score": "risk", "outcome": "died", "groups": ["sex"]}
+    for features, told in (
+        ([], "name at least one column"),
+        ("age", "must be a list of names"),
+        (["agee"], "no column 'agee'"),
+        (["risk", "age"], "column 'risk' is the score"),
+        (["died", "age"], "is the outcome"),
+    ):
+        with pytest.raises(InputError, match=told):
+            PMCBoost(features=features).fit(frame, **roles)
+    infinite = frame.assign(lab=np.inf)
+    with pytest.raises(InputError, match="600 of 600 values of 'lab' are infinite"):
+        PMCBoost(features=["lab", "age"]).fit(infinite, **roles)
+    with pytest.raises(InputError, match="need a smooth curve"):
+        PMCBoost.paper(features=["age"]).fit(frame, **roles)
+    atoms = Atoms.from_frame(frame, score="risk", outcome="died", groups=["sex"])
+    with pytest.raises(InputError, match="atoms do not hold"):
+        PMCBoost(features=["age"]).fit_atoms(atoms)
+
+
+def test_a_feature_that_tells_the_outcome_is_left_out():
+    frame = people(2000)
+    frame["noise"] = frame.died * 10.0
+    with pytest.warns(UserWarning, match="a leak"):
+        model = fitted(frame)
+    assert "noise" not in model.correction_.reads
+
+
+def test_a_spike_and_missing_values_are_pieces_of_their_own():
+    rng = np.random.default_rng(0)
+    codes = np.where(rng.random(10_000) < 0.5, 0, rng.integers(1, 101, 10_000)).astype(np.uint8)
+    feature = Feature("gain", cuts=np.arange(1.0, 101.0))
+    pieces = Pieces.of(feature, codes)
+    assert pieces.n_pieces <= 32
+    assert pieces.apart == (0, pieces.n_pieces - 1)
+    assert np.flatnonzero(pieces.place == 0).tolist() == [0]
+    people = np.bincount(pieces.place[codes])
+    assert people.min() >= 20

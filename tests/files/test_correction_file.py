@@ -200,7 +200,7 @@ def test_a_file_edited_into_nonsense_is_refused(path, what):
     ("text", "why"),
     [
         ('"version": 4, "version": 4,', '"version" occurs twice'),
-        ('"version": NaN,', 'NaN in "version" is not a number in JSON'),
+        ('"version": NaN,', 'NaN in "version" is not a finite number'),
         (f'"version": {"9" * 5000},', "thousands of digits"),
         (f'"version": {"[" * 99_000}', "nested too deeply"),
         (r'"version": "\ud800",', "invalid Unicode"),

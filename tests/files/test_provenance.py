@@ -136,8 +136,9 @@ def test_a_refusal_names_the_entry_and_the_fault(path, change, told):
     ("change", "told"),
     [
         (lambda t: t.replace(b'"alpha"', b'"rho": 0.1, "alpha"'), '"rho" occurs twice'),
-        (lambda t: t.replace(b'"alpha": 0.05', b'"alpha": NaN'), 'NaN in "alpha" is not a number'),
+        (lambda t: t.replace(b'"alpha": 0.05', b'"alpha": NaN'), 'NaN in "alpha" is not a finite number'),
         (lambda t: t.replace(b'"alpha": 0.05', b'"a": [1, [Infinity]], "alpha": 0.05'), 'Infinity in "a"'),
+        (lambda t: t.replace(b'"alpha": 0.05', b'"b": {"c": -1e999}, "alpha": 0.05'), '-1e999 in "c"'),
         (lambda t: t.replace(b'"alpha": 0.05', b'"alpha": ' + b"[" * 90_000), "nested too deeply"),
         (lambda t: t.replace(b'"alpha": 0.05', b'"alpha" 0.05'), r"not JSON: .* \(line 5, column \d+\)"),
         (lambda t: t.decode().encode("utf-16"), "it is UTF-16 text. Save it as UTF-8"),

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from math import inf
+from math import inf, isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -186,11 +186,14 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
 
 def _parsed(text: str) -> Any:
     """The content of a JSON text; an error says what is wrong with it, and where."""
-    constants: list[str] = []  # NaN and Infinity, which JSON does not have
+    constants: list[str] = []  # NaN and Infinity, which JSON does not have, and what is as large as these
 
     def constant(name: str) -> Any:
-        constants.append(name)
+        constants.append(plain(name, 40))
         return constants
+
+    def number(digits: str) -> Any:
+        return value if isfinite(value := float(digits)) else constant(digits)
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content: dict[str, Any] = {}
@@ -200,12 +203,12 @@ def _parsed(text: str) -> Any:
         for key, value in pairs if constants else ():
             need(
                 not _holds(value, constants),
-                f'{constants[0]} in "{plain(key, 40)}" is not a number in JSON',
+                f'{constants[0]} in "{plain(key, 40)}" is not a finite number',
             )
         return content
 
     try:
-        content = json.loads(text, object_pairs_hook=unique, parse_constant=constant)
+        content = json.loads(text, object_pairs_hook=unique, parse_constant=constant, parse_float=number)
         if "\\u" in text:  # may be half of a surrogate pair, which only JSON can represent
             json.dumps(content, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:

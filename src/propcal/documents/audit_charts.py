@@ -72,7 +72,7 @@ def forest(
         was = earlier.get(row["group"])
         rows.append(ForestRow(str(row["label"]), value, low, high, look, was, row["finding"]))
     ends = [float(end) for row in rows for end in (row.value, row.low, row.high, row.before) if known(end)]
-    told = "Dot: O/E ratio. Line: its 95 % CI. Coloured: named by the verdict."
+    told = "Dot: O/E ratio. Line: its 95 % CI. Coloured: off, and named by the verdict."
     told += "" if before is None else " Ring: before the correction."
     return Forest("ratios", "", told, ratio_axis(ends), rows, ends=SIDES, note=chosen.said)
 

@@ -69,6 +69,7 @@ RESULTS = {
     "core.correction.correction",
     "core.correction.explain",
     "core.correction.fit_summary",
+    "core.correction.points_table",
     "auditing.audit",
     "auditing.compare",
     "auditing.pages",

@@ -129,8 +129,8 @@ def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: GroupRule, read
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
     with source.table(wanted, kinds) as table:
         columns = table.columns()
-    more = {name: value for name, value in (("weight", roles.weight), ("cluster", roles.cluster)) if value}
-    more |= {"positive": roles.positive, "drop_missing": roles.drop_missing}
+    more: dict[str, Any] = {"positive": roles.positive, "drop_missing": roles.drop_missing}
+    more |= {name: value for name, value in (("weight", roles.weight), ("cluster", roles.cluster)) if value}
     model.fit(pa.table(columns), score=roles.score, outcome=roles.outcome, **more)
 
 

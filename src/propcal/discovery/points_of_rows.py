@@ -10,14 +10,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from propcal.core.correction.fit_summary import Gains
-from propcal.core.correction.maps import multiply
+from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.fit.boost import AddedPoints
 from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups.groups import Groups
 from propcal.core.logistic import log_odds
-from propcal.core.patterns import KEY
-from propcal.core.reduction import CLUSTER, without_clusters
+from propcal.core.patterns import CLUSTER, KEY
+from propcal.core.reduction import without_clusters
 from propcal.data.feature_points import feature_codes
 from propcal.data.frames import Columns, floats, require
 from propcal.data.rows_to_atoms import Rows

@@ -19,6 +19,7 @@ from propcal.core.correction.fit_summary import (
     FitSummary,
     attribute_effects,
 )
+from propcal.core.correction.points_table import PER_UNIT, PointsTable
 from propcal.core.grid import UNIT, FloatArray, from_grid
 from propcal.core.groups.collection import Group, pattern_name
 from propcal.documents.audit_charts import unknown
@@ -111,15 +112,15 @@ def gain_sentences(summary: FitSummary) -> list[str]:
     gains, correction = summary.gains, summary.correction
     if gains is None or correction is None:
         return []
-    size = f"{IN_TEXT.decimal(gains.points, 4)}, {IN_TEXT.decimal(gains.points_z, 1)} standard errors"
+    size = f"{IN_TEXT.decimal(gains.points, 4)} ({IN_TEXT.decimal(gains.points_z, 1)} standard errors)"
     if correction.points is None:
         return [
-            f"No points were added: {plural(gains.n_features, 'feature')} did not improve the score for "
-            f"{summary.unit} who were left out (cross-validated gain in log loss {size})."
+            f"No points were added: {plural(gains.n_features, 'feature')} did not reduce the log loss of "
+            f"{summary.unit} left out of the fit by more than chance explains; the gain was {size}."
         ]
     shares = [f"{n} %" for n in adding_up([100 * share for share in gains.shares], 100)]
     told = [
-        f"For {summary.unit} who were left out, points reduce the log loss by {size}. Of the cross-validated "
+        f"Points reduce the log loss of {summary.unit} left out of the fit by {size}. Of the cross-validated "
         f"gain, {shares[0]} comes from the overall curve, {shares[1]} from the groups and {shares[2]} from "
         "the points."
     ]
@@ -229,7 +230,7 @@ def correction_document(correction: Correction) -> Document:
         facts.append("It changes no score.")
     if correction.start is not None:
         facts.append(f"A recalibration (smooth curve) with {len(correction.start.groups)} terms comes first.")
-    first = int(correction.start is not None)
+    first = (correction.start is not None) + (correction.points is not None)
     order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS] + first
     updates = correction.update_list()
     rows = [{"update": int(i) + 1, **updates[i]._asdict()} for i in order]
@@ -242,8 +243,41 @@ def correction_document(correction: Correction) -> Document:
     title = f"The largest {len(rows)} of its updates" if len(rows) < len(updates) else "Its updates"
     tables = [_effect_table(correction)] if correction.n_updates else []
     tables += [Table("updates", title, columns, rows)] if rows else []
+    tables += [] if correction.points is None else [_points_table(correction.points)]
     blocks: list[Block] = [Paragraphs(provenance(correction)), Paragraphs(facts), *tables]
     return Document("Correction", f"Correction by {about.get('method', 'hand')}", blocks)
+
+
+def _points_table(points: PointsTable) -> Table:
+    """The largest points."""
+    named = [Column("column", "feature"), Column("range", "level or range", "label")]
+    rows = [
+        {"column": column, "range": label, "points": own / PER_UNIT} for column, label, own in points.rows()
+    ]
+    rows.sort(key=lambda row: -abs(row["points"]))
+    columns = [*named, Column("points", "log-odds", "decimal", 3)]
+    return Table("points", "Its largest points", columns, rows, most=MOST_ROWS, item="range")
+
+
+def points_chart(points: PointsTable, column: str | None = None) -> Plot:
+    """The points of one column as bars, a row for each level or range."""
+    names = list(points.columns)
+    if column is not None and column not in names:
+        raise unknown("column", column, names)
+    widest = max(points.features, key=lambda f: max(f.points) - min(f.points)).column
+    feature = points.features[names.index(column or widest)]
+    rows = [(label, own / PER_UNIT) for label, own in zip(feature.labels, feature.pieces) if own is not None]
+    values = np.array([value for _, value in rows])
+    marks = [
+        Mark("row-bars", "red" if value > 0 else "blue", [0.0], [row], [value])
+        for row, value in enumerate(values)
+        if value
+    ]
+    most = float(np.abs(values).max()) * 1.1
+    x = Axis(f"log-odds added for {plain(feature.column)}", -most, most)
+    told = "Log-odds that each level or range adds to a score."
+    labels = row_axis([plain(label) for label, _ in rows])
+    return Plot("points", plain(feature.column), told, x, labels, marks, height=60 + 24 * len(rows))
 
 
 def provenance(correction: Correction) -> list[str]:

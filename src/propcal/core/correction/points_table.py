@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from propcal.core.grid import UNIT, FloatArray, IntArray, WithoutCaches
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PER_UNIT = 1000  # points per unit of log-odds
 MOST_POINTS = 10_000  # of one level or range
@@ -99,7 +102,17 @@ class FeaturePoints:
 
 @dataclass(frozen=True)
 class PointsTable(WithoutCaches):
-    """The points of every feature, in the order in which they are applied."""
+    """The points of every feature, in the order in which they are applied.
+
+    Examples
+    --------
+    >>> table = PointsTable((FeaturePoints("visits", (-80, 0, 120), cuts=(1.0, 4.0), whole=True),))
+    >>> print(table.to_frame().to_string(index=False))
+    column     range  points
+    visits   under 1     -80
+    visits    1 to 3       0
+    visits 4 or over     120
+    """
 
     features: tuple[FeaturePoints, ...]
 
@@ -132,6 +145,19 @@ class PointsTable(WithoutCaches):
         for feature in self.features:
             named = zip(feature.labels, feature.pieces)
             yield from ((feature.column, label, points) for label, points in named if points is not None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The points of every level and range, as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows()), columns=["column", "range", "points"])
+
+    def plot(self, column: str | None = None, *, ax: Any = None) -> Any:
+        """Draw the points of one column, by default the one whose points differ most; returns the axes."""
+        from propcal.documents.correction import points_chart
+        from propcal.render.matplotlib import draw
+
+        return draw(points_chart(self, column), ax)
 
 
 def _exponential(points: int) -> float:

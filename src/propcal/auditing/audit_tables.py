@@ -25,7 +25,7 @@ from propcal.auditing.loss_intervals import Limits
 from propcal.auditing.measures import UNKNOWN
 from propcal.auditing.profile import MEASURES, Profile
 from propcal.core.categories import Categories, smallest_alpha_of
-from propcal.core.criterion import multicalibration, proportional
+from propcal.core.criterion import CRITERIA, proportional
 from propcal.core.grid import BoolArray
 from propcal.core.groups.collection import group_labels, membership
 from propcal.errors import InputError
@@ -48,12 +48,11 @@ def tests_frame(tests: Sequence[CalibrationTest]) -> pd.DataFrame:
 
 def smallest_alpha_frame(table: Categories, *, gamma: float, rho: float) -> pd.DataFrame:
     """The smallest alpha for which a score is (alpha, lambda)-MC or -PMC, by each of the two size rules."""
-    criteria = {"mc": multicalibration(), "pmc": proportional(rho)}
     columns = {
-        size: [smallest_alpha_of(table, criterion, own) for criterion in criteria.values()]
+        size: [smallest_alpha_of(table, criterion(rho), own) for criterion in CRITERIA.values()]
         for size, own in (("algorithm", gamma), ("definition", None))
     }
-    return pd.DataFrame(columns, index=pd.Index(criteria, name="name"))
+    return pd.DataFrame(columns, index=pd.Index(CRITERIA, name="name"))
 
 
 def categories_frame(found: Findings, unit: str) -> pd.DataFrame:

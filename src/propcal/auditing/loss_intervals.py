@@ -25,7 +25,7 @@ from propcal.auditing.intervals import CONFIDENCE, accepted, exact_interval, pos
 from propcal.auditing.measure_names import LOSSES
 from propcal.core.bins import bin_label
 from propcal.core.categories import Categories, largest_log_ratio
-from propcal.core.criterion import Criterion, multicalibration, proportional
+from propcal.core.criterion import CRITERIA, Criterion
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.numbers import Limit, risk_range
 
@@ -96,8 +96,7 @@ def losses(
     floors = loss_values(noise.rates, table.mean_score, chosen, rho)
     limits = Limits.of(table, noise, confidence)
     score = np.where(chosen, table.mean_score, np.nan)
-    criteria = (multicalibration(), proportional(rho))
-    ends = [_gap_limits(limits, score, criterion) for criterion in criteria]
+    ends = [_gap_limits(limits, score, criterion(rho)) for criterion in CRITERIA.values()]
     ends.append(_ratio_limits(limits, chosen, rho))
     places = _where(table, rho, labels or {})
     rows = [
@@ -108,10 +107,10 @@ def losses(
 
 
 def loss_values(rate: FloatArray, score: FloatArray, eligible: BoolArray, rho: float) -> FloatArray:
-    """The three losses of outcome rates of shape (..., n_groups, n_bins), on the last axis."""
+    """The losses of outcome rates of shape (..., n_groups, n_bins), on the last axis."""
     gap = (rate - score)[..., eligible]
     found = [
-        *(c.loss(gap, rate[..., eligible]) for c in (multicalibration(), proportional(rho))),
+        *(criterion(rho).loss(gap, rate[..., eligible]) for criterion in CRITERIA.values()),
         largest_log_ratio(np.where(eligible, rate, np.nan), rho=rho),
     ]
     return np.stack(found, axis=-1)
@@ -133,13 +132,13 @@ def loss_places(table: Categories, rho: float) -> dict[str, tuple[int, ...]]:
     rows = np.flatnonzero(table.eligible)
     if not len(rows):
         return {}
-    proportional_gap = table.gap / proportional(rho).allowance(table.outcome_rate)
-    bins = np.tile(np.arange(len(table.bins)), len(table.gap))
-    return {
-        "mc": (int(rows[np.argmax(np.abs(table.gap.ravel()[rows]))]),),
-        "pmc": (int(rows[np.argmax(np.abs(proportional_gap.ravel()[rows]))]),),
-        "dc": _furthest_apart(rows, bins, np.log(np.maximum(table.outcome_rate.ravel(), rho))),
+    gap, rate = np.abs(table.gap.ravel()[rows]), table.outcome_rate.ravel()
+    places: dict[str, tuple[int, ...]] = {
+        name: (int(rows[np.argmax(gap / criterion(rho).allowance(rate[rows]))]),)
+        for name, criterion in CRITERIA.items()
     }
+    bins = np.tile(np.arange(len(table.bins)), len(table.gap))
+    return places | {"dc": _furthest_apart(rows, bins, np.log(np.maximum(rate, rho)))}
 
 
 def _furthest_apart(rows: IntArray, bins: IntArray, log_rate: FloatArray) -> tuple[int, ...]:
@@ -184,18 +183,17 @@ def debiased(table: Categories, noise: Chance, rho: float) -> pd.DataFrame:
     """
     chosen = table.eligible
     if not chosen.any() or not len(noise.rates):
-        return _debiased_table([(float("nan"),) * 3] * 2)
+        return _debiased_table([(float("nan"),) * 3] * len(CRITERIA))
     score, gap = table.mean_score[chosen], table.gap[chosen]
     chance = noise.rates[:, chosen] - score
-    criteria = (multicalibration(), proportional(rho))
-    return _debiased_table([_estimate(score, gap, chance, criterion) for criterion in criteria])
+    return _debiased_table([_estimate(score, gap, chance, criterion(rho)) for criterion in CRITERIA.values()])
 
 
 def _debiased_table(squares: Sequence[tuple[float, float, float]]) -> pd.DataFrame:
-    """Both measures and their roots, the typical gaps: 0 where noise explains all of it."""
+    """The measures and their roots, the typical gaps: 0 where noise explains all of it."""
     found = np.array(squares)
     roots = np.sqrt(np.maximum(found, 0.0))
-    return pd.DataFrame(np.hstack([found, roots]), pd.Index(["mc", "pmc"], name="name"), DEBIASED_COLUMNS)
+    return pd.DataFrame(np.hstack([found, roots]), pd.Index(CRITERIA, name="name"), DEBIASED_COLUMNS)
 
 
 def _mean_square(rate: FloatArray, score: FloatArray, criterion: Criterion) -> FloatArray:

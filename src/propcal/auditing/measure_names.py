@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from propcal.core.criterion import CRITERIA
+
 
 @dataclass(frozen=True)
 class MeasureName:
@@ -64,4 +66,4 @@ _NAMES = (
     MeasureName("log_loss", "log loss", "log loss"),
 )
 MEASURE_NAMES = {measure.key: measure for measure in _NAMES}
-LOSSES = ("mc", "pmc", "dc")
+LOSSES = (*CRITERIA, "dc")

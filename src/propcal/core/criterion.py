@@ -7,6 +7,7 @@ this module.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -72,3 +73,7 @@ def proportional(rho: float) -> Criterion:
     The paper assumes that every rate is at least rho; for lower rates Algorithm 1 uses rho.
     """
     return Criterion("PMCBoost", offset=0.0, slope=1.0, rho=rho)
+
+
+# the criteria whose losses an audit shows, by the names of their losses, at a floor rho on rates
+CRITERIA: dict[str, Callable[[float], Criterion]] = {"mc": lambda _: multicalibration(), "pmc": proportional}

@@ -296,22 +296,19 @@ def _thresholds(audit: Audit) -> list[Section]:
         Column("avoided", "treatments avoided per 100", "per 100", 1, places=At.WRITTEN, minor=True),
     ]
     table = [row | {"key": row["group"]} for row in row_dicts(audit.at_threshold(*thresholds))]
-    printed: list[Block] = []
-    on_screen: list[Block] = []  # a terminal has no room for intervals
+    tables: list[Block] = []
     for i, (threshold, label) in enumerate(shown):
         title = f"Threshold {label}: per 100 {audit.identity.unit}, or in percent"
         rows = [row for row in table if abs(row["threshold"] - threshold) < 1e-9]
-        plain = Table(f"threshold-{i}", title, columns, rows, places=places & At.SCREEN, sortable=i == 0)
-        on_screen.append(plain)
-        printed.append(replace(plain, title=f"{title}, with 95 % CI", places=places & At.PRINTED))
+        tables.append(Table(f"threshold-{i}", title, columns, rows, places=places, sortable=i == 0))
     slider = Fragment("threshold_slider.html", lambda: {"chosen": bool(given), "thresholds": shown})
-    others = [Details("At the other thresholds", printed[1:], places=places)] if printed[1:] else []
+    others = [Details("At the other thresholds", tables[1:], places=places)] if tables[1:] else []
     note, avoided = (words("tables", name) for name in ("thresholds", "avoided"))
     notes = [
         Paragraphs([note], places=places & ~At.WRITTEN),
         Paragraphs([f"{note} {avoided}"], places=places & At.WRITTEN),
     ]
-    blocks = [slider, *on_screen, printed[0], *others, *notes]
+    blocks = [slider, tables[0], *others, *notes]
     return [Section("thresholds", "At your threshold", blocks, link="Thresholds", places=places)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,11 @@ from propcal.auditing.claims import FITTING, Note
 from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_SHOWN, SHOWN
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
-from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
+from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.measures import reversed_area
 from propcal.auditing.shared_bounds import RATIO, ranges_unsure, shared_bounds
 from propcal.core.atoms import Atoms
+from propcal.core.loss_bounds import LossBounds
 from propcal.documents.words import words
 from propcal.identity import Identity
 from propcal.numbers import (
@@ -82,11 +83,14 @@ def rounding_note(found: Findings, unit: str = "people") -> str:
     b = found.people.rounding
     if b is None:
         return f"{told}."
-    losses = ", ".join(
-        f"{MEASURE_NAMES[loss].name} {low:.4g} to {high:.4g}"
-        for loss, (low, high) in zip(LOSSES, (b.mc, b.pmc, b.dc))
-    )
+    losses = _losses(b, lambda low, high: f"{low:.4g} to {high:.4g}")
     return told + words("notes", "rounded", losses=losses, share=100 * b.people, unit=unit)
+
+
+def _losses(bounds: LossBounds, text: Callable[[float, float], str]) -> str:
+    """What the losses can be."""
+    named = {"mc": bounds.mc, "pmc": bounds.pmc, "dc": bounds.dc}
+    return ", ".join(f"{MEASURE_NAMES[name].name} {text(*ends)}" for name, ends in named.items())
 
 
 def fitting_note(fitted: bool, name: str = "The correction", *, unit: str = "people") -> str:
@@ -170,10 +174,7 @@ def shared_notes(found: Findings, atoms: Atoms, identity: Identity) -> list[str]
         return notes
     b, losses = shared_bounds(atoms), found.shared_losses
     assert losses is not None
-    told = ", ".join(
-        f"{MEASURE_NAMES[loss].name} {IN_TEXT.interval(low, high, 3)}"
-        for loss, (low, high) in zip(LOSSES, (losses.mc, losses.pmc, losses.dc))
-    )
+    told = _losses(losses, lambda low, high: IN_TEXT.interval(low, high, 3))
     if ranges_unsure(losses):
         told = "cells and losses could differ much from the exact ones; rely on the groups"
     else:

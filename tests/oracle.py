@@ -148,18 +148,20 @@ def logistic(x: Fraction) -> int:
 
 
 def smooth_start(levels: tuple, score: int, terms) -> int:
-    """One person's score after a smooth start; terms are (group, 193 shifts in 2**-20 of log-odds)."""
+    """One person's score after a smooth start; terms are (group, 195 shifts in 2**-20 of log-odds)."""
     own = [shifts for group, shifts in terms if belongs(levels, group)]
-    corners = [(0, 0)]
-    for k in range(193):
+    most = 22 if any(shifts[0] or shifts[-1] for _, shifts in terms) else 10
+    corners = []
+    for k in range(-1, 194):
         at = Fraction(k - 96, 8)
-        shift = max(min(sum(shifts[k] for shifts in own), 10 * 2**20), -10 * 2**20)
-        place = at + Fraction(shift, 2**20)
+        shift = max(min(sum(shifts[k + 1] for shifts in own), most * 2**20), -most * 2**20)
+        place = max(min(at + Fraction(shift, 2**20), Fraction(22)), Fraction(-22))
         below = Fraction(math.floor(place * 64), 64)
         low, high = logistic(below), logistic(below + Fraction(1, 64))
         value = math.floor(low + (high - low) * (place - below) * 64 + Fraction(1, 2))
-        corners.append((logistic(at), max(value, corners[-1][1])))
-    corners.append((UNIT, UNIT))
+        raw = {-1: 0, 193: UNIT}.get(k, logistic(at))
+        value = raw if k in (-1, 193) and shift == 0 else value
+        corners.append((raw, max(value, corners[-1][1]) if corners else value))
     for (x0, y0), (x1, y1) in pairwise(corners):
         if x0 <= score <= x1:
             return math.floor(y0 + Fraction((y1 - y0) * (score - x0), x1 - x0) + Fraction(1, 2))

@@ -147,9 +147,9 @@ def test_other_files_are_refused(path):
 
 def test_a_newer_version_is_refused_with_advice(path):
     content = editable(path)
-    path.write_text(json.dumps({**content, "version": 7}))
+    path.write_text(json.dumps({**content, "version": 8}))
     with pytest.raises(
-        FileFormatError, match=r"version 7, but this propcal reads only up to version 6\. Upgrade"
+        FileFormatError, match=r"version 8, but this propcal reads only up to version 7\. Upgrade"
     ):
         Correction.load(path)
 

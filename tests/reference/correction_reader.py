@@ -24,8 +24,8 @@ class Reader:
 
     def __init__(self, text):
         self.content = content = json.loads(text)
-        if content.get("format") != "propcal-correction" or content["version"] not in range(1, 7):
-            raise ValueError("no correction file of version 1 to 6")
+        if content.get("format") != "propcal-correction" or content["version"] not in range(1, 8):
+            raise ValueError("no correction file of version 1 to 7")
         added = {
             1: set(),
             2: {"start"},
@@ -33,6 +33,7 @@ class Reader:
             4: {"start", "monotone"},
             5: {"start", "monotone", "folded"},
             6: {"start", "monotone", "folded", "points"},
+            7: {"start", "monotone", "folded", "points", "ends"},
         }
         if set(content) != ENTRIES | added[content["version"]]:
             raise ValueError("other entries than those of its version")
@@ -139,17 +140,29 @@ class Reader:
 
     def curve(self, pattern):
         """The corners of a pattern's smooth map; nothing if the file has none."""
-        mine = [shifts for group, shifts in self.terms if self.inside(group, pattern)]
         if not self.terms:
             return []
-        corners = [(0, 0)]
-        for k in range(193):
-            shift = min(max(sum(shifts[k] for shifts in mine), -10 * 2**20), 10 * 2**20)
-            i, rest = divmod((k - 96) * 2**17 + shift + 22 * 2**20, 2**14)
+        ends = self.content.get("ends", [[0, 0]] * len(self.terms))
+        mine = [
+            [low, *inner, high]
+            for (group, inner), (low, high) in zip(self.terms, ends)
+            if self.inside(group, pattern)
+        ]
+        limit = (22 if any(map(any, ends)) else 10) * 2**20
+        corners = []
+        for k in range(-1, 194):
+            outermost = k in (-1, 193)
+            shift = min(max(sum(shifts[k + 1] for shifts in mine), -limit), limit)
+            p = min(max((k - 96) * 2**17 + shift + 22 * 2**20, 0), 44 * 2**20)
+            i, rest = divmod(p, 2**14)
             low = logistic(i)
             y = low + ((logistic(i + 1) - low) * rest + 2**13) // 2**14 if rest else low
-            corners.append((logistic(640 + 8 * k), max(y, corners[-1][1])))
-        return [*corners, (ONE, ONE)]
+            x = logistic(640 + 8 * k)
+            if outermost:
+                x = ONE if k > 0 else 0
+                y = y if shift else x
+            corners.append((x, max(y, corners[-1][1]) if corners else y))
+        return corners
 
 
 def factor(feature, person):

@@ -12,6 +12,7 @@ import pytest
 from databases import DuckDb, Sqlite
 from propcal import Groups, PMCBoost
 from propcal.core.correction.points_table import FeaturePoints, PointsTable
+from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import UNIT
 from propcal.sql.dialects import DIALECTS
 from propcal.sql.map_lines import Lines
@@ -62,6 +63,14 @@ def smooth():
 def test_a_smooth_start_and_the_updates_after_it_are_the_same_to_the_last_bit(db, smooth, small):
     correction = small if db.name == "spark" else smooth  # fewer patterns where every query takes seconds
     assert_same(db, correction, PEOPLE, forms=("lookup",), unseen="keep")
+
+
+def test_levels_of_scores_of_exactly_0_and_1_are_the_same_to_the_last_bit(embedded, small):
+    start = small.start
+    shifts = start.shifts.copy()
+    shifts[:, [0, -1]] = [7 << 20, -(9 << 20)]
+    moved = replace(small, start=SmoothStart(start.groups, shifts), updates=small.updates[:0])
+    assert_same(embedded, moved, PEOPLE, scores=np.array([0.0, 5e-324, 0.5, np.nextafter(1, 0), 1.0]))
 
 
 def test_combinations_that_were_not_seen_are_replayed(db, plain):

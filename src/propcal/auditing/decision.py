@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from propcal.auditing.audit_claims import CERTAIN, certain_regions
 from propcal.auditing.chance import (
     HALF,
     ScoreCells,
@@ -25,6 +26,8 @@ from propcal.auditing.chance import (
 from propcal.auditing.hypothesis_tests import (
     CATEGORIES,
     CELLS,
+    DIFFERENCES,
+    GROUP_SLOPES,
     GROUPS,
     OVERALL,
     SHAPE,
@@ -190,7 +193,10 @@ def errors_found_in(data: FittingData, settings: Settings) -> FoundErrors:
     decision = decide(data.rows, everybody, table, sizes, judged, MIN_PEOPLE, data.effect)
     found = decision.rejected
     overall = EVERYBODY.name in found or SLOPE in found
-    return FoundErrors(bool(decision.tests), found, overall, decision.limit)
+    between = DIFFERENCES in found or GROUP_SLOPES in found
+    certain = any(certain_regions(atoms))  # they leave nothing to chance, so that there is no test
+    found += (CERTAIN,) * certain
+    return FoundErrors(bool(decision.tests), found, overall, decision.limit, between, certain)
 
 
 def group_tests(

@@ -17,7 +17,14 @@ import numpy as np
 
 from propcal.core.correction.fit_summary import Gains
 from propcal.core.correction.points_table import MOST_POINTS, PER_UNIT, FeaturePoints, PointsTable
-from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.correction.smooth_map import (
+    KNOTS_PER_UNIT,
+    MOST_SHIFT,
+    MOST_WITH_ENDS,
+    N_KNOTS,
+    SHIFT_UNIT,
+    SmoothStart,
+)
 from propcal.core.fit.additive_fit import (
     MOST_PIECES,
     AdditiveFit,
@@ -317,8 +324,13 @@ def fit_points(rows: PointsRows) -> FittedPoints | None:
 def with_curves(
     start: SmoothStart | None, fitted: FittedPoints, attributes: Sequence[tuple[str, tuple[Level, ...]]]
 ) -> SmoothStart | None:
-    """A recalibration with the curve and the constants of levels that belong to points added to it."""
-    most = MOST_SHIFT * SHIFT_UNIT
+    """A recalibration with the curve and the constants of levels that belong to points added to it.
+
+    Scores of exactly 0 and 1 that the recalibration leaves unchanged stay so.
+    """
+    most = MOST_WITH_ENDS if start is not None and start.moves_ends else MOST_SHIFT
+    moves = np.ones(N_KNOTS, dtype=np.int64)
+    moves[[0, -1]] = 0 if start is None else start.shifts[:, [0, -1]].any(axis=0)
     terms = {} if start is None else dict(zip(start.groups, start.shifts))
     added = {Group(()): fitted.curve} | {
         Group(((name, level),)): np.full(N_KNOTS, shift)
@@ -326,7 +338,7 @@ def with_curves(
         for level, shift in zip(levels, own)
     }
     for group, shift in added.items():
-        units = np.rint(shift * SHIFT_UNIT).astype(np.int64)
+        units = moves * np.rint(shift * SHIFT_UNIT).astype(np.int64)
         terms[group] = np.clip(terms.get(group, 0) + units, -most, most)
     kept = {group: shifts for group, shifts in terms.items() if np.any(shifts)}
     return SmoothStart(tuple(kept), np.stack([*kept.values()])) if kept else None

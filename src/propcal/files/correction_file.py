@@ -15,7 +15,7 @@ import numpy as np
 
 from propcal.core.bins import MOST_BINS, Bins
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.smooth_map import MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_INNER, N_KNOTS, SmoothStart
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import Group
 from propcal.core.groups.recipes import Recipe, recipe_from_json
@@ -28,16 +28,17 @@ from propcal.files.shapes import Check, distinct, is_level, is_text, list_of, ne
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
-CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 6
-WITH_FOLDED, WITHOUT_FOLDED = 5, 4  # the versions that are written if there are no points
+CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 7
+WITH_POINTS, WITH_FOLDED, PLAIN = 6, 5, 4  # the versions that are written if less is needed
 # what came with later versions, and how it is read in those before
 ADDED: dict[int, tuple[str, Any]] = {
     2: ("start", []),
     4: ("monotone", False),
     5: ("folded", []),
     6: ("points", []),
+    7: ("ends", []),
 }
-BY_ROWS = ("groups", "patterns", "start", "updates", "points")  # entries with a line for each of their rows
+BY_ROWS = ("groups", "patterns", "start", "updates", "points", "ends")  # entries with a line for each row
 MOST_DEPTH = 10  # how deeply "about" may be nested
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -75,10 +76,12 @@ def correction_to_json(correction: Correction) -> str:
 def _content(correction: Correction) -> dict[str, Any]:
     """What the file says, without its hash."""
     patterns, start = correction.patterns, correction.start
-    terms = zip(start.groups, start.shifts.tolist()) if start else ()
+    shifts = start.shifts if start else np.empty((0, N_KNOTS), dtype=np.int64)
+    ends = shifts[:, [0, -1]]
+    version = _version(correction)
     content: dict[str, Any] = {
         "format": CORRECTION_FORMAT,
-        "version": _version(correction),
+        "version": version,
         "unit": "2**-32",
         "about": {key: value for key, value in correction.about.items() if key != "model_id"},
         "attributes": list(patterns.attributes),
@@ -91,22 +94,29 @@ def _content(correction: Correction) -> dict[str, Any]:
         "groups": [_pairs(group) for group in correction.groups],
         "patterns": [list(patterns.key(p)) for p in range(len(patterns))],
         "unseen": correction.unseen,
-        "start": [[_pairs(group), shifts] for group, shifts in terms],
+        "start": [
+            [_pairs(group), inner]
+            for group, inner in zip(start.groups if start else (), shifts[:, 1:-1].tolist())
+        ],
         "updates": correction.updates.tolist(),
         "monotone": bool(correction.monotone),
     }
-    if content["version"] >= WITH_FOLDED:
+    if version >= WITH_FOLDED:
         content["folded"] = list(correction.folded)
-    if correction.points is not None:
-        content["points"] = points_to_json(correction.points)
+    if version >= WITH_POINTS:
+        content["points"] = [] if correction.points is None else points_to_json(correction.points)
+    if version == CORRECTION_VERSION:
+        content["ends"] = ends.tolist()
     return content
 
 
 def _version(correction: Correction) -> int:
     """The first version that can hold it."""
-    if correction.points is not None:
+    if correction.start is not None and correction.start.moves_ends:
         return CORRECTION_VERSION
-    return WITH_FOLDED if correction.folded else WITHOUT_FOLDED
+    if correction.points is not None:
+        return WITH_POINTS
+    return WITH_FOLDED if correction.folded else PLAIN
 
 
 def _pairs(group: Group) -> list[list[Level]]:
@@ -247,7 +257,7 @@ def _are_edges(value: Any) -> bool:
 
 
 _is_group = list_of(row(is_text, is_level))
-_MOST = MOST_SHIFT * SHIFT_UNIT
+_is_shift = whole(-MOST_WITH_ENDS, MOST_WITH_ENDS)
 ABOUT: dict[str, Check] = {
     "method": is_text,
     **dict.fromkeys(("alpha", "gamma", "rho", "eta"), lambda v: type(v) in (int, float) and 0 < v <= 2),
@@ -285,8 +295,12 @@ CHECKS: dict[str, tuple[Check, str]] = {
     ),
     "points": POINTS,
     "start": (
-        list_of(row(_is_group, row(*[whole(-_MOST, _MOST)] * N_KNOTS))),
-        f"must be groups, each with {N_KNOTS} whole numbers from -{_MOST:,} to {_MOST:,}",
+        list_of(row(_is_group, row(*[_is_shift] * N_INNER))),
+        f"must be groups, each with {N_INNER} whole numbers from -{MOST_WITH_ENDS:,} to {MOST_WITH_ENDS:,}",
+    ),
+    "ends": (
+        list_of(row(*[_is_shift] * 2)),
+        f"must be pairs of whole numbers from -{MOST_WITH_ENDS:,} to {MOST_WITH_ENDS:,}",
     ),
 }
 
@@ -318,7 +332,13 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
     updates = np.array(content["updates"], dtype=np.int64).reshape(-1, 3)
     known = np.all(updates[:, :2] < (len(groups), len(bins)))
     need(known, '"updates" must name groups and bins that there are')
-    shifts = np.array([shifts for _, shifts in content["start"]], dtype=np.int64)
+    ends = content["ends"] if version == CORRECTION_VERSION else [[0, 0]] * len(terms)
+    need(len(ends) == len(terms), '"ends" must have a pair for each term of "start"')
+    rows = [[low, *inner, high] for (_, inner), (low, high) in zip(content["start"], ends)]
+    shifts = np.array(rows, dtype=np.int64).reshape(-1, N_KNOTS)
+    start = SmoothStart(terms, shifts) if terms else None
+    most = MOST_WITH_ENDS if start and start.moves_ends else MOST_SHIFT
+    need(np.abs(shifts).max(initial=0) <= most, f'"start" must have whole numbers from -{most:,} to {most:,}')
     return Correction(
         patterns=patterns,
         groups=groups,
@@ -326,7 +346,7 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
         updates=updates,
         unseen=content["unseen"],
         about=about,
-        start=SmoothStart(terms, shifts) if terms else None,
+        start=start,
         monotone=content["monotone"],
         folded=tuple(content["folded"]),
         points=points_from_json(content["points"]),

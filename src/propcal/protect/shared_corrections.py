@@ -69,14 +69,14 @@ def sharing_of(
     Where rows are not all of different people, the people behind the updates are counted.
     """
     behind = PeopleBehind(atoms)
-    moved, terms = updates[:, 3], () if start is None else start.groups
+    moved = updates[:, 3]
     if 0 < atoms.weighted_rows < atoms.n_people or behind.clustered:
         moved = np.minimum(moved, behind.in_updates(groups, bins, updates, start))
     return Sharing(
         behind.in_patterns() >= FEWEST_SHARED,
         behind.in_groups(groups) >= FEWEST_SHARED,
         shared_bits(moved),
-        shared_bits(behind.in_groups(terms)),
+        shared_bits(behind.in_terms(start)),
     )
 
 
@@ -220,6 +220,20 @@ class PeopleBehind:
         found = membership(groups, self.patterns).astype(np.int64) @ self.by_pattern
         return np.asarray((np.minimum(found, 1) if self.clustered else found).sum(axis=1))
 
+    def in_terms(self, start: SmoothStart | None) -> IntArray:
+        """The fewest people behind each term of the recalibration: a level of 0 or 1 is theirs alone."""
+        if start is None:
+            return np.empty(0, dtype=np.int64)
+        found = self.in_groups(start.groups)
+        for knot, score in ((0, 0), (-1, UNIT)):
+            everybody = [not group.conditions for group in start.groups]
+            level = everybody & (start.shifts[:, knot] != 0)
+            found[level] = np.minimum(found[level], self._among(np.flatnonzero(self.atoms.score == score)))
+        return found
+
+    def _among(self, who: IntArray) -> int:
+        return len(np.unique(self.cluster[who])) if self.clustered else int(self.people[who].sum())
+
     def in_updates(
         self, groups: Sequence[Group], bins: Bins, updates: IntArray, start: SmoothStart | None
     ) -> IntArray:
@@ -229,5 +243,5 @@ class PeopleBehind:
         counted = np.zeros(len(updates), dtype=np.int64)
         inside = membership(groups, self.patterns)
         for u, who, *_ in replay(score.copy(), code, inside, updates, bins.edges):
-            counted[u] = len(np.unique(self.cluster[who])) if self.clustered else self.people[who].sum()
+            counted[u] = self._among(who)
         return counted

@@ -132,8 +132,10 @@ def parts_of(shifts, score):
     return start.parts(raw, code, patterns), start.apply(raw, code, patterns) - raw
 
 
-def constant(log_odds):
-    return np.full(N_KNOTS, round(log_odds * SHIFT_UNIT))
+def constant(log_odds, ends=0.0):
+    shifts = np.full(N_KNOTS, round(log_odds * SHIFT_UNIT))
+    shifts[[0, -1]] = round(ends * SHIFT_UNIT)
+    return shifts
 
 
 SCORES = np.concatenate([[0, 1, 1e-9, 1 - 1e-9, 0.5], np.random.default_rng(0).random(500)])
@@ -162,6 +164,14 @@ def test_groups_that_cancel_each_other_have_opposite_parts(rest):
     slope = SCORES * (1 - SCORES)
     assert parts[:, 0] / UNIT == pytest.approx(slope, abs=0.004)
     assert parts[:, 1] / UNIT == pytest.approx((rest - 1) * slope, abs=0.004)
+
+
+def test_levels_of_0_and_1_have_parts_that_add_up():
+    parts, total = parts_of([constant(0.1, -9.0), constant(-0.2, -1.0)], SCORES)
+    assert np.array_equal(parts.sum(axis=1), total)
+    assert parts[1, 0] == pytest.approx(9 * parts[1, 1], rel=1e-6)
+    assert (parts[1, :2].sum() + UNIT) / UNIT == pytest.approx(1 / (1 + np.exp(-2.125)), abs=1e-3)
+    assert parts[1, 2] > 0  # a score of 1 does not fall below lower ones
 
 
 def test_shifts_beyond_the_table_and_curves_that_would_fall_add_up_too():

@@ -1,10 +1,12 @@
 """The smooth start: what it learns, when it is made, and what it leaves alone."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from propcal import Atoms, Groups, MCBoost, PMCBoost, pmc_loss
+from propcal import Atoms, Correction, Groups, MCBoost, PMCBoost, pmc_loss
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.smooth_map import N_KNOTS, SHIFT_UNIT, SmoothStart, knots, logistic_table
 from propcal.core.fit.evidence import FoundErrors
@@ -14,6 +16,7 @@ from propcal.core.grid import UNIT, from_grid, to_grid
 from propcal.core.groups.collection import Group
 from propcal.core.logistic import expit, log_odds, spline_basis
 from propcal.data.rows_to_atoms import rows_to_atoms
+from reference.correction_reader import Reader
 
 
 def some_people(n, seed=0, wrong=lambda x, group: x):
@@ -42,12 +45,12 @@ def test_the_logistic_table_is_rounded_exactly_and_symmetric():
     assert np.abs(table - UNIT * expit(x)).max() <= 0.5 + 1e-5
     assert np.array_equal(table + table[::-1], np.full(len(table), UNIT))
     at = knots()
-    assert (at[0], at[-1], len(at)) == (0, UNIT, N_KNOTS + 2)
+    assert (at[0], at[-1], len(at)) == (0, UNIT, N_KNOTS)
     assert np.all(np.diff(at) > 0)
 
 
 def test_a_constant_shift_in_log_odds_is_applied_as_such():
-    shift = np.full((1, N_KNOTS), SHIFT_UNIT // 2, dtype=np.int64)
+    shift = np.pad(np.full((1, N_KNOTS - 2), SHIFT_UNIT // 2), ((0, 0), (1, 1)))
     start = SmoothStart((Group(()),), shift)
     patterns = rows_to_atoms(np.array([0.5]), np.array([1])).patterns
     score = np.linspace(0, 1, 2001)
@@ -74,7 +77,6 @@ def test_maps_never_fall_however_wild_the_shifts():
     atoms = rows_to_atoms(np.full(4, 0.5), np.array([0, 1, 0, 1]), {"g": ["a", "b", "c", "a"]})
     values = start.values(atoms.patterns)
     assert np.all(np.diff(values, axis=1) >= 0)
-    assert np.all((values[:, 0] == 0) & (values[:, -1] == UNIT))
 
 
 def test_a_spline_is_straight_beyond_its_knots():
@@ -208,14 +210,75 @@ def test_too_few_people_get_no_start_and_are_told_so():
     assert "needs at least 50 people with scores between 0 and 1, and there are 40" in notes(model)
 
 
-def test_scores_of_exactly_0_and_1_are_left_alone_and_counted():
-    frame = some_people(4000, wrong=lambda x, f: x + 1)
+def with_ends(n=4000, *, zeros, ones, wrong=lambda x, f: x + 1):
+    """People of whom 200 have a score of 0 and 100 a score of 1, with the given numbers of outcomes."""
+    frame = some_people(n, wrong=wrong)
     frame.loc[:199, "score"], frame.loc[200:299, "score"] = 0.0, 1.0
+    frame.loc[:299, "y"] = np.r_[np.arange(200) < zeros, np.arange(100) < ones].astype(int)
+    return frame
+
+
+def test_scores_of_exactly_0_and_1_that_no_outcome_contradicts_stay_close():
+    frame = with_ends(zeros=0, ones=100)
+    corrected = fit(frame).predict(frame.score, sensitive_features=frame[["race", "sex"]])
+    assert corrected[:200].max() < 0.01
+    assert corrected[200:300].min() > 0.97
+
+
+def test_few_scores_of_exactly_0_and_1_stay_and_are_counted():
+    frame = with_ends(zeros=0, ones=100)[190:]
+    frame = frame[(frame.score < 1) | (frame.index < 209)]
     model = fit(frame)
-    started = model.predict(frame.score, sensitive_features=frame[["race", "sex"]], n_updates=1)
-    assert np.all(started[:200] == 0)
-    assert np.all(started[200:300] == 1)
-    assert "leaves 300 scores of exactly 0 or 1 unchanged" in notes(model)
+    assert not model.correction_.start.shifts[:, [0, -1]].any()
+    assert "leaves 10 scores of exactly 0 unchanged" in notes(model)
+    assert "leaves 9 scores of exactly 1 unchanged" in notes(model)
+
+
+def test_a_pile_of_wrong_scores_of_0_and_1_has_levels_of_its_own():
+    frame = with_ends(zeros=1, ones=95)
+    model = fit(frame)
+    corrected = model.predict(frame.score, sensitive_features=frame[["race", "sex"]])
+    inside = (frame.score > 0) & (frame.score < 1)
+    assert 0 < corrected[:200].max() < 0.02
+    assert 0.9 < corrected[200:300].min() <= corrected[200:300].max() < 0.99
+    assert corrected[:200].max() <= corrected[inside].min() + 0.01
+    assert not any("exactly" in note for note in model.fit_summary_.notes)
+    for score, where in ((0.0, slice(0, 200)), (1.0, slice(200, 300))):
+        person = frame[where].iloc[0]
+        alone = model.correction_.score_one(score, race=person.race, sex=person.sex)
+        assert alone == corrected[where.start]
+
+
+def test_a_pile_is_put_right_though_nothing_else_is_wrong():
+    model = fit(with_ends(zeros=0, ones=90, wrong=lambda x, f: x))
+    assert "scores of exactly 0 and 1" in model.fit_summary_.found
+    moved = model.predict([1.0, 0.5, 0.0], sensitive_features={"race": ["a"] * 3, "sex": ["F"] * 3})
+    assert 0.8 < moved[0] < 0.97
+    assert moved[1] == pytest.approx(0.5, abs=0.03)
+    assert moved[2] < 0.01
+
+
+def test_a_pile_with_few_outcomes_takes_lower_scores_along():
+    frame = with_ends(zeros=0, ones=50)
+    model = fit(frame)
+    features = {"race": ["a"] * 2, "sex": ["F"] * 2}
+    moved = model.predict([0.98, 1.0], sensitive_features=features, n_updates=1)
+    assert moved[0] == pytest.approx(moved[1], abs=0.02)
+    assert moved[1] < 0.75
+
+
+def test_the_file_keeps_the_levels_of_0_and_1(tmp_path):
+    frame = with_ends(zeros=3, ones=95)
+    correction = fit(frame).correction_
+    assert json.loads(correction.to_json())["version"] == 7
+    correction.save(tmp_path / "a.json")
+    again = Correction.load(tmp_path / "a.json")
+    features = frame[["race", "sex"]]
+    assert np.array_equal(again.apply(frame.score, features), correction.apply(frame.score, features))
+    reader = Reader(correction.to_json())
+    for row in frame.iloc[[0, 1, 200, 201, 500]].itertuples():
+        person = {"race": row.race, "sex": row.sex}
+        assert reader.score(row.score, person) == correction.apply([row.score], [list(person.values())])[0]
 
 
 def test_a_group_whose_scores_are_all_0_or_1_is_no_trouble():
@@ -223,15 +286,6 @@ def test_a_group_whose_scores_are_all_0_or_1_is_no_trouble():
     for race, score in (("c", 1.0), ("a", 0.0)):
         frame.loc[frame.race == race, "score"] = score
     model = fit(frame)
-    start = model.correction_.start
-    assert {group.name for group in start.groups} <= {
-        "everybody",
-        "race=b",
-        "sex=F",
-        "sex=M",
-        "race=b & sex=F",
-        "race=b & sex=M",
-    }
     rows = frame.race == "b"
     started = model.predict(frame.score, sensitive_features=frame[["race", "sex"]], n_updates=1)
     assert abs(started[rows].mean() - frame.risk[rows].mean()) < 0.03
@@ -309,7 +363,7 @@ def test_newton_settles_from_far_away():
     basis = Basis(cells)
     n = len(basis.kinds)
     shared = Effects(np.array([n]), basis.kinds.copy(), np.zeros(n), np.full(n, 0.5))
-    found = fit_effects(cells, basis(x), shared)
+    found = fit_effects(cells, x, basis(x), shared)
     assert found is not None
     assert CURVE in basis.kinds
     assert expit(x + (basis(x) @ found.table.T)[:, 0]) == pytest.approx(expit(4.0 - 3 * x), abs=0.02)

@@ -2,8 +2,9 @@
 
 Every term (everybody, or a group) has a shift in log-odds at each of a fixed set of knots. The shifts
 of a pattern's terms are added, and a table of the logistic curve turns them into corrected scores at
-the knots; between knots the map is linear. Everything is computed in integers, so that the map is the
-same on every machine, for patterns seen in fitting and for others.
+the knots; between knots the map is linear. The first and the last knot are scores of exactly 0 and 1, which
+stay unchanged unless a term shifts them. Everything is computed in integers, so that the map is the same on
+every machine, for patterns seen in fitting and for others.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from propcal.core.patterns import Patterns
 SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds
 KNOTS_PER_UNIT, REACH = 8, 12  # 8 knots per unit of log-odds, from -12 (a risk of 6 in a million) to 12
 TABLE_STEP = SHIFT_UNIT // TABLE_PER_UNIT
-MOST_SHIFT = TABLE_REACH - REACH
-N_KNOTS = 2 * KNOTS_PER_UNIT * REACH + 1
+N_INNER = 2 * KNOTS_PER_UNIT * REACH + 1
+N_KNOTS = N_INNER + 2  # with scores of exactly 0 and 1, which count as log-odds one step further out
+# the largest shift, of a term and of a pattern: a larger one is needed only where scores of 0 and 1 move
+MOST_SHIFT, MOST_WITH_ENDS = (TABLE_REACH - REACH) * SHIFT_UNIT, TABLE_REACH * SHIFT_UNIT
 PATTERNS_AT_ONCE = 4096
 AT_ONCE = 1 << 14  # scores looked up together, so that all of their columns are in the processor's cache
 NAME = "smooth start"
@@ -54,9 +57,9 @@ class SmoothStart:
     ----------
     groups : tuple of Group
         The terms; a group without conditions is everybody.
-    shifts : array of int64, shape (n_groups, 193)
-        The shift in log-odds of each term, in units of 2**-20, at raw scores with log-odds of -12, -11.875,
-        ..., 12.
+    shifts : array of int64, shape (n_groups, 195)
+        The shift in log-odds of each term, in units of 2**-20, at a raw score of 0, at raw scores with
+        log-odds of -12, -11.875, ..., 12, and at a raw score of 1.
     """
 
     groups: tuple[Group, ...]
@@ -65,7 +68,8 @@ class SmoothStart:
     def values(self, patterns: Patterns) -> IntArray:
         """Corrected scores of each pattern at the knots, in units of the grid; they never decrease.
 
-        0 stays 0 and 1 stays 1. The scores of a pattern to which no term applies do not change.
+        Where shifts add up to 0, 0 stays 0 and 1 stays 1. The scores of a pattern to which no term applies
+        do not change.
         """
         self.refuse_overgrown(len(patterns))
         return self.values_inside(membership(self.groups, patterns))
@@ -77,7 +81,7 @@ class SmoothStart:
     def values_inside(self, inside: BoolArray) -> IntArray:
         """Like `values`, given which terms (rows) apply to which patterns (columns)."""
         n = inside.shape[1]
-        values = np.empty((n, N_KNOTS + 2), dtype=np.int64)
+        values = np.empty((n, N_KNOTS), dtype=np.int64)
         for begin in range(0, n, PATTERNS_AT_ONCE):  # intermediate arrays are several times as large
             some = slice(begin, begin + PATTERNS_AT_ONCE)
             values[some] = self._values(inside[:, some].astype(np.int64))
@@ -86,17 +90,24 @@ class SmoothStart:
     def _values(self, inside: IntArray) -> IntArray:
         return np.maximum.accumulate(self._unordered(inside.T @ self.shifts), axis=1)
 
-    @staticmethod
-    def _unordered(shift: IntArray) -> IntArray:
+    @property
+    def moves_ends(self) -> bool:
+        """Whether scores of exactly 0 or 1 are shifted for anybody."""
+        return bool(self.shifts[:, [0, -1]].any())
+
+    def _unordered(self, shift: IntArray) -> IntArray:
         """Scores at the knots for sums of shifts, before they are kept from falling."""
-        shift = np.clip(shift, -MOST_SHIFT * SHIFT_UNIT, MOST_SHIFT * SHIFT_UNIT)
+        most = MOST_WITH_ENDS if self.moves_ends else MOST_SHIFT
+        shift = np.clip(shift, -most, most)
         place = (np.arange(N_KNOTS) - N_KNOTS // 2) * (SHIFT_UNIT // KNOTS_PER_UNIT) + shift
+        place = np.clip(place, -TABLE_REACH * SHIFT_UNIT, TABLE_REACH * SHIFT_UNIT)
         cell, part = np.divmod(place + TABLE_REACH * SHIFT_UNIT, TABLE_STEP)
         table = logistic_table()
         low, high = table[cell], table[np.minimum(cell + 1, len(table) - 1)]
-        inner = low + ((high - low) * part + TABLE_STEP // 2) // TABLE_STEP
-        ends = np.zeros((len(inner), 1), dtype=np.int64)
-        return np.concatenate([ends, inner, ends + UNIT], axis=1)
+        found = low + ((high - low) * part + TABLE_STEP // 2) // TABLE_STEP
+        ends = np.array([0, -1])
+        found[:, ends] = np.where(shift[:, ends] == 0, knots()[ends], found[:, ends])
+        return np.asarray(found)
 
     def parts(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
         """By how many units each term moves each score, of shape (n_people, n_terms + 1).
@@ -112,10 +123,11 @@ class SmoothStart:
         total = inside.astype(np.int64).T @ self.shifts
         free = self._unordered(total)
         slope, at = self._mean_slope(total, free), knots()
-        shifts = np.pad(self.shifts, ((0, 0), (1, 1)))  # scores of 0 and 1 do not move
         k = np.clip(np.searchsorted(at, score), 1, len(at) - 1)
         near = (score - at[k - 1]) / (at[k] - at[k - 1])
-        exact = (1 - near) * slope[code, k - 1] * shifts[:, k - 1] + near * slope[code, k] * shifts[:, k]
+        exact = (1 - near) * slope[code, k - 1] * self.shifts[:, k - 1] + near * slope[code, k] * self.shifts[
+            :, k
+        ]
         unordered = self.apply_to_rows(score, code, free)
         found = whole_parts((exact * inside[:, code]).T, inside[:, code].T, unordered - score)
         ordered = self.apply_to_rows(score, code, np.maximum.accumulate(free, axis=1))
@@ -124,13 +136,14 @@ class SmoothStart:
     @staticmethod
     def _mean_slope(total: IntArray, free: IntArray) -> FloatArray:
         """Units of score for each unit of shift, on average over the way that the sums of shifts lead."""
-        table, at = logistic_table(), knots()[1:-1]
-        here = np.searchsorted(table, at)  # knots are among the places of the table
-        after, before = (table[here + 1] - at) / TABLE_STEP, (at - table[here - 1]) / TABLE_STEP
+        table, at = logistic_table(), knots()
+        here = np.searchsorted(table, at[1:-1])  # knots are among the places of the table
+        after, before = (
+            np.pad(step, 1) / TABLE_STEP for step in (table[here + 1] - at[1:-1], at[1:-1] - table[here - 1])
+        )
         short = np.where(total < 0, before, after)  # within one step of the table it is straight
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.where(np.abs(total) < TABLE_STEP, short, (free[:, 1:-1] - at) / total)
-        return np.pad(slope, ((0, 0), (1, 1)))
+            return np.where(np.abs(total) < TABLE_STEP, short, (free - at) / total)
 
     def apply(self, score: IntArray, code: Any, patterns: Patterns) -> IntArray:
         """Recalibrated scores (in units) of people whose pattern is row `code` of `patterns`."""

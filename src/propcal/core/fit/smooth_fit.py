@@ -2,7 +2,9 @@
 
 The model corrects the log-odds of a score for everybody, for each group and for each intersection by a
 constant, a slope, a curve and local bumps. What groups share is learned from everybody; a group only adds its
-departure. Few people, all together or in a group, have fewer columns. For each set of attributes, every kind
+departure. Few people, all together or in a group, have fewer columns. Scores of exactly 0 and 1
+are taken to the ends of the curve, and to a level of their own beyond them. For each set of
+attributes, every kind
 of effect has one variance, estimated by marginal likelihood, so that effects without support in the data
 shrink to zero: Newton's method finds the effects for given variances; MacKay's update then re-estimates the
 variances. Before that, tests of the hypothesis that the score is perfect decide whether to recalibrate at all
@@ -22,13 +24,23 @@ from scipy.linalg import lapack
 
 from propcal.core.atoms import Atoms
 from propcal.core.compiled import compiled
-from propcal.core.correction.smooth_map import KNOTS_PER_UNIT, MOST_SHIFT, N_KNOTS, SHIFT_UNIT, SmoothStart
+from propcal.core.correction.smooth_map import (
+    KNOTS_PER_UNIT,
+    MOST_SHIFT,
+    MOST_WITH_ENDS,
+    N_KNOTS,
+    SHIFT_UNIT,
+    SmoothStart,
+)
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.fit.log_odds_cells import (
     BUMPS,
     CONSTANT,
     CURVE,
+    CURVE_KNOTS,
+    END,
     FEWEST_PEOPLE,
+    LEVEL,
     SLOPE,
     TYPICAL,
     Basis,
@@ -41,21 +53,25 @@ from propcal.core.groups.collection import Collection, Group
 from propcal.core.logistic import expit
 from propcal.numbers import plural
 
-BUMP_LEVELS = (20,)
+N_BUMPS = 20
+MANY_KNOTS = (0.01, *CURVE_KNOTS, 0.99)  # scores that a forest squeezed bend most at their ends
 FEWEST_FOR_SLOPE, FEWEST_FOR_CURVE, FEWEST_FOR_BUMPS = 300, 1500, 5000  # people of a group
 FEWEST_BESIDE_SLOPE = 2000  # people who get a curve together although their level or slope is wrong
 MOST_ROWS_FOR_BUMPS = 1000  # combinations of terms, above which groups have no bumps: they would take minutes
 PRIOR_OF_BUMPS = 1.0
 # The smallest variance of the overall level and slope if a test found them wrong: they are two numbers, which
-# hardly need to be shrunk. Where everything would be shrunk to zero although tests found an error, a second
+# need little shrinkage. Where everything would be shrunk to zero although tests found an error, a second
 # attempt keeps every variance above the other number.
-FOUND_OVERALL, FOUND = 1.0, 0.01
+FOUND_OVERALL, FOUND = 0.1, 0.01
+LEAST_OF_LEVELS = 1.0  # the smallest variance of levels of 0 and 1, which are far from the curve if any
 LARGEST, SMALLEST = 9.0, 1e-4  # limits of a variance; a smaller one is set to zero
 # When a variance is estimated, half an effect of zero is added to the effects. Chosen by the benchmark:
 # without it, fits of slightly miscalibrated scores follow noise; with two, large errors are shrunk too much.
 PRIOR = 0.5
 MOST_ROUNDS, LAST_ROUNDS = 80, 30
-IDLE = 0.05  # an attribute is left out if the fit without it is worse by less than chance gives this often
+# An attribute is left out if the fit without it is worse by less than chance gives this often: more seldom if
+# tests found an error of everybody, and none between groups.
+IDLE, IDLE_BESIDE_OVERALL = 0.05, 0.01
 MOST_TRIALS = (
     8  # attributes that a fit tries to do without, beside those that have shrunk to zero by themselves
 )
@@ -82,18 +98,21 @@ def learn_start(atoms: Atoms, collection: Collection, evidence: FoundErrors) -> 
     if not evidence.found:
         return Learned(None)
     terms, notes = smooth_terms(collection)
-    cells = fine_cells(atoms, terms)
-    basis = Basis(cells, BUMP_LEVELS)
+    cells = fine_cells(atoms, terms, ends=True)
+    basis = _basis(cells, people, evidence)
     columns = basis(cells.log_odds)
 
     def fitted(everything: bool, terms: tuple[Group, ...], cells: LogOddsCells) -> FittedEffects | None:
-        return fit_effects(cells, columns, _effects(terms, cells, basis, evidence, everything=everything))
+        effects = _effects(terms, cells, basis, evidence, everything=everything)
+        return fit_effects(cells, basis.offset(cells.log_odds), columns, effects)
 
-    for everything in (False, True):  # the second time, nothing is shrunk to zero
+    tested = len(evidence.found) > evidence.certain
+    for everything in (False, True)[: 1 + tested]:  # the second time, nothing is shrunk to zero
         found = fitted(everything, terms, cells)
         if found is None:
             return Learned(None, (*notes, "not recalibrated: the smooth curve did not converge"))
-        for only in (_without_idle(terms, cells, found, partial(fitted, everything)), (terms, cells, found)):
+        useful = _without_idle(terms, cells, found, partial(fitted, everything), evidence)
+        for only in (useful, (terms, cells, found)):
             start = _tabulated(only[0], only[2].table, basis)
             if start is not None and _better(start, only[0], only[1]):
                 return Learned(start, (*notes, *_notes(basis, atoms)))
@@ -105,6 +124,7 @@ def _without_idle(
     cells: LogOddsCells,
     found: FittedEffects,
     fitted: Callable[[tuple[Group, ...], LogOddsCells], FittedEffects | None],
+    evidence: FoundErrors,
 ) -> tuple[tuple[Group, ...], LogOddsCells, FittedEffects]:
     """Leave out attributes that do not improve the fit by more than chance, the least useful first."""
     has = {
@@ -112,6 +132,7 @@ def _without_idle(
         for name in dict.fromkeys(a for term in terms for a, _ in term.conditions)
     }
     left, whole = np.ones(len(terms), dtype=np.bool_), found
+    idle = IDLE_BESIDE_OVERALL if evidence.overall and not evidence.between else IDLE
     alive = [name for name in has if whole.table[has[name]].any()]
     for name in sorted(alive, key=lambda name: whole.loss_without(has[name]))[:MOST_TRIALS]:
         fewer = left & ~has[name]
@@ -120,7 +141,7 @@ def _without_idle(
         if without is None:
             continue
         worse, freedom = 2 * (found.value - without.value), max(found.free - without.free, 1.0)
-        if worse < special.chdtri(freedom, IDLE):
+        if worse < special.chdtri(freedom, idle):
             left, found = fewer, without
     kept = tuple(term for term, stays in zip(terms, left) if stays)
     return kept, replace(cells, members=cells.members[:, left]), found
@@ -133,10 +154,21 @@ def _notes(basis: Basis, atoms: Atoms) -> tuple[str, ...]:
         notes = ("all scores are equal, so each group is recalibrated by a constant shift only",)
     elif CURVE not in basis.kinds:
         notes = ("there are few distinct scores, so the recalibration is a straight line in log-odds",)
-    certain = int(atoms.people[(atoms.score == 0) | (atoms.score == UNIT)].sum())
-    if certain:
-        notes = (*notes, f"the recalibration leaves {plural(certain, 'score')} of exactly 0 or 1 unchanged")
+    for score, end in ((0, -END), (1, END)):
+        people = int(atoms.people[atoms.score == score * UNIT].sum())
+        if people and end not in basis.ends:
+            notes = (
+                *notes,
+                f"the recalibration leaves {plural(people, 'score')} of exactly {score} unchanged",
+            )
     return notes
+
+
+def _basis(cells: LogOddsCells, people: float, evidence: FoundErrors) -> Basis:
+    """The columns of everybody: few people whose level or slope is wrong get no curve beside them."""
+    if people >= FEWEST_FOR_BUMPS:
+        return Basis(cells, N_BUMPS, MANY_KNOTS)
+    return Basis(cells, knots=() if people < FEWEST_BESIDE_SLOPE and evidence.overall else CURVE_KNOTS)
 
 
 def _effects(
@@ -147,7 +179,7 @@ def _effects(
     people = cells.members.T @ by_row
     bumps = len(cells.members) <= MOST_ROWS_FOR_BUMPS
     n_columns = np.array([_n_columns(basis, n, bumps=bumps) for n in people])
-    n_columns[0] = _n_columns_of_everybody(basis, people[0], evidence)
+    n_columns[0] = len(basis.kinds)
     sets: dict[tuple[str, ...], int] = {}
     number = [sets.setdefault(tuple(a for a, _ in term.conditions), len(sets)) for term in terms]
     n_kinds = int(basis.kinds.max()) + 1
@@ -158,15 +190,9 @@ def _effects(
         least[:] = FOUND
     if evidence.overall:
         least[(found == CONSTANT) | (found == SLOPE)] = FOUND_OVERALL  # everybody is the first set
-    prior = np.where(found % n_kinds >= BUMPS, PRIOR_OF_BUMPS, PRIOR)
+    least[found % n_kinds == LEVEL] = LEAST_OF_LEVELS
+    prior = np.where(found % n_kinds == BUMPS, PRIOR_OF_BUMPS, PRIOR)
     return Effects(n_columns, component.reshape(-1), least, prior)
-
-
-def _n_columns_of_everybody(basis: Basis, people: float, evidence: FoundErrors) -> int:
-    """How many columns everybody has: few people whose level or slope is wrong get no curve beside them."""
-    if people < FEWEST_BESIDE_SLOPE and evidence.overall:
-        return min(2, basis.n_smooth)
-    return basis.n_smooth if people < FEWEST_FOR_BUMPS else len(basis.kinds)
 
 
 def _n_columns(basis: Basis, people: float, *, bumps: bool) -> int:
@@ -175,24 +201,36 @@ def _n_columns(basis: Basis, people: float, *, bumps: bool) -> int:
         return 1
     if people < FEWEST_FOR_CURVE:
         return min(2, basis.n_smooth)
-    own = bumps and basis.bumps and people >= FEWEST_FOR_BUMPS
-    return basis.n_smooth + (len(basis.bumps[0]) if own else 0)
+    return basis.n_smooth + (len(basis.bumps) if bumps and people >= FEWEST_FOR_BUMPS else 0)
 
 
 def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> SmoothStart | None:
     """The shifts in log-odds at the knots; None if all of them are zero."""
     at = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
-    most = MOST_SHIFT * SHIFT_UNIT
-    shifts = np.clip(np.rint(effects @ basis(at).T * SHIFT_UNIT), -most, most).astype(np.int64)
-    moved = np.flatnonzero(shifts.any(axis=1))
-    return SmoothStart(tuple(terms[t] for t in moved), shifts[moved]) if len(moved) else None
+    shifts = _in_order(effects, basis) @ basis(at).T
+    shifts[0] += basis.offset(at) - at
+    shifts[:, ~np.isin(at, basis.ends) & (np.abs(at) == END)] = 0.0  # these stay 0 and 1
+    most = MOST_WITH_ENDS if len(basis.ends) else MOST_SHIFT
+    units = np.clip(np.rint(shifts * SHIFT_UNIT), -most, most).astype(np.int64)
+    moved = np.flatnonzero(units.any(axis=1))
+    return SmoothStart(tuple(terms[t] for t in moved), units[moved]) if len(moved) else None
+
+
+def _in_order(effects: FloatArray, basis: Basis) -> FloatArray:
+    """The effects, with levels of 0 and 1 that are not on the wrong side of the end of the curve."""
+    away = np.sign(basis.levels)
+    effects = effects.copy()
+    levels = effects[:, basis.kinds == LEVEL]
+    effects[:, basis.kinds == LEVEL] = away * np.maximum(away * levels, 0.0)
+    return effects
 
 
 def _better(start: SmoothStart, terms: tuple[Group, ...], cells: LogOddsCells) -> bool:
     """Whether the recalibration as applied (tabulated, non-decreasing) fits better than the raw score."""
     kept = [terms.index(group) for group in start.groups]
     values = start.values_inside(cells.members[:, kept].T)
-    raw = to_grid(expit(cells.log_odds))
+    at_end = np.abs(cells.log_odds) == END
+    raw = np.where(at_end, UNIT * (cells.log_odds > 0), to_grid(expit(cells.log_odds)))
     row = np.repeat(np.arange(len(values)), np.diff(cells.starts))
     before, after = (
         np.clip(units, 1, UNIT - 1) / UNIT for units in (raw, start.apply_to_rows(raw, row, values))
@@ -247,15 +285,17 @@ class FittedEffects:
         return self.value - float(_derivatives(*self.problem.data, others)[0])
 
 
-def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> FittedEffects | None:
-    """Fit the effects; None if Newton's method does not converge.
+def fit_effects(
+    cells: LogOddsCells, offset: FloatArray, columns: FloatArray, effects: Effects
+) -> FittedEffects | None:
+    """Fit the effects, which columns add to the offset; None if Newton's method does not converge.
 
     Each round is a Newton step with the current variances, then MacKay's update of the variances. A
     variance that falls below `SMALLEST` is dropped permanently, with its effects. In the last rounds the
     variances are held fixed.
     """
     component, least = effects.component, effects.least
-    problem = _Problem(cells, columns, effects)
+    problem = _Problem(cells, offset, columns, effects)
     variance = np.full(len(least), TYPICAL)
     left = np.arange(len(component))  # effects whose variance has not been dropped
     largest, hold, total = np.inf, False, 0.0
@@ -286,14 +326,16 @@ def fit_effects(cells: LogOddsCells, columns: FloatArray, effects: Effects) -> F
 class _Problem:
     """The log-likelihood of the cells at the current effects."""
 
-    def __init__(self, cells: LogOddsCells, columns: FloatArray, effects: Effects) -> None:
+    def __init__(
+        self, cells: LogOddsCells, offset: FloatArray, columns: FloatArray, effects: Effects
+    ) -> None:
         row, term = np.nonzero(cells.members)
         term_starts = np.searchsorted(row, np.arange(len(cells.members) + 1))
         self.data = (
             cells.starts,
             cells.n,
             cells.positives,
-            cells.log_odds,
+            offset,
             np.ascontiguousarray(columns),
             term_starts,
             term,

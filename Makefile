@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-engines test-browser test-slow test-all test-lowest lint types bench bench-quality figures docs coverage wheel map clean
+.PHONY: demo test test-engines test-browser test-slow test-recipes test-all test-lowest lint types bench bench-quality figures docs coverage wheel map clean
 
 demo: .venv/installed
 	$(BIN)/propcal demo
@@ -21,6 +21,10 @@ test-browser: .venv/developed
 
 test-slow: .venv/developed
 	$(BIN)/pytest -m slow -n auto --dist worksteal
+
+# MLflow, dbt and FastAPI, which the other tests do without
+test-recipes: .venv/recipes/installed
+	PYTHONPATH=src .venv/recipes/bin/python -m pytest tests/recipes
 
 test-all: .venv/developed
 	$(BIN)/pytest -m "" -n auto --dist loadgroup
@@ -93,6 +97,14 @@ clean:
 
 .venv/developed: .venv/installed
 	$(BIN)/pip install --quiet --group dev
+	@touch $@
+
+# an environment on top of .venv, whose packages it sees, for what needs other versions of some of them
+.venv/recipes/installed: .venv/developed
+	$(PYTHON) -m venv .venv/recipes
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$(.venv/recipes/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth"
+	$(BIN)/pip --python .venv/recipes/bin/python install --quiet --group recipes
 	@touch $@
 
 .venv/documented: .venv/installed

@@ -1,0 +1,1 @@
+{{ propcal_atoms(ref('visits'), 'risk', 'admitted', ['race', 'gender']) }}

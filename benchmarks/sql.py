@@ -70,7 +70,7 @@ def pairs(ours, theirs, clock) -> tuple[float, float]:
             task()
             marks.append(clock())
         times.append(np.diff(marks))
-    return median(a / b for a, b in times), median(a for a, _ in times)
+    return float(median(a / b for a, b in times)), float(median(a for a, _ in times))
 
 
 class DuckDb:

@@ -272,9 +272,10 @@ def real_sets():
 
 
 def _doctor_visits() -> tuple[pd.DataFrame, np.ndarray]:
-    """One year of each person; the score that comes with the data is not used."""
+    """One year of each person, without the score and the number of visits."""
     frame = load_doctor_visits().drop_duplicates("person")
-    return frame.drop(columns=["person", "risk", "frequent"]), frame["frequent"].to_numpy().astype(int)
+    y = frame["frequent"].to_numpy().astype(int)
+    return frame.drop(columns=["person", "visits", "risk", "frequent"]), y
 
 
 def _affairs() -> tuple[pd.DataFrame, np.ndarray]:

@@ -275,8 +275,8 @@ def test_differences_between_scores_are_those_of_the_exact_values(visits):
     c = compare(scores, visits.admitted.head(3000), sensitive_features=frame, n_draws=100)
     told = protected(c, 11)
     first, second = told.audits.values()
-    assert first.groups["people"].tolist() == second.groups["people"].tolist()
-    assert [repr(x) for x in first.groups["positives"]] == [repr(x) for x in second.groups["positives"]]
+    for name in ("people", "positives"):  # numbers, limits, or nothing
+        assert [repr(x) for x in first.groups[name]] == [repr(x) for x in second.groups[name]]
     pairs = zip(c.differences.itertuples(), told.differences.itertuples())
     both = [(a, b) for a, b in pairs if known(a.difference) and known(b.difference)]
     assert len(both) > 20

@@ -18,7 +18,7 @@ from propcal.auditing.claims import Claim, Verdict, labelled_claims
 from propcal.auditing.decision_curve import net_benefit_variance, threshold_columns
 from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.findings import AuditedPeople, Findings
-from propcal.auditing.headcount import Headcount, ScoreValues
+from propcal.auditing.headcount import Counts, Headcount, ScoreValues
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.loss_intervals import loss_places, loss_values, losses
 from propcal.auditing.measure_names import LOSSES
@@ -35,6 +35,8 @@ from propcal.protect.shown_counts import (
     sums_by_range,
 )
 
+NEAR = 1e-9  # edges and thresholds that are the same number
+
 
 def protected_audit(audit: Audit, fewest: int | None) -> Audit:
     """An audit with protected counts; 0 or None protects nothing."""
@@ -50,22 +52,36 @@ def protected_audits(audits: Sequence[Audit], fewest: int | None) -> list[Audit]
         return [*audits]
     counts = [one.counts for one in found]
     place = {group: g for g, group in enumerate(counts[0].groups)}  # scores differ in the order of groups
-    headcount = Headcount.joined([counts[0].totals, *(one.ranges for one in counts)])
-    sums = sums_by_range([(one.groups, len(one.bins)) for one in counts])
-    together = ShownCounts.of(headcount, rule, sums)
+    ranges_and_above = [each for one in counts for each in (one.ranges, _above_edges(one))]
+    headcount = Headcount.joined([counts[0].totals, *ranges_and_above])
+    sums, above = sums_by_range([(one.groups, len(one.bins)) for one in counts])
+    together = ShownCounts.of(headcount, rule, sums, cheap=above)
     protected, start = [], len(place)
     for audit, one in zip(audits, found):
         ranges = np.arange(start, start + len(place) * len(one.counts.bins))
         sets = np.concatenate([[place[group] for group in one.counts.groups], ranges])
-        protected.append(_ProtectedAudit(audit, one, together, sets).audit())
         start += len(ranges)
+        n_above = len(place) * (len(one.counts.bins) - 1)
+        hidden = np.isnan(together.people[start : start + n_above]).reshape(len(place), -1)
+        protected.append(_ProtectedAudit(audit, one, together, sets, hidden).audit())
+        start += n_above
     return protected
+
+
+def _above_edges(counts: Counts) -> Headcount:
+    """The people of each group above each inner edge of the risk ranges, as thresholds near it tell them."""
+    near = np.searchsorted(counts.thresholds, from_grid(counts.bins.edges[1:-1]) + NEAR, side="right") - 1
+    above = counts.ranges.from_top().part(slice(1, None))
+    return replace(above, key=counts.flagged.key[:, np.maximum(near, 0)])
 
 
 class _ProtectedAudit:
     """The counts of an audit as they are shown, and everything that follows from them."""
 
-    def __init__(self, audit: Audit, found: Findings, together: ShownCounts, sets: IntArray) -> None:
+    def __init__(
+        self, audit: Audit, found: Findings, together: ShownCounts, sets: IntArray, hidden: BoolArray
+    ) -> None:
+        self.hidden_edges = hidden  # of risk ranges, by group: thresholds near them are not told
         self.exact, self.found, self.rule, self.counts = audit, found, together.rule, found.counts
         self.n = len(self.counts.groups)
         headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
@@ -163,7 +179,6 @@ class _ProtectedAudit:
         for name in ("finding", "eligible", "reason"):
             cells[name] = exact[name].to_numpy()
         cells["detectable_gap"] = exact["detectable_gap"].round(CURVE_DIGITS)
-        cells["mean_score"] = [printed_rate(shown.mean[i]) for i in places]
         cells[["low", "high"]] = cells[["low", "high"]].round(CURVE_DIGITS)
         low, high, finding = cells["low"], cells["high"], cells["finding"]
         agree = np.select(
@@ -179,13 +194,7 @@ class _ProtectedAudit:
                 rates[row], _ = self._limits(i, finding.iloc[row], 1.0)
                 known = isinstance(rates[row], Limit)
                 gaps[row] = Limit(rates[row] - shown.mean[i], rates[row].side) if known else np.nan
-        columns = {
-            "people": [shown.people_at(i) for i in places],
-            "positives": [shown.events_at(i) for i in places],
-            "outcome_rate": rates,
-            "gap": gaps,
-        }
-        return cells.assign(**{name: pd.Series(x, dtype=object) for name, x in columns.items()})
+        return shown_table(cells, shown, places, outcome_rate=rates, gap=gaps)
 
     @cached_property
     def _places(self) -> Any:
@@ -258,12 +267,17 @@ class _ProtectedAudit:
         """From moved counts at or above each threshold; a higher threshold never has more people."""
         found, t, flagged = {}, self.counts.thresholds, self.counts.flagged
         effect = self.exact.groups["design_effect"].round(1).clip(lower=0.1).to_numpy()
+        edges = from_grid(self.counts.bins.edges)
+        low, high = (edges[:-2] + edges[1:-1]) / 2, (edges[1:-1] + edges[2:]) / 2
+        near = (t >= low[:, None]) & (t <= high[:, None])  # each inner edge
         for g in self._measured:
             if not self.shown.known[g]:
                 continue
             people, events = self.shown.people[g], self.shown.events[g]
             both, key = np.rint(flagged.people[:, g]), flagged.key[g]
-            few = self.rule.small(flagged.different[:, g]).any(axis=0)
+            few = self.rule.small(flagged.different[:, g]).any(axis=0) | near[self.hidden_edges[g]].any(
+                axis=0
+            )
             right = np.minimum.accumulate(np.minimum(both[0] + moved(key, 1), events))
             all_of = np.minimum.accumulate(np.minimum(both.sum(axis=0) + moved(key, 0), people))
             wrong = np.minimum.accumulate(np.clip(all_of - right, 0.0, people - events))

@@ -62,11 +62,14 @@ class Told:
         return low, high
 
 
-def withheld_neighbours(told: Told, count: FloatArray, sums: Sums) -> BoolArray:
+def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequence[int] = ()) -> BoolArray:
     """Which sets are withheld beside small ones; `count` has their exact events, others and people.
 
+    Everybody, who are the first set, are always shown.
+
     All neighbours are withheld at first. Then they are shown again, the dearest first, as long as bounds
-    leave as many values. A cell is cheaper than a whole group, and few people are cheaper than many.
+    leave as many values. Parts, and sums that are `cheap`, are cheaper than other sums, and few people are
+    cheaper than many.
     """
     n = count.shape[1]
     rest, net = Net.of(sums).with_rests(count)
@@ -85,7 +88,7 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums) -> BoolArray:
     now = net.tightened(told.bounds(withheld, rest.shape[1]))
     near = values_left(now) < WANTED
     can_be = np.isfinite(told.people) & (told.people > 0)
-    can_be[:1] = False  # the first set is everybody, who are always shown
+    can_be[:1] = False
     for _ in range(MOST_STEPS):
         if not (values_left(now) < WANTED).any():
             break
@@ -93,7 +96,8 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums) -> BoolArray:
         withheld |= near[:n] & can_be
         now = net.tightened(told.bounds(withheld, rest.shape[1]))
     wanted = values_left(now)
-    dearest = np.lexsort((count[PEOPLE, :n], np.isin(np.arange(n), net.total)))[::-1]
+    dear = np.isin(np.arange(n), np.setdiff1d(net.total, cheap))
+    dearest = np.lexsort((count[PEOPLE, :n], dear))[::-1]
     waiting = [dearest[withheld[dearest]]]
     while waiting:  # halves of what could not be shown again together
         some = waiting.pop()

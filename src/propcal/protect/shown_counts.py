@@ -39,22 +39,35 @@ def sums_of_groups(groups: Sequence[Group]) -> list[tuple[int, list[int]]]:
     return [(total, parts) for (total, _), parts in found.items()]
 
 
-def sums_by_range(scores: Sequence[tuple[Sequence[Group], int]]) -> list[tuple[int, list[int]]]:
-    """The sums of groups, of each group over its ranges, and of groups within each range.
+def sums_by_range(
+    scores: Sequence[tuple[Sequence[Group], int]],
+) -> tuple[list[tuple[int, list[int]]], list[int]]:
+    """The sums of groups, of each group over its ranges, and of groups within each range; and other places.
 
     Each score of the same people has its groups, which may be in another order, and a number of ranges. Whole
     groups come first, in the order of the first score; then the ranges of its first group, and so on; then
-    those of the next score.
+    its people above each inner edge, the other places; then those of the next score.
     """
     groups = scores[0][0]
-    place, sums, start = {group: g for g, group in enumerate(groups)}, sums_of_groups(groups), len(groups)
+    place, sums = {group: g for g, group in enumerate(groups)}, sums_of_groups(groups)
+    start = len(groups)
+    others: list[int] = []
     for own, n in scores:
         cells = start + np.arange(len(own) * n).reshape(len(own), n)
-        sums += [(place[group], cells[g].tolist()) for g, group in enumerate(own)]
+        above = start + cells.size + np.arange(len(own) * (n - 1)).reshape(len(own), n - 1)
+        whole = np.array([[place[group]] for group in own])
+        both = np.concatenate([whole, above], axis=1)  # above the lower edge of each range
+        for g in range(len(own)):
+            sums.append((int(whole[g, 0]), cells[g].tolist()))
+            sums += [
+                (int(both[g, j]), [int(cells[g, j]), *both[g, j + 1 : j + 2].tolist()]) for j in range(n)
+            ]
         for total, parts in sums_of_groups(own):
-            sums += [(int(cells[total, j]), cells[parts, j].tolist()) for j in range(n)]
-        start += cells.size
-    return sums
+            for kind in (cells, above):
+                sums += [(int(kind[total, j]), kind[parts, j].tolist()) for j in range(kind.shape[1])]
+        others += above.ravel().tolist()
+        start += cells.size + above.size
+    return sums, others
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +87,18 @@ class ShownCounts(Told):
     headcount: Headcount
 
     @classmethod
-    def of(cls, headcount: Headcount, rule: Rule, sums: Sums = (), values: Values = ()) -> ShownCounts:
-        """Move, compare and withhold; `values` are the scores of sets in which many have the same one."""
+    def of(
+        cls,
+        headcount: Headcount,
+        rule: Rule,
+        sums: Sums = (),
+        values: Values = (),
+        cheap: Sequence[int] = (),
+    ) -> ShownCounts:
+        """Move, compare and withhold; `values` are the scores of sets in which many have the same one.
+
+        Sums that are `cheap` are withheld before other sums.
+        """
         count = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
         small, few = rule.small(headcount.different), count[:2] < rule.fewest
         people = count[PEOPLE] + moved(headcount.key, 0)
@@ -91,7 +114,7 @@ class ShownCounts(Told):
         events = np.where(nobody, 0.0, np.where(small.any(axis=0), np.nan, events))
         small &= ~nobody
         told = Told(people, events, small, few, rule)
-        withheld = withheld_neighbours(told, count, sums)
+        withheld = withheld_neighbours(told, count, sums, cheap)
         told.people[withheld] = told.events[withheld] = np.nan
         return cls.part_of(told, slice(None), headcount, values)
 

@@ -251,10 +251,8 @@ def correction_document(correction: Correction) -> Document:
 def _points_table(points: PointsTable) -> Table:
     """The largest points."""
     named = [Column("column", "feature"), Column("range", "level or range", "label")]
-    rows = [
-        {"column": column, "range": label, "points": own / PER_UNIT} for column, label, own in points.rows()
-    ]
-    rows.sort(key=lambda row: -abs(row["points"]))
+    largest = sorted(points.rows(), key=lambda row: -abs(row[2]))
+    rows = [{"column": column, "range": label, "points": own / PER_UNIT} for column, label, own in largest]
     columns = [*named, Column("points", "log-odds", "decimal", 3)]
     return Table("points", "Its largest points", columns, rows, most=MOST_ROWS, item="range")
 

@@ -235,7 +235,7 @@ def shown_table(
         else:
             continue
         columns |= {f"{name}{end}": values.tolist() for end, values in zip(ENDS, ends)}
-    for name in (name for name in table if str(name).endswith("_error")):
+    for name in (str(name) for name in table if str(name).endswith("_error")):
         columns[name] = [float(f"{x:.2g}") for x in table[name].where(large)]
     columns |= others
     for i, limits in enumerate(columns.pop("limits", ())):

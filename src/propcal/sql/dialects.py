@@ -78,6 +78,7 @@ class Dialect:
     truth: str = "CASE WHEN {c} THEN 'true' WHEN NOT {c} THEN 'false' END"
     exact_text: str = "{x}"  # compared by code points, regardless of the column's collation
     suffix: str = ""  # appended by exact_text
+    fence: str = ""  # ends a subquery that must not be written out wherever its columns are used
     within: str = "GREATEST(LEAST({x}, {high}), {low})"  # {x}, but no less than {low} and no more than {high}
     is_fraction: str = ""
     without: str = ""  # the columns of p but {x}; for a database in which CASE x computes x for each WHEN
@@ -166,6 +167,7 @@ DIALECTS = {
         "PostgreSQL",
         _postgres_text,
         named,
+        fence=" OFFSET 0",
         double="DOUBLE PRECISION",
         string="TEXT",
         no_nan="NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",

@@ -142,7 +142,7 @@ def points_expression(
     found = (
         f"(SELECT CAST({line} AS {d.double}) / {TWO_32}\n"
         f"FROM (SELECT {_shifted(d, f'x.{UNITS}', odds)} AS {SHIFTED}\n"
-        f"FROM (SELECT {units} AS {UNITS}) AS x) AS y)"
+        f"FROM (SELECT {units} AS {UNITS}{d.fence}) AS x{d.fence}) AS y)"
     )
     found = f"COALESCE({found}, {score})" if kept.unseen else found
     invalid = f" ELSE {score}" if kept.invalid else ""

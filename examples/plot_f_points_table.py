@@ -40,7 +40,8 @@ model = PMCBoost(features=list(people)).fit(risk[:half], died[:half], sensitive_
 print(*model.fit_summary_.sentences()[-2:], sep="\n")
 
 # %%
-# The shapes: "not recorded" is a range of its own. Features without effect have no points.
+# The shapes: "not recorded" is a range of its own. Ward and weekday have no points; height has a few by
+# chance.
 points = model.correction_.points
 figure, axes = plt.subplots(1, len(points.columns), figsize=(11, 6), layout="constrained")
 for name, ax in zip(points.columns, axes):

@@ -23,6 +23,7 @@ SAYS = {
     "sites": "95 % prediction interval",
     "paper_step_by_step": "updates in",
     "rare_outcome": "No miscalibration was found",
+    "points_table": "spread over many features: retrain the model",
 }
 
 

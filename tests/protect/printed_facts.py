@@ -21,7 +21,7 @@ ALL, SITES, CI = f"All {UNIT}", "All sites", ", 95 % CI"
 def clean(text):
     """The same text for the same number: a dash for none, signs in the place of words."""
     text = unescape(str(text)).replace("\u00a0", " ").translate(SIGNS).strip(" ▲▼")
-    text = re.sub("^[Aa]bout ", "", text)
+    text = re.sub(r"^[Aa]bout | \+$", "", text)  # a plus after a finding refers to a remark
     for word, sign in (("[Ff]ewer than|below", "<"), ("[Mm]ore than|above", ">"), ("at least", "≥")):
         text = re.sub(f"^(?:{word}) ", f"{sign} ", text)
     return text or "-"

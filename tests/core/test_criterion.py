@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 import oracle
+from propcal.auditing.measure_names import LOSSES
 from propcal.core.categories import loss_of
-from propcal.core.criterion import Criterion, multicalibration, proportional
+from propcal.core.criterion import CRITERIA, Criterion, multicalibration, proportional
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.estimators import Boost
 from propcal.metrics import CategoryRule
@@ -17,6 +18,10 @@ class HalfwayBoost(Boost):
 
     def _criterion(self):
         return Criterion("HalfwayBoost", offset=0.5, slope=0.5, rho=self.rho)
+
+
+def test_every_criterion_has_a_loss_with_a_name():
+    assert (*CRITERIA, "dc") == LOSSES
 
 
 def test_the_criteria_of_the_paper_are_two_values():

@@ -38,7 +38,7 @@ def test_the_design_effect_is_that_of_the_visits():
     assert 4.5 < repeat_effect(atoms) < 8
     single = Atoms.from_frame(visits(1, 3000, 1), score="risk", outcome="y", groups=["race"], cluster="id")
     assert repeat_effect(single) < 1.3
-    bare = Atoms.from_frame(visits(1), score="risk", outcome="y", groups=["race"])
+    bare = Atoms.from_frame(visits(1).drop(columns="id"), score="risk", outcome="y", groups=["race"])
     assert repeat_effect(bare) == 1
 
 

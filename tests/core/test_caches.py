@@ -43,6 +43,7 @@ def test_a_copy_has_no_caches_and_scores_alike(fitted, cohort, copied):
         "sharing",
         "monotone",
         "folded",
+        "points",
     }
     assert set(vars(again)) == own
     columns = cohort[["race", "gender"]]

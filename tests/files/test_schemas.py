@@ -34,6 +34,10 @@ def test_the_version_of_an_id_is_that_of_the_output(cohort):
     fitted = PMCBoost.paper().fit(cohort.score, cohort.y, sensitive_features=cohort[["race", "gender"]])
     content = json.loads(fitted.correction_.to_json())
     jsonschema.validate(content, schema("correction"))
+    alert = cohort.score.where(cohort.score < 0.5, 1.0)  # scores of exactly 1 get a level of their own
+    ends = json.loads(PMCBoost().fit(alert, cohort.y).correction_.to_json())
+    assert ends["version"] == CORRECTION_VERSION
+    jsonschema.validate(ends, schema("correction"))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(content | {"monotone": 1}, schema("correction"))
 

@@ -215,7 +215,7 @@ def test_repeat_visits_need_as_many_people():
     shared = Atoms.from_frame(whole, **COLUMNS, cluster="id").share()
     assert "cluster bucket" not in shared.patterns.attributes
     assert "D" not in shared.patterns.levels[shared.patterns.attributes.index("race")]
-    without = Atoms.from_frame(whole, **COLUMNS).share()
+    without = Atoms.from_frame(whole.drop(columns="id"), **COLUMNS).share()
     assert "D" in without.patterns.levels[without.patterns.attributes.index("race")]
     levels = shared.patterns.levels[shared.patterns.attributes.index("race")]
     race = whole["race"].where(whole["race"].isin(levels), OTHER)

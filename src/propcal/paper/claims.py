@@ -238,6 +238,11 @@ def by_rules(judged: Sequence[Judgement]) -> str:
     )
 
 
+def counts_by_rule(judged: Sequence[Judgement]) -> dict[str, Mapping[str, int]]:
+    """The number of verdicts of each kind, by rule."""
+    return {rule: Counter(j.by_rule.get(rule, j).verdict for j in judged) for rule in RULES}
+
+
 def verdict_counts(judged: Sequence[Judgement]) -> str:
     """How many claims agree, differ, and so on, by the first rule."""
     n = Counter(j.verdict for j in judged)

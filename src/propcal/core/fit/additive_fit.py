@@ -182,7 +182,7 @@ def fit_quadratic(
         if not len(left):
             return AdditiveFit(np.zeros(len(component)), variance, np.zeros(len(variance)))
         own, penalty = component[left], 1 / variance[component[left]]
-        inverse = _inverse(information[np.ix_(left, left)], penalty)
+        inverse = penalised_inverse(information[np.ix_(left, left)], penalty)
         effect = np.zeros(len(component))
         effect[left] = inverse @ right[left]
         free = np.maximum(np.bincount(own, 1 - np.diag(inverse) * penalty, len(variance)), 0.0)
@@ -236,7 +236,7 @@ def _penalised(
     return float(np.sum(rows.likelihood(log_odds)) - 0.5 * np.sum(effect[~gone] ** 2 / own[~gone]))
 
 
-def _inverse(information: FloatArray, penalty: FloatArray) -> FloatArray:
+def penalised_inverse(information: FloatArray, penalty: FloatArray) -> FloatArray:
     """The inverse of a symmetric matrix plus a positive diagonal, by Cholesky's method."""
     information[np.diag_indices_from(information)] += penalty
     root, failed = lapack.dpotrf(information, lower=True, overwrite_a=True)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from scipy.linalg import lapack
 
 from propcal.core.atoms import Atoms
 from propcal.core.compiled import compiled
@@ -32,6 +31,7 @@ from propcal.core.correction.smooth_map import (
     SHIFT_UNIT,
     SmoothStart,
 )
+from propcal.core.fit.additive_fit import penalised_inverse
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.fit.log_odds_cells import (
     BUMPS,
@@ -356,7 +356,7 @@ class _Problem:
         The step is halved until the penalised likelihood, which is concave, does not fall.
         """
         value, gradient, information = self.derivatives
-        inverse = _inverse(information[np.ix_(left, left)], penalty)
+        inverse = penalised_inverse(information[np.ix_(left, left)], penalty)
         step = inverse @ (gradient[left] - penalty * self.effect[left])
         value -= 0.5 * float(penalty @ self.effect[left] ** 2)
         for halvings in range(40):
@@ -367,17 +367,6 @@ class _Problem:
                 self.effect, self.derivatives = trial, found
                 break
         return float(np.abs(step).max()), np.diag(inverse)
-
-
-def _inverse(information: FloatArray, penalty: FloatArray) -> FloatArray:
-    """The inverse of a symmetric matrix plus a positive diagonal, by Cholesky's method."""
-    information[np.diag_indices_from(information)] += penalty
-    root, failed = lapack.dpotrf(information, lower=True, overwrite_a=True)
-    if failed:
-        return np.asarray(np.linalg.inv(information), dtype=np.float64)
-    inverse, _ = lapack.dpotri(root, lower=True, overwrite_c=True)
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(inverse, -1).T)
 
 
 @compiled

@@ -5,15 +5,17 @@ import shutil
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
+from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import knots
 from propcal.errors import InputError
 from propcal.scorers.languages import LANGUAGES
-from propcal.scorers.vectors import near_breakpoints, values_that_matter
+from propcal.scorers.vectors import near_breakpoints, near_breakpoints_of, values_that_matter
 from sql_corrections import bits, fitted, hostile
 
 COMMANDS = {"python": [sys.executable, "-I", "-S"], "javascript": ["node"], "r": ["Rscript", "--vanilla"]}
@@ -28,6 +30,15 @@ CONDITIONS = [
     "ward = 01 or ward = 3.0",
     "ward in [1, 2] and icu = 1",
 ]
+POINTS = PointsTable(
+    (
+        FeaturePoints("age", (-9000, 11, 420), cuts=(30.0, 41.3), missing=-250),
+        FeaturePoints("race", (133, -77), levels=("Asian", "Black"), missing=5, other=-1),
+        FeaturePoints("code", (-40, 310, 1), levels=("1", "2.5", "true")),
+        FeaturePoints("lab", (7, 0, -7), cuts=(-0.1, 1e-9), missing=3),
+        FeaturePoints("any", (12,)),
+    )
+)
 
 
 @pytest.fixture(params=list(COMMANDS))
@@ -43,15 +54,20 @@ def corrections():
     """With and without a smooth start; columns, ranges and conditions; names that no language expects."""
     ranges = Groups(columns=["race", "icu"], cuts={"age": [30, 41.3]})
     named = {f"condition {i}": text for i, text in enumerate(CONDITIONS)}
+    updates = fitted(ranges, PMCBoost.paper, alpha=0.1, gamma=0.1, n_bins=5)
+    smooth = fitted(
+        Groups(columns=["race", "ward"], cuts={"age": [41.3]}),
+        alpha=0.2,
+        guard=None,
+        binning="quantile",
+        order="worst",
+    )  # and updates
     return {
-        "updates": fitted(ranges, PMCBoost.paper, alpha=0.1, gamma=0.1, n_bins=5),
-        "smooth": fitted(
-            Groups(columns=["race", "ward"], cuts={"age": [41.3]}),
-            alpha=0.2,
-            guard=None,
-            binning="quantile",
-            order="worst",
-        ),  # and updates
+        "updates": updates,
+        "smooth": smooth,
+        "points": replace(smooth, points=POINTS),
+        "points and updates": replace(updates, points=POINTS),
+        "points alone": replace(smooth, start=None, updates=smooth.updates[:0], points=POINTS),
         "conditions": fitted(
             Groups(columns=[], where=named, intersections=1), PMCBoost.paper, gamma=0.01, alpha=0.1, n_bins=5
         ),
@@ -79,6 +95,14 @@ def people(correction, n, *, kinds=KINDS):
     for name in correction.reads:
         some = [value for value in values_that_matter(correction, name) if type(value) in kinds]
         columns[name] = [some[i] for i in rng.integers(len(some), size=len(scores))]
+    if correction.points is not None:  # then breakpoints are those of each person
+        for i in range(len(scores)):
+            if i % 60 == 0:
+                person = {name: values[i] for name, values in columns.items()}
+                own = rng.permutation(near_breakpoints_of(correction, person))
+            scores[i] = own[i % 60 % len(own)]
+            for name, values in columns.items():
+                values[i] = person[name]
     return scores.tolist(), columns
 
 
@@ -119,7 +143,10 @@ def applied(correction, scores, columns):
     )
 
 
-@pytest.mark.parametrize("which", ["updates", "smooth", "conditions", "hostile"])
+@pytest.mark.parametrize(
+    "which",
+    ["updates", "smooth", "conditions", "hostile", "points", "points and updates", "points alone"],
+)
 def test_a_hundred_thousand_people_get_the_same_bits(language, which, corrections, tmp_path):
     correction = corrections[which]
     n = 100_000 if which == "smooth" else 10_000
@@ -139,9 +166,12 @@ def test_a_hundred_thousand_people_get_the_same_bits(language, which, correction
         assert bits(scored_in_r(path, scores, columns)) == bits(applied(correction, scores, columns))
 
 
-@pytest.mark.parametrize("unseen", ["keep", "error", "replay"])
-def test_the_file_tests_itself_and_says_who_it_is(language, unseen, corrections, tmp_path):
-    path = write(corrections["smooth"], language, tmp_path, unseen=unseen)
+@pytest.mark.parametrize(
+    ("which", "unseen"),
+    [("smooth", "keep"), ("smooth", "error"), ("smooth", "replay"), ("points", "replay"), ("points", "keep")],
+)
+def test_the_file_tests_itself_and_says_who_it_is(language, which, unseen, corrections, tmp_path):
+    path = write(corrections[which], language, tmp_path, unseen=unseen)
     done = run(language, path, "--check")
     assert (done.returncode, done.stderr) == (0, "")
     found, total = done.stdout.split(" test")[0].split(" of ")
@@ -208,6 +238,31 @@ def test_the_module_of_python_scores_like_score_one(corrections, tmp_path):
     assert scorer["score_one"](2.0, **person, invalid="keep") == 2.0
     assert scorer["unseen_levels"](race="Martian", ward=1, age=3) == ["race"]
     assert scorer["unseen_levels"](race=None, ward=99, age=3) == ["ward"]
+
+
+def test_values_without_points_are_named_as_score_one_names_them(corrections, tmp_path):
+    correction = corrections["points"]
+    scorer = python_module(correction, tmp_path)
+    people = [
+        {"race": "Martian", "ward": 1, "age": 3, "code": "1", "lab": None, "any": 3},
+        {"race": None, "ward": 99, "age": None, "code": None, "lab": 1, "any": None},
+        {"race": "Asian", "ward": 2, "age": 50, "code": 7, "lab": 0.0, "any": -1},
+    ]
+    for person in people:
+        assert (
+            tuple(scorer["unseen_levels"](**person))
+            == correction.score_one(0.2, **person, detail=True).unseen
+        )
+    assert scorer["unseen_levels"](**people[1]) == ["ward", "code", "any"]
+
+
+def test_a_level_with_points_that_a_language_cannot_hold_is_refused(corrections):
+    codes = FeaturePoints("code", (5, 7), levels=("9007199254740993", "a"))
+    correction = replace(corrections["smooth"], points=PointsTable((codes,)))
+    for language in ("javascript", "r"):
+        with pytest.raises(InputError, match=r"'code' has the level 9007199254740993"):
+            correction.to_code(language)
+    assert "9007199254740993" in correction.to_code("python")
 
 
 def test_1_and_0_are_truth_values_where_the_levels_are(tmp_path):

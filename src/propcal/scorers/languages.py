@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from propcal.core.choices import Unseen
 from propcal.core.correction.correction import Correction
 from propcal.core.grid import check_choice
 from propcal.errors import InputError
-from propcal.scorers.program import Program
+from propcal.scorers.program import program
 
 TEMPLATES = Path(__file__).parent / "templates"
+LISTED, LINES = ("attributes", "features", "vectors"), ("patterns", "maps")  # one row on each line
 
 
 def _r(value: Any) -> str:
@@ -68,23 +69,10 @@ def export_code(correction: Correction, language: str, *, unseen: Unseen | None 
     """Build the result of `Correction.to_code`."""
     check_choice("language", language, tuple(LANGUAGES))
     how = LANGUAGES[language]
-    program = Program.of_correction(correction, unseen, doubles_in=how.title if how.doubles else "")
-    parts = {
-        "about": how.value(program.about),
-        "columns": how.value(program.columns),
-        "numeric": how.value(program.numeric),
-        "unseen": how.value(program.unseen),
-        "attributes": _listed(how, program.attributes),
-        "patterns": "\n".join(program.patterns),
-        "knots": how.value(program.knots),
-        "maps": "\n".join(program.maps),
-        "n_vectors": f"{len(program.vectors):,}",
-        "vectors": _listed(how, [list(vector) for vector in program.vectors]),
-    }
+    tables = program(correction, unseen, doubles_in=how.title if how.doubles else "")
+    parts = {name: how.value(value) for name, value in tables.items() if name not in LISTED + LINES}
+    parts |= {name: ",\n".join(f"  {how.value(row)}" for row in tables[name]) for name in LISTED}
+    parts |= {name: "\n".join(tables[name]) for name in LINES}
+    parts["n_vectors"] = f"{len(tables['vectors']):,}"
     template = (TEMPLATES / f"scorer.{how.ending}.txt").read_text(encoding="utf-8")
     return re.sub(r"@(\w+)@", lambda found: parts[found[1]], template)
-
-
-def _listed(how: Language, values: Sequence[Any]) -> str:
-    """Values of a list, one on a line."""
-    return ",\n".join(f"  {how.value(value)}" for value in values)

@@ -1,7 +1,8 @@
 """A correction as the tables that a one-file scorer holds, the same in every language.
 
 A scorer finds the place of a person's level of each attribute, looks the combination of places up, and gives
-the score to the map of that combination: a curve through the knots, then pieces of slope 0 or 1.
+the score to the map of that combination: a curve through the knots, then pieces of slope 0 or 1. Between the
+two, points multiply the odds: the place of a person's level or range of each feature gives a factor.
 """
 
 from __future__ import annotations
@@ -16,90 +17,76 @@ from propcal.core.choices import Unseen
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.lookup import with_unlisted
 from propcal.core.correction.maps import PatternMaps
+from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import check_choice
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges, Where
 from propcal.core.patterns import Level
-from propcal.data.derive import COMPARE, sized_columns
+from propcal.data.derive import COMPARE
 from propcal.data.levels import DECIMAL, level_key, wanted_keys
 from propcal.errors import InputError
-from propcal.scorers.vectors import Vector, vectors
+from propcal.scorers.vectors import numeric_columns, vectors
 from propcal.sql.column_levels import every_combination
 
 MOST_WHOLE = 1 << 53  # above it, whole numbers have neighbours that a double cannot tell apart
 Table = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Program:
-    """What a one-file scorer holds.
+def program(correction: Correction, unseen: Unseen | None, *, doubles_in: str = "") -> Table:
+    """Compile a correction; `doubles_in` names a language in which every number is a double.
 
-    Attributes
-    ----------
-    about : dict
-        What the correction knows about itself.
-    columns, numeric : list of str
-        The columns that it reads, and those of them that must be numbers.
-    attributes : list of dict
-        How the place of a level is found: by `texts` and `numbers`, `points` of a number, or a `test`.
-    patterns : list of str
-        Places of the levels, separated by spaces, and after "=" the number of the map.
-    knots : list of int
-        The scores at which curves are given, in units of 2**-32.
-    maps : list of str
-        The curve (empty: none), and after "|" begin, slope and offset of each piece.
-    unseen : "replay", "keep" or "error"
-        What happens to a combination that is not listed; with "replay" all are.
-    vectors : list of Vector
-        Scores and values of columns with the corrected score.
+    Returns
+    -------
+    dict
+        about : dict
+            What the correction knows about itself.
+        columns, numeric : list of str
+            The columns that it reads, and those of them that must be numbers.
+        attributes : list of dict
+            How the place of a level is found: by `texts` and `numbers`, `cuts` of a number, or a `test`; and
+            which places are of levels that did not occur in fitting (`unseen`).
+        features : list of dict
+            The same for each feature with points, and its `factors` by place.
+        patterns : list of str
+            Places of the levels, separated by spaces, and after "=" the number of the map.
+        knots : list of int
+            The scores at which curves are given, in units of 2**-32.
+        maps : list of str
+            The curve (empty: none), and after "|" begin, slope and offset of each piece.
+        unseen : "replay", "keep" or "error"
+            What happens to a combination that is not listed; with "replay" all are.
+        vectors : list of lists
+            A score, values of the columns, and the corrected score.
     """
-
-    about: dict[str, Any]
-    columns: list[str]
-    numeric: list[str]
-    attributes: list[Table]
-    patterns: list[str]
-    knots: list[int]
-    maps: list[str]
-    unseen: Unseen
-    vectors: list[Vector]
-
-    @classmethod
-    def of_correction(cls, correction: Correction, unseen: Unseen | None, *, doubles_in: str = "") -> Program:
-        """Compile a correction; `doubles_in` names a language in which every number is a double."""
-        if correction.points is not None:
-            raise InputError(
-                "a correction with points cannot be written as one file of a program",
-                argument="correction",
-                next_step="Use to_sql, score_one or apply, or fit without features",
-            )
-        unseen = correction.unseen if unseen is None else unseen
-        check_choice("unseen", unseen, ("replay", "keep", "error"))
-        correction = replace(correction, unseen=unseen)
-        known = correction.patterns
-        combinations = with_unlisted(known, correction.folded)
-        if unseen == "replay":
-            combinations = every_combination(known)
-        lines = _map_lines(correction.replay(combinations))
-        maps = {line: i for i, line in enumerate(dict.fromkeys(lines))}
-        keys = [" ".join(map(str, row)) for row in combinations.table.tolist()]
-        return cls(
-            about={"exported_by": f"propcal {__version__}", **json.loads(correction.to_json())["about"]},
-            columns=list(known.reads),
-            numeric=sized_columns(known.derived),
-            attributes=[
-                _Places(
-                    name, known.places(a), len(known.levels[a]), name in correction.folded, doubles_in
-                ).table(known.derived.get(name))
-                for a, name in enumerate(known.attributes)
-            ],
-            patterns=[f"{key}={maps[line]}" for key, line in zip(keys, lines)],
-            knots=knots().tolist() if correction.start is not None else [],
-            maps=list(maps),
-            unseen=unseen,
-            vectors=vectors(correction),
-        )
+    unseen = correction.unseen if unseen is None else unseen
+    check_choice("unseen", unseen, ("replay", "keep", "error"))
+    correction = replace(correction, unseen=unseen)
+    known = correction.patterns
+    combinations = with_unlisted(known, correction.folded)
+    if unseen == "replay":
+        combinations = every_combination(known)
+    lines = _map_lines(correction.replay(combinations))
+    maps = {line: i for i, line in enumerate(dict.fromkeys(lines))}
+    keys = [" ".join(map(str, row)) for row in combinations.table.tolist()]
+    attributes = []
+    for a, name in enumerate(known.attributes):
+        other = len(known.levels[a])
+        table = _Finder(name, doubles_in).attribute(known.derived.get(name), known.places(a), other)
+        attributes.append({**table, "unseen": [] if name in correction.folded else [other]})
+    features = () if correction.points is None else correction.points.features
+    return {
+        "about": {"exported_by": f"propcal {__version__}", **json.loads(correction.to_json())["about"]},
+        "columns": list(correction.reads),
+        "numeric": numeric_columns(correction),
+        "attributes": attributes,
+        "features": [_Finder(feature.column, doubles_in).feature(feature) for feature in features],
+        "patterns": [f"{key}={maps[line]}" for key, line in zip(keys, lines)],
+        "knots": knots().tolist() if correction.start is not None else [],
+        "maps": list(maps),
+        "unseen": unseen,
+        "vectors": [list(vector) for vector in vectors(correction)],
+    }
 
 
 def _map_lines(maps: PatternMaps) -> list[str]:
@@ -113,41 +100,48 @@ def _map_lines(maps: PatternMaps) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Places:
-    """Writes how the place of one attribute's level is found."""
+class _Finder:
+    """Writes how the place of a person's level of an attribute or feature is found."""
 
     name: str
-    place: Mapping[Level, int]  # where all levels are truth values, also of 1 and 0
-    other: int
-    folded: bool
     doubles_in: str
 
-    def table(self, recipe: Ranges | Where | None) -> Table:
-        place, other = self.place, self.other
+    def attribute(self, recipe: Ranges | Where | None, place: Mapping[Level, int], other: int) -> Table:
+        """The places of an attribute; where all levels are truth values, `place` also has 1 and 0."""
         if isinstance(recipe, Where):
-            return {
-                "name": self.name,
-                "test": self._test(recipe.condition),
-                "places": [place.get("false", other), place.get("true", other)],
-            }
+            places = [place.get("false", other), place.get("true", other)]
+            return {"name": self.name, "test": self._test(recipe.condition), "places": places}
+        missing = place.get(None, other)
         if isinstance(recipe, Ranges):
-            return {
-                "name": self.name,
-                "column": recipe.column,
-                "points": list(recipe.points),
-                "places": [place.get(label, other) for label in recipe.labels],
-                "missing": place.get(None, other),
-            }
+            places = [place.get(label, other) for label in recipe.labels]
+            return self._ranges(recipe.column, recipe.points, places, missing)
+        return self._levels(place, missing, other)
+
+    def feature(self, feature: FeaturePoints) -> Table:
+        """The places and factors of a feature."""
+        n = len(feature.points)
+        if feature.is_number:  # one cut point that makes no difference stands for none
+            cuts, places = (feature.cuts, range(n)) if feature.cuts else ((0.0,), (0, 0))
+            table = self._ranges(feature.column, cuts, places, n)
+        else:
+            table = self._levels({level: i for i, level in enumerate(feature.levels)}, n, n + 1)
+        return {**table, "factors": feature.factors.tolist(), "unseen": feature.unseen_codes}
+
+    def _ranges(self, column: str, cuts: Iterable[float], places: Iterable[int], missing: int) -> Table:
+        named = {"name": self.name, "column": column}
+        return {**named, "cuts": list(cuts), "places": list(places), "missing": missing}
+
+    def _levels(self, place: Mapping[Level, int], missing: int, other: int) -> Table:
         texts = [level for level in place if level is not None]
+        places = [place[text] for text in texts]
         return {
             "name": self.name,
             "column": self.name,
             "texts": texts,
-            "text_places": [place[text] for text in texts],
-            **self._numbers(texts, [place[text] for text in texts]),
-            "missing": place.get(None, other),
+            "text_places": places,
+            **self._numbers(texts, places),
+            "missing": missing,
             "other": other,
-            "reported": int(not self.folded),
         }
 
     def _numbers(self, texts: Iterable[str], places: Iterable[int]) -> Table:

@@ -11,8 +11,8 @@ from propcal.auditing.hypothesis_tests import BENDS, DIFFERENCES, GROUP_SLOPES, 
 from propcal.core.criterion import proportional
 from propcal.core.fit.boost import FittingData, Settings
 from propcal.core.logistic import expit
-from propcal.data.cohorts import make_ed_visits
 from propcal.data.rows_to_atoms import rows_to_atoms
+from propcal.datasets.ed_visits import make_ed_visits
 from propcal.metrics import CategoryRule
 
 

@@ -2,9 +2,8 @@
 
 from importlib.resources import files
 
-import propcal.data.cohorts
 import propcal.datasets
-from propcal.datasets import load_doctor_visits, make_ed_visits
+from propcal.datasets import load_doctor_visits
 
 
 def test_a_half_of_the_people_has_about_half_of_the_years_and_shares_nobody():
@@ -43,6 +42,5 @@ def test_every_file_has_its_source_and_licence():
     assert sum(folder.joinpath(name).stat().st_size for name in data) < 600_000
 
 
-def test_simulated_visits_are_found_at_their_former_place_too():
-    assert propcal.data.cohorts.make_ed_visits is make_ed_visits
+def test_open_data_and_simulated_visits_are_all_that_is_public():
     assert set(propcal.datasets.__all__) == {"load_doctor_visits", "make_ed_visits"}

@@ -299,9 +299,9 @@ def test_files_without_rows_are_told_by_name(tmp_path, name):
         discover("died", "risk", features=["ward"], data=path)
 
 
-def test_large_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, monkeypatch):
+def test_large_files_are_read_a_few_columns_at_a_time_and_give_what_a_frame_gives(tmp_path, monkeypatch):
     from propcal.data.files import file_source
-    from propcal.discovery import binned_features, input_rows
+    from propcal.discovery import binned_features
 
     frame, score, y, wrong = cohort(n=9000, seed=20)
     frame["icu"] &= ~wrong
@@ -310,7 +310,7 @@ def test_large_files_are_read_in_batches_and_give_what_a_frame_gives(tmp_path, m
     data.to_csv(tmp_path / "first.csv", index=False)
     data[:5000].to_parquet(tmp_path / "a.parquet")
     data[5000:].to_parquet(tmp_path / "b.parquet")
-    monkeypatch.setattr(input_rows, "MOST_VALUES", 1000)
+    monkeypatch.setattr(binned_features, "MOST_VALUES", 18_000)
     monkeypatch.setattr(binned_features, "SAMPLE", 2000)
     monkeypatch.setattr(file_source, "COLUMN_ROWS", 2048)
     named = {"features": ["age", "ward", "lab"], "protect": ["icu"], "drop_missing": True, **FAST}
@@ -379,7 +379,7 @@ def test_a_fit_can_find_its_own_groups(people):
 
 
 def test_a_fit_describes_groups_as_a_search_does():
-    from propcal.data.cohorts import make_ed_visits
+    from propcal.datasets.ed_visits import make_ed_visits
 
     visits = make_ed_visits(20_000, seed=3)
     low = (visits.age >= 75) & (visits.n_previous_visits >= 2)

@@ -127,8 +127,7 @@ def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: GroupRule, read
     kinds[str(roles.outcome)] = LENIENT
     wanted = list(dict.fromkeys([*wanted, *(wanted_columns(groups) or ()), *model.features]))
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
-    with source.table(wanted, kinds) as table:
-        columns = table.columns()
+    columns = source.columns(wanted, kinds)
     more: dict[str, Any] = {"positive": roles.positive, "drop_missing": roles.drop_missing}
     more |= {name: value for name, value in (("weight", roles.weight), ("cluster", roles.cluster)) if value}
     model.fit(pa.table(columns), score=roles.score, outcome=roles.outcome, **more)

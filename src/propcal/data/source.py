@@ -7,8 +7,7 @@ has one spelling only. Files are a source as well (`propcal.data.files.file_sour
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -18,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.atoms import Atoms
-from propcal.core.grid import BoolArray, IntArray
+from propcal.core.grid import BoolArray
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import SITE
@@ -176,84 +175,39 @@ def refuse_other_spellings(parts: Sequence[tuple[str, Atoms]]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns with the same rows, in memory or read in batches; `read` gives some of the columns.
+    """Columns with the same rows, which `read` gives when they are needed; only some rows are kept.
 
     `lengths` are those of columns in memory, which callers may have given and should compare.
     """
 
     names: tuple[str, ...]
     n: int
-    read: Callable[[Sequence[str]], Iterator[Columns]]
+    read: Callable[[Sequence[str]], Columns]
+    keep: BoolArray | None = None
     lengths: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, columns: Columns) -> Table:
         """Columns that are in memory."""
         lengths = {name: len(column) for name, column in columns.items()}
-
-        def read(names: Sequence[str]) -> Iterator[Columns]:
-            yield {name: columns[name] for name in names}
-
-        return cls(tuple(columns), _rows(columns), read, lengths)
-
-    def __len__(self) -> int:
-        return self.n
-
-    def only(self, names: Sequence[str]) -> Table:
-        """Only some of the columns."""
-        return replace(self, names=tuple(names))
-
-    def batches(self) -> Iterator[Columns]:
-        """All rows, a part of them at a time."""
-        return self.read(self.names)
-
-    def columns(self) -> Columns:
-        """All rows in memory."""
-        return self._joined(self.batches())
+        n = next(iter(lengths.values()), 0)
+        return cls(tuple(columns), n, lambda names: {name: columns[name] for name in names}, lengths=lengths)
 
     def kept(self, keep: BoolArray) -> Table:
         """Only the rows for which `keep` is true."""
+        return replace(self, n=int(np.count_nonzero(keep)), keep=keep)
 
-        def read(names: Sequence[str]) -> Iterator[Columns]:
-            begin = 0
-            for batch in self.read(names):
-                own = keep[begin : begin + _rows(batch)]
-                begin += len(own)
-                yield {name: _filtered(column, own) for name, column in batch.items()}
-
-        return replace(self, n=int(np.count_nonzero(keep)), read=read)
-
-    def take(self, rows: IntArray) -> Columns:
-        """Some rows, in increasing order, in memory."""
-
-        def parts() -> Iterator[Columns]:
-            begin = 0
-            for batch in self.batches():
-                end = begin + _rows(batch)
-                own = rows[np.searchsorted(rows, begin) : np.searchsorted(rows, end)] - begin
-                yield {name: _taken(column, own) for name, column in batch.items()}
-                begin = end
-
-        return self._joined(parts())
-
-    def _joined(self, parts: Iterator[Columns]) -> Columns:
-        found = list(parts)
-        if len(found) == 1:
-            return found[0]
-        kind = None if found else pa.null()  # without rows
-        return {name: pa.chunked_array([part[name] for part in found], kind) for name in self.names}
+    def columns(self, names: Sequence[str] | None = None) -> Columns:
+        """Some of the columns, or all, in memory."""
+        found = self.read(self.names if names is None else names)
+        return found if self.keep is None else {name: chosen(c, self.keep) for name, c in found.items()}
 
 
-def _rows(batch: Columns) -> int:
-    return len(next(iter(batch.values()))) if batch else 0
-
-
-def _filtered(column: Any, keep: BoolArray) -> Any:
-    return column[keep] if isinstance(column, np.ndarray) else column.filter(pa.array(keep))
-
-
-def _taken(column: Any, rows: IntArray) -> Any:
-    return column[rows] if isinstance(column, np.ndarray) else column.take(pa.array(rows))
+def chosen(column: Any, rows: Any) -> Any:
+    """Some rows of a column, given by truth values or by place."""
+    if isinstance(column, np.ndarray):
+        return column[rows]
+    return column.filter(pa.array(rows)) if rows.dtype == np.bool_ else column.take(pa.array(rows))
 
 
 class Source(ABC):
@@ -267,8 +221,8 @@ class Source(ABC):
         """The names of the columns."""
 
     @abstractmethod
-    def table(self, wanted: Sequence[str], kinds: Mapping[str, str] = ...) -> AbstractContextManager[Table]:
-        """Open the wanted columns; `kinds` tells how a text file is read (see `PeopleFiles.query`)."""
+    def columns(self, wanted: Sequence[str], kinds: Mapping[str, str] = ...) -> Columns:
+        """The wanted columns in memory; `kinds` tells how text is read (see `PeopleFiles.query`)."""
 
     @abstractmethod
     def reduce(self, columns: NamedColumns) -> Atoms:
@@ -298,13 +252,9 @@ class FrameSource(Source):
         """The names of the columns."""
         return frame_names(self.frame)
 
-    def columns(self, wanted: Sequence[str]) -> Columns:
+    def columns(self, wanted: Sequence[str], *_: Any) -> Columns:
         """The wanted columns."""
         return frame_columns(self.frame, self.title, wanted)
-
-    def table(self, wanted: Sequence[str], *_: Any) -> AbstractContextManager[Table]:
-        """The wanted columns."""
-        return nullcontext(Table.of(self.columns(wanted)))
 
     def reduce(self, columns: NamedColumns) -> Atoms:
         """The atoms of the named columns, with a warning of an unused column that looks like a patient ID."""
@@ -320,7 +270,7 @@ class FrameSource(Source):
 class EngineSource(FrameSource):
     """A frame of DuckDB, Spark, Dask or lazy polars, which reduces its rows itself."""
 
-    def columns(self, wanted: Sequence[str]) -> Columns:
+    def columns(self, wanted: Sequence[str], *_: Any) -> Columns:
         """The wanted columns, read into memory."""
         return collected_columns(self.frame, wanted)
 

@@ -20,7 +20,7 @@ from propcal.core.groups.conditions import ColumnTest, Combined, Not
 from propcal.core.groups.conditions import Condition as Clause
 from propcal.data.frames import floats, is_record
 from propcal.data.levels import distinct, is_limit, level_key, numbers_beside_limits
-from propcal.data.source import Table
+from propcal.data.source import Table, chosen
 
 MOST_CUTS = 240  # so that all codes fit into a byte
 COARSE = 10  # ranges of a number in the first, coarse pass of the search
@@ -32,6 +32,7 @@ LARGE_NUMBER = 100_000  # identifiers that are not consecutive have at least so 
 OWN_SEED = 20_260_418
 DIGITS = 12  # of a round cut point, at most
 SAMPLE = 100_000  # rows from which cut points and levels are chosen
+MOST_VALUES = 20_000_000  # of columns that are read at once
 
 Codes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -152,32 +153,30 @@ class FeatureTable:
         return replace(self, codes=np.ascontiguousarray(self.codes[:, rows]))
 
 
-def bin_features(source: Table) -> FeatureTable:
-    """Turn columns into codes: levels and cut points are chosen from a sample, then all rows are read."""
-    n, rows = len(source), np.arange(len(source))
+def bin_features(source: Table, names: Sequence[str] | None = None) -> FeatureTable:
+    """Turn columns into codes; levels and cut points are chosen from a sample of the rows.
+
+    Of very many rows, only a few columns are in memory at a time.
+    """
+    n, names, rows = source.n, source.names if names is None else names, None
     if n > SAMPLE:
         rows = np.sort(np.random.default_rng(OWN_SEED).choice(n, SAMPLE, replace=False))
-    learned = {name: _feature(name, column) for name, column in source.take(rows).items()}
-    narrow = [feature for feature in learned.values() if isinstance(feature, Feature)]
-    left_out = {name: reason for name, reason in learned.items() if isinstance(reason, str)}
-    wide = [replace(feature, pooled=not feature.is_number) for feature in narrow]
-    codes = np.empty((len(narrow), n), dtype=np.uint8)
-    begin = 0
-    for batch in source.only([feature.name for feature in narrow]).batches() if narrow else ():
-        end = begin + len(batch[narrow[0].name])
-        for column, feature in zip(codes, wide):
-            column[begin:end] = feature.codes(batch[feature.name])
-        begin = end
-    features = [_pooled_if_needed(*one) for one in zip(narrow, wide, codes)]
-    return FeatureTable(tuple(features), codes, left_out)
-
-
-def _pooled_if_needed(feature: Feature, wide: Feature, codes: Codes) -> Feature:
-    """The feature with a code for levels that the sample does not have, if there are any."""
-    if feature.is_number or feature.pooled or np.any(codes == len(feature.levels)):
-        return wide
-    codes[codes == wide.recorded] = feature.recorded
-    return feature
+    features: list[Feature] = []
+    left_out: dict[str, str] = {}
+    codes, at_once = np.empty((len(names), n), dtype=np.uint8), max(MOST_VALUES // max(n, 1), 1)
+    for first in range(0, len(names), at_once):
+        for name, column in source.columns(names[first : first + at_once]).items():
+            learned = _feature(name, column if rows is None else chosen(column, rows))
+            if isinstance(learned, str):
+                left_out[name] = learned
+                continue
+            wide, own = replace(learned, pooled=not learned.is_number), codes[len(features)]
+            own[:] = wide.codes(column)
+            if not (learned.is_number or learned.pooled or np.any(own == len(learned.levels))):
+                own[own == wide.recorded] = learned.recorded  # no row has a level that the sample lacks
+                wide = learned
+            features.append(wide)
+    return FeatureTable(tuple(features), codes[: len(features)], left_out)
 
 
 def _feature(name: str, column: Any) -> Feature | str:

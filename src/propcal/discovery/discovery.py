@@ -241,14 +241,13 @@ def discover(
     how = Search(level, max_groups, depth, min_share, n_draws, random_state)
     check_choice("weight_kind", weight_kind, ("auto", "frequency", "survey"))
     hidden = _protected_names(protect)
-    with read_rows(
-        y, score, features, data, sample_weight, cluster, hidden, na=na, memory_limit=memory_limit
-    ) as (roles, called, given):
-        people, rows = read_people(
-            roles, given, called, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
-        )
-        protected = ProtectedGroups.of(rows, hidden) if hidden else None
-        table = read_table(rows.only([name for name in rows.names if name not in hidden]), people)
+    columns = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
+    roles, called, given = read_rows(columns, features, data, hidden, na=na, memory_limit=memory_limit)
+    people, rows = read_people(
+        roles, given, called, weight_kind=weight_kind, positive=positive, drop_missing=drop_missing
+    )
+    protected = ProtectedGroups.of(rows, hidden) if hidden else None
+    table = read_table(rows, people, [name for name in rows.names if name not in hidden])
     table, people, order = in_own_order(table, people)
     protected = None if protected is None else protected.in_order(order)
     unit = unit or ("people" if people.cluster is None else "visits")

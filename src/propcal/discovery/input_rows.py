@@ -7,8 +7,7 @@ depend on the order they came in.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -30,48 +29,32 @@ from propcal.discovery.people import People
 from propcal.errors import Argument, Column, InputError, Message
 from propcal.identity import Identity
 
-MOST_VALUES = 20_000_000  # of features of files that are read at once, which is faster
 ROLES = {"score": "score", "y": "outcome", "sample_weight": "weight", "cluster": "patient ID"}
 LEAK = "a leak"
 ODD = np.uint64(0x9E3779B97F4A7C15)  # multiplies well into all bits
 HALF = np.uint64(32)
 
 
-@contextmanager
 def read_rows(
-    y: Any,
-    score: Any,
-    features: Any,
-    data: Any,
-    sample_weight: Any,
-    cluster: Any,
-    protect: Sequence[str],
-    **options: Any,
-) -> Iterator[tuple[dict[str, Any], dict[str, str], Table]]:
-    """The columns by role (score, y, sample_weight, cluster) and what messages call them; the other rows.
+    given: Mapping[str, Any], features: Any, data: Any, protect: Sequence[str], **how: Any
+) -> tuple[dict[str, Any], dict[str, str], Table]:
+    """The columns by role (score, y, sample_weight, cluster) and what messages call them; the other columns.
 
-    The other rows are of features and protected columns. Features of large files are read in batches, so that
-    only their codes are held in memory. `options` are those of files: `na` and `memory_limit`.
+    The others are features and protected columns, which are read when they are needed. `how` are the options
+    of files: `na` and `memory_limit`.
     """
-    given = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
     roles = {name: value for name, value in given.items() if value is not None}
     if data is None:
-        yield roles, {}, Table.of(_feature_columns(features))
-        return
+        return roles, {}, Table.of(_feature_columns(features))
     names = _checked_names(roles, features, protect)
+    source = source_of(data, "data", **how)
+    kinds = {roles[name]: NUMBER for name in roles if name in ("score", "sample_weight")}
+    columns = source.columns(list(dict.fromkeys(roles.values())), kinds | {roles["y"]: LENIENT})
+    own = {name: columns[value] for name, value in roles.items()}
+    if not len(own["y"]) and are_paths(data):
+        raise InputError(f"{source.title}: there are no rows")
     called: dict[str, str] = {name: Column(value) for name, value in roles.items()}
-    source = source_of(data, "data", **options)
-    kinds = {roles["y"]: LENIENT} | {
-        roles[name]: NUMBER for name in roles if name in ("score", "sample_weight")
-    }
-    with source.table(list(dict.fromkeys([*roles.values(), *names])), kinds) as table:
-        columns = table.only(list(dict.fromkeys(roles.values()))).columns()
-        own = {name: columns[value] for name, value in roles.items()}
-        n = len(own["y"])
-        if not n and are_paths(data):
-            raise InputError(f"{source.title}: there are no rows")
-        rows = replace(table.only(names), n=n)
-        yield own, called, Table.of(rows.columns()) if n * len(names) <= MOST_VALUES else rows
+    return own, called, Table(tuple(names), len(own["y"]), source.columns)
 
 
 def _checked_names(roles: Mapping[str, Any], features: Any, protect: Sequence[str]) -> list[str]:
@@ -175,9 +158,9 @@ def _refuse_unsearchable(score: FloatArray, outcome: Any, names: Mapping[str, st
             raise InputError(f"{names[role]}{why}", argument=names[role], next_step=next_step)
 
 
-def read_table(rows: Table, people: People) -> FeatureTable:
-    """The features as codes, without those that cannot be searched."""
-    table = _without_leaks(bin_features(rows), people)
+def read_table(rows: Table, people: People, names: Sequence[str] | None = None) -> FeatureTable:
+    """The features (all columns, or those named) as codes, without those that cannot be searched."""
+    table = _without_leaks(bin_features(rows, names), people)
     if not table.features:
         reasons = "; ".join(f"{name}: {why}" for name, why in [*table.left_out.items()][:3])
         none = f": no column can be searched ({reasons or 'there are none'})"

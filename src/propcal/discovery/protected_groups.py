@@ -52,7 +52,7 @@ class ProtectedGroups:
     def of(cls, source: Table, protect: Sequence[str]) -> ProtectedGroups:
         """Every level of every protected column with enough people."""
         require(list(source.names), protect)
-        columns = source.only(protect).take(np.arange(len(source)))
+        columns = source.columns(protect)
         names, rows = [], []
         for column in protect:
             levels, codes = encode(*distinct(columns[column]))

@@ -104,8 +104,8 @@ def dated_atoms(source: Source, columns: NamedColumns, dating: Dating) -> DatedA
         step = "Write them to Parquet files, and name those"
         problem = "frames of an engine cannot be monitored directly"
         raise InputError(problem, argument="frame", next_step=step)
-    with source.table(wanted) as table, limited(None, None) as engine:
-        found = {name: _arrow(column) for name, column in table.columns().items()}
+    found = {name: _arrow(column) for name, column in source.columns(wanted).items()}
+    with limited(None, None) as engine:
         return _dated_atoms(engine.from_arrow(pa.table(found)), columns, dating)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from propcal.core.atoms import Atoms
@@ -136,7 +135,7 @@ def open_people(paths: Sequence[Path], *, missing: Sequence[str] = (), advice: s
     return sources
 
 
-def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = ()) -> PeopleFiles:
+def open_files(paths: Sequence[Path], *, missing: Sequence[str] = ()) -> PeopleFiles:
     """Open files as one table; they must be either all Parquet or all text, and the content decides."""
     opened = open_people(paths, missing=missing, advice="Load it, or merge it with propcal merge")
     kinds = ["Parquet" if isinstance(file, ParquetFiles) else "text" for file in opened]
@@ -145,7 +144,7 @@ def open_files(paths: Sequence[Path], engine: Any, *, missing: Sequence[str] = (
             problem = f"{paths[0]} is a {kinds[0]} file, but {path} is a {kind} file"
             raise InputError(problem, next_step="Use files of the same format")
     parts = [part for file in opened for part in file.parts]
-    return type(opened[0])(parts, missing=missing, engine=engine)
+    return type(opened[0])(parts, missing=missing)
 
 
 def check_same_columns(

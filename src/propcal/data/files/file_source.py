@@ -6,23 +6,25 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from math import log2
 from os import PathLike
 from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from propcal.core.atoms import Atoms
 from propcal.core.grid import check_number
 from propcal.data.derive import fitting_values, numeric_columns
 from propcal.data.engines.frames_to_atoms import atoms_of_totals, complete_rows, totals, with_events
 from propcal.data.files import duckdb_setup as duck
-from propcal.data.files.file_sets import Files, find_files, open_file, open_files
+from propcal.data.files.file_sets import Files, find_files, open_files
 from propcal.data.files.people_files import ANY, LENIENT, NUMBER, TEXT, Kinds, PeopleFiles
 from propcal.data.frames import Columns
 from propcal.data.repeat_visits import MOST_COUNTED, warn_of_undeclared
-from propcal.data.source import NamedColumns, Source, Table, frame_source
+from propcal.data.source import NamedColumns, Source, frame_source
 from propcal.errors import Argument, InputError
 from propcal.interrupts import check as check_stop
 from propcal.numbers import listed
@@ -66,8 +68,11 @@ class FileSource(Source):
     @property
     def names(self) -> list[str]:
         """The columns of the first file."""
-        first = open_file(self.paths[0])
-        return [] if isinstance(first, Atoms) else first.names
+        return self._files.names
+
+    @cached_property
+    def _files(self) -> PeopleFiles:
+        return open_files(self.paths, missing=self.na)
 
     @contextmanager
     def opened(
@@ -78,7 +83,7 @@ class FileSource(Source):
         `too_large` makes the error if memory is not enough.
         """
         with duck.limited(self.memory, self.threads) as engine, duck.watched(engine, self.progress):
-            files = open_files(self.paths, engine, missing=self.na)
+            files = self._files.read_by(engine)
             try:
                 yield engine, files
                 return
@@ -91,9 +96,8 @@ class FileSource(Source):
                 raise duck.no_room() if duck.disk_full(error) else files.trouble(error, wanted) from None
             raise too_large(engine) from None
 
-    @contextmanager
-    def table(self, wanted: Sequence[str], kinds: Kinds = ANY) -> Iterator[Table]:
-        """Open the wanted columns, whose rows are not counted."""
+    def columns(self, wanted: Sequence[str], kinds: Kinds = ANY) -> Columns:
+        """The wanted columns, in the order of the rows."""
 
         def too_large(_: Any) -> InputError:
             step = "Name fewer features, or increase " + Argument("memory_limit")
@@ -101,14 +105,12 @@ class FileSource(Source):
 
         with self.opened(wanted, too_large) as (engine, files):
             engine.execute("SET preserve_insertion_order = true")  # rows of several queries go together
-            rows = relation(engine, files, wanted, kinds)
-
-            def read(names: Sequence[str]) -> Iterator[Columns]:
-                for batch in rows.project(", ".join(map(named, names))).to_arrow_reader(COLUMN_ROWS):
-                    check_stop()
-                    yield dict(zip(names, batch.columns))
-
-            yield Table(tuple(wanted), 0, read)
+            reader = relation(engine, files, wanted, kinds).to_arrow_reader(COLUMN_ROWS)
+            batches = []
+            for batch in reader:
+                check_stop()
+                batches.append(batch)
+            return dict(zip(wanted, pa.Table.from_batches(batches, reader.schema).columns))
 
     def reduce(self, columns: NamedColumns) -> Atoms:
         """The atoms of the named columns, by one aggregation."""

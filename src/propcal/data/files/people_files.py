@@ -18,10 +18,11 @@ from __future__ import annotations
 import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -78,12 +79,16 @@ class PeopleFiles(ABC):
         The files, each with its `path`, `names` and `delimiter`.
     missing : list of str
         Texts that mean a missing value in a text file, beside the empty cell.
-    engine : DuckDB connection, optional
-        Where files are read; by default a connection of their own.
+
+    They are read by a connection of their own, unless `read_by` gives them another `engine`.
     """
 
-    def __init__(self, parts: Sequence[Any], *, missing: Sequence[str] = (), engine: Any = None) -> None:
-        self.parts, self.missing, self.engine = list(parts), list(missing), engine
+    engine: Any = None
+    names: list[str]
+
+    def __init__(self, parts: Sequence[Any], *, missing: Sequence[str] = ()) -> None:
+        self.parts, self.missing = list(parts), list(missing)
+        self._forms: dict[tuple[int, str], int] = {}  # of the values of text files
         self.paths: list[Path] = [part.path for part in parts]
         self.path, self.names, self.delimiter = self.paths[0], parts[0].names, parts[0].delimiter
 
@@ -116,6 +121,13 @@ class PeopleFiles(ABC):
     @cached_property
     def _engine(self) -> Any:
         return self.engine or connect()
+
+    def read_by(self, engine: Any) -> Self:
+        """The same files, read by a connection of DuckDB."""
+        files = copy(self)
+        files.__dict__.pop("_engine", None)
+        files.engine = engine
+        return files
 
     def read(self, wanted: Sequence[str], kinds: Kinds = ANY) -> Any:
         """The wanted columns as a pyarrow Table, in the order of the rows."""
@@ -254,10 +266,6 @@ class TextFiles(PeopleFiles):
     """CSV files of people."""
 
     parts: list[CsvFile]
-
-    def __init__(self, parts: Sequence[CsvFile], *, missing: Sequence[str] = (), engine: Any = None) -> None:
-        super().__init__(parts, missing=missing, engine=engine)
-        self._forms: dict[tuple[int, str], int] = {}
 
     def count(self) -> int:
         """How many rows there are."""

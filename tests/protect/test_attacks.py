@@ -116,7 +116,8 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
         small[:, : len(withheld)] &= shown.small
 
         def fewest(some, told=told, net=net, small=small, n=rest.shape[1]):
-            low, high = net.tightened(told.bounds(some, n))
+            low, high = told.bounds(some, n)
+            net.tighten(low, high)
             return np.where(small, np.minimum(high - low + 1, WANTED)[:2], WANTED).min(axis=0)
 
         left = fewest(withheld)

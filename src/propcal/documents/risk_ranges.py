@@ -43,9 +43,9 @@ def risk_ranges(audit: Audit) -> Section:
 
 
 def _cell_rows(audit: Audit) -> list[dict[str, Any]]:
-    rows = row_dicts(audit.categories)
+    rows, labels = row_dicts(audit.categories), audit.labels
     for place, row in enumerate(rows):
-        row |= {"label": audit.labels.get(row["group"], row["group"]), "key": place}
+        row |= {"label": labels.get(row["group"], row["group"]), "key": place}
         row |= {"look": LOOKS.get(row["finding"], "noise"), "gap_low": row["low"], "gap_high": row["high"]}
     return rows
 

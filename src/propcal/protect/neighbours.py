@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.protect.rule import MOVED, Rule
@@ -49,16 +52,22 @@ class Told:
         """What follows for events, others and people of each set, and of rests, of which nothing is told."""
         n = len(self.people)
         low, high = np.zeros((3, n + n_rests)), np.full((3, n + n_rests), ENDLESS)
-        for kind, shown in ((PEOPLE, self.people), (EVENTS, self.events)):
+        low[:, :n], high[:, :n] = self.bounds_of(slice(None), withheld)
+        return low, high
+
+    def bounds_of(self, sets: Any, withheld: BoolArray) -> Bounds:
+        """`bounds` of some sets."""
+        people, small, withheld = self.people[sets], self.small[:, sets], withheld[sets]
+        low, high = np.zeros((3, len(people))), np.full((3, len(people)), ENDLESS)
+        for kind, shown in ((PEOPLE, people), (EVENTS, self.events[sets])):
             known = np.isfinite(shown) & ~withheld
-            nobody = known & (self.people == 0)
-            low[kind, :n] = np.where(known, np.maximum(shown - MOVED, 0), 0)
-            high[kind, :n] = np.where(known, np.where(nobody, 0, shown + MOVED), ENDLESS)
-        unknown = withheld & ~self.small.any(axis=0)  # of small sets it is told that they are small
+            low[kind] = np.where(known, np.maximum(shown - MOVED, 0), 0)
+            high[kind] = np.where(known, np.where(people == 0, 0, shown + MOVED), ENDLESS)
+        unknown = withheld & ~small.any(axis=0)  # of small sets it is told that they are small
         for kind in (EVENTS, OTHERS):
-            high[kind, :n] = np.where(self.small[kind] & self.few[kind], self.rule.fewest - 1, high[kind, :n])
-            large = ~self.small[kind] & ~unknown & (np.nan_to_num(self.people, nan=1.0) > 0)
-            low[kind, :n] = np.maximum(low[kind, :n], np.where(large, self.rule.fewest, 0))
+            high[kind] = np.where(small[kind] & self.few[kind, sets], self.rule.fewest - 1, high[kind])
+            large = ~small[kind] & ~unknown & ~(people <= 0)
+            low[kind] = np.maximum(low[kind], np.where(large, self.rule.fewest, 0))
         return low, high
 
 
@@ -76,40 +85,33 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
     count = np.concatenate([count, rest], axis=1)
     small = (count[:2] < told.rule.fewest) & (count[PEOPLE] > 0)
     small[:, :n] &= told.small
-    withheld = np.zeros(n, dtype=np.bool_)
+    withheld, near = np.zeros(n, dtype=np.bool_), np.empty(0, dtype=np.int64)
     if not small.any():
         return withheld
-
-    def values_left(bounds: Bounds) -> FloatArray:
-        """How many values are possible for the small counts of each set; more than wanted do not matter."""
-        width = np.minimum(bounds[1] - bounds[0] + 1, WANTED)[:2]
-        return np.asarray(np.where(small, width, WANTED).min(axis=0))
-
-    now = net.tightened(told.bounds(withheld, rest.shape[1]))
-    near = values_left(now) < WANTED
-    can_be = np.isfinite(told.people) & (told.people > 0)
-    can_be[:1] = False
-    for _ in range(MOST_STEPS):
-        if not (values_left(now) < WANTED).any():
+    needed = np.where(small, WANTED, 0)
+    can_be = np.concatenate([[False], told.people[1:] > 0, np.zeros(rest.shape[1], np.bool_)])
+    for step in range(MOST_STEPS + 1):
+        now = told.bounds(withheld, rest.shape[1])
+        net.tighten(*now)
+        width = (now[1] - now[0])[:2] + 1
+        narrow = np.flatnonzero((width < needed).any(axis=0))
+        if step == MOST_STEPS or not len(narrow):
             break
-        near = net.beside(near)
-        withheld |= near[:n] & can_be
-        now = net.tightened(told.bounds(withheld, rest.shape[1]))
-    wanted = values_left(now)
-    dear = np.isin(np.arange(n), np.setdiff1d(net.total, cheap))
-    dearest = np.lexsort((count[PEOPLE, :n], dear))[::-1]
+        near = net.around(near if len(near) else narrow)[2]
+        withheld[near[can_be[near]]] = True
+    needed = np.where(small, np.where(small, np.minimum(width, WANTED), WANTED).min(axis=0), 0)
+    dearest = np.lexsort((count[PEOPLE, :n], np.isin(np.arange(n), np.setdiff1d(net.total, cheap))))[::-1]
     waiting = [dearest[withheld[dearest]]]
     while waiting:  # halves of what could not be shown again together
         some = waiting.pop()
-        fewer = withheld.copy()
-        fewer[some] = False
-        low, high = told.bounds(fewer, rest.shape[1])
-        changed = np.isin(np.arange(count.shape[1]), some)
-        then = net.tightened((np.maximum(low, now[0]), np.minimum(high, now[1])), changed)
-        if (values_left(then) >= wanted).all():
-            withheld, now = fewer, then
-        elif len(some) > 1:
-            waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
+        withheld[some] = False
+        (low, high), (least, most) = told.bounds_of(some, withheld), (end.copy() for end in now)
+        least[:, some], most[:, some] = np.maximum(low, least[:, some]), np.minimum(high, most[:, some])
+        if net.tighten(least, most, some, needed):
+            now = least, most
+        else:
+            withheld[some] = True
+            waiting += [some[len(some) // 2 :], some[: len(some) // 2]] * (len(some) > 1)
     return withheld
 
 
@@ -120,16 +122,15 @@ class Net:
     part: IntArray
     sum_of: IntArray
     total: IntArray
+    n_sets: int = 0
 
     @classmethod
     def of(cls, sums: Sums) -> Net:
         """From pairs of a total and its parts."""
         parts = [np.array(own, dtype=np.int64) for _, own in sums]
-        return cls(
-            np.concatenate([np.empty(0, dtype=np.int64), *parts]),
-            np.repeat(np.arange(len(sums)), [len(own) for own in parts]),
-            np.array([total for total, _ in sums], dtype=np.int64),
-        )
+        part = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+        sum_of = np.repeat(np.arange(len(sums)), [len(own) for own in parts])
+        return cls(part, sum_of, np.array([total for total, _ in sums], dtype=np.int64))
 
     def bound_by_totals(self, people: FloatArray, events: FloatArray, count: FloatArray) -> None:
         """Make no part larger than the whole, with the outcome or without it, by moves of at most 2."""
@@ -151,47 +152,61 @@ class Net:
         added = [np.bincount(self.sum_of, weights=own[self.part], minlength=n_sums) for own in count]
         rest = np.maximum(count[:, self.total] - np.array(added).reshape(3, -1), 0)
         some = np.flatnonzero(rest[PEOPLE] > 0.5)
-        part = np.concatenate([self.part, n + np.arange(len(some))])
-        return rest[:, some], Net(part, np.concatenate([self.sum_of, some]), self.total)
+        part, sum_of = np.append(self.part, n + np.arange(len(some))), np.append(self.sum_of, some)
+        return rest[:, some], Net(part, sum_of, self.total, n + len(some))
 
-    def beside(self, some: BoolArray) -> BoolArray:
-        """These sets, and those in a sum with one of them."""
-        sums = self._sums_with(some)
-        near = some.copy()
-        near[self.part[sums[self.sum_of]]] = True
-        near[self.total[sums]] = True
-        return near
+    @cached_property
+    def places(self) -> tuple[Any, Any]:
+        """The entries of each sum, and the sums of each set, as rows of two sparse matrices."""
+        n_sums, n = len(self.total), len(self.part)
+        entries = csr_array((np.ones(n), (self.sum_of, np.arange(n))), shape=(n_sums, n))
+        sets = np.concatenate([self.part, self.total]), np.concatenate([self.sum_of, np.arange(n_sums)])
+        return entries, csr_array((np.ones(n + n_sums), sets), shape=(self.n_sets, n_sums))
 
-    def _sums_with(self, some: BoolArray) -> BoolArray:
-        sums = some[self.total]
-        sums[self.sum_of[some[self.part]]] = True
-        return sums
+    def around(self, sets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """The sums that some sets are part or total of: their entries, their numbers, and all their sets."""
+        by_sum, by_set = self.places
+        sums = np.flatnonzero(np.bincount(_columns(by_set, sets)))  # quicker than `np.unique`
+        entries = _columns(by_sum, sums)
+        near = np.concatenate([sets, self.part[entries], self.total[sums]])
+        return entries, sums, np.flatnonzero(np.bincount(near))
 
-    def tightened(self, bounds: Bounds, changed: BoolArray | None = None) -> Bounds:
-        """Bounds that follow from others, until nothing changes; at first, only some may have `changed`."""
-        low, high = bounds
-        changed = np.ones(low.shape[1], dtype=np.bool_) if changed is None else changed
+    def tighten(self, low: FloatArray, high: FloatArray, changed: Any = None, needed: Any = None) -> bool:
+        """Tighten bounds by others, until nothing changes; at first, only some may have `changed`.
+
+        Returns whether they leave as many values for events and others as `needed`, and ends early if not.
+        """
+        changed = np.arange(self.n_sets) if changed is None else changed
         for _ in range(MOST_ROUNDS):
-            before = low.copy(), high.copy()
-            self._add_up(low, high, self._sums_with(changed))
+            entries, sums, near = self.around(changed)
+            before = low[:, near], high[:, near]
+            part, own_total = self.part[entries], self.total[sums]
+            sum_of, total = np.searchsorted(sums, self.sum_of[entries]), self.total[self.sum_of[entries]]
+            for least, most in zip(
+                low, high
+            ):  # parts bound their total; the total and other parts, each part
+                added = [np.bincount(sum_of, weights=end[part], minlength=len(sums)) for end in (least, most)]
+                np.maximum.at(least, own_total, added[0])
+                np.minimum.at(most, own_total, added[1])
+                np.maximum.at(least, part, least[total] - (added[1][sum_of] - most[part]))
+                np.minimum.at(most, part, most[total] - (added[0][sum_of] - least[part]))
+            least, most = low[:, near], high[:, near]
             for own, other in ((EVENTS, OTHERS), (OTHERS, EVENTS)):
-                np.maximum(low[own], low[PEOPLE] - high[other], out=low[own])
-                np.minimum(high[own], high[PEOPLE] - low[other], out=high[own])
-            np.maximum(low[PEOPLE], low[EVENTS] + low[OTHERS], out=low[PEOPLE])
-            np.minimum(high[PEOPLE], high[EVENTS] + high[OTHERS], out=high[PEOPLE])
-            changed = ((low != before[0]) | (high != before[1])).any(axis=0)
-            if not changed.any():
+                np.maximum(least[own], least[PEOPLE] - most[other], out=least[own])
+                np.minimum(most[own], most[PEOPLE] - least[other], out=most[own])
+            np.maximum(least[PEOPLE], least[EVENTS] + least[OTHERS], out=least[PEOPLE])
+            np.minimum(most[PEOPLE], most[EVENTS] + most[OTHERS], out=most[PEOPLE])
+            low[:, near], high[:, near] = least, most
+            changed = near[((least != before[0]) | (most != before[1])).any(axis=0)]
+            if needed is not None and np.any((most - least)[:2] + 1 < needed[:, near]):
+                return False
+            if not len(changed):
                 break
-        return low, high
+        return True
 
-    def _add_up(self, low: FloatArray, high: FloatArray, sums: BoolArray) -> None:
-        """Parts bound their total, and the total and the other parts bound each part, in some sums."""
-        n, entries, own_total = len(sums), np.flatnonzero(sums[self.sum_of]), self.total[sums]
-        part, sum_of = self.part[entries], self.sum_of[entries]
-        total = self.total[sum_of]
-        for least, most in zip(low, high):
-            added = [np.bincount(sum_of, weights=end[part], minlength=n) for end in (least, most)]
-            np.maximum.at(least, own_total, added[0][sums])
-            np.minimum.at(most, own_total, added[1][sums])
-            np.maximum.at(least, part, least[total] - (added[1][sum_of] - most[part]))
-            np.minimum.at(most, part, most[total] - (added[0][sum_of] - least[part]))
+
+def _columns(matrix: Any, rows: IntArray) -> IntArray:
+    """The columns of the entries of some rows of a sparse matrix."""
+    begin, length = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
+    at = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(length.sum())
+    return np.asarray(matrix.indices[at])

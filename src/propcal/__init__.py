@@ -8,80 +8,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from propcal.core.criterion import METHODS
+
 __version__ = "0.3.0.dev0"
 
-_HOME = {
-    "PMCBoost": "propcal.estimators",
-    "MCBoost": "propcal.estimators",
-    "MulticalibratedClassifier": "propcal.classifier",
-    "audit": "propcal.auditing.audit",
-    "compare": "propcal.auditing.compare",
-    "bin_free_measures": "propcal.auditing.bin_free",
-    "compare_sites": "propcal.sites.site_measures",
-    "Discovery": "propcal.discovery.discovery",
-    "discover": "propcal.discovery.discovery",
-    "loss_scorer": "propcal.metrics",
-    "mc_loss": "propcal.metrics",
-    "pmc_loss": "propcal.metrics",
-    "dc_loss": "propcal.metrics",
-    "smallest_alpha": "propcal.metrics",
-    "Groups": "propcal.core.groups.groups",
-    "Monitor": "propcal.monitoring.monitor",
-    "Atoms": "propcal.core.atoms",
-    "Correction": "propcal.core.correction.correction",
-    # what these return
-    "Audit": "propcal.auditing.audit",
-    "Comparison": "propcal.auditing.compare",
-    "Claim": "propcal.auditing.claims",
-    "Verdict": "propcal.auditing.claims",
-    "Course": "propcal.monitoring.course",
-    "Explanation": "propcal.core.correction.explain",
-    "FitSummary": "propcal.core.correction.fit_summary",
-    "Scored": "propcal.core.correction.correction",
-    "Sites": "propcal.sites.site_measures",
-    "SqlExport": "propcal.sql.export",
+_MODULES = {"bounds": "propcal.core.bounds", "datasets": "propcal.datasets", "displays": "propcal.displays"}
+_PLACES = {  # where public names are, below propcal
+    "auditing.audit": "audit Audit",
+    "auditing.bin_free": "bin_free_measures",
+    "auditing.claims": "Claim Verdict",
+    "auditing.compare": "compare Comparison",
+    "classifier": "MulticalibratedClassifier",
+    "core.atoms": "Atoms",
+    "core.correction.correction": "Correction Scored",
+    "core.correction.explain": "Explanation",
+    "core.correction.fit_summary": "FitSummary",
+    "core.groups.groups": "Groups",
+    "discovery.discovery": "Discovery discover",
+    "estimators": " ".join(METHODS.values()),
+    "metrics": " ".join([*(f"{key}_loss" for key in METHODS), "dc_loss loss_scorer smallest_alpha"]),
+    "monitoring.course": "Course",
+    "monitoring.monitor": "Monitor",
+    "sites.site_measures": "Sites compare_sites",
+    "sql.export": "SqlExport",
 }
-
-_MODULES = {
-    "bounds": "propcal.core.bounds",
-    "datasets": "propcal.datasets",
-    "displays": "propcal.displays",
-}
-
-__all__ = [
-    "Atoms",
-    "Audit",
-    "Claim",
-    "Comparison",
-    "Correction",
-    "Course",
-    "Discovery",
-    "Explanation",
-    "FitSummary",
-    "Groups",
-    "MCBoost",
-    "Monitor",
-    "MulticalibratedClassifier",
-    "PMCBoost",
-    "Scored",
-    "Sites",
-    "SqlExport",
-    "Verdict",
-    "__version__",
-    "audit",
-    "bin_free_measures",
-    "bounds",
-    "compare",
-    "compare_sites",
-    "datasets",
-    "dc_loss",
-    "discover",
-    "displays",
-    "loss_scorer",
-    "mc_loss",
-    "pmc_loss",
-    "smallest_alpha",
-]
+_HOME = {name: f"propcal.{place}" for place, names in _PLACES.items() for name in names.split()}
+__all__ = sorted([*_HOME, *_MODULES, "__version__"])
 
 if TYPE_CHECKING:
     from propcal import datasets as datasets
@@ -103,13 +55,8 @@ if TYPE_CHECKING:
     from propcal.core.groups.groups import Groups as Groups
     from propcal.discovery.discovery import Discovery as Discovery
     from propcal.discovery.discovery import discover as discover
-    from propcal.estimators import MCBoost as MCBoost
-    from propcal.estimators import PMCBoost as PMCBoost
-    from propcal.metrics import dc_loss as dc_loss
-    from propcal.metrics import loss_scorer as loss_scorer
-    from propcal.metrics import mc_loss as mc_loss
-    from propcal.metrics import pmc_loss as pmc_loss
-    from propcal.metrics import smallest_alpha as smallest_alpha
+    from propcal.estimators import *  # noqa: F403
+    from propcal.metrics import *  # noqa: F403
     from propcal.monitoring.course import Course as Course
     from propcal.monitoring.monitor import Monitor as Monitor
     from propcal.sites.site_measures import Sites as Sites

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self, overload
 
@@ -36,63 +36,36 @@ from propcal.discovery.out_of_fold import confirmed_groups, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
 from propcal.errors import Argument, InputError, Message
 from propcal.numbers import plural
+from propcal.options import Seed
+
+__all__ = ["MCBoost", "PMCBoost"]
 
 
+@dataclass(eq=False, repr=False)
 class Boost(BaseEstimator):
     """Base class of the estimators, which differ only in their criterion (docs/extending.md)."""
 
-    correction_: Correction
-    groups_: Collection
-    fit_summary_: FitSummary
-    n_updates_: int
-    n_sweeps_: int
-    converged_: bool
-
-    def __init__(
-        self,
-        alpha: float = 0.05,
-        gamma: float = 0.05,
-        rho: float = 0.1,
-        n_bins: int = 10,
-        binning: Binning = "uniform",
-        eta: float = 1.0,
-        intersections: Intersections = "all",
-        max_updates: int = 100_000,
-        order: Order = "cyclic",
-        sample: Resample | None = None,
-        missing: Missing = "level",
-        unseen: Unseen = "replay",
-        groups: Groups | None = None,
-        start: Start = "smooth",
-        guard: Literal["noise"] | float | None = "noise",
-        monotone: bool = True,
-        allow_reversed: bool = False,
-        random_state: Any = None,
-        discover: Sequence[str] | None = None,
-        min_share: float | None = None,
-        features: Sequence[str] | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.gamma = gamma
-        self.rho = rho
-        self.n_bins = n_bins
-        self.binning = binning
-        self.eta = eta
-        self.intersections = intersections
-        self.max_updates = max_updates
-        self.order = order
-        self.sample = sample
-        self.missing = missing
-        self.unseen = unseen
-        self.groups = groups
-        self.start = start
-        self.guard = guard
-        self.monotone = monotone
-        self.allow_reversed = allow_reversed
-        self.random_state = random_state
-        self.discover = discover
-        self.min_share = min_share
-        self.features = features
+    alpha: float = 0.05
+    gamma: float = 0.05
+    rho: float = 0.1
+    n_bins: int = 10
+    binning: Binning = "uniform"
+    eta: float = 1.0
+    intersections: Intersections = "all"
+    max_updates: int = 100_000
+    order: Order = "cyclic"
+    sample: Resample | None = None
+    missing: Missing = "level"
+    unseen: Unseen = "replay"
+    groups: Groups | None = None
+    start: Start = "smooth"
+    guard: Literal["noise"] | float | None = "noise"
+    monotone: bool = True
+    allow_reversed: bool = False
+    random_state: Seed = None
+    discover: Sequence[str] | None = None
+    min_share: float | None = None
+    features: Sequence[str] | None = None
 
     @classmethod
     def paper(cls, **settings: Any) -> Self:
@@ -321,10 +294,10 @@ class Boost(BaseEstimator):
         if points is not None:
             result = _with_gains(result, points)
         names = {role: name for role, name in (("score", score), ("outcome", outcome)) if name is not None}
-        self.correction_ = replace(result.correction, about={**result.correction.about, **names})
+        self.correction_: Correction = replace(result.correction, about={**result.correction.about, **names})
         self._columns_in_fit = tuple(atoms.patterns.reads)
-        self.groups_ = result.collection
-        self.fit_summary_ = result.fit_summary
+        self.groups_: Collection = result.collection
+        self.fit_summary_: FitSummary = result.fit_summary
         self.n_updates_ = result.correction.n_updates
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any, Literal, Protocol, Unpack
 
 import numpy as np
 
@@ -20,32 +21,29 @@ from propcal.core.categories import (
     pmc_of,
     smallest_alpha_of,
 )
-from propcal.core.choices import Intersections, Missing
-from propcal.core.criterion import multicalibration, proportional
+from propcal.core.choices import Intersections, Missing, Table, Values
+from propcal.core.criterion import CRITERIA
 from propcal.core.grid import IntArray, check_choice, check_number
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.outcome_as_group import check_outcome_patterns
 from propcal.data.by_name import takes_frame
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import Rows, checked_rows
+from propcal.options import LossOptions, LossRule, spelled_out
 
+__all__ = ["dc_loss", "loss_scorer", "mc_loss", "pmc_loss", "smallest_alpha"]
 _NONE: IntArray = np.empty(0, dtype=np.int64)  # passed as scores if the bins do not depend on them
 
 
 @dataclass(frozen=True)
-class CategoryRule:
+class CategoryRule(LossRule):
     """Which groups, bins and categories are included; `mc_loss` describes each setting."""
 
-    alpha: float = 0.05
-    gamma: float = 0.05
-    rho: float = 0.1
-    n_bins: int = 10
-    binning: Binning = "uniform"
-    intersections: Intersections = "all"
-    missing: Missing = "level"
-    groups: Groups | None = None
-    min_share: float | None = None
-    min_people: int = 1
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value, limits = getattr(self, f.name), f.metadata.get("limits")
+            if limits and not (value is None and f.default is None):
+                check_number(f.name, value, **limits)
 
     def words(self) -> Groups:
         """The definition of the groups."""
@@ -57,16 +55,11 @@ class CategoryRule:
 
     def table(self, people: Atoms | Rows, *, or_everybody: bool = False) -> Categories:
         """Every category, with groups and bins determined from these people."""
-        check_number("alpha", self.alpha, above=0, at_most=1)
-        check_number("gamma", self.gamma, above=0, at_most=1)
-        check_number("rho", self.rho, above=0, at_most=1)
-        check_number("min_people", self.min_people, at_least=1, whole=True)
         plain = isinstance(people, Rows) and people.plain and self.binning != "quantile"
         atoms = people.atoms() if isinstance(people, Rows) and not plain else people
         scores, weights = (_NONE, _NONE) if isinstance(atoms, Rows) else (atoms.score, atoms.weight)
         bins = make_bins(self.binning, self.n_bins, rho=self.rho, score=scores, weight=weights)
         min_share = self.share_of(bins)
-        check_number("min_share", min_share, at_least=0, at_most=1)
         buckets = atoms.buckets(bins) if isinstance(atoms, Rows) else Buckets.of_atoms(atoms, bins)
         n_people, weight = buckets.people.sum(axis=1), buckets.weight.sum(axis=1)
         collection = self.words().collect(
@@ -77,9 +70,10 @@ class CategoryRule:
         )
 
 
-def _table(rule: CategoryRule, y: Any, score: Any, features: Any, weight: Any) -> Categories:
-    # reading the rows only needs this; the other settings are checked later
-    words = definition(rule.groups, "all", "level")
+def _table(
+    rule: CategoryRule, y: Values, score: Values, features: Table, weight: Values | None
+) -> Categories:
+    words = definition(rule.groups, "all", "level")  # reading the rows only needs this
     rows = checked_rows(score, y, features, weight, groups=words)
     if rows.patterns.attributes:
         sums = (rows.weight, rows.outcome if rows.weight is None else rows.weight * rows.outcome, None)
@@ -89,24 +83,35 @@ def _table(rule: CategoryRule, y: Any, score: Any, features: Any, weight: Any) -
     return rule.table(rows)
 
 
+class Loss(Protocol):
+    """A loss as a function of people."""
+
+    def __call__(
+        self,
+        y: Values,
+        score: Values,
+        *,
+        sensitive_features: Table = None,
+        sample_weight: Values | None = None,
+        **settings: Unpack[LossOptions],
+    ) -> float: ...
+
+
+def _of_people(of_table: Callable[[Categories, float], float]) -> Loss:
+    """The loss of people, from that of categories at a floor rho on rates."""
+
+    @spelled_out(LossRule)
+    @wraps(of_table)
+    def loss(y, score, *, sensitive_features=None, sample_weight=None, **settings):  # type: ignore[no-untyped-def]
+        rule = CategoryRule(**settings)
+        return of_table(_table(rule, y, score, sensitive_features, sample_weight), rule.rho)
+
+    return loss
+
+
 @takes_frame
-def mc_loss(
-    y: Any,
-    score: Any,
-    *,
-    sensitive_features: Any = None,
-    alpha: float = 0.05,
-    gamma: float = 0.05,
-    rho: float = 0.1,
-    n_bins: int = 10,
-    binning: Binning = "uniform",
-    intersections: Intersections = "all",
-    missing: Missing = "level",
-    groups: Groups | None = None,
-    min_share: float | None = None,
-    min_people: int = 1,
-    sample_weight: Any = None,
-) -> float:
+@_of_people
+def mc_loss(table: Categories, rho: float) -> float:  # noqa: ARG001
     """Largest absolute difference between outcome rate and mean score of any (group, bin) category.
 
     With a data frame of any kind, name its columns:
@@ -146,30 +151,12 @@ def mc_loss(
     >>> round(mc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.05
     """
-    rule = CategoryRule(
-        alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    )
-    return mc_of(_table(rule, y, score, sensitive_features, sample_weight))
+    return mc_of(table)
 
 
 @takes_frame
-def pmc_loss(
-    y: Any,
-    score: Any,
-    *,
-    sensitive_features: Any = None,
-    alpha: float = 0.05,
-    gamma: float = 0.05,
-    rho: float = 0.1,
-    n_bins: int = 10,
-    binning: Binning = "uniform",
-    intersections: Intersections = "all",
-    missing: Missing = "level",
-    groups: Groups | None = None,
-    min_share: float | None = None,
-    min_people: int = 1,
-    sample_weight: Any = None,
-) -> float:
+@_of_people
+def pmc_loss(table: Categories, rho: float) -> float:
     """Largest calibration error of any category as a share of its outcome rate.
 
     Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`.
@@ -179,30 +166,12 @@ def pmc_loss(
     >>> round(pmc_loss([1] * 4 + [0] * 6, [0.45] * 10), 4)
     0.125
     """
-    rule = CategoryRule(
-        alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    )
-    return pmc_of(_table(rule, y, score, sensitive_features, sample_weight), rho)
+    return pmc_of(table, rho)
 
 
 @takes_frame
-def dc_loss(
-    y: Any,
-    score: Any,
-    *,
-    sensitive_features: Any = None,
-    alpha: float = 0.05,
-    gamma: float = 0.05,
-    rho: float = 0.1,
-    n_bins: int = 10,
-    binning: Binning = "uniform",
-    intersections: Intersections = "all",
-    missing: Missing = "level",
-    groups: Groups | None = None,
-    min_share: float | None = None,
-    min_people: int = 1,
-    sample_weight: Any = None,
-) -> float:
+@_of_people
+def dc_loss(table: Categories, rho: float) -> float:
     """Largest log-ratio of two groups' outcome rates in the same bin, over all pairs of groups.
 
     Rates below `rho` are replaced by `rho`. The parameters are those of `mc_loss`. With a DC loss of e,
@@ -216,20 +185,17 @@ def dc_loss(
     >>> round(dc_loss(y, [0.25] * 20, sensitive_features=["F"] * 10 + ["M"] * 10), 4)
     0.6931
     """
-    rule = CategoryRule(
-        alpha, gamma, rho, n_bins, binning, intersections, missing, groups, min_share, min_people
-    )
-    return dc_of(_table(rule, y, score, sensitive_features, sample_weight), rho)
+    return dc_of(table, rho)
 
 
 @takes_frame
 def smallest_alpha(
-    y: Any,
-    score: Any,
+    y: Values,
+    score: Values,
     *,
-    kind: str = "pmc",
-    size: str = "algorithm",
-    sensitive_features: Any = None,
+    kind: Literal["pmc", "mc"] = "pmc",
+    size: Literal["algorithm", "definition"] = "algorithm",
+    sensitive_features: Table = None,
     gamma: float = 0.05,
     rho: float = 0.1,
     n_bins: int = 10,
@@ -237,7 +203,7 @@ def smallest_alpha(
     intersections: Intersections = "all",
     missing: Missing = "level",
     groups: Groups | None = None,
-    sample_weight: Any = None,
+    sample_weight: Values | None = None,
 ) -> float:
     """The smallest alpha for which a score is (alpha, lambda)-PMC or -MC on these people.
 
@@ -270,20 +236,11 @@ def smallest_alpha(
     >>> round(smallest_alpha(y, score, kind="mc", size="definition"), 4)
     0.1961
     """
+    given = {name: value for name, value in locals().items() if name in CategoryRule.__dataclass_fields__}
     check_choice("kind", kind, ("pmc", "mc"))
     check_choice("size", size, ("algorithm", "definition"))
-    rule = CategoryRule(
-        gamma=gamma,
-        rho=rho,
-        n_bins=n_bins,
-        binning=binning,
-        intersections=intersections,
-        missing=missing,
-        groups=groups,
-    )
-    criterion = proportional(rho) if kind == "pmc" else multicalibration()
-    table = _table(rule, y, score, sensitive_features, sample_weight)
-    return smallest_alpha_of(table, criterion, gamma if size == "algorithm" else None)
+    table = _table(CategoryRule(**given), y, score, sensitive_features, sample_weight)
+    return smallest_alpha_of(table, CRITERIA[kind](rho), gamma if size == "algorithm" else None)
 
 
 def loss_scorer(

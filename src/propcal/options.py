@@ -7,8 +7,36 @@ then decides.
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
+
+from propcal.core.choices import Intersections, Label, Missing, WeightKind
+
+if TYPE_CHECKING:
+    from numpy.random import Generator, RandomState
+
+    from propcal.core.bins import Binning
+    from propcal.core.correction.correction import Correction
+    from propcal.core.groups.groups import Groups
+
+F = TypeVar("F", bound=Callable[..., Any])
+Seed: TypeAlias = "int | Generator | RandomState | None"
+Correcting: TypeAlias = "Correction | Fitted"
+Limits = Mapping[str, Any]  # the range of a number, as `check_number` takes it
+UP_TO_1: Limits = {"above": 0, "at_most": 1}
+SHARE: Limits = {"at_least": 0, "at_most": 1}
+COUNT: Limits = {"at_least": 1, "whole": True}
+
+
+class Fitted(Protocol):
+    """A fitted PMCBoost, MCBoost or MulticalibratedClassifier."""
+
+    @property
+    def correction_(self) -> Correction:
+        """The correction that was fitted."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +71,14 @@ class Panel:
 
     title: str
 
-    def option(self, words: str, text: str, *, default: Any = None, **more: Any) -> Any:
+    def option(
+        self, words: str, text: str, *, default: Any = None, limits: Limits | None = None, **more: Any
+    ) -> Any:
         """An option that may be left out; `words` are its flags, if it needs other ones, and its metavar."""
         parts = words.split()
         flags = tuple(part for part in parts if part.startswith("-"))
         about = Option(self.title, text, flags, " ".join(parts[len(flags) :]), **more)
-        return field(default=default, metadata={"option": about})
+        return field(default=default, metadata={"option": about, "limits": limits})
 
     def required(self, words: str, text: str) -> Any:
         """An option that must be given."""
@@ -72,8 +102,18 @@ UNSEEN = METHOD.option(
 )
 
 
+class Given(dict[str, Any]):
+    """Options of the record `kind` that were given on the command line, by the names of its fields."""
+
+    def __init__(self, kind: Any, **values: Any) -> None:
+        super().__init__(values)
+        self.kind = kind
+
+
 def given_fields(record: Any) -> list[tuple[Field[Any], Any]]:
     """The fields of a record that were given, with their values."""
+    if isinstance(record, Given):
+        return [(f, record[f.name]) for f in fields(record.kind) if f.name in record]
     values = [(f, getattr(record, f.name)) for f in fields(record)]
     return [(f, value) for f, value in values if value is not f.default and value not in ("", [], {})]
 
@@ -81,14 +121,39 @@ def given_fields(record: Any) -> list[tuple[Field[Any], Any]]:
 def given(*records: Any) -> dict[str, Any]:
     """The options that were given, by the library's keyword arguments.
 
-    >>> given(GroupRule(gamma=0.02), BinRule())
+    >>> given(Given(LossRule, gamma=0.02), Reading())
     {'gamma': 0.02}
     """
-    return {
-        f.metadata["option"].argument or f.name: value
-        for record in records
-        for f, value in given_fields(record)
-    }
+    return {argument_of(f): value for record in records for f, value in given_fields(record)}
+
+
+def argument_of(one: Field[Any]) -> str:
+    """The library's keyword argument for a field."""
+    return getattr(one.metadata.get("option"), "argument", "") or one.name
+
+
+def spelled_out(*records: Any) -> Callable[[F], F]:
+    """Show the fields of records in the signature of a function that takes them as ``**settings``.
+
+    What its docstring does not describe is described there as on the command line.
+    """
+
+    def decorate(function: F) -> F:
+        own = inspect.signature(function, follow_wrapped=False)
+        taken = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        doc = function.__doc__ or ""
+        for one in (f for record in records for f in fields(record)):
+            name = argument_of(one)
+            kind = inspect.Parameter.KEYWORD_ONLY
+            taken.append(inspect.Parameter(name, kind, default=one.default, annotation=one.type))
+            if not re.search(rf"\b{name}\b", doc) and one.metadata.get("option"):
+                text = f"\n    {name} : {one.type}, optional\n        {one.metadata['option'].help}"
+                doc = doc.replace("\n\n    Returns\n", f"{text}\n\n    Returns\n", 1)
+        function.__doc__ = doc
+        function.__signature__ = own.replace(parameters=taken)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -143,53 +208,72 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class GroupRule:
-    """Which groups there are, and which of them are tested."""
+class LossRule:
+    """Which groups, risk ranges and cells count: keyword arguments of the losses; see `mc_loss`."""
 
-    intersections: str | int | None = GROUPS.option(
+    intersections: Intersections = GROUPS.option(
         "all|marginal|DEPTH",
         "Which intersections are groups too: all, marginal (none), or those of up to DEPTH columns. "
         "Default: all",
+        default="all",
     )
-    missing: str | None = GROUPS.option(
+    missing: Missing = GROUPS.option(
         "level|exclude|error",
         "People with a missing value form their own group, belong to none, or cause an error. Default: level",
+        default="level",
     )
-    gamma: float | None = GROUPS.option(
+    gamma: float = GROUPS.option(
         "SHARE",
         "Smallest share of people in a group whose risk ranges, losses and adjustments count, unless "
         "--where names it. Default: 0.05",
+        default=0.05,
+        limits=UP_TO_1,
     )
-    min_people: int | None = GROUPS.option("N", "Fewest people in a cell that is tested. Default: 30")
-    min_group: int | None = GROUPS.option("N", "Fewest people in a group that is tested. Default: 50")
-    min_events: int | None = GROUPS.option(
-        "N", "Fewest expected events, and non-events, in a group that is tested. Default: 10"
+    alpha: float = METHOD.option(
+        "SHARE", "Tolerance, as a share of the observed rate. Default: 0.05", default=0.05, limits=UP_TO_1
     )
-
-
-@dataclass(frozen=True)
-class BinRule:
-    """Risk ranges, and the tolerance within them."""
-
-    alpha: float | None = METHOD.option("SHARE", "Tolerance, as a share of the observed rate. Default: 0.05")
-    rho: float | None = METHOD.option(
+    rho: float = METHOD.option(
         "RATE",
         "Floor on observed rates: lower ones count as this rate. Use a smaller one if the outcome is "
         "rare. Default: 0.1",
+        default=0.1,
+        limits=UP_TO_1,
     )
-    n_bins: int | None = METHOD.option("N", "Number of risk ranges. Default: 10")
-    binning: str | list[float] | None = METHOD.option(
+    n_bins: int = METHOD.option("N", "Number of risk ranges. Default: 10", default=10)
+    binning: Binning = METHOD.option(
         "KIND|EDGES",
         "Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. Default: uniform",
+        default="uniform",
     )
+    groups: Groups | None = None
+    min_share: float | None = field(default=None, metadata={"limits": SHARE})
+    min_people: int = field(default=1, metadata={"limits": COUNT})
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """What is asked of a score, and how chance is simulated."""
+class AuditRule(LossRule):
+    """Keyword arguments of `audit`, which describes each, beside data and names."""
 
-    n_draws: int | None = METHOD.option(
-        "--draws N", "Simulated data sets for what chance alone would show. Default: 1000"
+    min_people: int = GROUPS.option(
+        "N", "Fewest people in a cell that is tested. Default: 30", default=30, limits=COUNT
+    )
+    min_group: int = GROUPS.option(
+        "N", "Fewest people in a group that is tested. Default: 50", default=50, limits=COUNT
+    )
+    min_events: int = GROUPS.option(
+        "N",
+        "Fewest expected events, and non-events, in a group that is tested. Default: 10",
+        default=10,
+        limits={"at_least": 0, "whole": True},
+    )
+    weight_kind: WeightKind = "auto"
+    positive: Label = None
+    drop_missing: bool = False
+    n_draws: int = METHOD.option(
+        "--draws N",
+        "Simulated data sets for what chance alone would show. Default: 1000",
+        default=1000,
+        limits={"at_least": 100, "at_most": 1_000_000, "whole": True},
     )
     bin_free: bool = METHOD.flag(
         "Also compute measures that need no bins: ECCE with its worst range of scores, smooth ECE."
@@ -199,12 +283,52 @@ class Analysis:
         "Ask whether the score is shown to be right to within this share, such as 20%, overall and in "
         "every group tested.",
     )
-    random_state: int | None = METHOD.option("--seed N", "Seed for random numbers.")
-    thresholds: list[float] | None = METHOD.option(
+    random_state: int | Generator | None = METHOD.option("--seed N", "Seed for random numbers.", default=0)
+    thresholds: Sequence[float] = METHOD.option(
         "--threshold RISK",
         "Risk from which people would be treated, such as 0.2: prints what that comes to in every group, "
         "and the report starts there.",
+        default=(),
     )
+
+
+class LossOptions(TypedDict, total=False):
+    """The fields of `LossRule`, as type checkers and editors read keyword arguments."""
+
+    alpha: float
+    gamma: float
+    rho: float
+    n_bins: int
+    binning: Binning
+    intersections: Intersections
+    missing: Missing
+    groups: Groups | None
+    min_share: float | None
+    min_people: int
+
+
+class AuditOptions(LossOptions, total=False):
+    """The fields of `AuditRule`, and what `Identity` has names for."""
+
+    min_group: int
+    min_events: int
+    weight_kind: WeightKind
+    positive: Label
+    drop_missing: bool
+    n_draws: int
+    bin_free: bool
+    within: float | None
+    random_state: int | Generator | None
+    thresholds: Sequence[float] | float
+    labels: Mapping[str, Mapping[str, str]] | None
+    unit: str
+    score_name: str
+    outcome_name: str
+    title: str
+    source: str
+    period: str
+    institution: str
+    population: str
 
 
 @dataclass(frozen=True)

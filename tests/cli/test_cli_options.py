@@ -11,7 +11,7 @@ from propcal.cli import app
 from propcal.cli.options import OFFERED, Only, Without, add_command, words
 from propcal.errors import Argument
 from propcal.identity import Identity
-from propcal.options import DATA, BinRule, GroupRule, Reading, Roles, given
+from propcal.options import DATA, AuditRule, Given, Reading, Roles, given
 
 COMMANDS = {command.name: command for command in typer.main.get_command(app).commands.values()}
 ROLES = Roles(
@@ -24,8 +24,7 @@ ROLES = Roles(
     na=["NA", "-1"],
     drop_missing=True,
 )
-RULE = GroupRule(intersections=2, gamma=0.02)
-BINS = BinRule(n_bins=5, binning=[0.0, 0.1, 1.0])
+RULE = Given(AuditRule, intersections=2, gamma=0.02, n_bins=10, binning=[0.0, 0.1, 1.0])
 NAMES = Identity(score="Sepsis risk", unit="patients", labels={"sex": {"F": "women", "": "not recorded"}})
 
 
@@ -58,16 +57,15 @@ def test_what_is_typed_for_records_makes_the_same_records():
     def command(
         roles: Annotated[Roles, Without("site")],
         reading: Reading,
-        rule: Annotated[GroupRule, Only("intersections", "gamma")],
-        bins: BinRule,
+        rule: Annotated[Given, AuditRule, Only("intersections", "gamma", "n_bins", "binning")],
         names: Identity,
     ) -> None:
         """Hear records."""
-        heard.append((roles, reading, rule, bins, names))
+        heard.append((roles, reading, rule, names))
 
     small = typer.Typer()
     add_command(small, command)
-    records = (ROLES, Reading(resolution=2**-16), RULE, BINS, NAMES)
+    records = (ROLES, Reading(resolution=2**-16), RULE, NAMES)
     try:
         typed = words("command", *records)
     finally:
@@ -78,7 +76,7 @@ def test_what_is_typed_for_records_makes_the_same_records():
 
 
 def test_only_options_that_a_command_has_are_typed_for_it():
-    fit = words("fit", ROLES, Roles(site="ward"), GroupRule(gamma=0.02, min_people=40), NAMES)
+    fit = words("fit", ROLES, Roles(site="ward"), Given(AuditRule, gamma=0.02, min_people=40), NAMES)
     assert "--site" not in fit
     assert "--min-people" not in fit
     assert "--score-name" not in fit
@@ -87,7 +85,7 @@ def test_only_options_that_a_command_has_are_typed_for_it():
 
 def test_given_options_have_the_names_of_the_library():
     assert given(NAMES) == {"score_name": "Sepsis risk", "unit": "patients", "labels": NAMES.labels}
-    assert given(Roles(), GroupRule(min_events=0)) == {"min_events": 0}
+    assert given(Roles(), Given(AuditRule, min_events=0)) == {"min_events": 0}
 
 
 def test_a_new_option_is_one_field():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -21,18 +21,14 @@ from propcal.auditing.pages import Pages
 from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.auditing.shared_bounds import ranges_unsure
 from propcal.core.atoms import Atoms
-from propcal.core.bins import Binning
-from propcal.core.choices import Intersections, Missing, WeightKind
+from propcal.core.choices import Table, Values
 from propcal.core.grid import from_grid, to_grid
-from propcal.core.groups.groups import Groups
 from propcal.core.reduction import rescored
 from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_to_atoms, warn_of_unused_ids
 from propcal.errors import InputError
 from propcal.identity import Identity
-
-# arguments that are neither settings nor names
-DATA = ("y", "score", "sensitive_features", "sample_weight", "cluster", "correction", "progress")
+from propcal.options import AuditOptions, AuditRule, Correcting, spelled_out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,44 +147,17 @@ class Audit(Pages):
 
 
 @takes_frame
+@spelled_out(AuditRule, Identity)
 def audit(
-    y: Any,
-    score: Any = None,
+    y: Values | Atoms,
+    score: Values | None = None,
     *,
-    sensitive_features: Any = None,
-    alpha: float = 0.05,
-    gamma: float = 0.05,
-    rho: float = 0.1,
-    n_bins: int = 10,
-    binning: Binning = "uniform",
-    intersections: Intersections = "all",
-    missing: Missing = "level",
-    groups: Groups | None = None,
-    min_share: float | None = None,
-    min_people: int = 30,
-    min_group: int = 50,
-    min_events: int = 10,
-    sample_weight: Any = None,
-    weight_kind: WeightKind = "auto",
-    cluster: Any = None,
-    correction: Any = None,
-    positive: Any = None,
-    drop_missing: bool = False,
-    thresholds: Any = (),
-    bin_free: bool = False,
-    within: float | None = None,
-    n_draws: int = 1000,
-    random_state: Any = 0,
+    sensitive_features: Table = None,
+    sample_weight: Values | None = None,
+    cluster: Values | None = None,
+    correction: Correcting | None = None,
     progress: Callable[[int, int], None] | None = None,
-    labels: Mapping[str, Mapping[str, str]] | None = None,
-    unit: str = "",
-    score_name: str = "",
-    outcome_name: str = "",
-    title: str = "",
-    source: str = "",
-    period: str = "",
-    institution: str = "",
-    population: str = "",
+    **settings: Unpack[AuditOptions],
 ) -> Audit:
     """Is this score wrong, for whom, and by more than chance explains?
 
@@ -262,7 +231,7 @@ def audit(
     >>> a.verdict.conclusion
     'no miscalibration found'
     """
-    rule, identity = settings_and_names({k: value for k, value in locals().items() if k not in DATA})
+    rule, identity = settings_and_names(settings)
     atoms = audited_atoms(y, score, sensitive_features, sample_weight, cluster, rule)
     atoms, fitted_on_these = _corrected(atoms, correction)
     return assemble(find(atoms, rule, fitted_on_these=fitted_on_these, progress=progress), identity)

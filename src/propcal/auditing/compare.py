@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -27,12 +27,15 @@ from propcal.auditing.score_changes import (
     tested_changes,
 )
 from propcal.core.atoms import Atoms
+from propcal.core.choices import Table, Values
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.groups.collection import membership
 from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_of_scores, warn_of_unused_ids
 from propcal.errors import InputError
+from propcal.identity import Identity
+from propcal.options import AuditOptions, AuditRule, Correcting, spelled_out
 
 COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 
@@ -133,15 +136,16 @@ class Comparison(Pages):
 
 
 @takes_frame
+@spelled_out(AuditRule, Identity)
 def compare(
-    scores: Mapping[str, Any],
-    y: Any,
+    scores: Mapping[str, Values | Correcting | None],
+    y: Values | Atoms,
     *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
-    cluster: Any = None,
+    sensitive_features: Table = None,
+    sample_weight: Values | None = None,
+    cluster: Values | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **settings: Any,
+    **settings: Unpack[AuditOptions],
 ) -> Comparison:
     """Audit several scores of the same people, and say by how much they differ.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, prof
 from propcal.auditing.sample import FEWEST_CLUSTERS
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
+from propcal.core.choices import WeightKind
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import UNIT, check_choice, check_number
@@ -37,6 +38,7 @@ from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.metrics import CategoryRule
 from propcal.numbers import plural
+from propcal.options import AuditRule, argument_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,28 +121,14 @@ class AuditedPeople:
 
 
 @dataclass(frozen=True)
-class AuditSettings(CategoryRule):
+class AuditSettings(AuditRule, CategoryRule):
     """How to audit; see `propcal.audit` for what each argument means."""
 
-    min_people: int = 30
-    min_group: int = 50
-    min_events: int = 10
-    n_draws: int = 1000
-    random_state: Any = 0
-    weight_kind: str = "auto"
-    positive: Any = None
-    drop_missing: bool = False
-    thresholds: Any = ()
-    bin_free: bool = False
-    within: float | None = None
-
     def __post_init__(self) -> None:
-        check_choice("weight_kind", self.weight_kind, ("auto", "frequency", "survey"))
+        super().__post_init__()
+        check_choice("weight_kind", self.weight_kind, get_args(WeightKind))
         if isinstance(self.random_state, (int, np.integer)):
             check_number("random_state", self.random_state, at_least=0, whole=True)
-        check_number("min_group", self.min_group, at_least=1, whole=True)
-        check_number("min_events", self.min_events, at_least=0, whole=True)
-        check_number("n_draws", self.n_draws, at_least=100, at_most=1_000_000, whole=True)
         if self.within is not None:
             check_number("within", self.within, at_least=0.001)
             if self.within >= 1:
@@ -160,7 +148,7 @@ class AuditSettings(CategoryRule):
 
 def settings_and_names(arguments: Mapping[str, Any]) -> tuple[AuditSettings, Identity]:
     """The arguments of an audit, without its data: settings, and names for its words."""
-    called = {f.metadata["option"].argument or f.name: f.name for f in fields(Identity)}
+    called = {argument_of(f): f.name for f in fields(Identity)}
     settings = {name: value for name, value in arguments.items() if name not in called}
     names = {called[name]: value for name, value in arguments.items() if name in called}
     return AuditSettings(**settings), Identity(**names)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from propcal.core.criterion import CRITERIA, MEAN_SQUARES, MEANINGS
+
+TYPICAL = "over all cells, without what chance adds"
+LOSSES = (*CRITERIA, "dc")
+
 
 @dataclass(frozen=True)
 class MeasureName:
@@ -41,19 +46,9 @@ class MeasureName:
 
 
 _NAMES = (
-    MeasureName("mc", "MC", "MC loss", "largest gap between observed and predicted rate of a cell"),
-    MeasureName("pmc", "PMC", "PMC loss", "largest gap of a cell as a share of its observed rate"),
+    *(MeasureName(key, key.upper(), f"{key.upper()} loss", text) for key, text in MEANINGS.items()),
     MeasureName("dc", "DC", "DC loss", "largest log-ratio of the observed rates of two groups"),
-    MeasureName(
-        "mc_mean_square", "MC", "mean squared gap", "over all cells, without what chance adds", digits=4
-    ),
-    MeasureName(
-        "pmc_mean_square",
-        "PMC",
-        "mean squared relative gap",
-        "over all cells, without what chance adds",
-        digits=4,
-    ),
+    *(MeasureName(f"{key}_mean_square", key.upper(), name, TYPICAL, 4) for key, name in MEAN_SQUARES.items()),
     MeasureName(
         "observed_expected", "O/E", "O/E ratio", "observed over expected events", 2, "1 is right on average"
     ),
@@ -64,4 +59,3 @@ _NAMES = (
     MeasureName("log_loss", "log loss", "log loss"),
 )
 MEASURE_NAMES = {measure.key: measure for measure in _NAMES}
-LOSSES = ("mc", "pmc", "dc")  # those of core.criterion, which the command line need not import, and DC

@@ -136,9 +136,7 @@ def _call(arguments: list[str]) -> int:
         number = stopping.asked()
         if number is not None:
             return 128 + number
-        if isinstance(
-            error, SystemExit
-        ):  # how typer ends a command: with 1 if the reader of our output closed it
+        if isinstance(error, SystemExit):  # how typer ends a command: with 1 if nobody reads our output
             if error.code == 1:
                 raise BrokenPipeError from None
             return int(error.code or 0)
@@ -224,9 +222,9 @@ def _so_far() -> str:
 def _interrupted() -> str:
     """Whether an interrupted command wrote its files."""
     files = ", ".join(map(str, written()))
-    return (
-        f"interrupted after all files were written: {files}" if files else "interrupted; no file was changed"
-    )
+    if files:
+        return f"interrupted after all files were written: {files}"
+    return "interrupted; no file was changed"
 
 
 def _tell(text: str) -> None:

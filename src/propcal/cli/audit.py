@@ -18,7 +18,7 @@ from propcal.cli.options import Files, Only, Without, words
 from propcal.cli.screen import Output, warnings_as_lines, working
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.options import METHOD, OUTPUT, Analysis, BinRule, GroupRule, Reading, Roles, given
+from propcal.options import METHOD, OUTPUT, AuditRule, Given, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal import Atoms
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TRAVEL = METHOD.flag(
     "With sites: fit a correction on all other sites and test it at each site (leave-one-site-out)."
 )
+ASKED = ("n_draws", "bin_free", "within", "random_state", "thresholds")  # what a fit does not ask
 SITE_NAMES = ("title", "score", "outcome", "unit", "source", "period")
 
 
@@ -35,9 +36,8 @@ def audit(
     files: Files,
     roles: Roles,
     reading: Reading,
-    rule: GroupRule,
-    bins: BinRule,
-    tests: Analysis,
+    rule: Annotated[Given, AuditRule, Without(*ASKED)],
+    asked: Annotated[Given, AuditRule, Only(*ASKED)],
     out: Annotated[Output, Without("metrics")],
     names: Identity,
     correction: Path | None = METHOD.option(
@@ -64,11 +64,11 @@ def audit(
     import propcal
     from propcal.protect.comparisons import protected
 
-    conditions = read_gates(gates, correction, tests.within)
+    conditions = read_gates(gates, correction, asked.get("within"))
     out.check(files, correction)
     # a correction imports numba, which an audit alone does not need
     model = None if correction is None else propcal.Correction.load(correction)
-    settings = given(rule, bins, tests, names, Roles(weight_kind=roles.weight_kind))
+    settings = given(rule, asked, names, Roles(weight_kind=roles.weight_kind))
     settings |= next(({"within": gate.limit} for gate in conditions if gate.name == "within"), {})
     with warnings_as_lines():
         people = read_people(files, roles, reading, correction=model)
@@ -98,7 +98,7 @@ def audit(
         if out.files:
             say("")
         if model is None and result.verdict.conclusion == MISCALIBRATED:
-            _say_next(result, ["propcal", "fit", "part.csv", *words("fit", roles, rule, bins, names)])
+            _say_next(result, ["propcal", "fit", "part.csv", *words("fit", roles, rule, names)])
     end(decisions)
 
 

@@ -16,29 +16,31 @@ from propcal.cli.atoms import groups_of, note_unused_labels, read_people, some_n
 from propcal.cli.log import say
 from propcal.cli.options import CONFIG, FORCE, ROWS, Files, Only, Without, told, words
 from propcal.cli.screen import PAGE_SUPPRESS, PROTECT, check_file, draw, progress, warnings_as_lines, working
+from propcal.core import criterion
 from propcal.errors import InputError, TooManyUnseenError
 from propcal.identity import Identity
-from propcal.options import METHOD, OUTPUT, Analysis, BinRule, Fitting, GroupRule, Reading, Roles, given
+from propcal.options import METHOD, OUTPUT, AuditRule, Fitting, Given, LossRule, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal import Correction
     from propcal.scoring.scorer import ScoringSummary
+
+GROUPING = ("intersections", "missing", "gamma")  # an audit of the correction has the same groups
+METHODS = {name.lower(): key for key, name in reversed(criterion.METHODS.items())}
+AIMS = f"Limit {', or '.join(f'{criterion.AIMS[key]} ({name})' for name, key in METHODS.items())}."
+Method: Any = str if TYPE_CHECKING else Literal[tuple(METHODS)]
 
 
 def fit(
     files: Files,
     roles: Annotated[Roles, Without("site")],
     reading: Reading,
-    rule: Annotated[GroupRule, Only("intersections", "missing", "gamma")],
-    bins: BinRule,
+    rule: Annotated[Given, LossRule, Only(*GROUPING)],
+    bins: Annotated[Given, LossRule, Without(*GROUPING)],
     fitting: Fitting,
-    chance: Annotated[Analysis, Only("random_state")],
+    chance: Annotated[Given, AuditRule, Only("random_state")],
     names: Annotated[Identity, Only("unit", "labels")],
-    method: Literal["pmcboost", "mcboost"] = METHOD.option(
-        "pmcboost|mcboost",
-        "Limit errors relative to the observed rate (pmcboost), or the difference itself (mcboost).",
-        default="pmcboost",
-    ),
+    method: Method = METHOD.option("|".join(METHODS), AIMS, default="pmcboost"),
     paper: bool = METHOD.flag(
         "Use the paper's Algorithm 1 exactly: alpha 0.1, no smooth curve, no guard against chance."
     ),
@@ -65,14 +67,14 @@ def fit(
       propcal fit past.parquet --score risk --outcome died --groups race
       --features age,acuity,visits,insurance -o model.json
     """
-    from propcal import MCBoost, PMCBoost
+    from propcal import estimators
     from propcal.documents.written_files import fit_lines, sharing_lines
     from propcal.files.transaction import outputs
 
     settings = given(rule, bins, fitting, chance)
     if settings.get("guard") == "none":
         settings["guard"] = None
-    algorithm = PMCBoost if method == "pmcboost" else MCBoost
+    algorithm = getattr(estimators, criterion.METHODS[METHODS[method]])
     model = (algorithm.paper if paper else algorithm)(**settings)
     model.settings()  # check the options before the work begins
     check_file(output, files, config, force=force)
@@ -108,7 +110,7 @@ def fit(
         say("  " + join(["propcal", *command]))
 
 
-def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: GroupRule, reading: Reading) -> None:
+def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: Given, reading: Reading) -> None:
     """Fit the rows of files, whose features atoms do not hold."""
     import pyarrow as pa
 
@@ -116,7 +118,7 @@ def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: GroupRule, read
     from propcal.data.files.people_files import LENIENT, NUMBER
     from propcal.data.rows_to_atoms import wanted_columns
 
-    how = {name: value for name, value in given(rule).items() if name in ("intersections", "missing")}
+    how = {name: rule[name] for name in ("intersections", "missing") if name in rule}
     groups = groups_of(roles, **how)
     model.set_params(groups=groups, intersections="all", missing="level")
     named = [roles.score, roles.outcome, roles.weight, roles.cluster]

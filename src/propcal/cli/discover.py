@@ -11,7 +11,7 @@ from propcal.cli.options import Only, Rows, Without, words
 from propcal.cli.screen import Output, progress, warnings_as_lines
 from propcal.errors import InputError
 from propcal.identity import Identity
-from propcal.options import Analysis, GroupRule, Reading, Roles, Search, given
+from propcal.options import AuditRule, Given, Reading, Roles, Search, given
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def discover(
     roles: Annotated[Roles, Without("groups", "site", "cuts", "where", "as_levels")],
     search: Search,
     reading: Annotated[Reading, Only("memory_limit")],
-    chance: Annotated[Analysis, Only("random_state")],
+    chance: Annotated[Given, AuditRule, Only("random_state")],
     out: Annotated[Output, Without("markdown", "metrics")],
     names: Annotated[Identity, Only("unit", "labels")],
 ) -> None:
@@ -62,7 +62,7 @@ def discover(
     shown = protected_discovery(found, out.suppress or 0)
     out.show(content, lambda _: discovery_document(shown))
     if len(shown) and not out.as_json:
-        rule = GroupRule(intersections="marginal")
+        rule = Given(AuditRule, intersections="marginal")
         read = [f"./{file}" if str(file).startswith("-") else str(file) for file in files]
         typed = words("fit", replace(roles, where=_conditions(shown)), rule, names)
         command = [_quoted(word) for word in ("propcal", "fit", *read, *typed, "-o", "model.json")]

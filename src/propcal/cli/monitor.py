@@ -18,7 +18,7 @@ from propcal.cli.screen import Output, check_file, progress, warnings_as_lines, 
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.numbers import listed
-from propcal.options import METHOD, TIME, BinRule, Calendar, GroupRule, Reading, Roles, given
+from propcal.options import METHOD, TIME, Calendar, Given, LossRule, Reading, Roles, given
 
 if TYPE_CHECKING:
     from propcal.monitoring.course import Course
@@ -31,8 +31,7 @@ def monitor(
     calendar: Calendar,
     roles: Annotated[Roles, Without("weight", "weight_kind", "cluster", "site")],
     reading: Annotated[Reading, Only("memory_limit")],
-    rule: Annotated[GroupRule, Only("intersections", "missing", gamma=WATCHED)],
-    bins: Annotated[BinRule, Without("alpha")],
+    rule: Annotated[Given, LossRule, Without("alpha", gamma=WATCHED)],
     out: Annotated[Output, Without("markdown", "force")],
     names: Annotated[Identity, Without("period", "institution", "population")],
     files: Annotated[
@@ -84,7 +83,7 @@ def monitor(
         raise InputError(f"--state and {listed(list(out.files))} must be different files")
     if replaced and not files:
         raise InputError("--replace needs the files to replace it with")
-    settings, new = _settings(calendar, roles, rule, bins), not state.exists()
+    settings, new = _settings(calendar, roles, rule), not state.exists()
     watched = _begun(state, files, settings, names) if new else Monitor.load(state)
     before = watched.settings
     if not new:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -15,7 +16,7 @@ from typer.core import TyperCommand
 from propcal.cli.log import HOW
 from propcal.cli.texts import READ, READ_ALL, read_config, written
 from propcal.errors import Argument, Text
-from propcal.options import OUTPUT, Option, given_fields
+from propcal.options import OUTPUT, Given, Option, given_fields
 
 ROWS = "CSV (also .gz, .zst), Parquet or Excel files with one row per person"
 AS_ONE = 'Several files, or a quoted pattern such as "visits/*.parquet", are read as one.'
@@ -135,16 +136,32 @@ class _Offered:
 
 
 def _options_of(name: str, hint: Any, parameter: inspect.Parameter) -> tuple[Any, list[_Offered]]:
-    """The record that a parameter of a command takes, if any, and the options that it becomes."""
+    """What makes the argument of a command from options, if anything does, and the options."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if isinstance(parameter.default, Field):
         return None, [_Offered(name, hint, parameter.default)]
-    if not is_dataclass(kind):
+    record = notes[0] if kind is Given else kind
+    if not is_dataclass(record):
         return None, []
     chosen = next((note for note in notes if isinstance(note, Only)), Without())
-    hints = get_type_hints(kind)
-    described = {f.name: chosen.changed.get(f.name, f) for f in fields(kind) if chosen(f.name)}
-    return kind, [_Offered(field, hints[field], one) for field, one in described.items()]
+    described = [(f, chosen.changed.get(f.name, f)) for f in fields(record) if chosen(f.name)]
+    if kind is Given:
+        offered = [_unless_given(f, one) for f, one in described if "option" in one.metadata]
+        return partial(_what_was_given, record), offered
+    hints = get_type_hints(record)
+    return kind, [_Offered(f.name, hints[f.name], one) for f, one in described]
+
+
+def _unless_given(one: Field[Any], described: Field[Any]) -> _Offered:
+    """An option of the library, which has no value unless it is given."""
+    kinds = {"int": int, "float": float, "Sequence[float]": list[float]}
+    kind: Any = kinds.get(str(one.type).split(" |")[0], str)
+    nothing: Any = field(default=None, metadata=described.metadata)
+    return _Offered(one.name, *((bool, one) if one.type == "bool" else (kind | None, nothing)))
+
+
+def _what_was_given(record: Any, **values: Any) -> Given:
+    return Given(record, **{name: value for name, value in values.items() if value not in (None, False)})
 
 
 def add_command(app: typer.Typer, command: Callable[..., Any]) -> None:

@@ -205,9 +205,7 @@ def written(value: Any, metavar: str) -> list[str]:
     >>> written({"age": [40.0, 65.0]}, "COLUMN=NUMBERS"), written(["a", "b, c"], COLUMNS), written(["NA"], "")
     (['age=40,65'], ['a,"b, c"'], ['NA'])
     """
-    if isinstance(
-        value, Mapping
-    ):  # a table of tables, such as the labels of a column, has a point between names
+    if isinstance(value, Mapping):  # tables of tables, such as labels of columns, have a point between names
         inner = {name: part if isinstance(part, Mapping) else {None: part} for name, part in value.items()}
         parts = [(name, level, part) for name, levels in inner.items() for level, part in levels.items()]
         return [f"{name}{'' if level is None else f'.{level}'}={joined(part)}" for name, level, part in parts]

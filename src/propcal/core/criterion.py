@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from propcal.core.grid import FloatArray
 from propcal.errors import InputError
+from propcal.extras import Later
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from propcal.core.grid import FloatArray
+else:
+    np = Later("numpy")  # the command line lists the criteria without it
 
 
 @dataclass(frozen=True)
@@ -35,8 +41,7 @@ class Criterion:
     rho: float
 
     def __post_init__(self) -> None:
-        ends = [self.offset + self.slope * rate for rate in (self.rho, 1.0)]
-        if not all(0 < end < inf for end in ends):  # also false for NaN
+        if not all(0 < self.offset + self.slope * rate < inf for rate in (self.rho, 1.0)):  # nor NaN
             raise InputError(
                 f"{self.method}: offset + slope * rate must be above 0 for every rate from rho to 1",
                 argument="offset",
@@ -75,5 +80,12 @@ def proportional(rho: float) -> Criterion:
     return Criterion("PMCBoost", offset=0.0, slope=1.0, rho=rho)
 
 
-# the criteria whose losses an audit shows, by the names of their losses, at a floor rho on rates
+# The criteria that users choose, by the names of their losses, at a floor rho on rates. Each is a class of
+# `propcal.estimators` (and --method), a function of `propcal.metrics`, and rows of every audit.
 CRITERIA: dict[str, Callable[[float], Criterion]] = {"mc": lambda _: multicalibration(), "pmc": proportional}
+METHODS = {key: criterion(1.0).method for key, criterion in CRITERIA.items()}
+# what a method limits, what its loss is, and the mean square of all cells, in words
+AIMS = {"mc": "the difference itself", "pmc": "errors relative to the observed rate"}
+MEANINGS = {"mc": "largest gap between observed and predicted rate of a cell"}
+MEANINGS["pmc"] = "largest gap of a cell as a share of its observed rate"
+MEAN_SQUARES = {"mc": "mean squared gap", "pmc": "mean squared relative gap"}

@@ -64,6 +64,12 @@ def method_takes_frame(also: Callable[..., Iterable[str]]) -> Callable[[Callable
         n_own = places.count("self")
         features = "features" if "features" in kinds else "sensitive_features"
 
+        def run(*args: Any, **arguments: Any) -> Any:
+            unknown = next((name for name in arguments if name not in kinds), None)
+            if unknown and inspect.Parameter.VAR_KEYWORD not in kinds.values():
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}")
+            return function(*args, **arguments)
+
         @wraps(function)
         def call(*args: Any, **settings: Any) -> Any:
             own, given = args[:n_own], args[n_own:]
@@ -75,12 +81,12 @@ def method_takes_frame(also: Callable[..., Iterable[str]]) -> Callable[[Callable
             taken = [] if named else places[: len(args)]
             arguments = _renamed(settings, list(kinds), features, taken)
             if not named:
-                return function(*args, **arguments)
+                return run(*args, **arguments)
             called = {role: arguments[role] for role in ("score", *ROLES) if role in arguments}
             if own and "y" in kinds:
                 own[0]._column_names = called  # a fit records them
             try:
-                return function(*own, **_arrays(given[0], arguments, list(kinds), features, [*also(*own)]))
+                return run(*own, **_arrays(given[0], arguments, list(kinds), features, [*also(*own)]))
             except InputError as error:
                 if error.argument in called:
                     error.add_note("; ".join(f"{role} is column {name!r}" for role, name in called.items()))

@@ -24,7 +24,7 @@ def used(model, cohort):
     model.correction_.apply([0.2], {"race": ["new"], "gender": ["F"]})
     repr(model.correction_)
     model.correction_.to_frame()
-    assert {"maps", "_lookup", "_pieces"} <= set(vars(model.correction_))
+    assert {"maps", "_recent", "_pieces"} <= set(vars(model.correction_))
     return expected
 
 

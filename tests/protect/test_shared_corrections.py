@@ -40,7 +40,7 @@ def fitted(frame, method=PMCBoost, **settings):
 
 def truth(correction, frame):
     """How many people each update moved, and whether none of them had been moved before."""
-    values, patterns, code, _ = scoring_rows(frame.score, frame, correction.patterns)
+    values, patterns, code, _ = scoring_rows(frame.score, frame, correction)
     raw = np.floor(values * UNIT + 0.5).astype(np.int64)
     now, inside = raw.copy(), membership(correction.groups, patterns)
     found = []
@@ -269,8 +269,8 @@ def test_thirty_rows_of_one_person_are_one_person(kind):
     correction = fitted_to_rows(frame, kind)
     assert "Canary" in correction.to_json()
     assert "Canary" not in correction.to_json(share=True)
-    inside = membership(correction.groups, scoring_rows(frame.score, frame, correction.patterns)[1])
-    values, _, code, _ = scoring_rows(frame.score, frame, correction.patterns)
+    inside = membership(correction.groups, scoring_rows(frame.score, frame, correction)[1])
+    values, _, code, _ = scoring_rows(frame.score, frame, correction)
     now = np.floor(values * UNIT + 0.5).astype(np.int64)
     smallest = []
     for (group, j, shift), bits in zip(correction.updates.tolist(), correction.sharing.update_bits):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
-from propcal.core.correction.points_table import PointsTable
-from propcal.core.grid import FloatArray, check_choice
+from propcal.core.correction.definition import Definition, ScoringRows
+from propcal.core.correction.unlisted_levels import count_unlisted, warn_of_unlisted
+from propcal.core.grid import check_choice
 from propcal.core.patterns import Patterns, combinations_present
 from propcal.data.checks import INVALID, SWAPPED, check_lengths, check_scores
 from propcal.data.derive import attribute_values
@@ -20,65 +20,42 @@ from propcal.data.plain_columns import plain_columns
 from propcal.errors import InputError
 
 
-class ScoringRows(NamedTuple):
-    """Rows to be scored: scores, patterns in terms of known levels, the pattern of each row, and its codes.
-
-    `codes` has, for each feature with points, the level or range of each row.
-    """
-
-    score: FloatArray
-    patterns: Patterns
-    code: Any
-    codes: list[Any]
-
-
 def scoring_rows(
-    score: Any,
-    sensitive_features: Any,
-    known: Patterns,
-    name: str = "score",
-    *,
-    points: PointsTable | None = None,
-    invalid: str = "error",
-    shared: bool = False,
-    folded: tuple[str, ...] = (),
+    score: Any, sensitive_features: Any, correction: Definition, *, invalid: str = "error"
 ) -> ScoringRows:
-    """Check rows to be scored.
+    """Check rows to be scored, and warn of values that the correction does not list.
 
-    There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1]. `shared` says
-    whether the levels are those of a shared correction, and `folded` in which attributes unlisted levels are
-    expected, for the warning about other levels.
+    There may be no rows. Unless `invalid` is "error", scores may be missing or outside [0, 1].
     """
-    rows = rows_to_score(score, sensitive_features, known, name, points=points, invalid=invalid)
-    counts = unknown_levels(rows.patterns, known.levels, np.bincount(rows.code, minlength=len(rows.patterns)))
-    warn_of_unknown(rows.patterns.attributes, counts, len(rows.score), shared=shared, folded=folded)
-    if points is not None:
-        warn_of_unknown(points.columns, points.unseen(rows.codes), len(rows.score), points=True)
+    rows = rows_to_score(score, sensitive_features, correction, invalid=invalid)
+    people = np.bincount(rows.code, minlength=len(rows.patterns))
+    warn_of_unlisted(
+        correction, count_unlisted(correction, rows.patterns, people, rows.codes), len(rows.score)
+    )
     return rows
 
 
 def rows_to_score(
     score: Any,
-    sensitive_features: Any,
-    known: Patterns,
+    people: Any,
+    correction: Definition,
     name: str = "score",
     *,
-    points: PointsTable | None = None,
     invalid: str = "error",
 ) -> ScoringRows:
     """Like `scoring_rows`, but without warnings."""
     check_choice("invalid", invalid, INVALID)
     refuse_truths(score, name)
     values = numbers(score, name)
-    refuse_names(sensitive_features, len(values))
+    refuse_names(people, len(values))
     columns: Columns = {}
-    reads = list(dict.fromkeys([*known.reads, *(points.columns if points else ())]))
+    known, points, reads = correction.patterns, correction.points, list(correction.reads)
     if reads:
-        if sensitive_features is None:
+        if people is None:
             problem = f"{FEATURES} is needed: this correction reads {reads}"
             raise InputError(problem, argument=FEATURES)
-        plain = plain_columns(sensitive_features, reads)
-        columns = attribute_columns(sensitive_features, reads) if plain is None else plain
+        plain = plain_columns(people, reads)
+        columns = attribute_columns(people, reads) if plain is None else plain
     sizes = {f"attribute {a!r}": len(column) for a, column in columns.items()}
     check_lengths({name: len(values)} | sizes, may_be_empty=True)
     if not len(values):

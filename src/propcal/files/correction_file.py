@@ -15,6 +15,7 @@ import numpy as np
 
 from propcal.core.bins import MOST_BINS, Bins
 from propcal.core.correction.correction import Correction
+from propcal.core.correction.definition import Definition
 from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_INNER, N_KNOTS, SmoothStart
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import Group
@@ -54,7 +55,7 @@ def save_correction(correction: Correction, path: str | PathLike[str]) -> None:
     write_text(correction_to_json(replace(correction, about=about)), path)
 
 
-def model_id(correction: Correction) -> str:
+def model_id(correction: Definition) -> str:
     """A hash of all that the file says, but for the time and the notes of its users."""
     return content_hash(_content(correction))
 
@@ -73,7 +74,7 @@ def correction_to_json(correction: Correction) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _content(correction: Correction) -> dict[str, Any]:
+def _content(correction: Definition) -> dict[str, Any]:
     """What the file says, without its hash."""
     patterns, start = correction.patterns, correction.start
     shifts = start.shifts if start else np.empty((0, N_KNOTS), dtype=np.int64)
@@ -110,7 +111,7 @@ def _content(correction: Correction) -> dict[str, Any]:
     return content
 
 
-def _version(correction: Correction) -> int:
+def _version(correction: Definition) -> int:
     """The first version that can hold it."""
     if correction.start is not None and correction.start.moves_ends:
         return CORRECTION_VERSION

@@ -15,10 +15,10 @@ from typing import Any
 from propcal import __version__
 from propcal.core.choices import Unseen
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.lookup import with_unlisted
 from propcal.core.correction.maps import PatternMaps
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
+from propcal.core.correction.unlisted_levels import with_unlisted
 from propcal.core.grid import check_choice
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges, Where

@@ -85,7 +85,7 @@ def near_breakpoints(maps: PatternMaps, odds: float | None = None) -> Any:
 def near_breakpoints_of(correction: Correction, person: Mapping[str, Value]) -> Any:
     """Breakpoints of one person's own map and points, and their neighbours."""
     columns = {column: [value] for column, value in person.items()}
-    rows = rows_to_score([0.5], columns, correction.patterns, points=correction.points)
+    rows = rows_to_score([0.5], columns, correction)
     maps, place = next(iter(correction.maps_of(rows.patterns, unseen="replay")))
     p = int(place[0])
     pieces = slice(maps.starts[p], maps.starts[p + 1])

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from propcal.core.correction.correction import Correction
 from propcal.core.grid import FloatArray, check_choice, check_number
 from propcal.data.checks import INVALID
 from propcal.data.frames import frame_columns, require
@@ -23,26 +22,17 @@ from propcal.plain_text import named
 from propcal.scoring.scorer import Scorer
 
 
-def scored_frame(
-    correction: Correction,
-    frame: Any,
-    score: str,
-    *,
-    column: str,
-    n_updates: int | None,
-    unseen: str | None,
-    invalid: str,
-) -> Any:
+def scored_frame(scorer: Scorer, frame: Any) -> Any:
     """The same kind of frame with the corrected scores as its last column."""
+    column = scorer.column
     if not isinstance(column, str) or not column:
         raise InputError("column must be a text, the name of the new column", argument="column")
-    if unseen is not None:
-        check_choice("unseen", unseen, ("replay", "keep", "error"))
-    check_choice("invalid", invalid, INVALID)
-    if n_updates is not None:
-        check_number("n_updates", n_updates, at_least=0, whole=True)
-    with_scores, names, any_case = _engine(frame, score)
-    scorer = Scorer(correction, score, column, n_updates, unseen, invalid)
+    if scorer.unseen is not None:
+        check_choice("unseen", scorer.unseen, ("replay", "keep", "error"))
+    check_choice("invalid", scorer.invalid, INVALID)
+    if scorer.n_updates is not None:
+        check_number("n_updates", scorer.n_updates, at_least=0, whole=True)
+    with_scores, names, any_case = _engine(frame, scorer.score)
     require(names, scorer.wanted)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.choices import Invalid, Unseen
-from propcal.core.correction.lookup import told_of_unknown, unknown_levels
 from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
+from propcal.core.correction.unlisted_levels import count_unlisted, unlisted_messages
 from propcal.core.grid import UNIT
 from propcal.core.groups.conditions import ColumnTest, Condition, Not
 from propcal.core.groups.recipes import Ranges, Recipe
-from propcal.core.patterns import Level, Patterns
+from propcal.core.patterns import Level
 from propcal.data.derive import numeric_tests
 from propcal.data.levels import level_key, wanted_keys
 from propcal.data.plain_columns import LARGEST
@@ -30,7 +31,7 @@ from propcal.data.rows_to_score import rows_to_score
 from propcal.errors import InputError, Message
 
 if TYPE_CHECKING:
-    from propcal.core.correction.correction import Correction
+    from propcal.core.correction.definition import Definition
 
 MOST_MAPS = 1024  # patterns whose maps are kept
 WHOLE = {np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32}
@@ -81,18 +82,26 @@ def _multiplied(units: int, odds: float) -> int:
     return min(max(math.floor(risk * UNIT + 0.5), 1), UNIT - 1)
 
 
+class Result(NamedTuple):
+    """The corrected score of a person, what is unseen of them, and what to warn of."""
+
+    score: float
+    unseen: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
+
+
 class Known(NamedTuple):
-    """What is kept for a pattern: its map (None: scores stay as they are), and what is unseen of it."""
+    """What is kept for a pattern: its map (None: scores stay), and which levels are not listed."""
 
     map: PatternMap | None
-    unseen: tuple[str, ...]
-    warnings: tuple[Message, ...]
+    unlisted: list[int]
+    strange: bool
 
 
 class OnePerson:
     """Scores one person; made once for a correction."""
 
-    def __init__(self, correction: Correction) -> None:
+    def __init__(self, correction: Definition) -> None:
         known = correction.patterns
         self._correction, self._columns = correction, correction.reads
         self._names = frozenset(correction.reads)
@@ -120,10 +129,8 @@ class OnePerson:
         self._texts = {text for text in texts if level_key(text) == text}
         self._kept: dict[Any, Known] = {}
 
-    def __call__(
-        self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None
-    ) -> tuple[float, tuple[str, ...], tuple[Message, ...]]:
-        """The corrected score of one person with these values, what is unseen, and what to warn of."""
+    def __call__(self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None) -> Result:
+        """The corrected score of one person with these values."""
         if values.keys() != self._names:
             values = {name: value for name, value in values.items() if name not in self._not_read}
             if values.keys() != self._names:
@@ -143,24 +150,16 @@ class OnePerson:
         code = tuple([place.get(read(keys, numbers), new) for read, place, new in self._attributes])
         # one look at the dictionary: another thread may clear it between two
         known = self._kept.get(code if unseen is None else (unseen, code)) or self._find(code, unseen)
-        score = float(score)
+        found, odds, unlisted = float(score), None, known.unlisted
         if self._points:
-            return self._with_points(score, known, [_piece(one, keys, numbers) for one in self._points])
-        return score if known.map is None else known.map.apply(score), known.unseen, known.warnings
-
-    def _with_points(
-        self, score: float, known: Known, places: list[int]
-    ) -> tuple[float, tuple[str, ...], tuple[Message, ...]]:
-        """The corrected score, given the code of each feature; what is unseen, and what to warn of."""
-        odds = 1.0
-        for factors, place in zip(self._factors, places):
-            odds *= factors[place]
-        columns = [f.column for f, place in zip(self._points, places) if f.pieces[place] is None]
-        corrected = score if known.map is None else known.map.apply(score, odds)
-        if not columns:
-            return corrected, known.unseen, known.warnings
-        told = told_of_unknown(columns, np.ones(len(columns), dtype=np.int64), 1, points=True)
-        return corrected, (*known.unseen, *columns), (*known.warnings, *told)
+            odds, places = 1.0, [_piece(feature, keys, numbers) for feature in self._points]
+            for factors, place in zip(self._factors, places):
+                odds *= factors[place]
+            unlisted = [*unlisted, *(f.pieces[place] is None for f, place in zip(self._points, places))]
+        corrected = found if known.map is None else known.map.apply(found, odds)
+        if not known.strange and (odds is None or not any(unlisted)):
+            return Result(corrected)
+        return self._result(corrected, unlisted)
 
     def _find(self, code: tuple[int, ...], unseen: Unseen | None) -> Known:
         """What belongs to a pattern; keep it for the next person."""
@@ -177,34 +176,28 @@ class OnePerson:
             found = PatternMap(knots().tolist() if smooth else [], smooth, *(c.tolist() for c in columns))
         if len(self._kept) >= MOST_MAPS:
             self._kept.clear()
-        kept = Known(found, *self._unseen(patterns))
+        unlisted = count_unlisted(self._correction, patterns, np.ones(1, dtype=np.int64)).tolist()
+        kept = Known(found, unlisted, any(unlisted))
         self._kept[code if unseen is None else (unseen, code)] = kept
         return kept
 
-    def _unseen(self, patterns: Patterns) -> tuple[tuple[str, ...], tuple[Message, ...]]:
-        """The attributes whose level did not occur in fitting, and what to warn of."""
+    def _result(self, corrected: float, unlisted: Sequence[int]) -> Result:
+        """A corrected score, given which attributes and features have a value that is not listed."""
         correction = self._correction
-        counts = unknown_levels(patterns, correction.patterns.levels, np.ones(len(patterns), dtype=np.int64))
-        told = told_of_unknown(
-            patterns.attributes, counts, 1, shared=correction.is_shared, folded=correction.folded
-        )
-        names = [name for name, n in zip(patterns.attributes, counts) if n and name not in correction.folded]
-        return tuple(names), tuple(told)
+        names = [*correction.attributes, *(feature.column for feature in self._points)]
+        folded = [name in correction.folded for name in correction.attributes]
+        unseen = [name for name, n, gone in zip_longest(names, unlisted, folded) if n and not gone]
+        return Result(corrected, tuple(unseen), tuple(unlisted_messages(correction, unlisted, 1)))
 
     def _as_a_row(
         self, score: Any, values: dict[str, Any], invalid: Invalid, unseen: Unseen | None
-    ) -> tuple[float, tuple[str, ...], tuple[Message, ...]]:
-        columns = {column: [value] for column, value in values.items()}
-        known = self._correction.patterns
-        points = self._correction.points
-        rows = rows_to_score([score], columns or None, known, points=points, invalid=invalid)
+    ) -> Result:
+        columns = {column: [value] for column, value in values.items()} or None
+        rows = rows_to_score([score], columns, self._correction, invalid=invalid)
         corrected = self._correction.apply_to_rows(rows, unseen=unseen, invalid=invalid)
-        names, told = self._unseen(rows.patterns)
-        if points is not None:
-            new = [name for name, n in zip(points.columns, points.unseen(rows.codes)) if n]
-            told += tuple(told_of_unknown(new, np.ones(len(new), dtype=np.int64), 1, points=True))
-            names += tuple(new)
-        return float(corrected[0]), names, told
+        people = np.ones(len(rows.patterns), dtype=np.int64)
+        unlisted = count_unlisted(self._correction, rows.patterns, people, rows.codes)
+        return self._result(float(corrected[0]), unlisted.tolist())
 
     def _refuse_names(self, values: Mapping[str, Any]) -> None:
         missing = [name for name in self._columns if name not in values]

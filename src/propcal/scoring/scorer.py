@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.lookup import unknown_levels, warn_of_unknown
+from propcal.core.correction.definition import ScoringRows
+from propcal.core.correction.unlisted_levels import count_unlisted, warn_of_unlisted
 from propcal.core.grid import UNIT, FloatArray, to_grid
 from propcal.data.checks import FEWEST_SWAPPED, ScoreTally
 from propcal.data.derive import numeric_columns, sized_columns
 from propcal.data.frames import frame_columns, numbers
-from propcal.data.rows_to_score import ScoringRows, refuse_truths, rows_to_score
+from propcal.data.rows_to_score import refuse_truths, rows_to_score
 from propcal.errors import Column, Message, TooManyUnseenError
 
 
@@ -105,8 +106,7 @@ class Scorer:
         raw = numbers(columns[self.score], name)
         if tally is not None and not tally.add_scores(raw) and self.invalid == "error":
             return None
-        known = self.correction
-        rows = rows_to_score(raw, columns, known.patterns, name, points=known.points, invalid=self.invalid)
+        rows = rows_to_score(raw, columns, self.correction, name, invalid=self.invalid)
         if tally is not None:
             tally.add_levels(rows)
         return rows
@@ -181,13 +181,12 @@ class Tally:
     """Counts what happened to the rows of many batches, so that it can be reported once."""
 
     def __init__(self, scorer: Scorer) -> None:
-        self._name, self._known = Column(scorer.score), scorer.correction.patterns
+        self._name, self._correction = Column(scorer.score), scorer.correction
         self._between = False  # whether a score lies between 0 and 1
-        self._shared, self._folded = scorer.correction.is_shared, scorer.correction.folded
         self._scores, self._invalid = ScoreTally(), scorer.invalid
-        self._unknown = np.zeros(len(self._known.attributes), dtype=np.int64)
-        self._points = scorer.correction.points
-        self._without_points = np.zeros(len(self._points.features) if self._points else 0, dtype=np.int64)
+        points = self._correction.points
+        self._names = (*self._correction.attributes, *(() if points is None else points.columns))
+        self._unlisted = np.zeros(len(self._names), dtype=np.int64)
         self._unseen_rows = self._changed = self._shift = 0  # the shift in units of the grid
 
     @property
@@ -207,20 +206,16 @@ class Tally:
 
     def add_levels(self, rows: ScoringRows) -> None:
         """Count the levels that did not occur in fitting."""
-        patterns, code = rows.patterns, rows.code
-        people = np.bincount(code, minlength=len(patterns))
-        self._unknown += unknown_levels(patterns, self._known.levels, people)
+        patterns, points, folded = rows.patterns, self._correction.points, self._correction.folded
+        people = np.bincount(rows.code, minlength=len(patterns))
+        self._unlisted += count_unlisted(self._correction, patterns, people, rows.codes)
         new = np.zeros(len(patterns), dtype=bool)
         for a, name in enumerate(patterns.attributes):
-            if name not in self._folded:
+            if name not in folded:
                 new |= patterns.table[:, a] == len(patterns.levels[a])
-        if self._points is None:
-            self._unseen_rows += int(people[new].sum())
-            return
-        self._without_points += self._points.unseen(rows.codes)
-        strange = new[code] | np.any(
-            [np.isin(c, f.unseen_codes) for f, c in zip(self._points.features, rows.codes)], axis=0
-        )
+        strange = new[rows.code]
+        for feature, codes in zip(() if points is None else points.features, rows.codes):
+            strange |= np.isin(codes, feature.unseen_codes)
         self._unseen_rows += int(np.count_nonzero(strange))
 
     def add_changes(self, scores: FloatArray, corrected: FloatArray) -> None:
@@ -231,15 +226,11 @@ class Tally:
 
     def summary(self) -> ScoringSummary:
         """What was counted."""
-        names, valid = self._known.attributes, self.n - self.invalid
-        unseen = {
-            name: int(count)
-            for name, count in zip(names, self._unknown)
-            if count and name not in self._folded
-        }
-        for name, count in zip(self._points.columns if self._points else (), self._without_points):
-            if count:
-                unseen[name] = unseen.get(name, 0) + int(count)
+        valid, unseen = self.n - self.invalid, dict[str, int]()
+        for i, (name, count) in enumerate(zip(self._names, self._unlisted.tolist())):
+            has_groups = i < len(self._correction.attributes)
+            if count and not (has_groups and name in self._correction.folded):
+                unseen[name] = unseen.get(name, 0) + count
         shift = self._shift / UNIT / valid if valid else None
         return ScoringSummary(self.n, self.invalid, self._unseen_rows, unseen, self._changed, shift)
 
@@ -265,11 +256,7 @@ class Tally:
             self._scores.check(self._name, scoring=True)
         if self.n - self.invalid >= FEWEST_SWAPPED and not self._between:
             self._warn("holds only 0 and 1", "is it the outcome instead of the score?")
-        warn_of_unknown(
-            self._known.attributes, self._unknown, self.n, shared=self._shared, folded=self._folded
-        )
-        if self._points is not None:
-            warn_of_unknown(self._points.columns, self._without_points, self.n, points=True)
+        warn_of_unlisted(self._correction, self._unlisted, self.n)
         if self.invalid and count_invalid:
             kept = self._invalid == "keep"
             become = "they are returned unchanged" if kept else "their corrected score is missing"

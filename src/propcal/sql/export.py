@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from propcal.core.correction.correction import Correction
-from propcal.core.correction.lookup import with_unlisted
+from propcal.core.correction.unlisted_levels import with_unlisted
 from propcal.core.grid import UNIT, IntArray, check_choice
 from propcal.core.groups.collection import pattern_name
 from propcal.core.patterns import Patterns

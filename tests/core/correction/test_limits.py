@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from propcal import Correction, Groups, PMCBoost
-from propcal.core.correction import limits
-from propcal.core.correction.maps import PatternMaps
+from propcal.core.correction.maps import PatternMaps, steps_by_pattern
 from propcal.errors import FileFormatError, InputError
 
 UNIT = 1 << 32
@@ -139,7 +138,7 @@ def test_honest_files_load_as_fast_as_before():
 
 @pytest.mark.parametrize("at_once", [5, 50])
 def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch, at_once):
-    monkeypatch.setattr("propcal.core.correction.correction.AT_ONCE", at_once)
+    monkeypatch.setattr("propcal.core.correction.definition.STEPS_ON_LOADING", at_once)
     text = text_of(levels(20), [[0, 0, 100]])
     correction = Correction.from_json(text)
     assert "maps" not in vars(correction)
@@ -151,7 +150,7 @@ def test_more_work_than_loading_may_do_is_left_for_later(monkeypatch, at_once):
 
 def test_people_to_be_scored_cannot_ask_for_more_either(monkeypatch):
     correction = Correction.from_json(text_of(levels(20), [[0, 0, 100]]))
-    monkeypatch.setattr(limits, "MOST_STEPS", 10)
+    monkeypatch.setattr("propcal.core.correction.maps.MOST_STEPS", 10)
     with pytest.raises(InputError, match=r"1 adjustment would take .* steps for 1 pattern,"):
         correction.apply([0.1, 0.2], {"a": ["new", "other"]})
 
@@ -173,7 +172,7 @@ def test_the_other_people_of_a_batch_do_not_matter_to_the_limits(monkeypatch):
         pieces = max(np.diff(whole.replay(whole.patterns).starts))
         with monkeypatch.context() as patch:
             # a limit that two patterns together exceed, and blocks of a few patterns
-            patch.setattr("propcal.core.correction.correction.MOST_AT_ONCE", 7)
+            patch.setattr("propcal.core.correction.definition.MOST_AT_ONCE", 7)
             small = Correction.from_json(text)
             _ = small.maps
             patch.setattr("propcal.core.correction.maps.MOST_PIECES", 3 * pieces)
@@ -201,7 +200,7 @@ def test_steps_are_bins_that_updates_lead_to():
     inside = np.array([[True, False], [True, True]])
     updates = np.array([[0, 0, UNIT // 10], [1, 1, -UNIT // 20], [1, 1, UNIT]])
     edges = np.array(TENTHS)
-    found = limits.steps_by_pattern(inside, updates, edges)
+    found = steps_by_pattern(inside, updates, edges)
     assert found.tolist() == [10 + 1 + 2 + 1, 10 + 2 + 1]
     assert len(PatternMaps.of_updates(inside, updates, edges).starts) == 3
 

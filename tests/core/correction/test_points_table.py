@@ -178,8 +178,3 @@ def test_atoms_cannot_be_corrected_by_points():
 def test_points_cannot_be_shared():
     with pytest.raises(InputError, match="Fit without features"):
         a_correction().to_json(share=True)
-
-
-def test_points_are_not_written_into_a_one_file_scorer():
-    with pytest.raises(InputError, match="fit without features"):
-        a_correction().to_code("python")

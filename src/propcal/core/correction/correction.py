@@ -2,69 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import nan
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.bins import Bins
-from propcal.core.choices import Invalid, Unseen
-from propcal.core.correction.explain import Explanation, Reason, begin, held_in_order, is_feature, trace
-from propcal.core.correction.explain_points import feature_label, feature_reasons, with_points
-from propcal.core.correction.limits import AT_ONCE, MOST_AT_ONCE, MOST_STEPS, refuse_work, steps_by_pattern
-from propcal.core.correction.lookup import Lookup, Part, as_listed, unknown_levels, warn_of_unknown
-from propcal.core.correction.maps import PatternMaps
+from propcal.core.choices import Unseen
 from propcal.core.correction.points_table import NAME as POINTS
-from propcal.core.correction.points_table import PointsTable
+from propcal.core.correction.scoring import Scoring
 from propcal.core.correction.smooth_map import NAME as START
-from propcal.core.correction.smooth_map import SmoothStart
-from propcal.core.grid import (
-    UNIT,
-    FloatArray,
-    IntArray,
-    WithoutCaches,
-    check_choice,
-    check_number,
-    from_grid,
-    to_grid,
-)
-from propcal.core.groups.collection import Group, Labels, group_labels, membership, pattern_name
-from propcal.core.groups.recipes import Recipe
-from propcal.core.patterns import BESIDE, TRUTHS, Level, Patterns, patterns_of, sort_levels
-from propcal.errors import InputError, UnknownLevelWarning
+from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, from_grid
+from propcal.core.groups.collection import pattern_name
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.atoms import Atoms
-    from propcal.data.rows_to_score import ScoringRows
-    from propcal.protect.shared_corrections import Sharing
-    from propcal.scoring.one_person import OnePerson
     from propcal.sql.export import SqlExport
-
-
-class Scored(NamedTuple):
-    """A corrected score, and what a service should log beside it.
-
-    Attributes
-    ----------
-    score : float
-        The corrected score.
-    unseen : tuple of str
-        Attributes whose value did not occur in the fitting data, so that none of their groups applies.
-    model_id : str
-        The `model_id` of the correction.
-    """
-
-    score: float
-    unseen: tuple[str, ...]
-    model_id: str
 
 
 class Update(NamedTuple):
@@ -79,7 +37,7 @@ class Update(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Correction(WithoutCaches):
+class Correction(Scoring):
     """Corrects scores, one person or a billion the same way, alone or in a batch.
 
     The smooth start, if there is one, and the updates, in order, are its definition; the maps are
@@ -123,68 +81,6 @@ class Correction(WithoutCaches):
     0.4
     """
 
-    patterns: Patterns
-    groups: tuple[Group, ...]
-    bins: Bins
-    updates: IntArray
-    unseen: Unseen = "replay"
-    about: Mapping[str, Any] = field(default_factory=dict)
-    start: SmoothStart | None = None
-    sharing: Sharing | None = None
-    monotone: bool = False
-    folded: tuple[str, ...] = ()
-    points: PointsTable | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("unseen", self.unseen, ("replay", "keep", "error"))
-
-    @cached_property
-    def maps(self) -> PatternMaps:
-        """The map of each pattern that was seen in fitting."""
-        return self.replay(self.patterns)
-
-    def refuse_overgrown(self) -> None:
-        """Refuse what no fit makes: maps that would exhaust memory or time, as a file could ask for.
-
-        Composes as many maps as can be had in about a second; whatever it leaves out is refused, if need
-        be, when it is asked for.
-        """
-        inside = membership(self.groups, self.patterns)
-        steps = steps_by_pattern(inside, self.updates, self.bins.edges)
-        refuse_work(len(self.updates), len(self.patterns), int(steps.sum()))
-        if self.start is not None:
-            self.start.refuse_overgrown(len(self.patterns))
-        first = int(np.searchsorted(np.cumsum(steps), AT_ONCE, side="right"))
-        if first == len(self.patterns):
-            _ = self.maps  # which are needed anyway
-        elif first:
-            PatternMaps.of_updates(inside[:, :first], self.updates, self.bins.edges)
-
-    @cached_property
-    def _lookup(self) -> Lookup:
-        return Lookup(self)
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """What groups are made of: columns, ranges of columns, named conditions."""
-        return self.patterns.attributes
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Columns that scoring reads."""
-        columns = () if self.points is None else self.points.columns
-        return tuple(dict.fromkeys([*self.patterns.reads, *columns]))
-
-    @property
-    def not_read(self) -> tuple[str, ...]:
-        """Columns that were given to the fit, and that scoring does not read: no effect of them was found."""
-        return tuple(self.about.get("not_read", ()))
-
-    @property
-    def n_updates(self) -> int:
-        """Number of updates; a smooth start is one, and so are points."""
-        return len(self.updates) + (self.start is not None) + (self.points is not None)
-
     @property
     def n_segments(self) -> int:
         """Straight pieces of all maps together."""
@@ -193,16 +89,6 @@ class Correction(WithoutCaches):
     @cached_property
     def _pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
         return self.maps.pieces()
-
-    @cached_property
-    def model_id(self) -> str:
-        """A hash of all that its file says, but for the time and the notes of its users.
-
-        Two fits of the same people with the same settings and version have the same.
-        """
-        from propcal.files.correction_file import model_id
-
-        return model_id(self)
 
     def with_notes(self, **notes: Any) -> Correction:
         """The correction with notes of its users, such as approvals and tickets, kept in ``about["user"]``.
@@ -270,390 +156,6 @@ class Correction(WithoutCaches):
         from propcal.files.correction_file import correction_from_json
 
         return correction_from_json(text)
-
-    def apply(
-        self,
-        score: Any,
-        sensitive_features: Any = None,
-        *,
-        column: str = "corrected",
-        n_updates: int | None = None,
-        unseen: Unseen | None = None,
-        invalid: Invalid = "error",
-    ) -> Any:
-        """Correct scores: arrays in, an array out; or a frame in, the same kind of frame out.
-
-        Parameters
-        ----------
-        score : array-like of shape (n,), or the name of a column
-            Raw scores in [0, 1]. A text names the column of the frame that holds them.
-        sensitive_features : data frame, series or array with n rows
-            The attributes of each person. A frame may have other columns too, in any order. If `score`
-            is a name: a frame of pandas, polars (also lazy), pyarrow (a table, batch or reader of
-            batches), DuckDB (a relation), Dask or PySpark.
-        column : str, default "corrected"
-            If `score` is a name: the name of the new column.
-        n_updates : int, optional
-            Apply only the first so many updates, of which a smooth start is the first; 0 returns
-            the scores as they came.
-        unseen : "replay", "keep" or "error", optional
-            Overrides the policy of the correction.
-        invalid : "error", "null" or "keep", default="error"
-            What to do about a score that is missing or no probability: refuse all rows and say how many
-            there are; give that row a missing corrected score (NaN, null); or keep its score as it is.
-
-        Returns
-        -------
-        array of float64, or a frame
-            A score that no update changes is returned as it came. A frame has the rows, columns, types
-            and index that it had, and one more column. Where frames are lazy it is lazy too: rows
-            are read when it is computed, in batches, and only then is a score that is missing or no
-            probability told, with the count of the batch it is in.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from propcal import PMCBoost
-        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
-        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
-        >>> people = pd.DataFrame({"race": ["A", "B"], "risk": [0.25, 0.25]})
-        >>> c.apply(people.risk, people)
-        array([0.05, 0.55])
-        >>> c.apply("risk", people)
-          race  risk  corrected
-        0    A  0.25       0.05
-        1    B  0.25       0.55
-        """
-        from propcal.data.rows_to_score import scoring_rows  # a door in; core itself knows no frames
-
-        if isinstance(sensitive_features, str) and not isinstance(score, str):
-            raise InputError(
-                "the name of the score's column comes first",
-                argument="score",
-                next_step='apply("risk", frame)',
-                between=": ",
-            )
-        if isinstance(score, str):
-            from propcal.scoring.frames import scored_frame
-
-            return scored_frame(
-                self,
-                sensitive_features,
-                score,
-                column=column,
-                n_updates=n_updates,
-                unseen=unseen,
-                invalid=invalid,
-            )
-        rows = scoring_rows(
-            score,
-            sensitive_features,
-            self.patterns,
-            points=self.points,
-            invalid=invalid,
-            shared=self.is_shared,
-            folded=self.folded,
-        )
-        return self.apply_to_rows(rows, n_updates=n_updates, unseen=unseen, invalid=invalid)
-
-    def apply_to_rows(self, rows: ScoringRows, **how: Any) -> FloatArray:
-        """Correct checked rows; `how` as for `apply_to_patterns`."""
-        n_updates = how.get("n_updates")
-        odds = None
-        if self.points is not None and (n_updates is None or n_updates > (self.start is not None)):
-            odds = self.points.odds(rows.codes)
-        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, odds=odds, **how)
-
-    def apply_to_patterns(
-        self,
-        score: FloatArray,
-        code: Any,
-        patterns: Patterns,
-        *,
-        odds: FloatArray | None = None,
-        n_updates: int | None = None,
-        unseen: str | None = None,
-        invalid: str = "error",
-    ) -> FloatArray:
-        """Correct checked scores of people whose pattern is row `code` of `patterns`.
-
-        `odds` is what their points multiply their odds by; a correction without points needs none.
-        """
-        valid = np.ones(0) if invalid == "error" else (score >= 0) & (score <= 1)
-        if not np.all(valid):
-            corrected = np.full(len(score), nan) if invalid == "null" else score.copy()
-            some = None if odds is None else odds[valid]
-            corrected[valid] = self.apply_to_patterns(
-                score[valid], code[valid], patterns, odds=some, n_updates=n_updates, unseen=unseen
-            )
-            return corrected
-        people = np.bincount(code, minlength=len(patterns))
-        corrected = score
-        for maps, place in self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen):
-            if corrected is score and np.all(place >= 0):  # usually there is one part
-                return np.asarray(maps.apply(score, place[code], odds))
-            corrected = score.copy() if corrected is score else corrected
-            rows = np.flatnonzero(place[code] >= 0)
-            some = None if odds is None else odds[rows]
-            corrected[rows] = maps.apply(score[rows], place[code[rows]], some)
-        return corrected.copy() if corrected is score else corrected
-
-    def maps_of(
-        self,
-        patterns: Patterns,
-        people: Any = None,
-        *,
-        n_updates: int | None = None,
-        unseen: str | None = None,
-    ) -> Iterable[Part]:
-        """Maps of any patterns, in parts; the scores of a pattern that is in none stay as they are.
-
-        `people` counts those of each pattern (one each by default), for the error about unseen ones.
-        """
-        policy = self.unseen if unseen is None else unseen
-        check_choice("unseen", policy, ("replay", "keep", "error"))
-        if n_updates is not None:
-            check_number("n_updates", n_updates, at_least=0, whole=True)
-        known, parts = self._lookup.find(patterns, n_updates, keep=policy == "keep")
-        if policy == "error":
-            counted = np.ones(len(patterns), dtype=np.int64) if people is None else people
-            self._lookup.refuse_unseen(counted, known)
-        return parts
-
-    @cached_property
-    def _one_person(self) -> OnePerson:
-        from propcal.scoring.one_person import OnePerson
-
-        return OnePerson(self)
-
-    @overload
-    def score_one(
-        self,
-        score: float,
-        /,
-        *,
-        invalid: Invalid = "error",
-        unseen: Unseen | None = None,
-        detail: Literal[False] = False,
-        **columns: Any,
-    ) -> float: ...
-    @overload
-    def score_one(
-        self,
-        score: float,
-        /,
-        *,
-        invalid: Invalid = "error",
-        unseen: Unseen | None = None,
-        detail: Literal[True],
-        **columns: Any,
-    ) -> Scored: ...
-    def score_one(
-        self,
-        score: float,
-        /,
-        *,
-        invalid: Invalid = "error",
-        unseen: Unseen | None = None,
-        detail: bool = False,
-        **columns: Any,
-    ) -> float | Scored:
-        """Correct the score of one person: for services, some hundred times as fast as `apply` on one row.
-
-        Parameters
-        ----------
-        score : float
-            Raw score in [0, 1].
-        invalid : "error", "null" or "keep", default="error"
-            What to do about a score that is missing or no probability: refuse it, return NaN, or return
-            it as it is.
-        unseen : "replay", "keep" or "error", optional
-            Overrides the policy of the correction for combinations that did not occur in fitting.
-        detail : bool, default=False
-            Return what a service should log: the corrected `score`, the attributes whose value is `unseen`,
-            and the `model_id`. There is then no warning about unseen values.
-        **columns
-            The value of every column in `reads`, and no others but those in `not_read`, which are ignored;
-            None if it is missing. For a name with spaces: ``**{"marital status": "single"}``.
-
-        Returns
-        -------
-        float, or Scored
-            What `apply` gives for this person, to the last bit. Values that did not occur in fitting are
-            warned of in the same way, unless `detail` is true.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from propcal import PMCBoost
-        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
-        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
-        >>> round(c.score_one(0.25, race="B"), 6)
-        0.55
-        >>> c.score_one(0.25, race="b", detail=True).unseen
-        ('race',)
-        """
-        corrected, new, messages = self._one_person(score, columns, invalid, unseen)
-        if detail:
-            return Scored(corrected, new, self.model_id)
-        for message in messages:
-            warnings.warn(message, UnknownLevelWarning, stacklevel=2)
-        return corrected
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether it was prepared for sharing, and so omits what few people determined."""
-        return self.about.get("shared") is True
-
-    def fitted_to(self, atoms: Atoms) -> bool:
-        """Whether these are the very people, with their raw scores, that the correction was fitted to.
-
-        Other groups of the same people do not matter; a part of them, or other weights, are not noticed.
-        """
-        return self.about.get("fingerprint") == atoms.people_fingerprint()
-
-    def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
-        """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
-        if self.points is not None:
-            raise InputError(
-                f"this correction has points, so it needs the columns {list(self.points.columns)} of every "
-                "person, and groups of people do not hold them",
-                argument="correction",
-                next_step="Correct the scores first, with Correction.apply or propcal apply, and use the "
-                "corrected column as the score",
-            )
-        names = self._known_attributes(atoms.patterns)
-        levels, codes = [], []
-        for a, name in enumerate(names):
-            theirs = atoms.patterns.attributes.index(name)
-            own, code = self._as_truths(a, atoms.patterns.levels[theirs], atoms.patterns.table[:, theirs])
-            levels.append(own)
-            codes.append(code)
-        fewer, code = patterns_of(
-            self.attributes, tuple(levels), codes, len(atoms.patterns), self.patterns.derived
-        )
-        people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(fewer))
-        unknown = unknown_levels(fewer, self.patterns.levels, people)
-        warn_of_unknown(fewer.attributes, unknown, atoms.n_people, shared=self.is_shared, folded=self.folded)
-        return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
-
-    def _as_truths(
-        self, a: int, levels: tuple[Level, ...], code: IntArray
-    ) -> tuple[tuple[Level, ...], IntArray]:
-        """Levels with 1 and 0 as truth values where the attribute has no others, and each row's place."""
-        places = self.patterns.places(a)
-        if len(places) == len(self.patterns.levels[a]):
-            return levels, code
-        read = [TRUTHS[level] if level in places and level in TRUTHS else level for level in levels]
-        kept = sort_levels([*{*read}])
-        return kept, np.array([kept.index(level) for level in read])[code]
-
-    def _known_attributes(self, patterns: Patterns) -> tuple[str, ...]:
-        """How these patterns call the attributes of the correction, if they have them, made alike."""
-        beside = [f"{BESIDE}{a}" for a in self.attributes]
-        names = tuple(b if b in patterns.attributes else a for a, b in zip(self.attributes, beside))
-        mine, theirs = self.patterns.derived, patterns.derived
-        absent = [
-            a
-            for a, name in zip(self.attributes, names)
-            if name not in patterns.attributes or mine.get(a) != theirs.get(name)
-        ]
-        if absent:
-            raise InputError(
-                f"this correction reads the attributes {list(self.attributes)}; of these people's, "
-                f"{absent} are missing or made in another way"
-            )
-        return names
-
-    def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
-        """The attributes that it reads beside `own` (or makes in another way), under names of their own."""
-        mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
-        return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}
-
-    def explain(
-        self,
-        score: Any,
-        sensitive_features: Any = None,
-        *,
-        unit: str = "people",
-        labels: Labels | None = None,
-    ) -> Explanation:
-        """Say which groups move these people's scores, and by how much.
-
-        Parameters
-        ----------
-        score, sensitive_features
-            As for `apply`.
-        unit : str, default="people"
-            What sentences call people, in the plural, such as "patients".
-        labels : dict, optional
-            What to call levels: ``{"sex": {"F": "women", "M": "men"}}``.
-
-        Returns
-        -------
-        Explanation
-            `sentence` has it in words, `to_frame` in exact numbers, `plot` as a picture.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from propcal import PMCBoost
-        >>> past = pd.DataFrame({"race": ["A", "B"] * 500, "risk": 0.2, "y": [0, 1, 0, 0] * 250})
-        >>> c = PMCBoost.paper().fit(past.risk, past.y, sensitive_features=past[["race"]]).correction_
-        >>> print(c.explain([0.25], {"race": ["B"]}, unit="patients").sentence())
-        0.250 becomes 0.550: +0.300 by the adjustment of B patients.
-        """
-        from propcal.data.rows_to_score import scoring_rows
-
-        rows = scoring_rows(
-            score,
-            sensitive_features,
-            self.patterns,
-            points=self.points,
-            shared=self.is_shared,
-            folded=self.folded,
-        )
-        values, code = rows.score, rows.code
-        patterns = as_listed(rows.patterns, self.patterns, self.folded)
-        known = self._lookup.known(patterns)
-        inside = membership(self.groups, patterns)
-        if self.unseen == "error":
-            self._lookup.refuse_unseen(np.bincount(code, minlength=len(patterns)), known)
-        elif self.unseen == "keep":
-            inside &= known >= 0
-        kept = (known < 0)[code] & (self.unseen == "keep")
-        code = code.astype(np.int64)
-        begun = begin(self.start, to_grid(values), code, patterns, kept)
-        if self.points is not None:
-            begun = with_points(begun, self.points, rows.codes, kept)
-        corrected, steps = trace(values, code, inside, self.updates, self.bins.edges, begun)
-        if self.points is not None:
-            corrected = np.where(kept, values, from_grid(to_grid(corrected)))
-        reasons, unit = self._reasons(), plain(unit)
-        if self.monotone and len(self.updates):
-            ordered = self.apply_to_rows(rows)
-            steps = held_in_order(corrected, steps, ordered, len(reasons) - 1)
-            corrected = ordered
-        groups = list(dict.fromkeys(reason.group for reason in reasons if reason.group is not None))
-        own = [group for group in groups if not is_feature(group)]
-        named = dict(zip(own, group_labels(own, self.patterns, labels, everyone=f"All {unit}")))
-        named |= {group: feature_label(group, labels) for group in groups if is_feature(group)}
-        return Explanation(values, corrected, steps, reasons, (known < 0)[code], named, unit)
-
-    def _reasons(self) -> tuple[Reason, ...]:
-        """What can move a score: terms of the smooth start, updates, and what keeps either in order."""
-        smooth = () if self.start is None else (*self.start.groups, None)
-        labels = [self.bins.label(j) for j in range(len(self.bins))]
-        first = 1 + (self.start is not None) + (self.points is not None)
-        return (
-            *(Reason(1, group) for group in smooth),
-            *(feature_reasons(self.points, first - 1) if self.points is not None else ()),
-            *(
-                Reason(first + i, self.groups[g], labels[j])
-                for i, (g, j) in enumerate(self.updates[:, :2].tolist())
-            ),
-            Reason(self.n_updates, None),
-        )
 
     def plot(self, patterns: Any = None, *, ax: Any = None) -> Any:
         """Draw raw against corrected score for each pattern; returns the matplotlib axes.
@@ -761,32 +263,6 @@ class Correction(WithoutCaches):
         from propcal.render.html import card
 
         return card(correction_document(self))
-
-    def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
-        """Maps of any patterns, from the updates of the groups that they belong to."""
-        return PatternMaps.of_updates(*self._to_replay(patterns, n_updates))
-
-    def _to_replay(self, patterns: Patterns, n_updates: int | None) -> tuple[Any, ...]:
-        """Which groups contain which patterns, the updates, the bins, and the recalibrated scores."""
-        if n_updates is None:
-            n_updates = self.n_updates
-        check_number("n_updates", n_updates, at_least=0, whole=True)
-        patterns = as_listed(patterns, self.patterns, self.folded)
-        inside = membership(self.groups, patterns)
-        smooth = None
-        if self.start is not None and n_updates > 0:
-            smooth = self.start.values(patterns)
-            n_updates -= 1
-        n_updates = max(n_updates - (self.points is not None), 0)
-        return inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone
-
-    def replay_in_parts(self, patterns: Patterns, n_updates: int | None = None) -> Iterator[PatternMaps]:
-        """Like `replay`, in consecutive parts. How many patterns there are does not matter to the limits."""
-        terms = 0 if self.start is None else len(self.start.groups)
-        at_once = min(MOST_AT_ONCE, MOST_STEPS // max(len(self.groups), terms, 1) or 1)
-        for first in range(0, len(patterns), at_once):
-            some = replace(patterns, table=patterns.table[first : first + at_once])
-            yield from PatternMaps.in_parts(*self._to_replay(some, n_updates))
 
     def to_frame(self, kind: str = "maps") -> pd.DataFrame:
         """Show the correction as a table.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from propcal.core.bins import Bins
-from propcal.core.correction.limits import MOST_TRACED, MOST_TRACED_STEPS
+from propcal.core.correction.points_table import PER_UNIT, PointsTable, multiply
+from propcal.core.correction.smooth_map import SmoothStart, whole_parts
+from propcal.core.correction.unlisted_levels import as_listed
 from propcal.core.grid import (
     UNIT,
     BoolArray,
@@ -21,17 +23,19 @@ from propcal.core.grid import (
     from_grid,
     to_grid,
 )
-from propcal.core.groups.collection import Group
+from propcal.core.groups.collection import Group, Labels, group_labels, membership
+from propcal.core.patterns import Patterns
 from propcal.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from propcal.core.correction.smooth_map import SmoothStart
-    from propcal.core.patterns import Patterns
+    from propcal.core.correction.definition import Definition, ScoringRows
 
-PERSON, REASON, BEFORE, AFTER, N_COLUMNS = 0, 1, 2, 3, 4
+PERSON, REASON, BEFORE, AFTER = range(4)
 PEOPLE_AT_ONCE = 4096
+MOST_TRACED = 1 << 34  # people times what can move a score, in an explanation; about half a minute
+MOST_TRACED_STEPS = 1 << 24  # steps of an explanation; 500 MB
 ALL_SCORES = "all scores"
 KEPT_IN_ORDER = "order of scores"
 FEATURE = "points: "  # before the name of a column with points, which may be an attribute of groups too
@@ -189,22 +193,126 @@ def _name(group: Group | None) -> str:
     return KEPT_IN_ORDER if group is None else group.name
 
 
-def trace(
-    score: FloatArray, code: IntArray, inside: BoolArray, updates: IntArray, edges: IntArray, begun: Begun
-) -> tuple[FloatArray, IntArray]:
-    """Corrected scores, and every step on the way, by replaying the updates.
+def explained(correction: Definition, rows: ScoringRows, unit: str, labels: Labels | None) -> Explanation:
+    """Replay the correction of some people, step by step."""
+    code = rows.code.astype(np.int64)
+    patterns = as_listed(rows.patterns, correction.patterns, correction.folded)
+    new = correction.known(patterns) < 0
+    inside = membership(correction.groups, patterns)
+    if correction.unseen == "error":
+        correction.refuse_unseen(np.bincount(code, minlength=len(patterns)), np.where(new, -1, 0))
+    kept = new & (correction.unseen == "keep")
+    inside &= ~kept
+    reasons = _reasons(correction)
+    steps = _Steps(to_grid(rows.score), len(reasons) - 1)
+    if correction.start is not None:
+        steps.add_start(correction.start, code, patterns, kept[code])
+    if correction.points is not None:
+        steps.add_points(correction.points, rows.codes, kept[code])
+    for u, who, before, after in replay(steps.score, code, inside, correction.updates, correction.bins.edges):
+        steps.add(who, np.full(len(who), len(reasons) - 1 - len(correction.updates) + u), before, after)
+    corrected = from_grid(steps.score)
+    if correction.points is None:
+        corrected = np.where(steps.score == to_grid(rows.score), rows.score, corrected)
+    corrected = np.where(kept[code], rows.score, corrected)
+    if correction.monotone and len(correction.updates):  # some are held at what lower scores have
+        corrected = correction.apply_to_rows(rows)
+        held = np.full(len(code), len(reasons) - 1)
+        steps.add(np.arange(len(code)), held, steps.score, to_grid(corrected))
+    groups = list(dict.fromkeys(reason.group for reason in reasons if reason.group is not None))
+    own = [group for group in groups if not is_feature(group)]
+    named = dict(zip(own, group_labels(own, correction.patterns, labels, everyone=f"All {unit}")))
+    named |= {group: _feature_label(group, labels) for group in groups if is_feature(group)}
+    return Explanation(rows.score, corrected, steps.by_person(), reasons, new[code], named, unit)
 
-    `begun` has what the smooth start did; the reasons of updates count from behind its own.
+
+def _reasons(correction: Definition) -> tuple[Reason, ...]:
+    """What can move a score: terms of the smooth start, points, updates, and what keeps either in order."""
+    smooth = () if correction.start is None else (*correction.start.groups, None)
+    found, first = [Reason(1, group) for group in smooth], 1 + (correction.start is not None)
+    for feature in () if correction.points is None else correction.points.features:
+        for label, own in zip(feature.labels, feature.pieces):
+            group = Group(((f"{FEATURE}{feature.column}", label),))
+            found.append(Reason(first, group, f"{(own or 0) / PER_UNIT:+.3f} {LOG_ODDS}"))
+    first += correction.points is not None
+    bins = [correction.bins.label(j) for j in range(len(correction.bins))]
+    for i, (g, j) in enumerate(correction.updates[:, :2].tolist()):
+        found.append(Reason(first + i, correction.groups[g], bins[j]))
+    return (*found, Reason(correction.n_updates, None))
+
+
+def _feature_label(group: Group, labels: Labels | None) -> str:
+    """What sentences call a level or range of a feature."""
+    (name, level), *_ = group.conditions
+    column = name.removeprefix(FEATURE)
+    return (labels or {}).get(column, {}).get(str(level)) or f"{column} {level}"
+
+
+class _Steps:
+    """The scores of some people (in units) on the way, and the steps so far: rows as in `Explanation`.
+
+    Reasons are numbered as they are added; `n_reasons` is how many there are beside the order of scores.
     """
-    refuse_if(len(score) * len(updates) > MOST_TRACED, len(score), len(updates))
-    raw, value, steps, n = to_grid(score), begun.score.copy(), [begun.steps], 0
-    for u, who, before, after in replay(value, code, inside, updates, edges):
+
+    def __init__(self, score: IntArray, n_reasons: int) -> None:
+        self.score, self._rows, self._n, self._first = score.copy(), [np.empty((0, 4), dtype=np.int64)], 0, 0
+        self._size = len(score), n_reasons
+        self._refuse_if(len(score) * n_reasons > MOST_TRACED)
+
+    def _refuse_if(self, too_much: bool) -> None:
+        if too_much:
+            raise InputError(
+                "{:,} people and {:,} updates are too many to explain at once".format(*self._size),
+                argument="score",
+                next_step="explain fewer people",
+            )
+
+    def add(self, who: IntArray, reason: IntArray, before: IntArray, after: IntArray) -> None:
+        """Steps of people by their reasons, but for those that change nothing."""
         moved = before != after
-        reason = np.full(int(moved.sum()), begun.n_reasons + u)
-        steps.append(np.stack([who[moved], reason, before[moved], after[moved]], axis=1))
-        n += len(reason)
-        refuse_if(n > MOST_TRACED_STEPS, len(score), len(updates))
-    return np.where(value == raw, score, from_grid(value)), _by_person(steps)
+        self._rows.append(np.stack([column[moved] for column in (who, reason, before, after)], axis=1))
+        self._n += int(moved.sum())
+        self._refuse_if(self._n > MOST_TRACED_STEPS)
+
+    def add_start(self, start: SmoothStart, code: IntArray, patterns: Patterns, kept: BoolArray) -> None:
+        """Steps of the smooth start, the broadest terms first, and then what keeps it from falling."""
+        n_terms = len(start.groups)
+        order = [*sorted(range(n_terms), key=lambda t: len(start.groups[t].conditions)), n_terms]
+        for low in range(0, len(code), PEOPLE_AT_ONCE):
+            some = slice(low, low + PEOPLE_AT_ONCE)
+            parts = start.parts(self.score[some], code[some], patterns)[:, order]
+            self._add_parts(some, parts, np.array(order), kept[some])
+        self._first += len(order)
+
+    def add_points(self, points: PointsTable, codes: Sequence[Any], kept: BoolArray) -> None:
+        """A step for each feature that moves a score.
+
+        A feature's part of the change is its points times the mean slope of the logistic curve on the way.
+        """
+        pairs = list(zip(points.features, codes))
+        own = np.stack([np.array([p or 0 for p in feature.pieces])[code] for feature, code in pairs], axis=1)
+        change, total = multiply(self.score, points.odds(codes)) - self.score, own.sum(axis=1)
+        risk, none = self.score / UNIT, total == 0
+        slope = np.where(none, risk * (1 - risk) * UNIT / PER_UNIT, change / np.where(none, 1, total))
+        parts = whole_parts(own * slope[:, None], own != 0, change)
+        sizes = np.cumsum([0, *(len(feature.pieces) for feature in points.features)])
+        reason = self._first + np.stack([first + code for first, code in zip(sizes, codes)], axis=1)
+        self._add_parts(slice(0, None), parts, reason, kept)
+        self._first += int(sizes[-1])
+
+    def _add_parts(self, some: slice, parts: IntArray, reason: IntArray, kept: BoolArray) -> None:
+        """Parts of a change (a column for each reason) of some people, one after another; none if `kept`."""
+        parts[kept] = 0
+        after = self.score[some, None] + np.cumsum(parts, axis=1)
+        who = np.broadcast_to(np.arange(some.start, some.start + len(parts))[:, None], parts.shape)
+        columns = (who, np.broadcast_to(reason, parts.shape), after - parts, after)
+        self.add(*(column.ravel() for column in columns))
+        self.score[some] = after[:, -1]
+
+    def by_person(self) -> IntArray:
+        """All steps, person by person, each person's in order."""
+        together = np.concatenate(self._rows)
+        return np.asarray(together[np.argsort(together[:, PERSON], kind="stable")])
 
 
 def replay(
@@ -226,61 +334,3 @@ def replay(
         after = np.clip(before + shift, 0, UNIT)
         score[who], place[who] = after, bins.index(after)
         yield u, who, before, after
-
-
-def _by_person(steps: list[IntArray]) -> IntArray:
-    """All steps, person by person, each person's in order."""
-    together = np.concatenate(steps)
-    return np.asarray(together[np.argsort(together[:, PERSON], kind="stable")])
-
-
-def held_in_order(corrected: FloatArray, steps: IntArray, ordered: FloatArray, reason: int) -> IntArray:
-    """The steps, and one more for each person whose score is held at what lower scores have."""
-    before, after = to_grid(corrected), to_grid(ordered)
-    held = np.flatnonzero(before != after)
-    more = np.stack([held, np.full(len(held), reason), before[held], after[held]], axis=1)
-    return _by_person([steps, more])
-
-
-class Begun(NamedTuple):
-    """What the smooth start did: scores after it, its steps (in units), and how many reasons it has."""
-
-    score: IntArray
-    steps: IntArray
-    n_reasons: int
-
-
-def begin(
-    start: SmoothStart | None, raw: IntArray, code: IntArray, patterns: Patterns, kept: BoolArray
-) -> Begun:
-    """Steps of the smooth start, if there is one, for all people but those `kept` as they are.
-
-    Its reasons are its terms, and then what keeps it from falling.
-    """
-    if start is None:
-        return Begun(raw, np.empty((0, N_COLUMNS), dtype=np.int64), 0)
-    n_terms = len(start.groups)
-    order = [*sorted(range(n_terms), key=lambda t: len(start.groups[t].conditions)), n_terms]
-    refuse_if(len(raw) * len(order) > MOST_TRACED, len(raw), len(order))
-    score, found, n = raw.copy(), [np.empty((0, N_COLUMNS), dtype=np.int64)], 0
-    for low in range(0, len(raw), PEOPLE_AT_ONCE):
-        some = slice(low, low + PEOPLE_AT_ONCE)
-        parts = start.parts(raw[some], code[some], patterns)[:, order]
-        parts[kept[some]] = 0
-        after = raw[some, None] + np.cumsum(parts, axis=1)
-        score[some] = after[:, -1]
-        person, place = np.nonzero(parts)
-        steps = (person + low, np.array(order)[place], (after - parts)[person, place], after[person, place])
-        found.append(np.stack(steps, axis=1))
-        n += len(person)
-        refuse_if(n > MOST_TRACED_STEPS, len(raw), len(order))
-    return Begun(score, np.concatenate(found), len(order))
-
-
-def refuse_if(too_much: bool, n_people: int, n_updates: int) -> None:
-    if too_much:
-        raise InputError(
-            f"{n_people:,} people and {n_updates:,} updates are too many to explain at once",
-            argument="score",
-            next_step="explain fewer people",
-        )

@@ -5,6 +5,10 @@ pattern's groups give a piecewise-linear function (`propcal.core.correction.comp
 scores (an edge minus an offset), not data points, so that the map is exact for any score.
 
 If there is a smooth recalibration, a raw score first goes through it and then through the pieces.
+
+Memory and time are limited, and checked before either is used: a correction can come from a file, and a file
+can be malicious. Fitted corrections stay far below the limits. They apply to all patterns seen in fitting
+together, and to each other pattern by itself, so that the rows scored together with a person do not matter.
 """
 
 from __future__ import annotations
@@ -18,14 +22,23 @@ import numpy as np
 
 from propcal.core.compiled import compiled
 from propcal.core.correction.composition import compose
-from propcal.core.correction.limits import MOST_PIECES, refuse_pieces, refuse_work, steps_by_pattern
 from propcal.core.correction.points_table import multiply
 from propcal.core.correction.smooth_map import AT_ONCE, knots, smooth_values
 from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid
+from propcal.errors import InputError
+from propcal.numbers import plural
 
 NO_CHANGE = np.array([[0, 1, 0]], dtype=np.int64)
 SPAN = 2 * UNIT  # more than any score
 STEPS_IN_PYTHON = 1 << 15  # steps that take Python as long as importing numba; 0.3 s
+MOST_PIECES = 1 << 22  # pieces of all maps together; 100 MB
+MOST_STEPS = 1 << 26  # steps for composing all maps; about a minute
+UPDATES_PER_STEP = 64  # updates that can be checked in the time of one step
+NOISE = "Such a correction follows noise; fit it again with a larger alpha"
+
+
+class TooLargeError(InputError):
+    """A correction has too many updates to be composed into maps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +72,12 @@ class PatternMaps:
 
         If `monotone`, a map gives no score less than a lower score: it becomes its own running maximum.
         """
-        n, steps = inside.shape[1], int(steps_by_pattern(inside, updates, edges).sum())
-        refuse_work(len(updates), n, steps)
-        tables, left = [], MOST_PIECES
-        for members in inside.T:
-            tables.append(_composed(members, updates, edges, left, steps))
-            left -= len(tables[-1])
-            if not len(tables[-1]):
-                refuse_pieces(len(updates), n)
-            if monotone:
-                tables[-1] = in_order(tables[-1])
-        return cls._of_tables(tables, smooth)
+        n = inside.shape[1]
+        refuse_work(len(updates), n, int(steps_by_pattern(inside, updates, edges).sum()))
+        maps = next(cls.in_parts(inside, updates, edges, smooth, monotone))
+        if len(maps) < n:
+            _refuse_pieces(len(updates), n)
+        return maps
 
     @classmethod
     def in_parts(
@@ -86,9 +94,9 @@ class PatternMaps:
         tables: list[IntArray] = []
         first = n_pieces = 0
         for p, members in enumerate(inside.T):
-            table = _composed(members, updates, edges, MOST_PIECES, int(steps.sum()))
+            table = _composed(members, updates, edges, int(steps.sum()))
             if not len(table):
-                refuse_pieces(len(updates), 1)
+                _refuse_pieces(len(updates), 1)
             if n_pieces + len(table) > MOST_PIECES:
                 yield cls._of_tables(tables, None if smooth is None else smooth[first:p])
                 tables, first, n_pieces = [], p, 0
@@ -169,8 +177,43 @@ class PatternMaps:
         return begin[new], slope[new], intercept[new]
 
 
-def _composed(members: BoolArray, updates: IntArray, edges: IntArray, most: int, steps: int) -> IntArray:
-    """The map of one pattern, given which groups contain it; no rows if there would be more than `most`.
+def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> IntArray:
+    """The number of steps for composing the map of each pattern (a column of `inside`).
+
+    A step is one bin reached by one update. The bins themselves and the search for the updates that apply
+    to a pattern also count.
+    """
+    begin, end = (np.clip(edges[updates[:, 1] + i] + updates[:, 2], 0, UNIT) for i in (0, 1))
+    inner = edges[1:-1]
+    reached = np.searchsorted(inner, end) - np.searchsorted(inner, begin, side="right")
+    by_group = np.bincount(updates[:, 0], 1 + np.maximum(reached, 0), minlength=len(inside)).astype(np.int64)
+    steps = np.full(inside.shape[1], len(inner) + 1 + len(updates) // UPDATES_PER_STEP, dtype=np.int64)
+    for g in np.flatnonzero(by_group):  # a matrix product would take eight times the memory of `inside`
+        steps += by_group[g] * inside[g]
+    return steps
+
+
+def refuse_work(n_updates: int, n_patterns: int, steps: int) -> None:
+    """Refuse to compose maps that would take more than about a minute."""
+    if steps > MOST_STEPS:
+        raise TooLargeError(
+            f"this correction is too large: its {plural(n_updates, 'adjustment')} would take {steps:,} steps "
+            f"for {plural(n_patterns, 'pattern')}, and at most {MOST_STEPS:,} are allowed",
+            next_step=NOISE,
+        )
+
+
+def _refuse_pieces(n_updates: int, n_patterns: int) -> None:
+    """Refuse maps with too many pieces."""
+    raise TooLargeError(
+        f"this correction is too large: its {plural(n_updates, 'adjustment')} would give more than "
+        f"{MOST_PIECES:,} pieces for {plural(n_patterns, 'pattern')}",
+        next_step=NOISE,
+    )
+
+
+def _composed(members: BoolArray, updates: IntArray, edges: IntArray, steps: int) -> IntArray:
+    """The map of one pattern, given which groups contain it; no rows if there would be too many.
 
     `steps` are those of all patterns that are composed together.
     """
@@ -178,7 +221,7 @@ def _composed(members: BoolArray, updates: IntArray, edges: IntArray, most: int,
     if not len(own):
         return NO_CHANGE
     run = compose.in_python if steps <= STEPS_IN_PYTHON else compose
-    return np.asarray(run(own, edges, most))
+    return np.asarray(run(own, edges, MOST_PIECES))
 
 
 def in_order(table: IntArray) -> IntArray:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from propcal.core.correction.limits import refuse_values
 from propcal.core.grid import (
     TABLE_PER_UNIT,
     TABLE_REACH,
@@ -27,6 +26,7 @@ from propcal.core.grid import (
 )
 from propcal.core.groups.collection import Group, membership
 from propcal.core.patterns import Patterns
+from propcal.errors import InputError
 
 SHIFT_UNIT = 1 << 20  # shifts are integers in units of 2**-20 in log-odds
 KNOTS_PER_UNIT, REACH = 8, 12  # 8 knots per unit of log-odds, from -12 (a risk of 6 in a million) to 12
@@ -35,6 +35,7 @@ N_INNER = 2 * KNOTS_PER_UNIT * REACH + 1
 N_KNOTS = N_INNER + 2  # with scores of exactly 0 and 1, which count as log-odds one step further out
 # the largest shift, of a term and of a pattern: a larger one is needed only where scores of 0 and 1 move
 MOST_SHIFT, MOST_WITH_ENDS = (TABLE_REACH - REACH) * SHIFT_UNIT, TABLE_REACH * SHIFT_UNIT
+MOST_VALUES = 1 << 26  # values at all knots of all patterns, 500 MB; also terms times patterns
 PATTERNS_AT_ONCE = 4096
 AT_ONCE = 1 << 14  # scores looked up together, so that all of their columns are in the processor's cache
 NAME = "smooth start"
@@ -76,7 +77,13 @@ class SmoothStart:
 
     def refuse_overgrown(self, n_patterns: int) -> None:
         """Refuse this many patterns if their values would take too much memory or time."""
-        refuse_values(len(self.groups), n_patterns, N_KNOTS)
+        n_terms = len(self.groups)
+        if n_patterns * N_KNOTS > MOST_VALUES or n_patterns * n_terms > MOST_VALUES:
+            raise InputError(
+                f"this correction is too large: its recalibration has {n_terms:,} terms for {n_patterns:,} "
+                "patterns",
+                next_step="Fit it again with fewer groups",
+            )
 
     def values_inside(self, inside: BoolArray) -> IntArray:
         """Like `values`, given which terms (rows) apply to which patterns (columns)."""

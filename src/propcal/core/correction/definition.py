@@ -1,0 +1,325 @@
+"""The definition of a correction, and what it amounts to: the map of any pattern, seen in fitting or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, islice
+from math import nan
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from propcal.core.bins import Bins
+from propcal.core.choices import Unseen
+from propcal.core.correction.maps import MOST_STEPS, PatternMaps, refuse_work, steps_by_pattern
+from propcal.core.correction.points_table import PointsTable
+from propcal.core.correction.smooth_map import SmoothStart
+from propcal.core.correction.unlisted_levels import as_listed, count_unlisted, warn_of_unlisted
+from propcal.core.grid import FloatArray, IntArray, WithoutCaches, check_choice, check_number, from_grid
+from propcal.core.groups.collection import Group, membership
+from propcal.core.groups.recipes import Recipe
+from propcal.core.patterns import BESIDE, TRUTHS, Level, Patterns, patterns_of, sort_levels
+from propcal.errors import Argument, InputError, UnseenError
+from propcal.numbers import plural
+
+if TYPE_CHECKING:
+    from propcal.core.atoms import Atoms
+    from propcal.protect.shared_corrections import Sharing
+
+MOST_AT_ONCE = 1 << 12  # unseen patterns whose maps are composed together
+STEPS_ON_LOADING = 1 << 20  # steps that loading a file may spend on checks; about a second
+MOST_RECENT = 16  # sets of patterns whose maps are cached
+MOST_CACHED_PARTS = 2  # the maps of patterns seen in fitting, and one part for others
+
+
+class Part(NamedTuple):
+    """Maps of some of the patterns, and for every pattern its place among them (-1 if it has none here)."""
+
+    maps: PatternMaps
+    place: IntArray
+
+
+class ScoringRows(NamedTuple):
+    """Rows to be scored: scores, patterns in terms of known levels, the pattern of each row, and its codes.
+
+    `codes` has, for each feature with points, the level or range of each row.
+    """
+
+    score: FloatArray
+    patterns: Patterns
+    code: Any
+    codes: list[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Definition(WithoutCaches):
+    """What a correction consists of, and what it does to patterns and arrays; see `Correction`."""
+
+    patterns: Patterns
+    groups: tuple[Group, ...]
+    bins: Bins
+    updates: IntArray
+    unseen: Unseen = "replay"
+    about: Mapping[str, Any] = field(default_factory=dict)
+    start: SmoothStart | None = None
+    sharing: Sharing | None = None
+    monotone: bool = False
+    folded: tuple[str, ...] = ()
+    points: PointsTable | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("unseen", self.unseen, ("replay", "keep", "error"))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """What groups are made of: columns, ranges of columns, named conditions."""
+        return self.patterns.attributes
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns that scoring reads."""
+        columns = () if self.points is None else self.points.columns
+        return tuple(dict.fromkeys([*self.patterns.reads, *columns]))
+
+    @property
+    def not_read(self) -> tuple[str, ...]:
+        """Columns that were given to the fit, and that scoring does not read: no effect of them was found."""
+        return tuple(self.about.get("not_read", ()))
+
+    @property
+    def n_updates(self) -> int:
+        """Number of updates; a smooth start is one, and so are points."""
+        return len(self.updates) + (self.start is not None) + (self.points is not None)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it was prepared for sharing, and so omits what few people determined."""
+        return self.about.get("shared") is True
+
+    def fitted_to(self, atoms: Atoms) -> bool:
+        """Whether these are the very people, with their raw scores, that the correction was fitted to.
+
+        Other groups of the same people do not matter; a part of them, or other weights, are not noticed.
+        """
+        return self.about.get("fingerprint") == atoms.people_fingerprint()
+
+    @cached_property
+    def maps(self) -> PatternMaps:
+        """The map of each pattern that was seen in fitting."""
+        return self.replay(self.patterns)
+
+    def refuse_overgrown(self) -> None:
+        """Refuse what no fit makes: maps that would exhaust memory or time, as a file could ask for.
+
+        Composes as many maps as can be had in about a second; whatever it leaves out is refused, if need
+        be, when it is asked for.
+        """
+        inside = membership(self.groups, self.patterns)
+        steps = steps_by_pattern(inside, self.updates, self.bins.edges)
+        refuse_work(len(self.updates), len(self.patterns), int(steps.sum()))
+        if self.start is not None:
+            self.start.refuse_overgrown(len(self.patterns))
+        first = int(np.searchsorted(np.cumsum(steps), STEPS_ON_LOADING, side="right"))
+        if first == len(self.patterns):
+            _ = self.maps  # which are needed anyway
+        elif first:
+            PatternMaps.of_updates(inside[:, :first], self.updates, self.bins.edges)
+
+    def replay(self, patterns: Patterns, n_updates: int | None = None) -> PatternMaps:
+        """Maps of any patterns, from the updates of the groups that they belong to."""
+        return PatternMaps.of_updates(*self._to_replay(patterns, n_updates))
+
+    def _to_replay(self, patterns: Patterns, n_updates: int | None) -> tuple[Any, ...]:
+        """Which groups contain which patterns, the updates, the bins, and the recalibrated scores."""
+        if n_updates is None:
+            n_updates = self.n_updates
+        check_number("n_updates", n_updates, at_least=0, whole=True)
+        patterns = as_listed(patterns, self.patterns, self.folded)
+        inside = membership(self.groups, patterns)
+        smooth = None
+        if self.start is not None and n_updates > 0:
+            smooth = self.start.values(patterns)
+            n_updates -= 1
+        n_updates = max(n_updates - (self.points is not None), 0)
+        return inside, self.updates[:n_updates], self.bins.edges, smooth, self.monotone
+
+    def _replay_in_parts(self, patterns: Patterns, n_updates: int | None) -> Iterator[PatternMaps]:
+        """Like `replay`, in consecutive parts. How many patterns there are does not matter to the limits."""
+        terms = 0 if self.start is None else len(self.start.groups)
+        at_once = min(MOST_AT_ONCE, MOST_STEPS // max(len(self.groups), terms, 1) or 1)
+        for first in range(0, len(patterns), at_once):
+            some = replace(patterns, table=patterns.table[first : first + at_once])
+            yield from PatternMaps.in_parts(*self._to_replay(some, n_updates))
+
+    def maps_of(
+        self,
+        patterns: Patterns,
+        people: Any = None,
+        *,
+        n_updates: int | None = None,
+        unseen: str | None = None,
+    ) -> Iterable[Part]:
+        """Maps of any patterns, in parts; the scores of a pattern that is in none stay as they are.
+
+        `people` counts those of each pattern (one each by default), for the error about unseen ones. The most
+        recent maps are cached: rows are scored in batches, which usually have the same patterns.
+        """
+        policy = self.unseen if unseen is None else unseen
+        check_choice("unseen", policy, ("replay", "keep", "error"))
+        if n_updates is not None:
+            check_number("n_updates", n_updates, at_least=0, whole=True)
+        cached = patterns.levels is self.patterns.levels and len(patterns) <= MOST_AT_ONCE
+        key = (n_updates, policy == "keep", patterns.table.tobytes()) if cached else None
+        known, parts = self._recent.get(key) or (self.known(patterns), None)
+        if policy == "error":
+            self.refuse_unseen(np.ones(len(patterns), dtype=np.int64) if people is None else people, known)
+        if parts is not None:
+            return parts
+        found = self._parts(patterns, n_updates, known, keep=policy == "keep")
+        some = list(islice(found, MOST_CACHED_PARTS + 1)) if cached else []
+        if not cached or len(some) > MOST_CACHED_PARTS:
+            return chain(some, found)
+        if len(self._recent) >= MOST_RECENT:
+            self._recent.clear()
+        self._recent[key] = known, some
+        return some
+
+    @cached_property
+    def _recent(self) -> dict[Any, tuple[IntArray, list[Part]]]:
+        return {}
+
+    def _parts(
+        self, patterns: Patterns, n_updates: int | None, known: IntArray, *, keep: bool
+    ) -> Iterator[Part]:
+        seen = known >= 0
+        if n_updates is None and np.any(seen):
+            yield Part(self.maps, known)
+        other, done = np.flatnonzero((~seen & (not keep)) | (seen & (n_updates is not None))), 0
+        for maps in self._replay_in_parts(replace(patterns, table=patterns.table[other]), n_updates):
+            place = np.full(len(patterns), -1)
+            place[other[done : done + len(maps)]] = np.arange(len(maps))
+            done += len(maps)
+            yield Part(maps, place)
+
+    def known(self, patterns: Patterns) -> IntArray:
+        """The index of each pattern among those seen in fitting; -1 if unseen."""
+        keys = as_listed(patterns, self.patterns, self.folded).keys()
+        return np.array([self._seen.get(key, -1) for key in keys], dtype=np.int64)
+
+    @cached_property
+    def _seen(self) -> dict[tuple[Level | int, ...], int]:
+        return {key: p for p, key in enumerate(self.patterns.keys())}
+
+    def refuse_unseen(self, people: IntArray, known: IntArray) -> None:
+        """Raise an error if anyone has a pattern that was not seen in fitting."""
+        count = int(people[known < 0].sum())
+        if count:
+            where = "did not occur in the fitting data"
+            if self.is_shared:
+                where = "is not listed in this shared correction, which omits combinations of few people"
+            raise UnseenError(
+                f"{plural(count, 'row')} {'has' if count == 1 else 'have'} a combination of "
+                f"{list(self.attributes)} that {where}",
+                next_step="Set "
+                + Argument("unseen", "replay")
+                + " to apply the adjustments of the groups that they do belong to, or "
+                + Argument("unseen", "keep")
+                + " to leave their scores unchanged.",
+                between=". ",
+            )
+
+    def apply_to_rows(self, rows: ScoringRows, **how: Any) -> FloatArray:
+        """Correct checked rows; `how` as for `apply_to_patterns`."""
+        n_updates = how.get("n_updates")
+        odds = None
+        if self.points is not None and (n_updates is None or n_updates > (self.start is not None)):
+            odds = self.points.odds(rows.codes)
+        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, odds=odds, **how)
+
+    def apply_to_patterns(
+        self,
+        score: FloatArray,
+        code: Any,
+        patterns: Patterns,
+        *,
+        odds: FloatArray | None = None,
+        n_updates: int | None = None,
+        unseen: str | None = None,
+        invalid: str = "error",
+    ) -> FloatArray:
+        """Correct checked scores of people whose pattern is row `code` of `patterns`.
+
+        `odds` is what their points multiply their odds by; a correction without points needs none.
+        """
+        valid = np.ones(0) if invalid == "error" else (score >= 0) & (score <= 1)
+        if not np.all(valid):
+            corrected = np.full(len(score), nan) if invalid == "null" else score.copy()
+            some = None if odds is None else odds[valid]
+            corrected[valid] = self.apply_to_patterns(
+                score[valid], code[valid], patterns, odds=some, n_updates=n_updates, unseen=unseen
+            )
+            return corrected
+        people = np.bincount(code, minlength=len(patterns))
+        corrected = score
+        for maps, place in self.maps_of(patterns, people, n_updates=n_updates, unseen=unseen):
+            if corrected is score and np.all(place >= 0):  # usually there is one part
+                return np.asarray(maps.apply(score, place[code], odds))
+            corrected = score.copy() if corrected is score else corrected
+            rows = np.flatnonzero(place[code] >= 0)
+            some = None if odds is None else odds[rows]
+            corrected[rows] = maps.apply(score[rows], place[code[rows]], some)
+        return corrected.copy() if corrected is score else corrected
+
+    def apply_to_atoms(self, atoms: Atoms) -> FloatArray:
+        """Corrected score of each atom, whose attributes must be those of the correction (or more)."""
+        if self.points is not None:
+            raise InputError(
+                f"this correction has points, so it needs the columns {list(self.points.columns)} of every "
+                "person, and groups of people do not hold them",
+                argument="correction",
+                next_step="Correct the scores first, with Correction.apply or propcal apply, and use the "
+                "corrected column as the score",
+            )
+        theirs, levels, codes = atoms.patterns, [], []
+        for a, place in enumerate(self._places_in(theirs)):
+            own, code = self._as_truths(a, theirs.levels[place], theirs.table[:, place])
+            levels.append(own)
+            codes.append(code)
+        fewer, code = patterns_of(self.attributes, tuple(levels), codes, len(theirs), self.patterns.derived)
+        people = np.bincount(code, weights=atoms.pattern_sums(atoms.people), minlength=len(fewer))
+        warn_of_unlisted(self, count_unlisted(self, fewer, people), atoms.n_people)
+        return self.apply_to_patterns(from_grid(atoms.score), code[atoms.pattern_index()], fewer)
+
+    def _as_truths(
+        self, a: int, levels: tuple[Level, ...], code: IntArray
+    ) -> tuple[tuple[Level, ...], IntArray]:
+        """Levels with 1 and 0 as truth values where the attribute has no others, and each row's place."""
+        places = self.patterns.places(a)
+        if len(places) == len(self.patterns.levels[a]):
+            return levels, code
+        read = [TRUTHS[level] if level in places and level in TRUTHS else level for level in levels]
+        kept = sort_levels([*{*read}])
+        return kept, np.array([kept.index(level) for level in read])[code]
+
+    def _places_in(self, patterns: Patterns) -> list[int]:
+        """Where these patterns have the attributes of the correction, made alike; an error if they do not."""
+        places, absent = [], []
+        for a in self.attributes:
+            name = f"{BESIDE}{a}" if f"{BESIDE}{a}" in patterns.attributes else a
+            if name in patterns.attributes and self.patterns.derived.get(a) == patterns.derived.get(name):
+                places.append(patterns.attributes.index(name))
+            else:
+                absent.append(a)
+        if absent:
+            raise InputError(
+                f"this correction reads the attributes {list(self.attributes)}; of these people's, "
+                f"{absent} are missing or made in another way"
+            )
+        return places
+
+    def beside(self, own: Mapping[str, Recipe | str]) -> dict[str, Recipe | str]:
+        """The attributes that it reads beside `own` (or makes in another way), under names of their own."""
+        mine = {name: self.patterns.derived.get(name, name) for name in self.attributes}
+        return {f"{BESIDE}{name}": made for name, made in mine.items() if own.get(name) != made}

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from propcal import Atoms, audit, compare
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.numbers import IN_TEXT, Limit, known
 from propcal.protect.comparisons import protected
 

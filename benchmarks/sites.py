@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from propcal import Atoms, audit, compare_sites
-from propcal.auditing.shared_bounds import shared_bounds
+from propcal.auditing.loss_intervals import shared_bounds
 from propcal.datasets import make_ed_visits
 from propcal.sites.between_sites import random_effects
 

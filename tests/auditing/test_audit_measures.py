@@ -12,7 +12,6 @@ from sklearn import metrics as sk
 
 from propcal.auditing import profile
 from propcal.auditing.chance import ScoreCells
-from propcal.auditing.decision_curve import ThresholdCells, decision_curve, distribution
 from propcal.auditing.hypothesis_tests import (
     CELLS,
     OVERALL,
@@ -25,7 +24,16 @@ from propcal.auditing.hypothesis_tests import (
 )
 from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration, weighted_distances
-from propcal.auditing.measures import auroc, brier, log_loss, observed_expected, ratio_intervals
+from propcal.auditing.measures import (
+    ThresholdCells,
+    auroc,
+    brier,
+    decision_curve,
+    distribution,
+    log_loss,
+    observed_expected,
+    ratio_intervals,
+)
 from propcal.auditing.sample import Sample
 from propcal.core.draws import Draws
 from propcal.core.groups.collection import GroupSize

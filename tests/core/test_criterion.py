@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import oracle
-from propcal.auditing.measure_names import LOSSES
+from propcal.auditing.names import LOSSES
 from propcal.core.categories import loss_of
 from propcal.core.criterion import CRITERIA, Criterion, multicalibration, proportional
 from propcal.data.rows_to_atoms import rows_to_atoms

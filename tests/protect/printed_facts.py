@@ -10,7 +10,7 @@ import numpy as np
 from random_results import UNIT
 
 from output.test_same_numbers import SIGNS, Tables, markdown_cells, plain_cells
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.numbers import IN_TEXT, risk_range
 from propcal.render.cells import evidence_text
 from propcal.render.html import unpacked

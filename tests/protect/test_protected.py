@@ -10,7 +10,7 @@ import pytest
 
 import propcal
 from propcal import audit, compare
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.datasets.ed_visits import make_ed_visits
 from propcal.errors import InputError
 from propcal.numbers import IN_TEXT, Limit, known

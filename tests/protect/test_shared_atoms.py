@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from propcal import Atoms, audit
+from propcal.auditing.loss_intervals import shared_bounds
 from propcal.auditing.measures import auroc, brier
 from propcal.auditing.sample import Sample
-from propcal.auditing.shared_bounds import shared_bounds
 from propcal.core.grid import from_grid, significant, to_grid
 from propcal.core.loss_bounds import SCORE_BITS, are_coarse, score_ranges
 from propcal.core.patterns import OTHER, SITE, patterns_of

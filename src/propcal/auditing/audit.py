@@ -16,10 +16,9 @@ from propcal.auditing.audit_tables import threshold_table
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Claim, Verdict, labelled_claims
 from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
-from propcal.auditing.loss_intervals import debiased, losses
+from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
 from propcal.auditing.pages import Pages
 from propcal.auditing.profile import FEWEST_EFFECTIVE
-from propcal.auditing.shared_bounds import ranges_unsure
 from propcal.core.atoms import Atoms
 from propcal.core.choices import Table, Values
 from propcal.core.grid import from_grid, to_grid

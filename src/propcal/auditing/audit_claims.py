@@ -1,16 +1,24 @@
-"""The claims of an audit, in the order in which they are told: everybody, groups, cells."""
+"""The claims of an audit, in the order in which they are told: everybody, groups, cells; and certificates.
+
+Certificates say to within how much a score is shown to be right. Simultaneous intervals turn "not found" into
+"right to within 8 %": those of everybody and of all groups hold together with 95 % confidence (Bonferroni).
+Asked the other way round, a score is shown to be within 20 % if the interval of every group excludes larger
+errors; each of these tests has 5 %, because all of them must pass (intersection-union test). Which groups
+are, if not all of them, is read from the simultaneous intervals.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil, log1p
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import chdtri
 
-from propcal.auditing.claims import Claim, Kind, Region
-from propcal.auditing.finding_names import AS_COMPARED, TOO_HIGH, TOO_LOW
+from propcal.auditing.claims import Claim, Kind, Region, numbers_of
 from propcal.auditing.hypothesis_tests import (
     BENDS,
     CATEGORIES,
@@ -20,9 +28,10 @@ from propcal.auditing.hypothesis_tests import (
     SLOPE,
     CalibrationTest,
 )
-from propcal.auditing.intervals import exact_interval
-from propcal.auditing.measures import observed_expected
+from propcal.auditing.intervals import CONFIDENCE, exact_interval, normal_quantile
+from propcal.auditing.measures import Limits, observed_expected, ratio_intervals
 from propcal.auditing.named_errors import NamedErrors
+from propcal.auditing.names import AS_COMPARED, CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.profile import Profile
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
@@ -30,54 +39,59 @@ from propcal.core.fit.log_odds_cells import Basis, fine_cells
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import EVERYBODY, Group, membership
 from propcal.core.logistic import expit, fit_logistic
+from propcal.numbers import known
 
 POINTS = 200
 NEARLY = 0.01  # a rate so close to 0 or 1 is not told from a score of exactly 0 or 1
 
 
-def curve_regions(atoms: Atoms) -> tuple[Region, ...]:
-    """Regions from low to high scores; atoms have variances that allow for repeat visits.
+def error_regions(atoms: Atoms, *, curve: bool) -> tuple[Region, ...]:
+    """Regions of scores that are wrong, from low to high: at 0 and 1, and where the `curve` is, if it is.
 
-    The curve is a spline in log-odds. Its band is Scheffé's, which holds at all scores together.
+    Atoms have variances that allow for repeat visits.
     """
+    low, high = certain_regions(atoms)
+    return (*low, *(_curve_regions(atoms) if curve else ()), *high)
+
+
+def _curve_regions(atoms: Atoms) -> list[Region]:
+    """Where a spline in log-odds is off. Its band is Scheffé's, which holds at all scores together."""
     cells = fine_cells(atoms, (EVERYBODY,))
-    found: list[Region] = []
-    if len(cells):
-        basis = Basis(cells)
-        columns = basis(cells.log_odds)
-        fit = fit_logistic(columns, cells.log_odds, cells.n, cells.positives)
-        if fit is not None:
-            at = np.linspace(basis.low, basis.high, POINTS)
-            design = basis(at)
-            error = np.sqrt(np.einsum("ij,ij->i", design @ np.linalg.pinv(fit.information), design))
-            value = design @ fit.coefficients
-            reach = np.sqrt(chdtri(columns.shape[1], SIGNIFICANCE)) * error
-            sign = np.where(np.abs(value) > reach, np.sign(value), 0.0)
-            starts = np.flatnonzero(np.diff(sign, prepend=np.nan))
-            for first, last in zip(starts, [*(starts[1:] - 1), POINTS - 1]):
-                if sign[first]:
-                    low = 0.0 if first == 0 else float(expit(at[first]))
-                    high = 1.0 if last == POINTS - 1 else float(expit(at[last]))
-                    found.append(Region(low, high, TOO_LOW if sign[first] > 0 else TOO_HIGH))
-    ends = certain_regions(atoms)
-    return (*ends[0], *found, *ends[1])
+    if not len(cells):
+        return []
+    basis = Basis(cells)
+    columns = basis(cells.log_odds)
+    fit = fit_logistic(columns, cells.log_odds, cells.n, cells.positives)
+    if fit is None:
+        return []
+    at = np.linspace(basis.low, basis.high, POINTS)
+    design = basis(at)
+    error = np.sqrt(np.einsum("ij,ij->i", design @ np.linalg.pinv(fit.information), design))
+    value = design @ fit.coefficients
+    reach = np.sqrt(chdtri(columns.shape[1], SIGNIFICANCE)) * error
+    sign = np.where(np.abs(value) > reach, np.sign(value), 0.0)
+    starts = np.flatnonzero(np.diff(sign, prepend=np.nan))
+    lows, highs = expit(at), expit(at)
+    lows[0], highs[-1] = 0.0, 1.0
+    return [
+        Region(float(lows[first]), float(highs[last]), TOO_LOW if sign[first] > 0 else TOO_HIGH)
+        for first, last in zip(starts, [*(starts[1:] - 1), POINTS - 1])
+        if sign[first]
+    ]
 
 
 def certain_regions(atoms: Atoms) -> tuple[list[Region], list[Region]]:
     """Scores of exactly 0, and of exactly 1, if their people's rates are others."""
-    return _certain(atoms, 0, TOO_LOW), _certain(atoms, 1, TOO_HIGH)
-
-
-def _certain(atoms: Atoms, score: int, direction: str) -> list[Region]:
-    """Scores of exactly 0 or 1, if their people's rate is another."""
-    there = atoms.score == score * UNIT
-    weight, squares = float(atoms.weight[there].sum()), float(atoms.weight_sq[there].sum())
-    if not squares:
-        return []
-    rate = np.array([float(atoms.positives[there].sum()) / weight])
-    low, high = exact_interval(rate, np.array([weight**2 / squares]), SIGNIFICANCE / 2)
-    wrong = low[0] > NEARLY if score == 0 else high[0] < 1 - NEARLY
-    return [Region(float(score), float(score), direction)] if wrong else []
+    found: tuple[list[Region], list[Region]] = [], []
+    for score, direction in enumerate((TOO_LOW, TOO_HIGH)):
+        there = atoms.score == score * UNIT
+        weight, squares = float(atoms.weight[there].sum()), float(atoms.weight_sq[there].sum())
+        if squares:
+            rate = np.array([float(atoms.positives[there].sum()) / weight])
+            low, high = exact_interval(rate, np.array([weight**2 / squares]), SIGNIFICANCE / 2)
+            if high[0] < 1 - NEARLY if score else low[0] > NEARLY:
+                found[score].append(Region(float(score), float(score), direction))
+    return found
 
 
 CERTAIN, FROM_OVERALL = "scores of exactly 0 and 1", "difference from the overall error"
@@ -97,28 +111,29 @@ def group_claims(
     rejected = {test.test: test for test in tests if test.rejected}
     excess = {one.size.group.name: one.sample.observed - one.sample.expected for one in profiles}
     claims = []
+
+    def add(kind: Kind, who: str, sign: float, test: CalibrationTest, **more: Any) -> None:
+        claims.append(_claim(kind, who, sign, test.test, test.adjusted_p, **more))
+
     if errors.level:
-        test = rejected[EVERYBODY.name]
-        claims.append(_claim("overall", EVERYBODY.name, test.statistic, test.test, test.adjusted_p))
+        add("overall", EVERYBODY.name, rejected[EVERYBODY.name].statistic, rejected[EVERYBODY.name])
     curved = [rejected[name] for name in (SLOPE, BENDS) if errors.curve and name in rejected]
     if curved:
-        shape = min(curved, key=lambda test: test.adjusted_p)
-        claims.append(_claim("shape", EVERYBODY.name, 0.0, shape.test, shape.adjusted_p, where=regions))
+        add("shape", EVERYBODY.name, 0.0, min(curved, key=lambda test: test.adjusted_p), where=regions)
     elif regions:  # scores of exactly 0 or 1, which leave nothing to chance
         claims.append(_claim("shape", EVERYBODY.name, 0.0, CERTAIN, 0.0, where=regions))
-    named = sorted(errors.named, key=lambda one: -abs(excess[one.group.name]))
-    alone = len(errors.named) == 1
-    for group, beyond, sign, p_value, given in named:
+    for group, beyond, sign, p_value, given in sorted(
+        errors.named, key=lambda one: -abs(excess[one.group.name])
+    ):
+        alone = len(errors.named) == 1
         others = _others(atoms, group, [one.size.group for one in profiles]) if alone else {}
         if beyond:
             claims.append(_claim("beyond", group.name, sign, FROM_OVERALL, p_value, given=given, **others))
         else:
-            test = rejected[group.name]
-            claims.append(_claim("group", group.name, test.statistic, test.test, test.adjusted_p, **others))
+            add("group", group.name, rejected[group.name].statistic, rejected[group.name], **others)
     differences = [rejected[name] for name in (DIFFERENCES, GROUP_SLOPES) if name in rejected]
     if differences and not errors.named:
-        test = min(differences, key=lambda t: t.adjusted_p)
-        claims.append(Claim("beyond", "", "", "", test=test.test, p_value=test.adjusted_p))
+        add("beyond", "", 0.0, min(differences, key=lambda test: test.adjusted_p))
     return tuple(claims)
 
 
@@ -138,7 +153,7 @@ def cell_claims(
         if slopes or not any(_accounts_for(other, claim.direction) for other in others):
             return (claim,)
     if slopes and all(other.who for other in others):
-        return (Claim("beyond", "", "", "", test=GROUP_SLOPES, p_value=slopes.adjusted_p),)
+        return (_claim("beyond", "", 0.0, GROUP_SLOPES, slopes.adjusted_p),)
     return ()
 
 
@@ -170,3 +185,73 @@ def _others(atoms: Atoms, group: Group, groups: Sequence[Group]) -> dict[str, An
     names = [other.name for other, own in inside if np.array_equal(own, outside)]
     value, low, high = observed_expected(Sample.of(atoms, np.flatnonzero(outside)))
     return {"others": value, "others_low": low, "others_high": high, "others_are": "".join(names[:1])}
+
+
+TOGETHER, EACH = "simultaneous intervals of O/E ratios", "intervals of the O/E ratio of every group"
+
+
+def largest_errors(samples: Sequence[Sample]) -> list[Limits]:
+    """The largest relative error that each group may have: with all groups together, and alone; or NaN.
+
+    The first is of intervals that hold together. The second is of intervals whose ends are one-sided limits
+    at 95 % each: a claim about all groups must pass each.
+    """
+    confidences = 1 - (1 - CONFIDENCE) / max(len(samples), 1), 2 * CONFIDENCE - 1
+    ends = np.array([ratio_intervals(one, *confidences) for one in samples]).reshape(-1, 2, 2)
+    return [(together, alone) for together, alone in np.maximum(1 - ends[..., 0], ends[..., 1] - 1).tolist()]
+
+
+def events_needed(within: float, rate: float = 0.0, effect: float = 1.0) -> int:
+    """About how many expected events show that a score is right to within a share, if its O/E ratio is 1.
+
+    Common outcomes vary less than rare ones; repeat visits and uneven weights vary more, by a design effect.
+
+    >>> events_needed(0.2), events_needed(0.1), events_needed(0.2, rate=0.5, effect=3.0)
+    (82, 298, 123)
+    """
+    return ceil((normal_quantile(CONFIDENCE) / log1p(within)) ** 2 * (1 - rate) * effect)
+
+
+def too_few_events(within: float, expected: float, rate: float, effect: float) -> str:
+    """Why these people could not answer a question even if the score were right; empty if they could."""
+    needed = events_needed(within, rate, effect)
+    if expected >= needed:
+        return ""
+    share, events = f"{100 * within:g} %", f"about {needed:,} expected events or more"
+    return f"a score is shown to be right to within {share} by {events}; there are {expected:,.0f}"
+
+
+def certificate(groups: pd.DataFrame) -> tuple[Claim, ...]:
+    """How far off the score can be, for everybody and each group in which no error was found."""
+    tested = groups[groups["finding"] == CHANCE]
+    return tuple(_within(row, row["certain_within"], TOGETHER) for row in _judged(tested))
+
+
+def shown_within(groups: pd.DataFrame, within: float) -> tuple[bool, tuple[Claim, ...]]:
+    """Whether the score is shown to be right to within a share everywhere, and what is shown of each group.
+
+    A group is off by more if its test calls it wrong, and its interval excludes all errors up to the share.
+    """
+    rows = _judged(groups)
+    if all(row["shown_within"] <= within for row in rows):
+        return True, tuple(_within(row, within, EACH) for row in rows)
+    claims = []
+    for row in rows:
+        wrong, p_value = row["finding"] in (TOO_HIGH, TOO_LOW), row["p_value"]
+        low, high = row["observed_expected_low"], row["observed_expected_high"]
+        if wrong and (low > 1 + within or high < 1 - within):
+            claim = _within(row, within, row["group"])
+            p_value = p_value if known(p_value) else float("nan")
+            claims.append(replace(claim, kind="outside", direction=row["finding"], p_value=p_value))
+    claims += [_within(row, within, TOGETHER) for row in rows if row["certain_within"] <= within]
+    return False, tuple(claims)
+
+
+def _judged(groups: pd.DataFrame) -> list[Any]:
+    """The rows of the groups tested."""
+    tested = groups[groups["kept"].astype(bool) & groups["certain_within"].notna()]
+    return [row for _, row in tested.iterrows()]
+
+
+def _within(row: Any, within: float, test: str) -> Claim:
+    return Claim("within", row["group"], row["label"], "", test=test, within=within, **numbers_of(row))

@@ -8,21 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.decision_curve import checked_thresholds, odds_of
-from propcal.auditing.finding_names import (
-    AS_COMPARED,
-    CHANCE,
-    LEFT_OUT,
-    NOT_ENOUGH,
-    TOO_HIGH,
-    TOO_LOW,
-    UNTESTED,
-)
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
 from propcal.auditing.loss_intervals import Limits
-from propcal.auditing.measures import UNKNOWN
+from propcal.auditing.measures import UNKNOWN, checked_thresholds, odds_of
+from propcal.auditing.names import AS_COMPARED, CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.profile import MEASURES, Profile
 from propcal.core.categories import Categories, smallest_alpha_of
 from propcal.core.criterion import CRITERIA, proportional
@@ -145,11 +136,7 @@ def explained_by(found: Findings, group: str, direction: str, inside: Mapping[st
 
 
 def _group_row(
-    profile: Profile,
-    label: str,
-    found: Findings,
-    tests: dict[str, CalibrationTest],
-    identity: Identity,
+    profile: Profile, label: str, found: Findings, tests: dict[str, CalibrationTest], identity: Identity
 ) -> dict[str, Any]:
     size, sample = profile.size, profile.sample
     test = tests.get(size.group.name) if not size.left_out else None

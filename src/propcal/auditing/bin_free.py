@@ -248,13 +248,7 @@ class _Chance:
     observed: FloatArray
 
     @classmethod
-    def drawn(
-        cls,
-        atoms: Atoms,
-        sizes: Sequence[GroupSize],
-        n_draws: int,
-        rng: Draws,
-    ) -> _Chance:
+    def drawn(cls, atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: Draws) -> _Chance:
         pattern, cell, weight, people, mean, excess = _cells(atoms)
         n_draws = max(min(n_draws, MOST_NUMBERS // len(weight)), 100)
         rest = np.empty((len(weight), n_draws + 1), dtype=np.float32)

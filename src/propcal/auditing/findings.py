@@ -9,16 +9,14 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit_claims import certain_regions, curve_regions, group_claims
+from propcal.auditing.audit_claims import error_regions, group_claims, largest_errors, too_few_events
 from propcal.auditing.bin_free import bin_free_table
-from propcal.auditing.certificate import largest_errors, too_few_events
 from propcal.auditing.chance import Chance
 from propcal.auditing.claims import Claim
 from propcal.auditing.decision import decide
-from propcal.auditing.decision_curve import checked_thresholds
 from propcal.auditing.headcount import Counts
 from propcal.auditing.hypothesis_tests import CalibrationTest
-from propcal.auditing.measures import Estimate
+from propcal.auditing.measures import Estimate, checked_thresholds
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
 from propcal.auditing.sample import FEWEST_CLUSTERS
@@ -280,8 +278,7 @@ def _claims(
     own = with_effect(without_clusters(atoms), repeat_effect(atoms))
     parts = [one.size for one in _tested(measured, tests)[1:] if one.size.people < measured[0].size.people]
     errors = name_errors(own, [size.group for size in parts], tests)
-    ends = certain_regions(own)
-    regions = curve_regions(own) if errors.curve else (*ends[0], *ends[1])
+    regions = error_regions(own, curve=errors.curve)
     return group_claims(atoms, measured, tests, errors, regions), errors.left
 
 

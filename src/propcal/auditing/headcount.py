@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.decision_curve import THRESHOLDS
+from propcal.auditing.measures import THRESHOLDS
 from propcal.auditing.sample import atom_clusters
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins

@@ -17,14 +17,7 @@ from propcal.auditing.measures import UNKNOWN, Estimate
 from propcal.auditing.sample import NEAREST, Sample
 from propcal.core.draws import Draws, symmetric_root
 from propcal.core.grid import BoolArray, FloatArray, IntArray
-from propcal.core.logistic import (
-    LogisticFit,
-    expit,
-    fit_logistic,
-    log_odds,
-    spline_basis,
-    spline_columns,
-)
+from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_basis, spline_columns
 
 DISTANCES = ("ici", "e50", "e90", "emax")
 SHARES = (0.5, 0.9)  # of the people within the distances E50 and E90

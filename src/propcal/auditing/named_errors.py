@@ -1,9 +1,14 @@
 """Whom an audit names: the fewest errors that account for all others, so that one does not look like many.
 
-Errors are fitted together, by logistic regression on the log-odds of the score: level and curve of everybody,
-if their tests reject, and a shift for each group that is named (by the rule of `propcal.auditing.naming`).
-Groups are named in place of everybody if nothing is wrong in the people of no group. They are not if they are
-(nearly) all people and off in the same direction: that is an error of everybody, from which groups differ.
+One rule for audits, monitors and searches: a score that is too high for women is too high for Black women,
+and a little too high for everybody. So the clearest error is taken out, then the clearest of what is left,
+and so on. Then two things hold of the groups that are named: a part is named only if it differs from the rest
+of the whole, and a broad group only if an error remains in it once the other groups named are taken out.
+
+In an audit, errors are fitted together, by logistic regression on the log-odds of the score: level and curve
+of everybody, if their tests reject, and a shift for each group that is named. Groups are named in place of
+everybody if nothing is wrong in the people of no group. They are not if they are (nearly) all people and off
+in the same direction: that is an error of everybody, from which groups differ.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from scipy.special import chdtrc
@@ -20,12 +25,47 @@ from propcal.auditing.chance import ScoreCells
 from propcal.auditing.hypothesis_tests import BENDS, SIGNIFICANCE, SLOPE, CalibrationTest, group_p_value
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
 from propcal.auditing.measures import Estimate
-from propcal.auditing.naming import errors_to_name
 from propcal.core.atoms import Atoms
 from propcal.core.fit.log_odds_cells import CONSTANT, Basis, LogOddsCells, fine_cells
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import EVERYBODY, Group
 from propcal.core.logistic import expit, fit_logistic
+
+One = TypeVar("One")
+
+
+class Errors(Protocol[One]):
+    """Errors that may be named, and how to judge what is left once some are taken out."""
+
+    def clearest(self, named: Sequence[One]) -> One | None:
+        """The clearest error that is left once those named are taken out; None if there is none."""
+
+    def whole_of(self, part: One, others: Sequence[One]) -> One | None:
+        """A broader error that the part does not differ from; None if there is none."""
+
+    def remains(self, one: One, others: Sequence[One]) -> bool:
+        """Whether an error is left once the others are taken out."""
+
+    def size(self, one: One) -> float:
+        """How many people it concerns."""
+
+
+def errors_to_name(errors: Errors[One], most: int) -> list[One]:
+    """The errors to name, the clearest first."""
+    named: list[One] = []
+    while len(named) < most and (best := errors.clearest(named)) is not None:
+        named.append(best)
+    for part in list(named):
+        others = [one for one in named if one is not part]
+        whole = errors.whole_of(part, others)
+        if whole is not None:
+            named = [*others, whole]
+    for one in sorted(named, key=errors.size, reverse=True):
+        others = [other for other in named if other is not one]
+        if others and not errors.remains(one, others):
+            named = others
+    return named
+
 
 MOST_NAMED = 20
 BEYOND = 0.02  # level of all comparisons of groups with the overall error, taken together

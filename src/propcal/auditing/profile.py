@@ -9,9 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.decision_curve import ThresholdCells, decision_curve, distribution
 from propcal.auditing.logistic_calibration import Calibration, calibration
-from propcal.auditing.measures import UNKNOWN, Estimate, auroc, brier, log_loss, observed_expected
+from propcal.auditing.measures import (
+    UNKNOWN,
+    Estimate,
+    ThresholdCells,
+    auroc,
+    brier,
+    decision_curve,
+    distribution,
+    log_loss,
+    observed_expected,
+)
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws
@@ -154,12 +163,7 @@ def _named(group: Group, atoms: Atoms) -> bool:
 
 
 def profile_of(
-    size: GroupSize,
-    sample: Sample,
-    too_few: str,
-    min_people: int,
-    thresholds: Sequence[float],
-    rng: Draws,
+    size: GroupSize, sample: Sample, too_few: str, min_people: int, thresholds: Sequence[float], rng: Draws
 ) -> Profile:
     """Measure one group, if it has so many people, none of whom carry most of the weight."""
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):

@@ -20,13 +20,13 @@ import pandas as pd
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.chance import score_cells
 from propcal.auditing.decision import group_tests
-from propcal.auditing.finding_names import HIGHER, LOWER
 from propcal.auditing.findings import Findings
 from propcal.auditing.headcount import Headcount
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
 from propcal.auditing.intervals import CONFIDENCE, normal_tail, t_tail
 from propcal.auditing.loss_intervals import debiased, losses
 from propcal.auditing.measures import SMALLEST, auroc_influence
+from propcal.auditing.names import HIGHER, LOWER
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms

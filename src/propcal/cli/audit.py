@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any
 
-from propcal.auditing.finding_names import MISCALIBRATED
+from propcal.auditing.names import MISCALIBRATED
 from propcal.cli.atoms import note_unused_labels, read_people
 from propcal.cli.gates import Decision, Gates, decide, end, read_gates, unseen_share
 from propcal.cli.log import say

@@ -214,7 +214,7 @@ def _show(console: Console, example: Example, found: Comparison) -> None:
 
 def _losses(found: Comparison) -> Document:
     """Losses, AUROC and Brier score of each score."""
-    from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
+    from propcal.auditing.names import LOSSES, MEASURE_NAMES
     from propcal.documents.blocks import Column, Document, Table
 
     columns = [Column("name", "score")]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from propcal.auditing import finding_names as finding
-from propcal.auditing.measure_names import LOSSES
+from propcal.auditing import names as finding
+from propcal.auditing.names import LOSSES
 from propcal.cli.log import say
 from propcal.cli.texts import share, unlike
 from propcal.errors import InputError
@@ -211,7 +211,7 @@ def _decide(gate: Gate, options: Gates, audit: Any, shown: Any, unseen: float, o
 
 def _too_few(gate: Gate, everybody: Any) -> str:
     """Why the question could not be asked."""
-    from propcal.auditing.certificate import too_few_events
+    from propcal.auditing.audit_claims import too_few_events
 
     rate = everybody["mean_score"]
     why = too_few_events(gate.limit, everybody["people"] * rate, rate, everybody["design_effect"])

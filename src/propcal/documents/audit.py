@@ -13,11 +13,12 @@ import numpy as np
 from propcal import __version__
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.finding_names import (
+from propcal.auditing.names import (
     CHANCE,
     HEADLINES,
     HIGHER,
     LOWER,
+    MEASURE_NAMES,
     MISCALIBRATED,
     NONE_FOUND,
     NOT_ENOUGH,
@@ -26,7 +27,6 @@ from propcal.auditing.finding_names import (
     explanation,
     headline_of,
 )
-from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.documents.audit_charts import forest
 from propcal.documents.audit_notes import cannot_tell, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures

@@ -10,12 +10,11 @@ import pandas as pd
 
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import FITTING, Note
-from propcal.auditing.finding_names import MISCALIBRATED, NONE_FOUND, NOT_SHOWN, SHOWN
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.loss_intervals import RATIO, ranges_unsure, shared_bounds
 from propcal.auditing.measures import reversed_area
-from propcal.auditing.shared_bounds import RATIO, ranges_unsure, shared_bounds
+from propcal.auditing.names import MEASURE_NAMES, MISCALIBRATED, NONE_FOUND, NOT_SHOWN, SHOWN
 from propcal.core.atoms import Atoms
 from propcal.core.loss_bounds import LossBounds
 from propcal.documents.words import words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.auditing.finding_names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
+from propcal.auditing.names import CHANCE, NOT_ENOUGH, TOO_HIGH, TOO_LOW
 from propcal.core.grid import FloatArray
 from propcal.numbers import ON_PAGE, Style
 

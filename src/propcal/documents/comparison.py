@@ -9,8 +9,7 @@ from typing import Any
 from propcal.auditing.audit import Audit, typical_gap
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
-from propcal.auditing.finding_names import HIGHER, LOWER, MISCALIBRATED, NONE_FOUND
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
 from propcal.auditing.score_changes import BETTER, WORSE, GroupChange
 from propcal.core.groups.collection import EVERYBODY
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block

@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import loss_of_everybody
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.data.periods import span_of
 from propcal.documents.words import all_words, words
 from propcal.monitoring.alarms import TOO_EXTREME, CourseClaim

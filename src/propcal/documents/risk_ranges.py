@@ -10,10 +10,9 @@ import numpy as np
 from propcal.auditing.audit import Audit
 from propcal.auditing.audit_claims import clearest_cells
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.finding_names import NOT_ENOUGH
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.loss_intervals import bin_labels, dc_by_bin
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES, NOT_ENOUGH
 from propcal.documents.blocks import (
     GROUP,
     At,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.claims import Claim
-from propcal.auditing.finding_names import (
+from propcal.auditing.names import (
     CHANCE,
     HEADLINES,
     HIGHER,

@@ -8,9 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.auditing.certificate import certificate, events_needed, shown_within
+from propcal.auditing.audit_claims import certificate, events_needed, shown_within
 from propcal.auditing.claims import Claim, Region, Verdict, numbers_of
-from propcal.auditing.finding_names import (
+from propcal.auditing.hypothesis_tests import GROUP_SLOPES
+from propcal.auditing.measures import reversed_area
+from propcal.auditing.names import (
     CHANCE,
     HIGHER,
     LOWER,
@@ -23,8 +25,6 @@ from propcal.auditing.finding_names import (
     TOO_LOW,
     UNTESTED,
 )
-from propcal.auditing.hypothesis_tests import GROUP_SLOPES
-from propcal.auditing.measures import reversed_area
 from propcal.documents.audit_notes import reversed_sentence
 from propcal.identity import Identity
 from propcal.numbers import (

@@ -1,8 +1,8 @@
 """Explained alarms: a few groups whose errors, once corrected, leave no alarm for any other group.
 
-Groups are named by the rule of `propcal.auditing.naming`: their errors are taken out of the score one after
-the other, the first alarm first, and a group is named if an alarm is left in it. A named group is given up if
-the others leave neither an alarm nor an O/E ratio whose interval excludes 1.
+Groups are named by the rule of `propcal.auditing.named_errors`: their errors are taken out of the score one
+after the other, the first alarm first, and a group is named if an alarm is left in it. A named group is given
+up if the others leave neither an alarm nor an O/E ratio whose interval excludes 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from propcal.auditing.claims import NAN
-from propcal.auditing.naming import errors_to_name
+from propcal.auditing.named_errors import errors_to_name
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
 from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid, to_grid

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.compare import Comparison, compare, loss_of_everybody
-from propcal.auditing.finding_names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile, normal_tail
 from propcal.auditing.measures import Estimate
+from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray
 from propcal.core.groups.groups import Groups

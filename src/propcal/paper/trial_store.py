@@ -20,7 +20,7 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.errors import FileFormatError, InputError
 from propcal.numbers import noun, plural
 from propcal.paper import settings as s

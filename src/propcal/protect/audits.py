@@ -15,13 +15,12 @@ from propcal.auditing.audit import Audit, settings_of, verdict_on
 from propcal.auditing.audit_tables import ENDS, categories_frame, stacked_columns
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Claim, Verdict, labelled_claims
-from propcal.auditing.decision_curve import net_benefit_variance, threshold_columns
-from propcal.auditing.finding_names import CHANCE, TOO_HIGH, TOO_LOW
 from propcal.auditing.findings import AuditedPeople, Findings
 from propcal.auditing.headcount import Counts, Headcount, ScoreValues
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.loss_intervals import loss_places, loss_values, losses
-from propcal.auditing.measure_names import LOSSES
+from propcal.auditing.measures import net_benefit_variance, threshold_columns
+from propcal.auditing.names import CHANCE, LOSSES, TOO_HIGH, TOO_LOW
 from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.left_out import LeftOutReport
 from propcal.numbers import RATIO_DIGITS, Limit, printed_rate

@@ -13,7 +13,7 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.headcount import Headcount
-from propcal.auditing.measure_names import LOSSES, MEASURE_NAMES
+from propcal.auditing.names import LOSSES, MEASURE_NAMES
 from propcal.auditing.score_changes import FlagChanges
 from propcal.numbers import Limit
 from propcal.protect.audits import protected_audit, protected_audits

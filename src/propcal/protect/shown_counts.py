@@ -13,7 +13,7 @@ import pandas as pd
 from propcal.auditing.audit_tables import ENDS
 from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
-from propcal.auditing.measure_names import MEASURE_NAMES
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.groups.collection import Group
 from propcal.numbers import RATIO_DIGITS, About, Limit, beside_one, excludes_one, printed_rate

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from propcal.auditing.finding_names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.auditing.names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
 from propcal.render.figure import (

@@ -7,15 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from propcal.auditing.claims import NAN, Claim, Kind
-from propcal.auditing.finding_names import (
-    AS_COMPARED,
-    CHANCE,
-    MISCALIBRATED,
-    NONE_FOUND,
-    NOT_ENOUGH,
-    TOO_HIGH,
-    TOO_LOW,
-)
 from propcal.auditing.hypothesis_tests import (
     GROUPS,
     OVERALL,
@@ -31,6 +22,15 @@ from propcal.auditing.hypothesis_tests import (
 )
 from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, observed_expected
+from propcal.auditing.names import (
+    AS_COMPARED,
+    CHANCE,
+    MISCALIBRATED,
+    NONE_FOUND,
+    NOT_ENOUGH,
+    TOO_HIGH,
+    TOO_LOW,
+)
 from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.sample import Sample
 from propcal.core.draws import Draws

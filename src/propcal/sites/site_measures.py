@@ -12,10 +12,9 @@ from scipy import special
 
 from propcal.auditing.claims import Claim
 from propcal.auditing.decision import MIN_PEOPLE
-from propcal.auditing.finding_names import NOT_ENOUGH
 from propcal.auditing.logistic_calibration import calibration
-from propcal.auditing.measure_names import MEASURE_NAMES
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, observed_expected
+from propcal.auditing.names import MEASURE_NAMES, NOT_ENOUGH
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws

@@ -1,11 +1,15 @@
-"""What an audit can find: of the score as a whole, of a group, of a cell."""
+"""What findings and measures are called: one table for terminal, notebook, page and plots."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from propcal.core.criterion import CRITERIA, MEAN_SQUARES, MEANINGS
 from propcal.numbers import IN_SENTENCE, in_parentheses, known
 
+TYPICAL = "over all cells, without what chance adds"
+LOSSES = (*CRITERIA, "dc")
 # Conclusions on the score as a whole.
 MISCALIBRATED, NONE_FOUND = "miscalibrated", "no miscalibration found"
 SHOWN, NOT_SHOWN = "shown to be within", "not shown to be within"  # so many percent
@@ -60,3 +64,54 @@ def explanation(row: Any) -> str:
     interval = IN_SENTENCE.ci(row["left_over_low"], row["left_over_high"])
     left = in_parentheses(f"leaves O/E {IN_SENTENCE.decimal(row['left_over'])}", interval)
     return f"{row['explained_by']}{left}"
+
+
+@dataclass(frozen=True)
+class MeasureName:
+    """A measure in words.
+
+    Attributes
+    ----------
+    key : str
+        As in tables and files.
+    symbol : str
+        In the first column of a narrow table.
+    name : str
+        In sentences and tables.
+    meaning : str
+        What it measures, where there is room to say it.
+    digits : int
+        After the point, wherever the measure is printed.
+    reading : str
+        How to read it in a word or two. Measures that have one are key figures of a page.
+    of_groups : bool
+        Whether the table of groups has a column for it.
+    """
+
+    key: str
+    symbol: str
+    name: str
+    meaning: str = ""
+    digits: int = 3
+    reading: str = ""
+    of_groups: bool = False
+
+    def shown(self, value: float) -> float:
+        """The value as it is printed: an estimate of a mean square may fall below 0, which is shown as 0."""
+        return max(value, 0.0) if self.key.endswith("_mean_square") and value == value else value
+
+
+_NAMES = (
+    *(MeasureName(key, key.upper(), f"{key.upper()} loss", text) for key, text in MEANINGS.items()),
+    MeasureName("dc", "DC", "DC loss", "largest log-ratio of the observed rates of two groups"),
+    *(MeasureName(f"{key}_mean_square", key.upper(), name, TYPICAL, 4) for key, name in MEAN_SQUARES.items()),
+    MeasureName(
+        "observed_expected", "O/E", "O/E ratio", "observed over expected events", 2, "1 is right on average"
+    ),
+    MeasureName("intercept", "intercept", "calibration intercept", digits=2),
+    MeasureName("slope", "slope", "calibration slope", "", 2, "below 1: too extreme"),
+    MeasureName("auroc", "AUROC", "AUROC", reading="0.5 is chance, 1 is perfect", of_groups=True),
+    MeasureName("brier", "Brier", "Brier score", reading="lower is better"),
+    MeasureName("log_loss", "log loss", "log loss"),
+)
+MEASURE_NAMES = {measure.key: measure for measure in _NAMES}

@@ -31,7 +31,6 @@ from propcal.documents.audit_charts import forest
 from propcal.documents.audit_notes import cannot_tell, mostly_unjudged, next_steps
 from propcal.documents.audit_pictures import FourPictures, curve_panels, four_pictures
 from propcal.documents.blocks import (
-    GROUP,
     RATIO,
     At,
     Beside,
@@ -45,21 +44,18 @@ from propcal.documents.blocks import (
     Items,
     Paragraphs,
     Section,
-    Table,
     Verdict,
-    estimate_columns,
     named_texts,
-    rate_columns,
 )
 from propcal.documents.charts import LOOKS, Chart, Forest
 from propcal.documents.data import audit_content
 from propcal.documents.methods import lead, methods_section
 from propcal.documents.risk_ranges import groups_apart, risk_ranges
-from propcal.documents.words import words
+from propcal.documents.words import table, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, are, excludes_one, known, plural
 
 TITLE = "Is this risk score right for everyone?"
-BRIEF_GROUPS, MOST_LEFT_OUT, MOST_BARS = 5, 8, 7
+BRIEF_GROUPS, MOST_BARS = 5, 7
 
 
 @dataclass(frozen=True)
@@ -222,35 +218,21 @@ def _groups(audit: Audit, score: str) -> Section:
     named = sum(row["rank"] > 0 for row in kept[1:])
     for i, row in enumerate(kept):
         row["brief"] = i == 0 or row["rank"] > 0 or (not named and i < BRIEF_GROUPS)
-    counts = [GROUP, *rate_columns(audit.identity.unit, minor=True)]
-    ratio, interval = estimate_columns()
-    columns = [
-        *counts,
-        ratio,
-        Column(RATIO, "", "forest", places=At.PAGE | At.CARD, minor=True),
-        interval,
-        Column("mark", "finding", places=At.SCREEN),
-        Column("finding", "finding", "finding", places=At.PRINTED),
-        *(
-            Column(measure.key, measure.name, "decimal", measure.digits, At.WRITTEN, minor=True)
-            for measure in MEASURE_NAMES.values()
-            if measure.of_groups
-        ),
-        Column("p_value", "adjusted p", "p", places=At.PRINTED, minor=True),
-        Column("certain_within", "error at most", "at most", places=At.PAGE, minor=True),
+    unit, explained = audit.identity.unit, any(row["explained"] for row in kept)
+    measures = [
+        Column(measure.key, measure.name, "decimal", measure.digits, At.WRITTEN, minor=True)
+        for measure in MEASURE_NAMES.values()
+        if measure.of_groups
     ]
-    explained = words("tables", "explained") if any(row["explained"] for row in kept) else ""
-    columns += [Column("explained", "explained by", places=At.CARD)] if explained else []
-    untested = [*counts, Column("reason", "why")]
-    title = f"{score or 'Groups'}: observed and predicted rates, O/E ratio"
+    groups = table("groups", kept, score=score, unit=unit, measures=measures, explained=explained)
     blocks: list[Block] = [
         Paragraphs([words("tables", "groups", explained=explained)], places=At.PAGE),
-        Table("groups", title, columns, kept, words("tables", "ratio"), sortable=True, legend=_legend(audit)),
+        replace(groups, legend=_legend(audit)),
     ]
     if left_out:
         heading = f"Shown but not tested: {plural(len(left_out), 'group')}"
-        table = Table("left", heading, untested, left_out, most=MOST_LEFT_OUT, places=At.TEXT | At.WRITTEN)
-        blocks.append(Details(heading, [table], places=At.TEXT | At.WRITTEN, printed=True))
+        untested = table("left", left_out, heading=heading, unit=unit)
+        blocks.append(Details(heading, [untested], places=At.TEXT | At.WRITTEN, printed=True))
     return Section("groups", "Group by group", blocks, link="Groups")
 
 
@@ -286,21 +268,12 @@ def _thresholds(audit: Audit) -> list[Section]:
     thresholds = [float(t) for t in given] or [usual]
     shown = [(t, threshold_label(t)) for t in thresholds]
     places = At.EVERYWHERE if given else At.WRITTEN
-    columns = [
-        GROUP,
-        Column("flagged", "flagged per 100", "per 100 with interval", 1),
-        Column("sensitivity", "sensitivity, %", "per 100 with interval", 1),
-        Column("specificity", "specificity, %", "per 100 with interval", 1, minor=True),
-        Column("ppv", "PPV, %", "per 100 with interval", 1),
-        Column("net_benefit", "net benefit per 100", "per 100 with interval", 1, minor=True),
-        Column("avoided", "treatments avoided per 100", "per 100", 1, places=At.WRITTEN, minor=True),
-    ]
-    table = [row | {"key": row["group"]} for row in row_dicts(audit.at_threshold(*thresholds))]
+    rows = [row | {"key": row["group"]} for row in row_dicts(audit.at_threshold(*thresholds))]
     tables: list[Block] = []
     for i, (threshold, label) in enumerate(shown):
-        title = f"Threshold {label}: per 100 {audit.identity.unit}, or in percent"
-        rows = [row for row in table if abs(row["threshold"] - threshold) < 1e-9]
-        tables.append(Table(f"threshold-{i}", title, columns, rows, places=places, sortable=i == 0))
+        own = [row for row in rows if abs(row["threshold"] - threshold) < 1e-9]
+        found = table("threshold", own, f"threshold-{i}", label=label, unit=audit.identity.unit)
+        tables.append(replace(found, places=places, sortable=i == 0))
     slider = Fragment("threshold_slider.html", lambda: {"chosen": bool(given), "thresholds": shown})
     others = [Details("At the other thresholds", tables[1:], places=places)] if tables[1:] else []
     note, avoided = (words("tables", name) for name in ("thresholds", "avoided"))

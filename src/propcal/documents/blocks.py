@@ -31,7 +31,8 @@ class Column:
     Attributes
     ----------
     key : str
-        Name of the value in each row. Intervals are made of `key`_low and `key`_high.
+        Name of the value in each row. Intervals are made of `key`_low and `key`_high, or of the two ends that
+        the key names: "low..high".
     heading : str
     kind : str
         How values are printed and aligned: one of `propcal.render.cells.KINDS`.
@@ -50,17 +51,11 @@ class Column:
     places: At = At.EVERYWHERE
     minor: bool = False
 
-
-GROUP = Column("label", "group")
-
-
-def rate_columns(unit: str, *, minor: bool = False) -> list[Column]:
-    """People, observed and predicted rate of a row."""
-    return [
-        Column("people", unit, "count", minor=minor),
-        Column("outcome_rate", "observed", "percent", minor=minor),
-        Column("mean_score", "predicted", "percent", minor=minor),
-    ]
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Names of the two ends of an interval."""
+        low, _, high = self.key.partition("..")
+        return (low, high) if high else (f"{low}_low", f"{low}_high")
 
 
 def estimate_columns(

@@ -14,21 +14,9 @@ from propcal.auditing.score_changes import BETTER, WORSE, GroupChange
 from propcal.core.groups.collection import EVERYBODY
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
 from propcal.documents.audit_notes import next_steps, unchanged_steps
-from propcal.documents.blocks import (
-    GROUP,
-    RATIO,
-    At,
-    Beside,
-    Block,
-    Column,
-    Document,
-    Paragraphs,
-    Section,
-    Table,
-    Verdict,
-)
+from propcal.documents.blocks import RATIO, At, Beside, Block, Document, Paragraphs, Section, Verdict
 from propcal.documents.data import comparison_content
-from propcal.documents.words import words
+from propcal.documents.words import table
 from propcal.numbers import IN_SENTENCE, Limit, capital, known, listed, plural
 
 MOST_NAMED = 3
@@ -126,26 +114,21 @@ def _changes(comparison: Comparison) -> Section:
 
 def _tables(comparison: Comparison, name: str, i: int) -> list[Block]:
     """Measures before and after: of everybody, and of each group."""
-    table = comparison.differences[comparison.differences["score"] == name]
-    overall = table["group"].isin(OVERALL)
+    found = comparison.differences[comparison.differences["score"] == name]
+    overall = found["group"].isin(OVERALL)
     heading = f"{name} compared with {comparison.base}"
-    change = Column("change", "95 % CI of the change", "change")
-    before, after = Column("before", "before", "decimal"), Column("after", "after", "decimal")
-    columns = [Column("measure", "measure"), before, after, change]
-    rows = [_change(row) for row in row_dicts(table[overall])]
-    blocks: list[Block] = [Table(f"overall-{i}", heading, columns, rows, words("tables", "change"))]
-    brier = {row["group"]: row for row in row_dicts(table[table["measure"] == "brier"])}
+    rows = [_change(row) for row in row_dicts(found[overall])]
+    blocks: list[Block] = [table("overall", rows, f"overall-{i}", heading=heading)]
+    brier = {row["group"]: row for row in row_dicts(found[found["measure"] == "brier"])}
     labels = comparison.audits[name].labels
     groups = [
         {name: value for name, value in _change(row).items() if name != "digits"}
         | {"label": labels.get(row["group"], row["group"])}
         | {f"brier_{end}": brier[row["group"]][end] for end in ("low", "high")}
-        for row in row_dicts(table[~overall & (table["measure"] == RATIO)])
+        for row in row_dicts(found[~overall & (found["measure"] == RATIO)])
     ]
     if groups:
-        ratios = [replace(column, heading=f"O/E {column.heading}") for column in (before, after)]
-        columns = [GROUP, *ratios, change, Column("brier", "change of Brier score, 95 % CI", "change", 3)]
-        blocks.append(Table(f"each-group-{i}", f"{heading}, group by group", columns, groups))
+        blocks.append(table("each-group", groups, f"each-group-{i}", heading=heading))
     return blocks
 
 
@@ -163,17 +146,20 @@ def _change(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _flags(comparison: Comparison, name: str, i: int) -> list[Block]:
     """Who is newly flagged and no longer; groups in which nobody is, or too few to tell, are left out."""
-    table = comparison.flags[comparison.flags["score"] == name]
-    no_longer = Column("no_longer_flagged", "no longer flagged", "some")
-    columns = [GROUP, Column("newly_flagged", "newly flagged", "some"), no_longer]
-    pairs = zip(table["newly_flagged"], table["no_longer_flagged"])
-    table = table.loc[[any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]]
-    blocks: list[Block] = []
-    for place, threshold in enumerate(table["threshold"].unique()):
-        title = f"{name} compared with {comparison.base} at {threshold_label(threshold)}"
-        rows = row_dicts(table[table["threshold"] == threshold])
-        blocks.append(Table(f"flags-{i}-{place}", title, columns, rows))
-    return blocks
+    found = comparison.flags[comparison.flags["score"] == name]
+    pairs = zip(found["newly_flagged"], found["no_longer_flagged"])
+    found = found.loc[[any(n != 0 and not isinstance(n, Limit) for n in pair) for pair in pairs]]
+    heading = f"{name} compared with {comparison.base}"
+    return [
+        table(
+            "flags",
+            row_dicts(found[found["threshold"] == threshold]),
+            f"flags-{i}-{place}",
+            heading=heading,
+            threshold=threshold_label(threshold),
+        )
+        for place, threshold in enumerate(found["threshold"].unique())
+    ]
 
 
 def change_sentences(comparison: Comparison, name: str) -> list[str]:

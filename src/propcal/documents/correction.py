@@ -22,9 +22,9 @@ from propcal.core.correction.points_table import PER_UNIT, PointsTable
 from propcal.core.grid import UNIT, FloatArray, from_grid
 from propcal.core.groups.collection import pattern_name
 from propcal.documents.audit_charts import unknown
-from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table, rate_columns
+from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
-from propcal.documents.words import words
+from propcal.documents.words import table, words
 from propcal.numbers import IN_TEXT, adding_up, capital, listed, noun, plural
 from propcal.plain_text import plain
 
@@ -184,12 +184,9 @@ def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = (
 
 def fit_document(summary: FitSummary) -> Document:
     """The summary of a fit: sentences, and the cells that are not within tolerance, the worst first."""
-    status = [Column("bin", "scores in", "label"), Column("status", "status", "label")]
-    error = Column("standard_error", "standard error", "percent")
-    columns = [Column("group", "group"), *status, *rate_columns(summary.unit), error]
     rows = [row | {"people": round(row["people"])} for row in _cells_off(summary)]
-    table = Table("cells", "Cells not within tolerance", columns, rows, most=MOST_ROWS, item="cell")
-    blocks: list[Block] = [Paragraphs(summary.sentences()), *([table] if rows else [])]
+    cells = [table("cells", rows, unit=summary.unit)] if rows else []
+    blocks: list[Block] = [Paragraphs(summary.sentences()), *cells]
     return Document("Fit summary", "Fit summary", blocks)
 
 
@@ -197,11 +194,8 @@ def fit_blocks(summary: FitSummary) -> list[Block]:
     """What a page says of a fit, without counts."""
     blocks: list[Block] = [Paragraphs([*summary.sentences(), words("tables", "fit")], "Fit summary")]
     if rows := _cells_off(summary):
-        range_and_status = [Column("bin", "predicted risk", "range"), Column("status", "status")]
-        more = len(rows) - MOST_CELLS
-        title = f"Not within tolerance{f'; {more} more are not shown' if more > 0 else ''}"
-        table = Table("outside", title, [Column("group", "group"), *range_and_status], rows[:MOST_CELLS])
-        blocks.append(Details("Cells that are not within tolerance", [table]))
+        cells = table("outside", rows[:MOST_CELLS], more=len(rows) - MOST_CELLS)
+        blocks.append(Details("Cells that are not within tolerance", [cells]))
     return blocks
 
 
@@ -231,15 +225,8 @@ def correction_document(correction: Correction) -> Document:
     order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS] + first
     updates = correction.update_list()
     rows = [{"update": int(i) + 1, **updates[i]._asdict()} for i in order]
-    columns = [
-        Column("update", "update", "count"),
-        Column("group", "group"),
-        Column("bin", "scores in", "label"),
-        Column("shift", "shift", "decimal", 3),
-    ]
-    title = f"The largest {len(rows)} of its updates" if len(rows) < len(updates) else "Its updates"
-    tables = [_effect_table(correction)] if correction.n_updates else []
-    tables += [Table("updates", title, columns, rows)] if rows else []
+    tables = [table("effects", effects(correction))] if correction.n_updates else []
+    tables += [table("updates", rows, all=len(rows) == len(updates), n=len(rows))] if rows else []
     tables += [] if correction.points is None else [_points_table(correction.points)]
     blocks: list[Block] = [Paragraphs(provenance(correction)), Paragraphs(facts), *tables]
     return Document("Correction", f"Correction by {about.get('method', 'hand')}", blocks)
@@ -247,11 +234,9 @@ def correction_document(correction: Correction) -> Document:
 
 def _points_table(points: PointsTable) -> Table:
     """The largest points."""
-    named = [Column("column", "feature"), Column("range", "level or range", "label")]
     largest = sorted(points.rows(), key=lambda row: -abs(row[2]))
     rows = [{"column": column, "range": label, "points": own / PER_UNIT} for column, label, own in largest]
-    columns = [*named, Column("points", "log-odds", "decimal", 3)]
-    return Table("points", "Its largest points", columns, rows, most=MOST_ROWS, item="range")
+    return table("points", rows)
 
 
 def points_chart(points: PointsTable, column: str | None = None) -> Plot:
@@ -310,15 +295,6 @@ def effects(correction: Correction) -> list[dict[str, Any]]:
         score, corrected = float(SCORES[at]), float(curve.corrected[at])
         rows.append({"who": curve.called(names), "score": score, "corrected": corrected})
     return [row for row in rows if row["score"] != row["corrected"]]
-
-
-def _effect_table(correction: Correction) -> Table:
-    columns = [
-        Column("who", "people"),
-        Column("score", "raw score", "decimal", 3),
-        Column("corrected", "becomes", "decimal", 3),
-    ]
-    return Table("effects", "Its largest effects, and at which score", columns, effects(correction))
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,14 +361,12 @@ def correction_blocks(correction: Correction) -> list[Block]:
     shows = f"the {len(most)} of {plural(len(levels), 'combination')} of levels"
     used = attribute_sentences(attribute_effects(correction))
     told = [f"The correction reads {reads}.", *used, f"The picture shows {shows} that it changes most."]
-    columns = [Column("score", "raw score", "decimal", 1)]
-    columns += [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
+    patterns = [Column(str(i), name, "decimal", 3) for i, name in enumerate(called.values())]
     rows = [
         {"score": SCORES[at]} | {str(i): each.corrected[at] for i, each in enumerate(most)}
         for at in range(0, len(SCORES), 50)
     ]
-    table = Table("corrected-scores", "Corrected scores", columns, rows)
-    details = Details(f"The numbers: {DOES}", [table])
+    details = Details(f"The numbers: {DOES}", [table("corrected-scores", rows, patterns=patterns)])
     return [Paragraphs([" ".join(told)]), _map_plot(correction, called), details]
 
 

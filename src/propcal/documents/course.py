@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,9 @@ from propcal.core.groups.collection import Group
 from propcal.data.periods import span_of
 from propcal.documents.audit_charts import named_groups, unknown
 from propcal.documents.blocks import (
-    GROUP,
     RATIO,
     At,
     Block,
-    Column,
     Details,
     Document,
     Items,
@@ -25,14 +23,12 @@ from propcal.documents.blocks import (
     Section,
     Table,
     Verdict,
-    estimate_columns,
     named_texts,
-    rate_columns,
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
-from propcal.documents.course_sentences import TEST_NAMES, methods, next_steps, promise, what_is_left
+from propcal.documents.course_sentences import TEST_NAMES, methods, next_steps, what_is_left
 from propcal.documents.data import course_content
-from propcal.documents.words import words
+from propcal.documents.words import table, words
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
 from propcal.monitoring.held_out import RECALIBRATED, Recalibration
@@ -178,16 +174,8 @@ def _groups(course: Course) -> Table:
         row |= {"look": "high" if row["named"] else "", "raised": row["raised"] or "no alarm"}
         row |= {"test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""}
         row |= {"finding": what_is_left(row)}
-    columns = [
-        GROUP,
-        Column("raised", "alarm raised", "finding"),
-        Column("evidence", "evidence now", "evidence"),
-        Column("highest", "highest", "evidence"),
-        Column("test", "clearest test", "label", places=At.TEXT | At.PAGE),
-        *([Column("finding", "finding")] if course.claims else []),
-    ]
-    title = "Evidence over the whole time: groups that the verdict names, other alarms, then by evidence"
-    return Table("groups", title, columns, rows, promise(course), places=At.TEXT | At.PAGE | At.CARD)
+    reference = course.settings["reference"]
+    return table("evidence", rows, "groups", claims=course.claims, reference=reference, alarm=ALARM)
 
 
 def _rates(course: Course) -> list[Block]:
@@ -199,16 +187,13 @@ def _rates(course: Course) -> list[Block]:
     below += (
         " Gaps: nobody, or withheld to protect a small count." if len(known) < len(course.periods) else ""
     )
-    columns = [
-        Column("period", "period", "label"),
-        GROUP,
-        *rate_columns(course.identity.unit),
-        *estimate_columns(),
-    ]
-    name = "The numbers of every period"
-    table = Table("periods", name, columns, row_dicts(course.periods))
+    periods = table("periods", row_dicts(course.periods), unit=course.identity.unit)
     plots = Plots([_rate_plot(course, group, i) for i, group in enumerate(shown)])
-    return [Paragraphs([words("tables", "rates_over_time") + below]), plots, Details(name, [table])]
+    return [
+        Paragraphs([words("tables", "rates_over_time") + below]),
+        plots,
+        Details(periods.title, [periods]),
+    ]
 
 
 def _rate_plot(course: Course, group: str, i: int) -> Plot:
@@ -233,14 +218,10 @@ def _rate_plot(course: Course, group: str, i: int) -> Plot:
 def _last_period(course: Course) -> Section:
     """The last period by itself, and the one before."""
     last, before = course.last, course.settings["periods"][-2:-1]
-    columns = [GROUP, *estimate_columns(RATIO, f"O/E {last}")]
-    for period in before:
-        columns += estimate_columns(f"before_{RATIO}", f"O/E {period}", places=At.PAGE)
-    columns += rate_columns(course.identity.unit)
-    title = f"The last period, {last}, by itself (ordinary intervals)"
-    table = Table("last", title, columns, row_dicts(course.ranked), words("tables", "last_period"))
+    texts = {"last": last, "before": "".join(before), "unit": course.identity.unit}
+    period = table("last", row_dicts(course.ranked), **texts)
     heading = " compared with ".join([last, *before])
-    return Section("period", heading, [table], "The last period", At.TEXT | At.PAGE)
+    return Section("period", heading, [period], "The last period", At.TEXT | At.PAGE)
 
 
 def _recalibration(course: Course, found: Recalibration) -> list[Block]:
@@ -259,17 +240,11 @@ def _recalibration(course: Course, found: Recalibration) -> list[Block]:
             rows.append(
                 {"label": label.get(group, group), "before": ratio["base"], "after": ratio["value"], **change}
             )
-    columns = [
-        GROUP,
-        Column("before", "O/E before", "decimal"),
-        Column("after", "O/E after", "decimal"),
-        Column("change", "change of log loss", "signed", 4),
-        Column("change", "95 % CI", "signed interval", 4),
+    heading = "Would recalibrating help?"
+    blocks: list[Block] = [
+        Paragraphs([found.sentence]),
+        table("recalibrated", rows, judged=span_of(found.judged)),
     ]
-    judged, heading = span_of(found.judged), "Would recalibrating help?"
-    note = words("tables", "recalibrated", judged=judged)
-    table = Table("recalibrated", f"The recalibrated score in {judged}", columns, rows, note)
-    blocks: Sequence[Block] = [Paragraphs([found.sentence]), table]
     return [
         Paragraphs([found.sentence], heading, At.TEXT),
         Section("recalibration", heading, blocks, "Recalibration", At.PAGE),

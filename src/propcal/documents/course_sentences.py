@@ -208,16 +208,6 @@ def _each(parts: list[str]) -> str:
     return listed(shown, commas=True)
 
 
-def promise(course: Course) -> str:
-    """What the alarm line promises."""
-    right = "had not changed" if course.settings["reference"] else "were right for everyone"
-    return (
-        f"If the score {right} and rows were different people, at most 1 in 20 monitors would raise an alarm "
-        f"in their whole time, however often one looks. An alarm is raised at {ALARM:g}. Values below 1 do "
-        "not point to an error."
-    )
-
-
 def methods(course: Course) -> list[str]:
     """How evidence, alarms and onsets were computed."""
     settings = course.settings

@@ -11,20 +11,9 @@ from propcal.discovery.finding_rows import AFTER, COULD_BE_CHANCE, RATIO, FoundG
 from propcal.discovery.input_rows import LEAK
 from propcal.discovery.protected_groups import Protection
 from propcal.discovery.search_rounds import WHOLE
-from propcal.documents.blocks import (
-    At,
-    Block,
-    Column,
-    Document,
-    Items,
-    Paragraphs,
-    Section,
-    Table,
-    Verdict,
-    rate_columns,
-)
+from propcal.documents.blocks import At, Block, Document, Items, Paragraphs, Section, Verdict
 from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
-from propcal.documents.words import words
+from propcal.documents.words import table, words
 from propcal.identity import Identity
 from propcal.numbers import (
     IN_SENTENCE,
@@ -91,38 +80,24 @@ def _protected_off(found: Discovery) -> bool:
 
 def _table(found: Discovery, shown: Discovery, suppress: int) -> list[Block]:
     """The groups, with what a reader must know of their numbers; only that if there are none."""
-    groups, unit = shown.found, shown.identity.unit
-    corrected = any(group.two_scores for group in groups)
-    slopes = any(group.measure != RATIO for group in groups)
-    protected = shown is not found and bool(groups)
-    small = any(isinstance(group.value, Limit) or not known(group.value) for group in groups)
-    note = words("tables", "found_moved") if protected else ""
-    note += words("tables", "found_small", fewest=suppress, unit=unit) if small and protected else ""
-    note += (words("tables", "found_after") if corrected else "") + words("tables", "found")
-    if not groups:
-        return [Paragraphs([note])]
+    groups = shown.found
     rows = [
         vars(group)
         | {"words": group.words, "people": whole(group.people), "digits": group.digits}
-        | {"value_low": group.low, "value_high": group.high}
         | {"outcome_rate": group.observed, "mean_score": group.predicted}
         for group in groups
     ]
-    columns = [
-        Column("name", "group"),
-        Column("words", "the score is"),
-        *rate_columns(unit),
-        *([Column("predicted_after", "predicted after correction", "percent")] if corrected else []),
-        *([Column("measure", "measure", "label")] if slopes else []),
-        Column("value", "value" if slopes else RATIO, "decimal"),
-        Column("value", "95 % CI after selection", "interval"),
-        Column("p_value", "p, adjusted for the search", "p"),
-        Column("again", "found again", "share"),
-    ]
-    title = "Groups for whom the score is wrong by more than chance explains"
+    said = {
+        "protected": shown is not found and bool(groups),
+        "small": any(isinstance(group.value, Limit) or not known(group.value) for group in groups),
+        "corrected": any(group.two_scores for group in groups),
+        "slopes": any(group.measure != RATIO for group in groups),
+    }
+    found_groups = table("found", rows, unit=shown.identity.unit, fewest=suppress, **said)
+    if not groups:
+        return [Paragraphs([found_groups.note])]
     forest = discovery_chart(shown)
-    picture: list[Block] = [forest] if isinstance(forest, Forest) else []
-    return [*picture, Table("found", title, columns, rows, note)]
+    return [*([forest] if isinstance(forest, Forest) else []), found_groups]
 
 
 def discovery_chart(found: Discovery) -> Chart:

@@ -7,8 +7,9 @@ import numpy as np
 from propcal.core.correction.explain import ALL_SCORES, LOG_ODDS, Explanation, is_feature
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import Group
-from propcal.documents.blocks import Column, Document, Paragraphs, Table
+from propcal.documents.blocks import Document, Paragraphs
 from propcal.documents.charts import Axis, Mark, Plot, row_axis
+from propcal.documents.words import table
 from propcal.numbers import IN_TEXT, adding_up, noun, plural
 
 MOST_ROWS, MOST_NAMED = 10, 4
@@ -86,15 +87,8 @@ def explanation_document(explanation: Explanation) -> Document:
         | {"why": explanation.sentence(person)}
         for person in range(min(n, MOST_ROWS))
     ]
-    columns = [
-        Column("person", "person", "count"),
-        Column("score", "score", "decimal", 3),
-        Column("corrected", "corrected", "decimal", 3),
-        Column("why", "why"),
-    ]
     more = [Paragraphs([f"... and {n - len(rows):,} more {unit}"])] if n > len(rows) else []
-    table = Table("people", "From raw to corrected score", columns, rows)
-    return Document("Explanation", f"Explanation for {n:,} {unit}", [table, *more])
+    return Document("Explanation", f"Explanation for {n:,} {unit}", [table("people", rows), *more])
 
 
 def explanation_chart(explanation: Explanation, person: int = 0) -> Plot:

@@ -9,8 +9,8 @@ from typing import Any
 
 from propcal.auditing.audit import Audit
 from propcal.auditing.claims import Note
-from propcal.documents.blocks import At, Block, Column, Details, Items, Paragraphs, Section, Table
-from propcal.documents.words import all_words, words
+from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
+from propcal.documents.words import all_words, table, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, plural
 from propcal.plain_text import plain
 
@@ -20,9 +20,10 @@ LIBRARIES = ("numpy", "scipy", "pandas")
 def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Section:
     """Methods, notes and settings; a short terminal has the notes that nobody may miss."""
     vital = [note for note in notes if isinstance(note, Note) and note.vital]
-    settings = _pairs("settings", "Settings and versions", ("setting", "value"), facts(audit, suppress))
-    topics = list(all_words("tripod").items())
-    tripod = _pairs("tripod", "Topics of TRIPOD+AI", ("topic", "what this page has"), topics)
+    pairs = {"settings": facts(audit, suppress), "tripod": all_words("tripod").items()}
+    settings, tripod = (
+        table(key, [{"name": name, "value": value} for name, value in rows]) for key, rows in pairs.items()
+    )
     blocks: list[Block] = [
         Paragraphs([f"{lead(audit)} This text may be quoted."], places=At.PAGE),
         Paragraphs(paragraphs(audit), places=At.WRITTEN),
@@ -32,11 +33,6 @@ def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Sectio
         Details("For a TRIPOD+AI checklist", [Paragraphs([words("tables", "tripod")]), tripod], printed=True),
     ]
     return Section("methods", "Methods", blocks, link="Methods")
-
-
-def _pairs(key: str, title: str, headings: tuple[str, str], pairs: Sequence[tuple[str, str]]) -> Table:
-    columns = [Column("name", headings[0]), Column("value", headings[1])]
-    return Table(key, title, columns, [{"name": name, "value": value} for name, value in pairs])
 
 
 def lead(audit: Audit) -> str:

@@ -13,20 +13,9 @@ from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE
 from propcal.auditing.loss_intervals import bin_labels, dc_by_bin
 from propcal.auditing.names import MEASURE_NAMES, NOT_ENOUGH
-from propcal.documents.blocks import (
-    GROUP,
-    At,
-    Block,
-    Column,
-    Details,
-    Fragment,
-    Paragraphs,
-    Section,
-    Table,
-    rate_columns,
-)
+from propcal.documents.blocks import At, Block, Column, Details, Fragment, Paragraphs, Section
 from propcal.documents.charts import LOOKS
-from propcal.documents.words import words
+from propcal.documents.words import table, words
 from propcal.numbers import IN_SENTENCE, ON_PAGE, Limit, known, risk_range
 
 SHADES = (0.025, 0.05, 0.1)  # gaps from which cells of the heat map are darker
@@ -45,17 +34,8 @@ def _cell_rows(audit: Audit) -> list[dict[str, Any]]:
     rows, labels = row_dicts(audit.categories), audit.labels
     for place, row in enumerate(rows):
         row |= {"label": labels.get(row["group"], row["group"]), "key": place}
-        row |= {"look": LOOKS.get(row["finding"], "noise"), "gap_low": row["low"], "gap_high": row["high"]}
+        row["look"] = LOOKS.get(row["finding"], "noise")
     return rows
-
-
-def _cell_columns(unit: str) -> list[Column]:
-    return [
-        GROUP,
-        Column("bin", "predicted risk", "range"),
-        *rate_columns(unit),
-        Column("gap", "95 % CI of the gap", "points interval", 1),
-    ]
 
 
 def _heat(audit: Audit) -> list[Block]:
@@ -67,20 +47,14 @@ def _heat(audit: Audit) -> list[Block]:
     looks = {cell["look"] for _, cells in by_group for cell in cells}
     limit = next((cell for _, cells in by_group for cell in cells if cell.get("limited")), None)
     hidden = [look for look in ("noise", "high", "low") if f"{look} hidden" in looks]
-    grid = [GROUP, *(Column(str(i), label, "word") for i, label in enumerate(labels))]
+    ranges = [Column(str(i), label, "word") for i, label in enumerate(labels)]
     marks = [
         {"label": name, **{str(i): cell["mark"] for i, cell in enumerate(cells)}} for name, cells in by_group
     ]
-    columns = [
-        *_cell_columns(audit.identity.unit),
-        Column("finding", "finding", "finding"),
-        Column("detectable_gap", "detectable gap", "per 100", 1),
-    ]
-    gap, by_risk = words("tables", "gap"), words("tables", "by_risk")
-    every = Table("categories", "Every cell", columns, rows, gap, sortable=True)
+    every = table("categories", rows, unit=audit.identity.unit)
     return [
         Fragment("heat.html", lambda: {"ranges": labels, "rows": by_group, "hidden": hidden, "limit": limit}),
-        Table("by-risk", "Groups by predicted risk", grid, marks, by_risk, places=At.MARKDOWN),
+        table("by-risk", marks, ranges=ranges),
         Details(f"Every cell in numbers ({len(rows)})", [every], key="all-categories"),
     ]
 
@@ -128,17 +102,12 @@ def _clearest_cells(audit: Audit) -> list[Block]:
     if not len(worst):
         return [Paragraphs(["No cell has enough data to judge."], places=At.TEXT)]
     sure = bool(worst["beyond"].any())
-    title = f"Cells with the clearest gaps{'' if sure else '; all could be chance'}"
-    if worst["low"].isna().all() and not sure:
-        title = "Cells with the largest gaps; whether chance explains them is not known"
     rows = row_dicts(worst)
     for i, row in enumerate(rows):
         label = labels.get(row["group"], row["group"])
         row |= {"label": f"* {label}" if row["beyond"] else label, "brief": i < BRIEF_CELLS}
-        row |= {"gap_low": row["low"], "gap_high": row["high"]}
-    columns, places = _cell_columns(audit.identity.unit), At.SCREEN | At.CARD
-    note = words("tables", "gaps") + (" *: more than chance explains." if sure else "")
-    return [Table("clearest", title, columns, rows, note, item="cell", places=places)]
+    untested = not sure and bool(worst["low"].isna().all())
+    return [table("clearest", rows, unit=audit.identity.unit, sure=sure, untested=untested)]
 
 
 def _losses(audit: Audit) -> list[Block]:
@@ -146,17 +115,7 @@ def _losses(audit: Audit) -> list[Block]:
     for row in rows:
         measure = MEASURE_NAMES[str(row["name"])]
         row |= {"digits": measure.digits, "measure": measure.name}
-        row |= {"interval_low": row["low"], "interval_high": row["high"]}
-    columns = [
-        Column("measure", "loss"),
-        Column("value", "value", "decimal"),
-        Column("interval", "95 % CI", "open interval"),
-        Column("floor_95", "chance 95 %", "decimal"),
-        Column("p_value", "p", "p", places=At.TEXT | At.PAGE),
-        Column("where", "where"),
-    ]
-    title, note = "Losses: the largest gap of all cells", words("tables", "losses")
-    blocks: list[Block] = [Table("losses", title, columns, rows, note, places=At.FULL)]
+    blocks: list[Block] = [table("losses", rows)]
     gaps = [
         f"{MEASURE_NAMES[str(row['name'])].symbol} {IN_SENTENCE.decimal(row['rms'], 3)} "
         f"({IN_SENTENCE.ci(row['low'], row['high'], 3)})"
@@ -179,25 +138,11 @@ def _bin_free(audit: Audit) -> list[Block]:
     smooth = found.of("smooth_ece")
     rows = [
         row
-        | {"range_low": row["low"], "range_high": row["high"]}
         | {"finding": row["direction"] if row["adjusted_p"] <= SIGNIFICANCE else ""}
         | {f"smooth_{name}": smooth.loc[row["group"], name] for name in ("value", "chance_95", "adjusted_p")}
         for row in row_dicts(found.of("ecce").reset_index())
     ]
-    columns = [
-        Column("label", "group"),
-        Column("range", "worst range, %", "percent interval", 1),
-        Column("finding", "score"),
-    ]
-    for key, heading in (("", "ECCE"), ("smooth_", "smooth ECE")):
-        columns += [
-            Column(f"{key}value", heading, "decimal", 3),
-            Column(f"{key}chance_95", "chance 95 %", "decimal", 3),
-            Column(f"{key}adjusted_p", "p", "p"),
-        ]
-    note = words("tables", "bin_free")
-    table = Table("bin-free", "Without bins", columns, rows, note, places=At.TEXT | At.WRITTEN)
-    return [table, Paragraphs([found.sentence])]
+    return [table("bin-free", rows), Paragraphs([found.sentence])]
 
 
 def groups_apart(audit: Audit, suppress: int) -> Section:
@@ -212,19 +157,9 @@ def groups_apart(audit: Audit, suppress: int) -> Section:
         | ({"ratio": f"both below {floor}"} if max(row["highest_rate"], row["lowest_rate"]) < rho else {})
         for row in row_dicts(found[found["dc"].notna()])
     ]
-    few = f" Groups with fewer than {suppress} events or non-events are left out." if suppress > 1 else ""
-    columns = [
-        Column("bin", "predicted risk", "range"),
-        Column("ratio", "ratio", "decimal"),
-        Column("highest", "highest rate"),
-        Column("highest_rate", "observed", "percent"),
-        Column("lowest", "lowest rate"),
-        Column("lowest_rate", "observed", "percent"),
-        Column("dc", "log ratio", "decimal", places=At.PAGE),
-    ]
-    title = "Largest ratio of two groups' observed rates within a risk range"
-    note = f"The logarithm of the ratio is the DC loss of that range.{few}"
-    table = Table("dc", title, columns, rows, note, places=At.WRITTEN)
     none = Paragraphs(["No risk range has two groups with enough data to compare."])
-    blocks: list[Block] = [Paragraphs([words("tables", "apart", floor=floor)]), table] if rows else [none]
+    blocks: list[Block] = [none]
+    if rows:
+        about = Paragraphs([words("tables", "apart", floor=floor)])
+        blocks = [about, table("dc", rows, suppress=suppress)]
     return Section("apart", "The same score, different groups", blocks, "Groups compared", At.WRITTEN)

@@ -25,7 +25,6 @@ from propcal.documents.blocks import (
     RATIO,
     At,
     Block,
-    Column,
     Document,
     Items,
     Section,
@@ -46,14 +45,14 @@ from propcal.documents.charts import (
     ratio_axis,
     round_axis,
 )
-from propcal.documents.words import words
+from propcal.documents.words import table, words
 from propcal.identity import Identity
 from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 from propcal.numbers import IN_SENTENCE, ON_PAGE, excludes_one, in_parentheses, known, listed, without_limits
 from propcal.sites.site_claims import TOO_SMALL
 from propcal.sites.site_measures import ALL_SITES, SCALES, Sites
 
-MOST_SITES, MOST_NAMED = 40, 3
+MOST_NAMED = 3
 PREDICTION = ["prediction_low", "prediction_high"]
 UNINFORMATIVE = 30  # times the lower end: prediction intervals that wide are not told
 UNCLEAR = "neither better nor worse is shown"
@@ -101,11 +100,11 @@ def _measures(found: Sites) -> list[Block]:
 
 def _table(found: Sites) -> Table:
     n = int(found.small.sum())
-    small = f"{n:,} small sites together" if n > 1 else "1 small site"
+    together = f"{n:,} small sites together" if n > 1 else "1 small site"
     rows = [
         dict.fromkeys(found.sites.columns, np.nan)
         | dict(row)
-        | {"site": "All sites together" if name == ALL_SITES else small, "finding": ""}
+        | {"site": "All sites together" if name == ALL_SITES else together, "finding": ""}
         for name, row in found.pooled.iterrows()
     ]
     tested = CHANCE if found.conclusion != NOT_ENOUGH else NOT_ENOUGH
@@ -114,20 +113,14 @@ def _table(found: Sites) -> Table:
     unadjusted = [row for row in rows if row["finding"] == CHANCE and _excludes_one(row)]
     for row in unadjusted:
         row["finding"] = f"{CHANCE} +"
-    columns = [
-        Column("site", "site"),
-        Column("people", found.identity.unit, "count"),
-        Column("positives", "events", "count", places=At.PAGE),
-        *estimate_columns(),
-        Column("finding", "finding", "finding"),
-    ]
+    measures = []
     for name in ("intercept", "slope", "auroc"):
         heading, digits = SCALES[name].name.removeprefix("Calibration "), SCALES[name].digits
-        columns += estimate_columns(name, heading, digits, places=At.PAGE)
-    note = f"{DEFINITION} Findings are adjusted for the number of tests."
-    note += " +: the interval excludes 1, but not after adjustment." if unadjusted else ""
-    note += f" Small sites: {found.identity.worded(TOO_SMALL)}." if found.small.any() else ""
-    return Table("each-site", "Each site", columns, rows, note, MOST_SITES, "site")
+        measures += estimate_columns(name, heading, digits, places=At.PAGE)
+    names = found.identity
+    small = names.worded(TOO_SMALL) if found.small.any() else ""
+    texts = {"unit": names.unit, "unadjusted": unadjusted, "small": small}
+    return table("each-site", rows, measures=measures, **texts)
 
 
 def _excludes_one(row: Any) -> bool:
@@ -138,16 +131,8 @@ def _summary(found: Sites) -> list[Block]:
     rows = row_dicts(found.summary.rename_axis("measure").reset_index())
     for row in rows:
         row |= {"name": SCALES[row["measure"]].name, "digits": SCALES[row["measure"]].digits}
-        row |= {"mean_low": row["low"], "mean_high": row["high"], "tau2": f"{row['tau2']:.4f}"}
-    columns = [
-        Column("name", "measure"),
-        *estimate_columns("mean", "mean"),
-        Column("prediction", "new site", "interval"),
-        Column("tau2", "tau²", "word"),
-        Column("i2", "I²", "share"),
-    ]
-    title, note = "Over all sites (random effects, Hartung-Knapp)", words("tables", "site_summary")
-    return [Table("summary", title, columns, rows, note)] if rows else []
+        row["tau2"] = f"{row['tau2']:.4f}"
+    return [table("summary", rows)] if rows else []
 
 
 def _forest(found: Sites, name: str) -> Forest:
@@ -211,16 +196,7 @@ def _travel(found: Sites) -> list[Block]:
     if found.travel is None:
         return []
     rows = [row | {"finding": finding_text(row)} for row in row_dicts(found.travel.table)]
-    columns = [
-        Column("site", "site"),
-        Column(f"{RATIO}_before", "O/E before", "decimal"),
-        *estimate_columns(f"{RATIO}_after", "O/E after"),
-        Column("change", "change of log loss", "signed", 4),
-        Column("change", "95 % CI", "signed interval", 4),
-        Column("finding", "finding"),
-    ]
-    title, note = "Does a correction transfer? (leave-one-site-out)", words("tables", "travel")
-    blocks: list[Block] = [Table("travel", title, columns, rows, note, MOST_SITES, "site")]
+    blocks: list[Block] = [table("travel", rows)]
     bars = []
     for row in rows:
         for label, when in ((row["site"], "before"), ("after correction", "after")):

@@ -1,16 +1,103 @@
-"""Standing texts: what tables, pictures and methods mean, whatever was found (words.toml)."""
+"""What documents say: standing texts, sentences that are filled in, and tables as lists of columns.
+
+words.toml has texts and tables.toml has tables. The files in sentences/ have macros, which take claims and
+numbers and return sentences: a blank line begins the next sentence, and a line break is a space, or nothing
+beside a tag.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, reduce
 from importlib.resources import files
+from math import ceil, floor
+from operator import or_
 from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+
+from propcal import numbers
+from propcal.documents.blocks import At, Column, Table
+from propcal.plain_text import plain
+
+NEXT = "\ufdd0"  # between sentences; no text has it
+
+
+def _file(name: str) -> str:
+    return (files("propcal.documents") / name).read_text(encoding="utf-8")
 
 
 @cache
-def _all_words() -> dict[str, dict[str, Any]]:
-    return tomllib.loads((files("propcal.documents") / "words.toml").read_text(encoding="utf-8"))
+def _data(file: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(_file(file))
+
+
+def all_words(part: str) -> dict[str, Any]:
+    """All texts of a part, by name."""
+    return _data("words.toml")[part]
+
+
+def _macros(name: str) -> str:
+    """A file of sentences, in which only blank lines divide."""
+    text = re.sub(r"\n\s*\n\s*", NEXT, _file(f"sentences/{name}.jinja"))
+    return re.sub(r"\n\s*", " ", re.sub(r"\n\s*(?=\{[%#])|(?<=[%#]\})\n\s*", "", text))
+
+
+@cache
+def _environment() -> Environment:
+    """Numbers are printed as in sentences; claims are chosen by kind and direction."""
+    made = Environment(loader=FunctionLoader(_macros), undefined=StrictUndefined, autoescape=False)
+    printed = "change ci count decimal interval percent points whole"
+    functions = "are capital in_parentheses listed listed_some noun p_equals percent_of plural risk_range"
+    made.filters |= {name: getattr(numbers.IN_SENTENCE, name) for name in printed.split()}
+    made.filters |= {name: getattr(numbers, name) for name in functions.split()}
+    made.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain}
+    made.filters |= {"at_most": at_most, "inside": inside, "rough_percent": numbers.rough_percent}
+    made.filters |= {
+        "each": lambda items, macro, *more: [macro(item, *more) for item in items],
+        "of": lambda claims, kind: [claim for claim in claims if claim.kind == kind],
+        "on": lambda claims, side: [claim for claim in claims if claim.direction == side],
+    }
+    made.tests |= {
+        "known": numbers.known,
+        "limit": lambda value: isinstance(value, numbers.Limit),
+        "exact": lambda value: numbers.known(value) and not isinstance(value, numbers.Limit),
+        "rough": lambda value: isinstance(value, (numbers.About, numbers.Limit)),
+    }
+    made.globals |= made.filters | {"in_text": numbers.IN_TEXT, "round": round}
+    return made
+
+
+def at_most(share: float) -> str:
+    """A share in whole percents, rounded up.
+
+    >>> at_most(0.0712), at_most(1.3)
+    ('8 %', '130 %')
+    """
+    return f"{max(ceil(round(100 * share, 6)), 1)} %"
+
+
+def inside(score: float, way: str = "up") -> str:
+    """A limit, rounded to a whole percent (to a tenth below 10 %) on the inner side of its range.
+
+    >>> inside(0.0712), inside(0.3014, "down")
+    ('7.2 %', '30 %')
+    """
+    scale = 1000 if score < 0.1 else 100
+    steps = (ceil if way == "up" else floor)(round(score * scale, 6))
+    return f"{100 * steps / scale:g} %"
+
+
+@cache
+def _template(text: str) -> Template:
+    return _environment().from_string(text)
+
+
+def filled(text: str, values: Mapping[str, Any]) -> str:
+    """A text with values in the places of its braces."""
+    return _template(text).render(values) if "{" in text else text
 
 
 def words(part: str, name: str, /, **values: Any) -> str:
@@ -19,10 +106,50 @@ def words(part: str, name: str, /, **values: Any) -> str:
     >>> words("tables", "ratio")
     'O/E: observed over expected events; below 1 the score is too high.'
     """
-    text: str = _all_words()[part][name]
-    return text.format(**values) if values else text
+    return filled(all_words(part)[name], values)
 
 
-def all_words(part: str) -> dict[str, Any]:
-    """All texts of a part, by name."""
-    return _all_words()[part]
+def sentences(file: str, name: str, /, *given: Any, **values: Any) -> list[str]:
+    """The sentences of a macro."""
+    macro = getattr(_environment().get_template(file).module, name)
+    return [text.strip() for text in macro(*given, **values).split(NEXT) if text.strip()]
+
+
+def sentence(file: str, name: str, /, *given: Any, **values: Any) -> str:
+    """The only sentence of a macro, or a part of one; nothing if there is none."""
+    macro = getattr(_environment().get_template(file).module, name)
+    return str(macro(*given, **values)).strip(NEXT)
+
+
+def table(name: str, rows: Sequence[Mapping[str, Any]], key: str = "", /, **values: Any) -> Table:
+    """A table of tables.toml; `values` are filled into its texts, and say which of its columns there are."""
+    found = _data("tables.toml")[name]
+    texts: dict[str, Any] = {part: filled(found.get(part, ""), values) for part in ("title", "note")}
+    more = {part: found[part] for part in ("most", "item", "sortable") if part in found}
+    columns = list(_columns(found["columns"], values))
+    return Table(
+        key or name, columns=columns, rows=rows, places=_places(found.get("places", "")), **texts, **more
+    )
+
+
+def _columns(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[Column]:
+    """Columns from "key | heading | kind:digits | places"; see the head of tables.toml."""
+    for line in lines:
+        key, *parts = line.split(" | ")
+        if key[0] == "*":
+            yield from values.get(key[1:]) or _columns(
+                _data("tables.toml")["shared"].get(key[1:], ()), values
+            )
+            continue
+        heading, kind, where = [*parts, "text", ""][:3] if len(parts) == 1 else [*parts, ""][:3]
+        where, _, condition = where.partition("if ")
+        if not condition or values[condition]:
+            kind, _, digits = kind.partition(":")
+            places, minor = _places(where), "minor" in where
+            yield Column(key, filled(heading, values), kind or "text", int(digits or 2), places, minor)
+
+
+def _places(names: str) -> At:
+    """The places with these names; no name stands for all of them."""
+    found = [At[name] for name in names.split() if name in At.__members__]
+    return reduce(or_, found) if found else At.EVERYWHERE

@@ -29,7 +29,7 @@ def _of(method: str) -> Kind:
 
 
 def _ends(row: Row, column: Column, factor: float = 1.0) -> tuple[Any, Any]:
-    low, high = (row[f"{column.key}_{end}"] for end in ("low", "high"))
+    low, high = (row[end] for end in column.ends)
     return (factor * low, factor * high) if factor != 1.0 and known(low) and known(high) else (low, high)
 
 
@@ -55,7 +55,7 @@ def _per_100(style: Style, row: Row, column: Column) -> str:
 
 
 def _percent_interval(style: Style, row: Row, column: Column, sign: str = "") -> str:
-    if f"{column.key}_low" not in row:
+    if column.ends[0] not in row:
         return style.unknown
     return style.interval(*_ends(row, column, 100), _digits(row, column), sign)
 

@@ -96,7 +96,7 @@ def _judged(
 def _than_others(overall: Sequence[Claim], beyond: Sequence[Claim]) -> str:
     """Of which half of all people an overall error is smaller: "less so for women than for men".
 
-    >>> women = Claim("beyond", "F", "women", LOWER, estimate=1.24, others=1.53, others_label="men")
+    >>> women = Claim("beyond", "F", "women", "lower", estimate=1.24, others=1.53, others_label="men")
     >>> _than_others([Claim("overall", "everybody", "", TOO_LOW)], [women])
     ', less so for women (O/E 1.24) than for men (O/E 1.53)'
     """

@@ -50,11 +50,13 @@ def _environment() -> Environment:
     """Numbers are printed as in sentences; claims are chosen by kind and direction."""
     made = Environment(loader=FunctionLoader(_macros), undefined=StrictUndefined, autoescape=False)
     printed = "change ci count decimal interval percent points whole"
-    functions = "are capital in_parentheses listed listed_some noun p_equals percent_of plural risk_range"
+    functions = "are capital excludes_one in_parentheses listed listed_some noun p_equals percent_of plural"
     made.filters |= {name: getattr(numbers.IN_SENTENCE, name) for name in printed.split()}
-    made.filters |= {name: getattr(numbers, name) for name in functions.split()}
+    made.filters |= {
+        name: getattr(numbers, name) for name in [*functions.split(), "risk_range", "rough_percent"]
+    }
     made.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain}
-    made.filters |= {"at_most": at_most, "inside": inside, "rough_percent": numbers.rough_percent}
+    made.filters |= {"at_most": at_most, "inside": inside}
     made.filters |= {
         "each": lambda items, macro, *more: [macro(item, *more) for item in items],
         "of": lambda claims, kind: [claim for claim in claims if claim.kind == kind],
@@ -103,8 +105,8 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
 def words(part: str, name: str, /, **values: Any) -> str:
     """A text, with these values filled in.
 
-    >>> words("tables", "ratio")
-    'O/E: observed over expected events; below 1 the score is too high.'
+    >>> words("notes", "survey")
+    'Survey weights were used; variances come from the squared weights.'
     """
     return filled(all_words(part)[name], values)
 

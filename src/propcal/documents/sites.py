@@ -202,7 +202,7 @@ def _travel(found: Sites) -> list[Block]:
     return [Forest("forest-travel", heading, description, axis, bars), *blocks]
 
 
-def _ratio_summary(found: Sites) -> dict[str, Any] | None:
+def _ratio_summary(found: Sites) -> Any:
     """O/E ratios over all sites, if they were summarised."""
     return None if RATIO not in found.summary.index else found.summary.loc[RATIO].to_dict()
 

@@ -20,43 +20,40 @@ TEXTS = ("title", "score", "outcome", "unit", "source", "period", "institution",
 class Identity:
     """Names for sentences and headings; all of them are optional.
 
+    A unit that is empty was not chosen yet; the empty text as a level labels a missing value.
+
     Attributes
     ----------
     title : str
-        Heading of a report.
-    score, outcome : str
-        What the score and the outcome are called: "sepsis risk", "death in hospital".
+        Title of the report.
+    score : str
+        What the score is called: "Sepsis risk".
+    outcome : str
+        What the outcome is: "death in hospital".
     unit : str
-        Plural noun for those who are scored: "people", "patients", "stays"; empty: not chosen yet.
-    labels : dict
-        Names of levels: ``{"sex": {"F": "women", "M": "men"}}``; the empty text labels a missing value.
-    source, period : str
-        Where the data are from, and which time they cover.
-    institution, population : str
-        The hospital or other site, and who the people are: "adults admitted as emergencies".
+        Plural noun for those who are scored, such as patients. Default: people, or visits if a patient ID is
+        given
+    labels : dict, such as ``{"sex": {"F": "women", "M": "men"}}``
+        What a level is called: sex.F=women.
+    source : str
+        Where the data are from.
+    period : str
+        The time that the data cover.
+    institution : str
+        The hospital or other site.
+    population : str
+        Who was scored: "adults admitted as emergencies".
     """
 
-    title: str = NAMES.text("Title of the report.")
-    score: str = NAMES.text(
-        'What the score is called: "Sepsis risk".', "--score-name TEXT", argument="score_name"
-    )
-    outcome: str = NAMES.text(
-        'What the outcome is: "death in hospital".',
-        "--outcome-name TEXT",
-        argument="outcome_name",
-    )
-    unit: str = NAMES.text(
-        "Plural noun for those who are scored, such as patients. Default: people, or visits if a patient ID "
-        "is given",
-        "NOUN",
-    )
-    labels: Mapping[str, Mapping[str, str]] = NAMES.option(
-        "--label COLUMN.LEVEL=TEXT", "What a level is called: sex.F=women."
-    )
-    source: str = NAMES.text("Where the data are from.")
-    period: str = NAMES.text("The time that the data cover.")
-    institution: str = NAMES.text("The hospital or other site.")
-    population: str = NAMES.text('Who was scored: "adults admitted as emergencies".')
+    title: str = NAMES.option("TEXT", default="")
+    score: str = NAMES.option("--score-name TEXT", default="", argument="score_name")
+    outcome: str = NAMES.option("--outcome-name TEXT", default="", argument="outcome_name")
+    unit: str = NAMES.option("NOUN", default="")
+    labels: Mapping[str, Mapping[str, str]] = NAMES.option("--label COLUMN.LEVEL=TEXT")
+    source: str = NAMES.option("TEXT", default="")
+    period: str = NAMES.option("TEXT", default="")
+    institution: str = NAMES.option("TEXT", default="")
+    population: str = NAMES.option("TEXT", default="")
 
     def __post_init__(self) -> None:
         for name in TEXTS:

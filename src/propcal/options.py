@@ -1,8 +1,8 @@
 """Options as records: which column is what, what a group and a risk range are, what is tested.
 
-The fields of a record are keyword arguments of the library, and each is described once, under a `Panel`. The
-command line is generated from these descriptions. A field that has its default was not given: the library
-then decides.
+The fields of a record are keyword arguments of the library. Its docstring describes them, and the command
+line and its help are generated from both. A field that has its default was not given: the library then
+decides.
 """
 
 from __future__ import annotations
@@ -45,8 +45,10 @@ class Option:
 
     Attributes
     ----------
-    panel, help : str
-        The heading under which it is listed, and its text, which may end with ``Default: ...``.
+    panel : str
+        The heading under which it is listed.
+    help : str
+        Its text, if not in the docstring of the record; either may end with ``Default: ...``.
     flags : tuple of str
         Its names with dashes, if they differ from the field's.
     metavar : str
@@ -72,7 +74,7 @@ class Panel:
     title: str
 
     def option(
-        self, words: str, text: str, *, default: Any = None, limits: Limits | None = None, **more: Any
+        self, words: str, text: str = "", *, default: Any = None, limits: Limits | None = None, **more: Any
     ) -> Any:
         """An option that may be left out; `words` are its flags, if it needs other ones, and its metavar."""
         parts = words.split()
@@ -84,13 +86,9 @@ class Panel:
         """An option that must be given."""
         return self.option(words, text, default=MISSING)
 
-    def flag(self, text: str) -> Any:
+    def flag(self, text: str = "") -> Any:
         """An option without a value."""
         return self.option("", text, default=False)
-
-    def text(self, text: str, words: str = "TEXT", **more: Any) -> Any:
-        """A text that is empty if it is not given."""
-        return self.option(words, text, default="", **more)
 
 
 DATA, GROUPS, METHOD, OUTPUT = Panel("Your data"), Panel("Groups"), Panel("Method"), Panel("Output")
@@ -132,6 +130,20 @@ def argument_of(one: Field[Any]) -> str:
     return getattr(one.metadata.get("option"), "argument", "") or one.name
 
 
+def descriptions(record: Any) -> dict[str, str]:
+    """What the docstring of a record says of each field.
+
+    >>> descriptions(Reading)["resolution"]
+    'Round scores to this grid, such as 2^-16, to save memory. Default: exact'
+    """
+    docs = [inspect.cleandoc(kind.__doc__ or "") for kind in reversed(record.__mro__)]
+    fields = [doc.partition("\nAttributes\n----------\n")[2] for doc in docs]
+    found = [
+        pair for text in fields for pair in re.findall(r"^(\w+).*\n((?: {4}.*\n?)+)", text, re.MULTILINE)
+    ]
+    return {name: " ".join(text.split()) for name, text in found}
+
+
 def spelled_out(*records: Any) -> Callable[[F], F]:
     """Show the fields of records in the signature of a function that takes them as ``**settings``.
 
@@ -142,12 +154,12 @@ def spelled_out(*records: Any) -> Callable[[F], F]:
         own = inspect.signature(function, follow_wrapped=False)
         taken = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
         doc = function.__doc__ or ""
-        for one in (f for record in records for f in fields(record)):
-            name = argument_of(one)
-            kind = inspect.Parameter.KEYWORD_ONLY
-            taken.append(inspect.Parameter(name, kind, default=one.default, annotation=one.type))
-            if not re.search(rf"\b{name}\b", doc) and one.metadata.get("option"):
-                text = f"\n    {name} : {one.type}, optional\n        {one.metadata['option'].help}"
+        for kind, one in ((record, f) for record in records for f in fields(record)):
+            name, only = argument_of(one), inspect.Parameter.KEYWORD_ONLY
+            taken.append(inspect.Parameter(name, only, default=one.default, annotation=one.type))
+            if not re.search(rf"\b{name}\b", doc):
+                about = descriptions(kind).get(one.name, "")
+                text = f"\n    {name} : {one.type}, default={one.default!r}\n        {about}"
                 doc = doc.replace("\n\n    Returns\n", f"{text}\n\n    Returns\n", 1)
         function.__doc__ = doc
         function.__signature__ = own.replace(parameters=taken)  # type: ignore[attr-defined]
@@ -158,93 +170,102 @@ def spelled_out(*records: Any) -> Callable[[F], F]:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column is what, and which people count."""
+    """Which column is what, and which people count.
 
-    score: str | None = DATA.option("COLUMN", "Risk score column, from 0 to 1.")
-    outcome: str | None = DATA.option("COLUMN", "Outcome column: 0 or 1, yes or no.")
-    positive: str | None = DATA.option(
-        "VALUE",
-        "Value of the outcome that means the event, such as EXPIRED. Not needed for 0/1, yes/no or "
-        "true/false.",
-    )
-    groups: list[str] | None = GROUPS.option("COLUMNS", "Columns that define the groups: race,gender.")
-    weight: str | None = DATA.option("COLUMN", "Weight column.")
-    weight_kind: str | None = DATA.option(
-        "auto|frequency|survey",
-        "Whether weights are counts of people or survey weights. Default: counts if all are whole numbers",
-    )
-    cluster: str | None = DATA.option("COLUMN", "Patient ID column, if there are repeat visits.")
-    site: str | None = DATA.option(
-        "COLUMN|NAME",
-        "Column with the site (hospital) of each person; or the name of the one site that all files are "
-        "from, if there is no such column.",
-    )
-    cuts: dict[str, list[float]] | None = GROUPS.option(
-        "--cut COLUMN=NUMBERS", "Divide a number column into ranges: age=18,40,65."
-    )
-    where: dict[str, str] | None = GROUPS.option(
-        "NAME=CONDITION", 'Define a group by a condition: "elderly=age >= 75 and insurance = Medicare".'
-    )
-    as_levels: list[str] | None = GROUPS.option(
-        "COLUMNS",
-        "Columns of number codes, such as hospital, whose values are groups even if there are more than 20.",
-    )
-    na: list[str] | None = DATA.option(
-        "TEXT", "Text in a CSV file that means missing, such as NA; empty cells always do."
-    )
-    drop_missing: bool = DATA.flag("Leave out people without a score or an outcome, and report how many.")
+    Attributes
+    ----------
+    score
+        Risk score column, from 0 to 1.
+    outcome
+        Outcome column: 0 or 1, yes or no.
+    positive
+        Value of the outcome that means the event, such as EXPIRED. Not needed for 0/1, yes/no or true/false.
+    groups
+        Columns that define the groups: race,gender.
+    weight
+        Weight column.
+    weight_kind
+        Whether weights are counts of people or survey weights. Default: counts if all are whole numbers
+    cluster
+        Patient ID column, if there are repeat visits.
+    site
+        Column with the site (hospital) of each person; or the name of the one site that all files are from,
+        if there is no such column.
+    cuts
+        Divide a number column into ranges: age=18,40,65.
+    where
+        Define a group by a condition: "elderly=age >= 75 and insurance = Medicare".
+    as_levels
+        Columns of number codes, such as hospital, whose values are groups even if there are more than 20.
+    na
+        Text in a CSV file that means missing, such as NA; empty cells always do.
+    drop_missing
+        Leave out people without a score or an outcome, and report how many.
+    """
+
+    score: str | None = DATA.option("COLUMN")
+    outcome: str | None = DATA.option("COLUMN")
+    positive: str | None = DATA.option("VALUE")
+    groups: list[str] | None = GROUPS.option("COLUMNS")
+    weight: str | None = DATA.option("COLUMN")
+    weight_kind: str | None = DATA.option("auto|frequency|survey")
+    cluster: str | None = DATA.option("COLUMN")
+    site: str | None = DATA.option("COLUMN|NAME")
+    cuts: dict[str, list[float]] | None = GROUPS.option("--cut COLUMN=NUMBERS")
+    where: dict[str, str] | None = GROUPS.option("NAME=CONDITION")
+    as_levels: list[str] | None = GROUPS.option("COLUMNS")
+    na: list[str] | None = DATA.option("TEXT")
+    drop_missing: bool = DATA.flag()
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read."""
+    """How files are read.
 
-    resolution: float | None = DATA.option(
-        "2^-N", "Round scores to this grid, such as 2^-16, to save memory. Default: exact"
-    )
-    memory_limit: str | None = DATA.option(
-        "--memory SIZE", "Memory to use while reading, such as 2GB; the rest is kept on disk temporarily."
-    )
+    Attributes
+    ----------
+    resolution
+        Round scores to this grid, such as 2^-16, to save memory. Default: exact
+    memory_limit
+        Memory to use while reading, such as 2GB; the rest is kept on disk temporarily.
+    """
+
+    resolution: float | None = DATA.option("2^-N")
+    memory_limit: str | None = DATA.option("--memory SIZE")
 
 
 @dataclass(frozen=True)
 class LossRule:
-    """Which groups, risk ranges and cells count: keyword arguments of the losses; see `mc_loss`."""
+    """Which groups, risk ranges and cells count: keyword arguments of the losses; see `mc_loss`.
 
-    intersections: Intersections = GROUPS.option(
-        "all|marginal|DEPTH",
-        "Which intersections are groups too: all, marginal (none), or those of up to DEPTH columns. "
-        "Default: all",
-        default="all",
-    )
-    missing: Missing = GROUPS.option(
-        "level|exclude|error",
-        "People with a missing value form their own group, belong to none, or cause an error. Default: level",
-        default="level",
-    )
-    gamma: float = GROUPS.option(
-        "SHARE",
-        "Smallest share of people in a group whose risk ranges, losses and adjustments count, unless "
-        "--where names it. Default: 0.05",
-        default=0.05,
-        limits=UP_TO_1,
-    )
-    alpha: float = METHOD.option(
-        "SHARE", "Tolerance, as a share of the observed rate. Default: 0.05", default=0.05, limits=UP_TO_1
-    )
-    rho: float = METHOD.option(
-        "RATE",
-        "Floor on observed rates: lower ones count as this rate. Use a smaller one if the outcome is "
-        "rare. Default: 0.1",
-        default=0.1,
-        limits=UP_TO_1,
-    )
-    n_bins: int = METHOD.option("N", "Number of risk ranges. Default: 10", default=10)
-    binning: Binning = METHOD.option(
-        "KIND|EDGES",
-        "Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. Default: uniform",
-        default="uniform",
-    )
+    Attributes
+    ----------
+    intersections
+        Which intersections are groups too: all, marginal (none), or those of up to DEPTH columns. Default:
+        all
+    missing
+        People with a missing value form their own group, belong to none, or cause an error. Default: level
+    gamma
+        Smallest share of people in a group whose risk ranges, losses and adjustments count, unless --where
+        names it. Default: 0.05
+    alpha
+        Tolerance, as a share of the observed rate. Default: 0.05
+    rho
+        Floor on observed rates: lower ones count as this rate. Use a smaller one if the outcome is rare.
+        Default: 0.1
+    n_bins
+        Number of risk ranges. Default: 10
+    binning
+        Risk ranges: uniform, geometric, quantile, or their edges 0,0.1,0.5,1. Default: uniform
+    """
+
+    intersections: Intersections = GROUPS.option("all|marginal|DEPTH", default="all")
+    missing: Missing = GROUPS.option("level|exclude|error", default="level")
+    gamma: float = GROUPS.option("SHARE", default=0.05, limits=UP_TO_1)
+    alpha: float = METHOD.option("SHARE", default=0.05, limits=UP_TO_1)
+    rho: float = METHOD.option("RATE", default=0.1, limits=UP_TO_1)
+    n_bins: int = METHOD.option("N", default=10)
+    binning: Binning = METHOD.option("KIND|EDGES", default="uniform")
     groups: Groups | None = None
     min_share: float | None = field(default=None, metadata={"limits": SHARE})
     min_people: int = field(default=1, metadata={"limits": COUNT})
@@ -252,44 +273,43 @@ class LossRule:
 
 @dataclass(frozen=True)
 class AuditRule(LossRule):
-    """Keyword arguments of `audit`, which describes each, beside data and names."""
+    """Keyword arguments of `audit`, which describes each, beside data and names.
 
-    min_people: int = GROUPS.option(
-        "N", "Fewest people in a cell that is tested. Default: 30", default=30, limits=COUNT
-    )
-    min_group: int = GROUPS.option(
-        "N", "Fewest people in a group that is tested. Default: 50", default=50, limits=COUNT
-    )
-    min_events: int = GROUPS.option(
-        "N",
-        "Fewest expected events, and non-events, in a group that is tested. Default: 10",
-        default=10,
-        limits={"at_least": 0, "whole": True},
-    )
+    Attributes
+    ----------
+    min_people
+        Fewest people in a cell that is tested. Default: 30
+    min_group
+        Fewest people in a group that is tested. Default: 50
+    min_events
+        Fewest expected events, and non-events, in a group that is tested. Default: 10
+    n_draws
+        Simulated data sets for what chance alone would show. Default: 1000
+    bin_free
+        Also compute measures that need no bins: ECCE with its worst range of scores, smooth ECE.
+    within
+        Ask whether the score is shown to be right to within this share, such as 20%, overall and in every
+        group tested.
+    random_state
+        Seed for random numbers.
+    thresholds
+        Risk from which people would be treated, such as 0.2: prints what that comes to in every group, and
+        the report starts there.
+    """
+
+    min_people: int = GROUPS.option("N", default=30, limits=COUNT)
+    min_group: int = GROUPS.option("N", default=50, limits=COUNT)
+    min_events: int = GROUPS.option("N", default=10, limits={"at_least": 0, "whole": True})
     weight_kind: WeightKind = "auto"
     positive: Label = None
     drop_missing: bool = False
     n_draws: int = METHOD.option(
-        "--draws N",
-        "Simulated data sets for what chance alone would show. Default: 1000",
-        default=1000,
-        limits={"at_least": 100, "at_most": 1_000_000, "whole": True},
+        "--draws N", default=1000, limits={"at_least": 100, "at_most": 1_000_000, "whole": True}
     )
-    bin_free: bool = METHOD.flag(
-        "Also compute measures that need no bins: ECCE with its worst range of scores, smooth ECE."
-    )
-    within: float | None = METHOD.option(
-        "20%",
-        "Ask whether the score is shown to be right to within this share, such as 20%, overall and in "
-        "every group tested.",
-    )
-    random_state: int | Generator | None = METHOD.option("--seed N", "Seed for random numbers.", default=0)
-    thresholds: Sequence[float] = METHOD.option(
-        "--threshold RISK",
-        "Risk from which people would be treated, such as 0.2: prints what that comes to in every group, "
-        "and the report starts there.",
-        default=(),
-    )
+    bin_free: bool = METHOD.flag()
+    within: float | None = METHOD.option("20%")
+    random_state: int | Generator | None = METHOD.option("--seed N", default=0)
+    thresholds: Sequence[float] = METHOD.option("--threshold RISK", default=())
 
 
 class LossOptions(TypedDict, total=False):
@@ -333,116 +353,140 @@ class AuditOptions(LossOptions, total=False):
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a correction is fitted: keyword arguments of the estimators."""
+    """How a correction is fitted: keyword arguments of the estimators.
 
-    eta: float | None = METHOD.option("SHARE", "Share of an error that one adjustment removes. Default: 1")
-    order: str | None = METHOD.option(
-        "cyclic|random|worst", "Order in which cells are visited; random uses --seed. Default: cyclic"
-    )
-    sample: str | None = METHOD.option(
-        "bootstrap",
-        "Measure errors on a new bootstrap sample in each sweep, drawn with --seed. Default: on all data",
-    )
-    min_share: float | None = METHOD.option(
-        "SHARE", "Smallest share of all people in a cell. Default: alpha * gamma / n-bins"
-    )
-    max_updates: int | None = METHOD.option("N", "Most adjustments to make. Default: 100000")
-    start: str | None = METHOD.option(
-        "smooth|identity",
-        "smooth: recalibrate with a smooth curve first. identity: begin with the raw score. Default: smooth",
-    )
-    guard: str | float | None = METHOD.option(
-        "noise|none|NUMBER",
-        "noise: leave errors that could be chance. none: adjust every error beyond the tolerance. "
-        "NUMBER: adjust errors of at least that many standard errors. Default: noise",
-    )
-    monotone: bool | None = METHOD.option(
-        "--monotone/--no-monotone",
-        "Never turn a higher score into a lower one, within a combination of attributes. Default: --monotone",
-    )
-    features: list[str] | None = METHOD.option(
-        "COLUMNS",
-        "Columns to give points to, beside curve and groups, if that improves the score for people left out "
-        "of the fit: age,acuity,visits.",
-    )
-    allow_reversed: bool = METHOD.flag("Fit even if higher scores go with fewer events (AUROC below 0.4).")
+    Attributes
+    ----------
+    eta
+        Share of an error that one adjustment removes. Default: 1
+    order
+        Order in which cells are visited; random uses --seed. Default: cyclic
+    sample
+        Measure errors on a new bootstrap sample in each sweep, drawn with --seed. Default: on all data
+    min_share
+        Smallest share of all people in a cell. Default: alpha * gamma / n-bins
+    max_updates
+        Most adjustments to make. Default: 100000
+    start
+        smooth: recalibrate with a smooth curve first. identity: begin with the raw score. Default: smooth
+    guard
+        noise: leave errors that could be chance. none: adjust every error beyond the tolerance. NUMBER:
+        adjust errors of at least that many standard errors. Default: noise
+    monotone
+        Never turn a higher score into a lower one, within a combination of attributes. Default: --monotone
+    features
+        Columns to give points to, beside curve and groups, if that improves the score for people left out of
+        the fit: age,acuity,visits.
+    allow_reversed
+        Fit even if higher scores go with fewer events (AUROC below 0.4).
+    """
+
+    eta: float | None = METHOD.option("SHARE")
+    order: str | None = METHOD.option("cyclic|random|worst")
+    sample: str | None = METHOD.option("bootstrap")
+    min_share: float | None = METHOD.option("SHARE")
+    max_updates: int | None = METHOD.option("N")
+    start: str | None = METHOD.option("smooth|identity")
+    guard: str | float | None = METHOD.option("noise|none|NUMBER")
+    monotone: bool | None = METHOD.option("--monotone/--no-monotone")
+    features: list[str] | None = METHOD.option("COLUMNS")
+    allow_reversed: bool = METHOD.flag()
     unseen: str | None = UNSEEN
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where groups are looked for: keyword arguments of `propcal.discover`."""
+    """Where groups are looked for: keyword arguments of `propcal.discover`.
 
-    features: list[str] | None = DATA.option(
-        "COLUMNS", "Columns by which groups may be described (required)."
-    )
-    protect: list[str] | None = SEARCH.option(
-        "COLUMNS",
-        "Columns that a correction must not read, such as race: find groups, described by the other "
-        "features, whose correction reduces the errors for the groups of these columns.",
-    )
-    depth: int | None = SEARCH.option("N", "Most conditions in a description. Default: 3")
-    min_share: float | None = SEARCH.option("SHARE", "Smallest share of a group. Default: 0.02")
-    max_groups: int | None = SEARCH.option("N", "Most groups to find. Default: 10")
-    level: float | None = SEARCH.option(
-        "PROBABILITY", "Largest probability of finding any group if the score is right. Default: 0.05"
-    )
-    n_draws: int | None = SEARCH.option(
-        "--draws N", "Simulated data sets for what chance alone would show. Default: 64"
-    )
+    Attributes
+    ----------
+    features
+        Columns by which groups may be described (required).
+    protect
+        Columns that a correction must not read, such as race: find groups, described by the other features,
+        whose correction reduces the errors for the groups of these columns.
+    depth
+        Most conditions in a description. Default: 3
+    min_share
+        Smallest share of a group. Default: 0.02
+    max_groups
+        Most groups to find. Default: 10
+    level
+        Largest probability of finding any group if the score is right. Default: 0.05
+    n_draws
+        Simulated data sets for what chance alone would show. Default: 64
+    """
+
+    features: list[str] | None = DATA.option("COLUMNS")
+    protect: list[str] | None = SEARCH.option("COLUMNS")
+    depth: int | None = SEARCH.option("N")
+    min_share: float | None = SEARCH.option("SHARE")
+    max_groups: int | None = SEARCH.option("N")
+    level: float | None = SEARCH.option("PROBABILITY")
+    n_draws: int | None = SEARCH.option("--draws N")
 
 
 @dataclass(frozen=True)
 class Calendar:
-    """How time is divided, and what later periods are compared with."""
+    """How time is divided, and what later periods are compared with.
 
-    time: str | None = TIME.option("COLUMN", "Column with the date of the score (ISO 8601).")
-    every: str | None = TIME.option("day|week|month|quarter|year", "Length of a period. Default: month")
-    timezone: str | None = TIME.option(
-        "NAME", "Time zone in which a day begins, such as Europe/Berlin. Default: UTC"
-    )
-    delay: str | None = TIME.option(
-        "30d", "Wait this many days (d) or weeks (w) after the end of a period before adding it. Default: 0d"
-    )
-    outcome_time: str | None = TIME.option(
-        "COLUMN", "Column with the date of the outcome; outcomes before the score are refused."
-    )
-    baseline: str | None = TIME.option(
-        "PERIOD",
-        "Compare with the score as it was then (2025-01 or 2025-01..2025-06) instead of perfect calibration.",
-    )
+    Attributes
+    ----------
+    time
+        Column with the date of the score (ISO 8601).
+    every
+        Length of a period. Default: month
+    timezone
+        Time zone in which a day begins, such as Europe/Berlin. Default: UTC
+    delay
+        Wait this many days (d) or weeks (w) after the end of a period before adding it. Default: 0d
+    outcome_time
+        Column with the date of the outcome; outcomes before the score are refused.
+    baseline
+        Compare with the score as it was then (2025-01 or 2025-01..2025-06) instead of perfect calibration.
+    """
+
+    time: str | None = TIME.option("COLUMN")
+    every: str | None = TIME.option("day|week|month|quarter|year")
+    timezone: str | None = TIME.option("NAME")
+    delay: str | None = TIME.option("30d")
+    outcome_time: str | None = TIME.option("COLUMN")
+    baseline: str | None = TIME.option("PERIOD")
 
 
 @dataclass(frozen=True)
 class Export:
-    """SQL that corrects scores: keyword arguments of `Correction.to_sql`."""
+    r"""SQL that corrects scores: keyword arguments of `Correction.to_sql`.
 
-    score: str | None = DATABASE.option("COLUMN", "Score column to correct. SQL needs it.")
-    dialect: str = DATABASE.option(
-        "duckdb|sqlite|postgres|spark|tsql|snowflake|bigquery",
-        "SQL dialect. The last three need propcal\\[sql]; propcal's tests do not run them.",
-        default="duckdb",
-    )
-    table: str = DATABASE.option(
-        "TABLE", "Table with one row per person: visits, or clinic.visits.", default="people"
-    )
-    types: dict[str, str] | None = DATABASE.option(
-        "--type COLUMN=KIND",
-        "Type of a column: text, number or boolean. Default: found at run time, or inferred from the levels",
-    )
-    columns: dict[str, str] | None = DATABASE.option(
-        "--rename COLUMN=NAME", "Name in the table of a column that the correction reads: race=RACE."
-    )
-    form: str = OUTPUT.option(
-        "lookup|case",
-        "Write a lookup table and a query, or one long expression without a table.",
-        default="lookup",
-    )
-    lookup_table: str = OUTPUT.option("TABLE", "Name of the lookup table.", default="propcal_lookup")
-    column: str = OUTPUT.option("NAME", "Name of the new column.", default="corrected")
+    Attributes
+    ----------
+    score
+        Score column to correct. SQL needs it.
+    dialect
+        SQL dialect. The last three need propcal\[sql]; propcal's tests do not run them.
+    table
+        Table with one row per person: visits, or clinic.visits.
+    types
+        Type of a column: text, number or boolean. Default: found at run time, or inferred from the levels
+    columns
+        Name in the table of a column that the correction reads: race=RACE.
+    form
+        Write a lookup table and a query, or one long expression without a table.
+    lookup_table
+        Name of the lookup table.
+    column
+        Name of the new column.
+    invalid
+        Corrected score where the score is NULL, NaN or not from 0 to 1: NULL, or the score.
+    """
+
+    score: str | None = DATABASE.option("COLUMN")
+    dialect: str = DATABASE.option("duckdb|sqlite|postgres|spark|tsql|snowflake|bigquery", default="duckdb")
+    table: str = DATABASE.option("TABLE", default="people")
+    types: dict[str, str] | None = DATABASE.option("--type COLUMN=KIND")
+    columns: dict[str, str] | None = DATABASE.option("--rename COLUMN=NAME")
+    form: str = OUTPUT.option("lookup|case", default="lookup")
+    lookup_table: str = OUTPUT.option("TABLE", default="propcal_lookup")
+    column: str = OUTPUT.option("NAME", default="corrected")
     unseen: str | None = UNSEEN
-    invalid: str = OUTPUT.option(
-        "null|keep",
-        "Corrected score where the score is NULL, NaN or not from 0 to 1: NULL, or the score.",
-        default="null",
-    )
+    invalid: str = OUTPUT.option("null|keep", default="null")

@@ -36,19 +36,24 @@ _FORM = re.compile(r"\s*([a-zA-Z_.-]+)\s*(?:\[(.*)\])?\s*(>=|<=|>|<|)\s*([-+0-9.
 
 @dataclass(frozen=True)
 class Gates:
-    """Conditions under which the command fails, and what may pass undecided."""
+    """Conditions under which the command fails, and what may pass undecided.
 
-    fail_on: list[str] | None = OUTPUT.option(
-        "CONDITION",
-        'Exit with code 1 if this holds or cannot be decided: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1", '
-        '"oe[race=White, sex=F] < 0.8", "within 20%" (not shown to be right to within 20 %), verdict (the '
-        'score is miscalibrated), "unseen > 1%" (people with levels that the correction does not know) or '
-        "same-people (the correction was fitted to these people).",
-    )
-    allow_undecided: bool = OUTPUT.flag(
-        "Let conditions of --fail-on pass, with a note, if these data cannot decide them."
-    )
-    overall_only: bool = OUTPUT.flag("Decide --fail-on even if no group was tested but everybody.")
+    Attributes
+    ----------
+    fail_on
+        Exit with code 1 if this holds or cannot be decided: "pmc > 0.2", "mc.low > 0.05", "pmc_rms > 0.1",
+        "oe[race=White, sex=F] < 0.8", "within 20%" (not shown to be right to within 20 %), verdict (the score
+        is miscalibrated), "unseen > 1%" (people with levels that the correction does not know) or same-people
+        (the correction was fitted to these people).
+    allow_undecided
+        Let conditions of --fail-on pass, with a note, if these data cannot decide them.
+    overall_only
+        Decide --fail-on even if no group was tested but everybody.
+    """
+
+    fail_on: list[str] | None = OUTPUT.option("CONDITION")
+    allow_undecided: bool = OUTPUT.flag()
+    overall_only: bool = OUTPUT.flag()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from propcal.cli.log import HOW
 from propcal.cli.texts import READ, READ_ALL, read_config, written
 from propcal.errors import Argument, Text
-from propcal.options import OUTPUT, Given, Option, given_fields
+from propcal.options import OUTPUT, Given, Option, descriptions, given_fields
 
 ROWS = "CSV (also .gz, .zst), Parquet or Excel files with one row per person"
 AS_ONE = 'Several files, or a quoted pattern such as "visits/*.parquet", are read as one.'
@@ -95,9 +95,10 @@ HelpAll = Annotated[
 class _Offered:
     """An option of a command: a field of a record, or a parameter of its own."""
 
-    def __init__(self, name: str, hint: Any, described: Field[Any]) -> None:
+    def __init__(self, name: str, hint: Any, described: Field[Any], text: str = "") -> None:
         about: Option = described.metadata["option"]
         self.name, self.hint, self.about, self.default = name, hint, about, described.default
+        self.help = about.help or text
         self.flags = about.flags or (f"--{name.replace('_', '-')}",)
         self.flag = self.flags[0].split("/")[0]
         self.key = self.flag.removeprefix("--").replace("-", "_")
@@ -107,7 +108,7 @@ class _Offered:
         about, required = self.about, self.default is MISSING
         kind = list[str] | None if about.metavar in READ_ALL else self.hint
         kind = str | None if about.metavar in READ else kind
-        text, default, value = about.help.partition(" Default: ")
+        text, default, value = self.help.partition(" Default: ")
         described = typer.Option(
             *self.flags,
             metavar=about.metavar or None,
@@ -145,19 +146,21 @@ def _options_of(name: str, hint: Any, parameter: inspect.Parameter) -> tuple[Any
         return None, []
     chosen = next((note for note in notes if isinstance(note, Only)), Without())
     described = [(f, chosen.changed.get(f.name, f)) for f in fields(record) if chosen(f.name)]
-    if kind is Given:
-        offered = [_unless_given(f, one) for f, one in described if "option" in one.metadata]
-        return partial(_what_was_given, record), offered
-    hints = get_type_hints(record)
-    return kind, [_Offered(f.name, hints[f.name], one) for f, one in described]
+    texts, hints = descriptions(record), {} if kind is Given else get_type_hints(record)
+    offered = []
+    for f, one in described:
+        if "option" in one.metadata:
+            hint, shown = _unless_given(f, one) if kind is Given else (hints[f.name], one)
+            offered.append(_Offered(f.name, hint, shown, texts.get(f.name, "")))
+    return (partial(_what_was_given, record) if kind is Given else kind), offered
 
 
-def _unless_given(one: Field[Any], described: Field[Any]) -> _Offered:
-    """An option of the library, which has no value unless it is given."""
+def _unless_given(one: Field[Any], described: Field[Any]) -> tuple[Any, Field[Any]]:
+    """An option of the library, which has no value unless it is given: its type, and how it is offered."""
     kinds = {"int": int, "float": float, "Sequence[float]": list[float]}
     kind: Any = kinds.get(str(one.type).split(" |")[0], str)
     nothing: Any = field(default=None, metadata=described.metadata)
-    return _Offered(one.name, *((bool, one) if one.type == "bool" else (kind | None, nothing)))
+    return (bool, one) if one.type == "bool" else (kind | None, nothing)
 
 
 def _what_was_given(record: Any, **values: Any) -> Given:

@@ -35,21 +35,31 @@ Reads = Path | list[Path] | None  # a file that a command reads, or files and pa
 
 @dataclass(frozen=True)
 class Output:
-    """What is printed, which files are written, and which counts they show."""
+    """What is printed, which files are written, and which counts they show.
 
-    format: Literal["text", "json"] = OUTPUT.option("text|json", "Print text or JSON.", default="text")
-    output: Path | None = OUTPUT.option("--output -o FILE", "Also write JSON to this file.")
-    html: Path | None = OUTPUT.option("FILE", "Write a page for any reader to this file.")
-    markdown: Path | None = OUTPUT.option("--md FILE", "Write a short Markdown report to this file.")
-    metrics: Path | None = OUTPUT.option(
-        "FILE", "Write OpenMetrics text, for the textfile collector of Prometheus (a name in .prom)."
-    )
-    suppress: int | None = OUTPUT.option(
-        "N",
-        f"{PROTECT} Default: 11 on pages and metrics, which are meant to be handed on; the terminal and "
-        "JSON show everything",
-        least=0,
-    )
+    Attributes
+    ----------
+    format
+        Print text or JSON.
+    output
+        Also write JSON to this file.
+    html
+        Write a page for any reader to this file.
+    markdown
+        Write a short Markdown report to this file.
+    metrics
+        Write OpenMetrics text, for the textfile collector of Prometheus (a name in .prom).
+    suppress
+        Protect counts of people below this in all that is printed or written; 0 shows everything. Default: 11
+        on pages and metrics, which are meant to be handed on; the terminal and JSON show everything
+    """
+
+    format: Literal["text", "json"] = OUTPUT.option("text|json", default="text")
+    output: Path | None = OUTPUT.option("--output -o FILE")
+    html: Path | None = OUTPUT.option("FILE")
+    markdown: Path | None = OUTPUT.option("--md FILE")
+    metrics: Path | None = OUTPUT.option("FILE")
+    suppress: int | None = OUTPUT.option("N", least=0)
     force: bool = FORCE
     config: Path | None = CONFIG
 

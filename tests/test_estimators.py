@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError, SkipTestWarning
@@ -10,6 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from propcal import Atoms, MCBoost, PMCBoost
+from propcal.errors import InputError
 
 
 def conventions():
@@ -103,3 +105,17 @@ def test_a_column_vector_of_scores_is_taken(cohort, features):
         flat.predict(cohort.score.to_numpy()[:, None], sensitive_features=features),
         flat.predict(cohort.score, sensitive_features=features),
     )
+
+
+def test_the_fit_summary_speaks_of_the_unit_and_uses_labels():
+    score, y, sex = np.full(2000, 0.3), np.r_[np.ones(200), np.zeros(1800)], np.tile(["F", "M"], 1000)
+    names = {"unit": "patients", "labels": {"sex": {"F": "women", "M": "men"}}}
+    frame = pd.DataFrame({"risk": score, "died": y, "sex": sex})
+    by_rows = PMCBoost().fit(frame, score="risk", outcome="died", groups=["sex"], **names)
+    atoms = Atoms.from_frame(frame, score="risk", outcome="died", groups=["sex"])
+    by_atoms = PMCBoost().fit_atoms(atoms, **names)
+    for model in (by_rows, by_atoms):
+        assert "fitted to 2,000 patients" in str(model.fit_summary_)
+        assert model.fit_summary_.labels["sex=F"] == "women"
+    with pytest.raises(InputError, match="unit must be a text"):
+        PMCBoost().fit(score, y, unit=5)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, TypedDict, Unpack, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,14 +19,25 @@ from propcal.auditing.measures import reversed_ranking, surely_not_reversed
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Binning
-from propcal.core.choices import Intersections, Invalid, Missing, Order, Resample, Start, Unseen
+from propcal.core.choices import (
+    Intersections,
+    Invalid,
+    Label,
+    Missing,
+    Order,
+    Resample,
+    Start,
+    Table,
+    Unseen,
+    Values,
+)
 from propcal.core.correction.correction import Correction, Update
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.criterion import Criterion, multicalibration, proportional
 from propcal.core.fit.boost import BoostResult, FittingData, Settings, boost, learn_curve
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.grid import FloatArray
-from propcal.core.groups.collection import Collection
+from propcal.core.groups.collection import Collection, Labels
 from propcal.core.groups.groups import Groups
 from propcal.core.periods_and_sites import without_keys
 from propcal.data.by_name import method_takes_frame
@@ -35,10 +46,20 @@ from propcal.data.rows_to_atoms import checked_rows, wanted_columns, warn_of_unu
 from propcal.discovery.out_of_fold import confirmed_groups, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
 from propcal.errors import Argument, InputError, Message
+from propcal.identity import Identity
 from propcal.numbers import plural
 from propcal.options import Seed
 
 __all__ = ["MCBoost", "PMCBoost"]
+
+
+class FitOptions(TypedDict, total=False):
+    """Further arguments of `fit`."""
+
+    positive: Label
+    drop_missing: bool
+    unit: str
+    labels: Labels | None
 
 
 @dataclass(eq=False, repr=False)
@@ -68,14 +89,14 @@ class Boost(BaseEstimator):
     features: Sequence[str] | None = None
 
     @classmethod
-    def paper(cls, **settings: Any) -> Self:
+    def paper(cls, **settings: object) -> Self:
         """Algorithm 1 exactly as in the paper, even if the defaults of this class change.
 
         Any argument of the constructor may be given. All others have the paper's values: alpha 0.1,
         gamma 0.05, rho 0.1, ten uniform bins, adjustments by the full gap (eta 1), categories visited in
         order on all the data, no recalibration first, and no guard.
         """
-        letter = {
+        letter: dict[str, Any] = {
             "alpha": 0.1,
             "gamma": 0.05,
             "rho": 0.1,
@@ -107,40 +128,40 @@ class Boost(BaseEstimator):
     @overload
     def fit(
         self,
-        score: Any,
-        y: Any,
+        score: Values,
+        y: Values,
         *,
-        sensitive_features: Any = ...,
-        sample_weight: Any = ...,
-        cluster: Any = ...,
-        positive: Any = ...,
-        drop_missing: bool = ...,
+        sensitive_features: Table = ...,
+        sample_weight: Values | None = ...,
+        cluster: Values | None = ...,
+        **settings: Unpack[FitOptions],
     ) -> Self: ...
     @overload
     def fit(
         self,
-        frame: Any = ...,
+        frame: Table = ...,
         /,
         *,
-        score: Any = ...,
-        outcome: Any,
-        groups: Any = ...,
-        weight: Any = ...,
-        cluster: Any = ...,
-        positive: Any = ...,
-        drop_missing: bool = ...,
+        score: Values = ...,
+        outcome: Values,
+        groups: Table = ...,
+        weight: Values | None = ...,
+        cluster: Values | None = ...,
+        **settings: Unpack[FitOptions],
     ) -> Self: ...
     @method_takes_frame(_fitting_columns)
     def fit(
         self,
-        score: Any,
-        y: Any,
+        score: Values,
+        y: Values,
         *,
-        sensitive_features: Any = None,
-        sample_weight: Any = None,
-        cluster: Any = None,
-        positive: Any = None,
+        sensitive_features: Table = None,
+        sample_weight: Values | None = None,
+        cluster: Values | None = None,
+        positive: Label = None,
         drop_missing: bool = False,
+        unit: str = "",
+        labels: Labels | None = None,
     ) -> Self:
         """Learn a correction.
 
@@ -166,8 +187,16 @@ class Boost(BaseEstimator):
         drop_missing : bool, default=False
             Leave out people without a score or an outcome; `fit_summary_` says how many, and from which
             groups.
+        unit : str, optional
+            Plural noun for those who are scored, such as "patients", in `fit_summary_`. The default is
+            "people", or "visits" with `cluster`.
+        labels : dict, optional
+            Names of levels for people to read: ``{"sex": {"F": "women", "M": "men"}}``.
         """
-        settings = self.settings()  # checks the arguments before the data are read
+        settings, called = (
+            self.settings(),
+            Identity(unit=unit, labels=labels or {}),
+        )  # checks
         names = self.__dict__.pop("_column_names", {})
         roles = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
         rules: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
@@ -194,15 +223,25 @@ class Boost(BaseEstimator):
         if cluster is None:
             warn_of_unused_ids(sensitive_features, settings.definition())
         learn = partial(learn_points, rows, roles, columns, features, **rules) if features else None
-        self._fit(rows.atoms(), settings, names.get("score"), names.get("y"), learn, stacklevel=4)
+        about = {"score": names.get("score"), "outcome": names.get("y")}
+        self._fit(rows.atoms(), settings, about, called, learn, stacklevel=4)
         if features:
             self._columns_in_fit = tuple(columns)
         return self
 
-    def fit_atoms(self, atoms: Atoms, *, score: str | None = None, outcome: str | None = None) -> Self:
+    def fit_atoms(
+        self,
+        atoms: Atoms,
+        *,
+        score: str | None = None,
+        outcome: str | None = None,
+        unit: str = "",
+        labels: Labels | None = None,
+    ) -> Self:
         """Learn a correction from atoms; the result is the same as with `fit` on the rows.
 
-        `score` and `outcome` are what the file of the correction calls them; atoms do not know it.
+        `score` and `outcome` are what the file of the correction calls them; atoms do not know it. `unit` and
+        `labels` are as for `fit`.
         """
         if not isinstance(atoms, Atoms):
             raise InputError(
@@ -221,7 +260,8 @@ class Boost(BaseEstimator):
                 argument="discover",
                 next_step="Use fit, or find groups with propcal.discover and pass groups=found.groups",
             )
-        return self._fit(atoms, self.settings(), score, outcome)
+        called = Identity(unit=unit, labels=labels or {})
+        return self._fit(atoms, self.settings(), {"score": score, "outcome": outcome}, called)
 
     def _listed(self, argument: Literal["discover", "features"]) -> list[str]:
         """The columns to search for groups, or to give points; none if the argument is not given."""
@@ -274,8 +314,8 @@ class Boost(BaseEstimator):
         self,
         atoms: Atoms,
         settings: Settings,
-        score: str | None,
-        outcome: str | None,
+        about: Mapping[str, str | None],
+        called: Identity,
         learn: Callable[..., LearnedPoints] | None = None,
         stacklevel: int = 3,
     ) -> Self:
@@ -293,11 +333,13 @@ class Boost(BaseEstimator):
         result = boost(data, settings, self._random(settings), evidence, learned, added)
         if points is not None:
             result = _with_gains(result, points)
-        names = {role: name for role, name in (("score", score), ("outcome", outcome)) if name is not None}
+        names = {role: name for role, name in about.items() if name is not None}
         self.correction_: Correction = replace(result.correction, about={**result.correction.about, **names})
         self._columns_in_fit = tuple(atoms.patterns.reads)
         self.groups_: Collection = result.collection
-        self.fit_summary_: FitSummary = result.fit_summary
+        self.fit_summary_: FitSummary = replace(
+            result.fit_summary, unit=called.unit or data.unit, level_labels=called.labels
+        )
         self.n_updates_ = result.correction.n_updates
         self.n_sweeps_ = result.n_sweeps
         self.converged_ = result.converged
@@ -338,23 +380,30 @@ class Boost(BaseEstimator):
     @overload
     def predict(
         self,
-        score: Any,
+        score: Values,
         *,
-        sensitive_features: Any = ...,
+        sensitive_features: Table = ...,
         n_updates: int | None = ...,
         unseen: Unseen | None = ...,
         invalid: Invalid = ...,
     ) -> FloatArray: ...
     @overload
     def predict(
-        self, frame: Any, /, *, score: str, invalid: Invalid = ..., **settings: Any
+        self,
+        frame: Table,
+        /,
+        *,
+        score: str,
+        n_updates: int | None = ...,
+        unseen: Unseen | None = ...,
+        invalid: Invalid = ...,
     ) -> FloatArray: ...
     @method_takes_frame(_scoring_columns)
     def predict(
         self,
-        score: Any,
+        score: Values,
         *,
-        sensitive_features: Any = None,
+        sensitive_features: Table = None,
         n_updates: int | None = None,
         unseen: Unseen | None = None,
         invalid: Invalid = "error",

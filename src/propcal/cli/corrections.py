@@ -82,13 +82,13 @@ def fit(
         people = read_people(files, roles, reading)
         with working("Fitting (the first fit on a machine compiles for some seconds)..."):
             if fitting.features:
-                _fit_rows(model, files, roles, rule, reading)
+                _fit_rows(model, files, roles, rule, reading, given(names))
             else:
-                model.fit_atoms(people, score=roles.score, outcome=roles.outcome)
+                model.fit_atoms(people, score=roles.score, outcome=roles.outcome, **given(names))
         _refuse_too_few(model)
         with outputs(force=force):
             model.correction_.save(output, share=share)
-    called = replace(names, unit=names.unit or model.fit_summary_.unit)
+    called = replace(names, unit=model.fit_summary_.unit)
     note_unused_labels(names.labels, people)
     for line in fit_lines(model, people, called, suppress):
         say(line)
@@ -110,7 +110,9 @@ def fit(
         say("  " + join(["propcal", *command]))
 
 
-def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: Given, reading: Reading) -> None:
+def _fit_rows(
+    model: Any, files: list[Path], roles: Roles, rule: Given, reading: Reading, more: dict[str, Any]
+) -> None:
     """Fit the rows of files, whose features atoms do not hold."""
     import pyarrow as pa
 
@@ -130,7 +132,7 @@ def _fit_rows(model: Any, files: list[Path], roles: Roles, rule: Given, reading:
     wanted = list(dict.fromkeys([*wanted, *(wanted_columns(groups) or ()), *model.features]))
     source = FileSource(files, na=roles.na or [], memory_limit=reading.memory_limit)
     columns = source.columns(wanted, kinds)
-    more: dict[str, Any] = {"positive": roles.positive, "drop_missing": roles.drop_missing}
+    more |= {"positive": roles.positive, "drop_missing": roles.drop_missing}
     more |= {name: value for name, value in (("weight", roles.weight), ("cluster", roles.cluster)) if value}
     model.fit(pa.table(columns), score=roles.score, outcome=roles.outcome, **more)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,7 @@ def fit_lines(model: Any, people: Atoms, names: Identity, suppress: int) -> Iter
     n = people.n_people
     who = names.count(n) if not 0 < n < suppress else f"fewer than {suppress} {names.unit}"
     yield f"{type(model).__name__}: {who}, {of}."
-    yield from replace(model.fit_summary_, unit=names.unit, level_labels=names.labels).sentences(suppress)
+    yield from model.fit_summary_.sentences(suppress)
     shifts = [update for update in model.correction_.update_list() if not isnan(update.shift)]
     if shifts:
         most = max(shifts, key=lambda update: abs(update.shift))

@@ -6,8 +6,10 @@ is parsed and rewritten by sqlglot in that dialect, but has not been run.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from propcal.errors import InputError
 from propcal.plain_text import doubled, named, quoted
@@ -15,25 +17,26 @@ from propcal.plain_text import doubled, named, quoted
 TWO_32 = 1 << 32
 
 
-def _backslashes(*, newline: bool) -> Callable[[str], str]:
-    """Single quotes in dialects with backslash escapes; with `newline`, line breaks are escaped as well."""
-    breaks = {"\n": "\\n", "\r": "\\r"} if newline else {}
-    table = str.maketrans({"\\": "\\\\", "'": "\\'", **breaks})
-    return lambda text: f"'{text.translate(table)}'"
+ESCAPES: dict[str, str | int | None] = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
 
-def _postgres_text(text: str) -> str:
+def escaped(text: str) -> str:
+    """Quote in dialects with backslash escapes, line breaks included."""
+    return "'" + text.translate(str.maketrans(ESCAPES | {"'": "\\'"})) + "'"
+
+
+def postgres_text(text: str) -> str:
     """Quote as E'...', which does not depend on the server's setting for backslashes."""
     plain = quoted(text)
     return "E" + plain.replace("\\", "\\\\") if "\\" in text else plain
 
 
-def _spark_text(text: str) -> str:
+def spark_text(text: str) -> str:
     """Write a dollar sign by its code, because Spark replaces ${...} even within quotes."""
-    return _backslashes(newline=True)(text).replace("$", "\\u0024")
+    return escaped(text).replace("$", "\\u0024")
 
 
-def _tsql_text(text: str) -> str:
+def tsql_text(text: str) -> str:
     """Break the text after a backslash at the end of a line, which would join it with the next line."""
     whole = "N" + quoted(text)
     for end in ("\r\n", "\n"):
@@ -41,16 +44,19 @@ def _tsql_text(text: str) -> str:
     return f"({whole})" if "' + N'" in whole else whole
 
 
-def _bigquery_name(text: str) -> str:
-    for mark, written in (("\\", "\\\\"), ("`", "\\`"), ("\n", "\\n"), ("\r", "\\r")):
-        text = text.replace(mark, written)
-    return f"`{text}`"
+def bigquery_name(text: str) -> str:
+    """Quote a name with backslash escapes."""
+    return "`" + text.translate(str.maketrans(ESCAPES | {"`": "\\`"})) + "`"
 
 
-def _spark_name(text: str) -> str:
+def spark_name(text: str) -> str:
+    """Quote a name, unless Spark would replace a part of it."""
     if "${" in text:
         raise InputError(f"the name {text!r} cannot be used with Spark, which replaces ${{...}} in any text")
-    return doubled("`")(text)
+    return backquoted(text)
+
+
+backquoted, bracketed = doubled("`"), doubled("[")
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,8 @@ class Dialect:
     """
 
     title: str
-    text: Callable[[str], str]
-    name: Callable[[str], str]
+    text: Callable[[str], str] = quoted
+    name: Callable[[str], str] = named
     double: str = "DOUBLE"
     whole: str = "BIGINT"
     string: str = "VARCHAR"
@@ -126,111 +132,11 @@ def checked(text: str, what: str) -> str:
     return text
 
 
-_SPARK_FLOATS = "typeof({c}) IN ('float', 'double') OR typeof({c}) LIKE 'decimal%'"
-_PG_FLOATS = "'real', 'double precision', 'numeric'"
+def _read() -> dict[str, Dialect]:
+    found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    for entries in found.values():
+        entries |= {key: globals()[entries[key]] for key in ("text", "name") if key in entries}
+    return {name: Dialect(**entries) for name, entries in found.items()}
 
-DIALECTS = {
-    "duckdb": Dialect(
-        "DuckDB",
-        quoted,
-        named,
-        divide="{n} // {d}",
-        # TRY: of a column of Parquet, DuckDB infers from statistics without NaN that there is none
-        number="CAST(TRY({c}) AS DOUBLE)",
-        bare="TRIM({x}, ' ')",
-        exact_text='({x}) COLLATE "binary"',
-        is_fraction="(typeof({c}) IN ('FLOAT', 'DOUBLE'))",  # decimals have all their digits as text
-        without="p.* EXCLUDE ({x})",
-    ),
-    "sqlite": Dialect(
-        "SQLite",
-        quoted,
-        doubled("`"),  # in double quotes, an unknown name would be read as a text
-        double="REAL",
-        whole="INTEGER",
-        string="TEXT",
-        floor="CAST({x} AS INTEGER)",  # some builds lack floor(); same from 0 up
-        is_whole="{x} = CAST({x} AS INTEGER)",
-        no_nan="{x}",  # SQLite has no NaN
-        # a cast would turn any text into a number; this comparison holds only if the whole text is one
-        number="CASE WHEN typeof({c}) IN ('integer', 'real') OR (typeof({c}) = 'text' "
-        "AND {c} = CAST({c} AS NUMERIC)) THEN CAST({c} AS REAL) END",
-        fraction="{c}",
-        truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST({c} AS TEXT) END",
-        exact_text="({x}) COLLATE BINARY",
-        is_fraction="typeof({c}) = 'real'",
-        within="MAX(MIN({x}, {high}), {low})",
-        has_truths=False,
-        indexed=True,
-    ),
-    "postgres": Dialect(
-        "PostgreSQL",
-        _postgres_text,
-        named,
-        fence=" OFFSET 0",
-        double="DOUBLE PRECISION",
-        string="TEXT",
-        no_nan="NULLIF({x}, CAST('NaN' AS DOUBLE PRECISION))",
-        number="CAST({c} AS DOUBLE PRECISION)",
-        fraction="CAST(CAST({c} AS TEXT) AS DOUBLE PRECISION)",
-        exact_text='({x}) COLLATE "C"',
-        is_fraction=f"pg_typeof({{c}}) IN ({_PG_FLOATS})",
-        indexed=True,
-    ),
-    "spark": Dialect(
-        "Spark SQL",
-        _spark_text,
-        _spark_name,
-        string="STRING",
-        divide="{n} DIV {d}",
-        no_zeros="TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {x}))",
-        is_whole="{x} % 1 = 0",  # FLOOR returns an integer here, and fails for large numbers
-        fraction="CAST(CAST({c} AS STRING) AS DOUBLE)",
-        is_fraction=f"({_SPARK_FLOATS})",
-        temporary_view=True,
-    ),
-    "tsql": Dialect(
-        "SQL Server",
-        _tsql_text,
-        doubled("["),
-        double="FLOAT",
-        string="NVARCHAR(MAX)",
-        # a literal above 2**31 is a decimal here, and dividing decimals gives fractions
-        divide="CAST({n} AS BIGINT) / CAST({d} AS BIGINT)",
-        no_nan="{x}",  # SQL Server has no NaN
-        number="CAST({c} AS FLOAT)",
-        truth="CASE {c} WHEN 1 THEN 'true' WHEN 0 THEN 'false' END",
-        # = ignores trailing blanks, so both sides get a final character that is not blank
-        exact_text="CAST({x} AS NVARCHAR(MAX)) COLLATE Latin1_General_BIN2 + N'.'",
-        suffix=".",
-        has_truths=False,
-        indexed=True,
-        executed=False,
-        glot="tsql",
-    ),
-    "snowflake": Dialect(
-        "Snowflake",
-        _backslashes(newline=True),
-        named,
-        # / rounds to a few decimals, so subtract the remainder before dividing
-        divide="({n} - MOD({n}, {d})) / {d}",
-        exact_text="COLLATE({x}, '')",
-        executed=False,
-        glot="snowflake",
-    ),
-    "bigquery": Dialect(
-        "BigQuery",
-        _backslashes(newline=True),
-        _bigquery_name,
-        double="FLOAT64",
-        whole="INT64",
-        string="STRING",
-        divide="DIV({n}, {d})",
-        floor="CAST(FLOOR({x}) AS INT64)",
-        no_nan="CASE WHEN NOT IS_NAN({x}) THEN {x} END",
-        number="CAST({c} AS FLOAT64)",
-        exact_text="COLLATE({x}, '')",
-        executed=False,
-        glot="bigquery",
-    ),
-}
+
+DIALECTS = _read()

@@ -18,7 +18,6 @@ from propcal.sql import forms
 from propcal.sql.column_levels import Reader, every_combination, pattern_numbers
 from propcal.sql.dialects import DIALECTS, Dialect
 from propcal.sql.map_lines import Lines
-from propcal.sql.points import before_and_after, odds_of, points_expression, points_query
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,9 +109,11 @@ def export_sql(
     lines = Lines.of_maps(maps)
     alias = "p." if form == "lookup" else ""
     reader = Reader(d, correction.patterns, alias, columns or {}, types or {}, correction.points)
-    points, added = correction.points, None
-    if points is not None:
-        lines, numbers, added = before_and_after(maps, patterns, numbers)
+    points = None
+    if correction.points is not None:
+        lines, numbers, added = forms.before_and_after(maps, patterns, numbers)
+        odds = forms.odds_of(reader, correction.points)
+        points = forms.Points(_emit(d, odds) if form == "case" else odds, added)
     people, lookup = forms.qualified(d, table), forms.qualified(d, lookup_table)
     source, corrected = alias + d.identifier(score), d.identifier(column)
     setup: tuple[str, ...] = ()
@@ -121,25 +122,16 @@ def export_sql(
     if form == "case":
 
         def of_pattern(number: str) -> str:
-            if points is not None:
-                which = {"pattern": number, "column": source, "odds": _emit(d, odds_of(reader, points))}
-                return points_expression(d, lines, numbers, added, **which, kept=kept)
-            return forms.expression(d, lines, numbers, pattern=number, column=source, kept=kept)
+            return forms.expression(d, lines, numbers, number, source, points, kept)
 
         text = of_pattern(pattern)
         query = forms.case_query(d, people, corrected, pattern, of_pattern)
     else:
         create, *fill = forms.make_table(d, lookup, forms.lookup_rows(lines, numbers))
         setup = (_emit(d, create), *fill)  # the rest is only numbers
-        value = d.number.format(c=source)
+        tables = (people, lookup, corrected, pattern, d.number.format(c=source))
         buckets = forms.Buckets.of_lines(lines)
-        tables = (people, lookup, corrected, pattern, value)
-        if points is not None:
-            odds = odds_of(reader, points)
-            found = points_query(d, *tables, odds=odds, added=added, buckets=buckets, kept=kept)
-        else:
-            found = forms.lookup_query(d, *tables, buckets=buckets, kept=kept)
-        query = _emit(d, found)
+        query = _emit(d, forms.lookup_query(d, *tables, points=points, buckets=buckets, kept=kept))
     caution = _caution(correction, len(lines), unseen) if form == "case" else ""
     header = _header(correction, d, form, unseen, patterns, numbers[: len(patterns)], score, invalid)
     header += f"-- {caution}\n" if caution else ""

@@ -8,25 +8,37 @@ equality (a hash, or an index), and compares the few lines there with the score.
 Databases limit the depth of nested expressions (SQL Server:
 ten levels of CASE) and are slow with long lists of WHEN. In the expression, a list is therefore divided into
 parts of at most `FAN`, and each part again as often as needed.
+
+Points are a CASE for each feature that gives a factor; their product multiplies the odds of a score. The
+lines are then those of the recalibration and, under numbers of patterns that no person has, those of the
+updates, which come after the points. Every operation on doubles is written as `points_table` computes it, in
+the same order, so that the result is the same to the last bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
+from propcal.core.correction.maps import PatternMaps
+from propcal.core.correction.points_table import FeaturePoints, PointsTable
 from propcal.core.grid import UNIT, IntArray
+from propcal.core.patterns import Patterns
+from propcal.sql.column_levels import Reader
 from propcal.sql.dialects import TWO_32, Dialect
 from propcal.sql.map_lines import Lines
 
 FAN = 16
 PATTERN = "propcal_pattern"  # of a column for the number of the pattern
+UNITS, SHIFTED = "propcal_units", "propcal_shifted"  # columns of subqueries
 COLUMNS = ("pattern", "bucket", "score_from", "score_to", "keeps", "rise", "base", "width")
 EDGE = 1 << 27  # the smaller, the narrower are the buckets near 0 and 1
 LINES_IN_BUCKET = 2
+SMALL = 1 << 20  # scales small factors, so that their literals are exact
 
 
 @dataclass(frozen=True)
@@ -105,12 +117,6 @@ def raw_units(d: Dialect, score: str) -> str:
     return f"CASE WHEN {score} >= 0 AND {score} <= 1 THEN {d.floor.format(x=f'{score} * {TWO_32} + 0.5')} END"
 
 
-def _value(d: Dialect, score: str) -> str:
-    """SQL for the result of the line found in the lookup table."""
-    found = d.divide.format(n=f"(l.rise * ({raw_units(d, score)} - l.score_from) + l.base)", d="l.width")
-    return f"WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN CAST({found} AS {d.double}) / {TWO_32}"
-
-
 @dataclass(frozen=True)
 class Kept:
     """Which scores a query returns unchanged instead of as NULL."""
@@ -128,6 +134,67 @@ class Kept:
         return f"{known} THEN NULL ELSE {score} END" if self.invalid else "NULL"
 
 
+@dataclass(frozen=True)
+class Points:
+    """What a person's odds are multiplied by, and what leads from their pattern to its updates, if any."""
+
+    odds: str
+    added: int | None
+
+
+def before_and_after(
+    maps: PatternMaps, patterns: Patterns, numbers: IntArray
+) -> tuple[Lines, IntArray, int | None]:
+    """Lines of the recalibration, then those of the updates if there are any; numbers of their patterns.
+
+    Also returns what is added to the number of a pattern to find its updates, or None without updates.
+    """
+    n = len(numbers)
+    changed = not np.all((maps.slope == 1) & (maps.offset == 0))
+    plain = np.zeros(n, dtype=np.int64)
+    ends = np.arange(n + 1)
+    before = Lines.of_maps(PatternMaps(ends, plain, plain + 1, plain, maps.smooth))
+    if not changed:
+        return before, numbers, None
+    after = Lines.of_maps(replace(maps, smooth=np.empty((n, 0), dtype=np.int64)))
+    added = prod(len(levels) + 1 for levels in patterns.levels)
+    return before + after, np.append(numbers, numbers + added), added
+
+
+def odds_of(reader: Reader, points: PointsTable) -> str:
+    """What a person's odds are multiplied by."""
+    return " * ".join(_factor(reader, feature) for feature in points.features)
+
+
+def _factor(reader: Reader, feature: FeaturePoints) -> str:
+    """The factor of one feature."""
+    d = reader.dialect
+    *own, missing, other = (_literal(d, factor) for factor in feature.factors.tolist())
+    if feature.is_number:
+        x = reader.number(feature.column)
+        arms = "".join(f" WHEN {x} < {d.literal(cut)} THEN {value}" for cut, value in zip(feature.cuts, own))
+        return f"(CASE WHEN {x} IS NULL THEN {missing}{arms} ELSE {own[-1]} END)"
+    key = reader.key(feature.column)
+    arms = "".join(f" WHEN {key} = {d.key(level)} THEN {value}" for level, value in zip(feature.levels, own))
+    return f"(CASE WHEN {key} IS NULL THEN {missing}{arms} ELSE {other} END)"
+
+
+def _literal(d: Dialect, factor: float) -> str:
+    """A factor as exactly this double."""
+    scale = SMALL if factor < 1 / 512 else 1
+    over, below = (factor * scale).as_integer_ratio()
+    return f"CAST({over} AS {d.double}) / CAST({below} AS {d.double})" + (f" / {SMALL}" if scale > 1 else "")
+
+
+def _shifted(d: Dialect, units: str, odds: str) -> str:
+    """A score in units with its odds multiplied, as `points_table.multiply`."""
+    ratio = f"CAST({units} AS {d.double}) / CAST({TWO_32} - {units} AS {d.double})"
+    one = f"CAST(1 AS {d.double})"
+    risk = f"({one} - {one} / ({one} + {odds} * ({ratio})))"
+    value = d.within.format(x=d.floor.format(x=f"{risk} * {TWO_32} + 0.5"), low=1, high=TWO_32 - 1)
+    return f"CASE WHEN {units} > 0 AND {units} < {TWO_32} THEN {value} ELSE {units} END"
+
+
 def lookup_query(
     d: Dialect,
     people: str,
@@ -136,16 +203,40 @@ def lookup_query(
     pattern: str,
     score: str,
     *,
+    points: Points | None,
     buckets: Buckets,
     kept: Kept,
 ) -> str:
-    """A query for the people with their corrected scores, using the lookup table."""
+    """A query for the people with their corrected scores; updates after points are a second join."""
     raw = raw_units(d, score)
+    joined = f"{lookup} AS l\n{_on(d, 'l', pattern, raw, buckets)}"
+    if points is None:
+        value = f"\n  WHEN l.keeps = 1 THEN {score}\n  WHEN l.keeps = 0 THEN"
+        found = _line_of(d, "l", raw)
+    else:
+        value = " WHEN l.width IS NOT NULL\n  THEN"
+        found = shifted = _shifted(d, f"({_line_of(d, 'l', f'({raw})')})", points.odds)
+        if points.added is not None:
+            found = _line_of(d, "m", f"({shifted})")
+            updates = _on(d, "m", f"{points.added} + {pattern}", f"({shifted})", buckets)
+            joined += f"\nLEFT JOIN {lookup} AS m {updates}"
     return (
-        f"SELECT p.*, CASE\n  {_value(d, score)}\n  ELSE {kept.value(score)} END AS {column}\n"
-        f"FROM {people} AS p LEFT JOIN {lookup} AS l\n"
-        f"ON l.pattern = {pattern}\nAND l.bucket = {buckets.sql(d, raw)}\n"
-        f"AND {raw} BETWEEN l.score_from AND l.score_to"
+        f"SELECT p.*, CASE{value} CAST({found} AS {d.double}) / {TWO_32}"
+        f"\n  ELSE {kept.value(score)} END AS {column}\nFROM {people} AS p LEFT JOIN {joined}"
+    )
+
+
+def _line_of(d: Dialect, table: str, units: str) -> str:
+    """What the line found in the lookup table makes of units."""
+    n = f"({table}.rise * ({units} - {table}.score_from) + {table}.base)"
+    return d.divide.format(n=n, d=f"{table}.width")
+
+
+def _on(d: Dialect, table: str, pattern: str, units: str, buckets: Buckets) -> str:
+    """The condition that finds a line of the lookup table."""
+    return (
+        f"ON {table}.pattern = {pattern}\nAND {table}.bucket = {buckets.sql(d, units)}\n"
+        f"AND {units} BETWEEN {table}.score_from AND {table}.score_to"
     )
 
 
@@ -158,36 +249,59 @@ def case_query(d: Dialect, people: str, column: str, pattern: str, corrected: Ca
     return f"SELECT {d.without.format(x=number)}, {corrected(number)} AS {column}\nFROM {numbered}"
 
 
-def expression(d: Dialect, lines: Lines, patterns: IntArray, *, pattern: str, column: str, kept: Kept) -> str:
+def expression(
+    d: Dialect, lines: Lines, numbers: IntArray, pattern: str, column: str, points: Points | None, kept: Kept
+) -> str:
     """SQL for the corrected score, given the column of the score and SQL for the number of the pattern.
 
     The tree gives the corrected score in units of 2**-32. If nothing changes, that is the score times
-    2**32, which loses no bits when divided again. `patterns` are the numbers of the patterns to which the
-    lines belong; `kept` says for which other scores there is a result.
+    2**32, which loses no bits when divided again. `numbers` are those of the patterns to which the
+    lines belong; `kept` says for which other scores there is a result. Points need subqueries.
     """
     score = d.number.format(c=column)
     scaled = f"CAST({column} AS {d.double}) * {TWO_32}"  # the score is from 0 to 1 here
     rounded = f"{scaled} + 0.5"
-    starts = np.searchsorted(lines.owner, np.arange(len(patterns) + 1))
-    maps = [
-        tree(
-            rounded,
-            lines.score_from[a:b].tolist(),
-            [line(d, lines, i, rounded, scaled) for i in range(a, b)],
+    if points is None:
+        other = scaled if kept.unseen else "NULL"
+        chosen = _of_pattern(d, lines, numbers, 0, rounded, pattern, scaled, other)
+        found = f"CAST({chosen}\nAS {d.double}) / {TWO_32}"
+    else:
+        own = numbers[: len(numbers) // (1 if points.added is None else 2)]
+        units, line = _of_pattern(d, lines, own, 0, rounded, pattern), f"y.{SHIFTED}"
+        if points.added is not None:
+            line = _of_pattern(d, lines, own, len(own), line, pattern)
+        found = (
+            f"(SELECT CAST({line} AS {d.double}) / {TWO_32}\n"
+            f"FROM (SELECT {_shifted(d, f'x.{UNITS}', points.odds)} AS {SHIFTED}\n"
+            f"FROM (SELECT {units} AS {UNITS}{d.fence}) AS x{d.fence}) AS y)"
         )
+        found = f"COALESCE({found}, {score})" if kept.unseen else found
+    invalid = f" ELSE {score}" if kept.invalid else ""
+    return f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN {found}{invalid} END"
+
+
+def _of_pattern(
+    d: Dialect,
+    lines: Lines,
+    numbers: IntArray,
+    first: int,
+    value: str,
+    pattern: str,
+    scaled: str = "",
+    other: str = "NULL",
+) -> str:
+    """What a person's map makes of a value in units; the maps of the patterns are those from `first` on."""
+    starts = np.searchsorted(lines.owner, first + np.arange(len(numbers) + 1))
+    maps = [
+        tree(value, lines.score_from[a:b].tolist(), [_line(d, lines, i, value, scaled) for i in range(a, b)])
         for a, b in pairwise(starts.tolist())
     ]
-    other = scaled if kept.unseen else "NULL"
-    chosen = maps[0] if pattern == "0" else choice(f"({pattern})", patterns.tolist(), maps, other)
-    invalid = f" ELSE {score}" if kept.invalid else ""
-    return (
-        f"CASE WHEN {score} >= 0 AND {score} <= 1\nTHEN CAST({chosen}\nAS {d.double}) / {TWO_32}{invalid} END"
-    )
+    return maps[0] if pattern == "0" else choice(f"({pattern})", numbers.tolist(), maps, other)
 
 
-def line(d: Dialect, lines: Lines, i: int, rounded: str, scaled: str = "") -> str:
-    """What one line makes of a score in units; `scaled`, without rounding, if it keeps the score."""
-    if lines.keeps[i]:
+def _line(d: Dialect, lines: Lines, i: int, rounded: str, scaled: str) -> str:
+    """What one line makes of a score in units; `scaled`, if given, where it keeps the score."""
+    if scaled and lines.keeps[i]:
         return scaled
     begin, rise, base, width = (
         int(column[i]) for column in (lines.score_from, lines.rise, lines.base, lines.width)

@@ -161,20 +161,28 @@ class PatternMaps:
         return owner, begin, slope, intercept
 
     def _composed(self, pattern: int) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The pieces of one pattern's recalibration, cut where it enters another piece of the updates."""
+        """The pieces of one pattern's recalibration and updates together."""
         at, values = knots(), self.smooth[pattern]
-        low, high = self.starts[pattern], self.starts[pattern + 1]
-        begin = np.union1d(at[:-1], start_reaches(self.begin[low:high], at, values))
-        # a score of 1 belongs to the last line
-        line = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)
+        begin, line, piece = self.lines(pattern)
         rise = np.diff(values) / np.diff(at)
-        value = smooth_values(begin, pattern, self.smooth)
-        piece = low + np.searchsorted(self.begin[low:high], value, side="right") - 1
         slope = self.slope[piece] * rise[line]
         unrounded = values[line] - rise[line] * at[line]
         intercept = (self.slope[piece] * unrounded + self.offset[piece]) / UNIT
         new = np.append(True, (np.abs(np.diff(slope)) > 1e-12) | (np.abs(np.diff(intercept)) > 1e-12))
         return begin[new], slope[new], intercept[new]
+
+    def lines(self, pattern: int) -> tuple[IntArray, IntArray, IntArray]:
+        """One pattern's recalibration, cut at the knots and where it enters another piece of the updates.
+
+        For each line: the raw score at which it begins, the knot before it, and the index of its piece.
+        """
+        at, low, high = knots(), self.starts[pattern], self.starts[pattern + 1]
+        own = self.begin[low:high]
+        begin = np.union1d(at[:-1], start_reaches(own, at, self.smooth[pattern]))
+        value = smooth_values(begin, pattern, self.smooth)
+        # a score of 1 belongs to the last line
+        knot = np.minimum(np.searchsorted(at, begin, side="right") - 1, len(at) - 2)
+        return begin, knot, low + np.searchsorted(own, value, side="right") - 1
 
 
 def steps_by_pattern(inside: BoolArray, updates: IntArray, edges: IntArray) -> IntArray:

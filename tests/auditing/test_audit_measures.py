@@ -25,11 +25,9 @@ from propcal.auditing.hypothesis_tests import (
 from propcal.auditing.intervals import exact_interval, wilson_interval
 from propcal.auditing.logistic_calibration import calibration, weighted_distances
 from propcal.auditing.measures import (
-    ThresholdCells,
     auroc,
     brier,
     decision_curve,
-    distribution,
     log_loss,
     observed_expected,
     ratio_intervals,
@@ -215,7 +213,7 @@ def test_survey_weights_of_one_size_change_nothing():
 
 
 def decisions_of(sample):
-    return decision_curve(sample, ThresholdCells.of(sample))
+    return decision_curve(sample)[0]
 
 
 def test_net_benefit_by_hand():
@@ -240,7 +238,7 @@ def test_the_interval_of_net_benefit_is_that_of_a_mean():
 
 
 def test_the_distribution_counts_everybody_once():
-    found = distribution(ThresholdCells.of(sample_of([0.0, 0.05, 0.049, 0.99, 1.0], [0, 0, 1, 1, 1])))
+    _, found = decision_curve(sample_of([0.0, 0.05, 0.049, 0.99, 1.0], [0, 0, 1, 1, 1]))
     assert found["people"].sum() == 5
     assert found["people"][0] == 2
     assert found["people"][1] == 1

@@ -3,16 +3,18 @@
 import numpy as np
 import pytest
 
-from propcal.auditing.loss_intervals import DEBIASED_COLUMNS, _debiased_table
+from propcal import audit
+from propcal.auditing.loss_intervals import DEBIASED_COLUMNS
+from propcal.datasets import make_ed_visits
 from propcal.protect.rule import shown_p
 
 
 def test_typical_gaps_are_roots_of_mean_squares():
-    table = _debiased_table([(0.04, 0.01, 0.09), (0.25, -0.01, 0.36)])
-    values = table[list(DEBIASED_COLUMNS)].to_numpy()
-    np.testing.assert_allclose(
-        values, [[0.04, 0.01, 0.09, 0.2, 0.1, 0.3], [0.25, -0.01, 0.36, 0.5, 0.0, 0.6]]
-    )
+    visits = make_ed_visits(2_000, seed=1)
+    for score in (visits.true_risk, np.sqrt(visits.true_risk)):
+        found = audit(visits.admitted, score, sensitive_features=visits[["gender"]], n_draws=100).debiased
+        squares, roots = np.split(found[list(DEBIASED_COLUMNS)].to_numpy(), 2, axis=1)
+        np.testing.assert_allclose(roots, np.sqrt(np.maximum(squares, 0)), rtol=1e-15)
 
 
 @pytest.mark.parametrize(

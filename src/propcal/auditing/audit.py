@@ -14,11 +14,10 @@ from propcal.auditing import audit_tables as frames
 from propcal.auditing.audit_claims import cell_claims
 from propcal.auditing.audit_tables import threshold_table
 from propcal.auditing.bin_free import BinFree
-from propcal.auditing.claims import Claim, Verdict, labelled_claims
+from propcal.auditing.claims import Verdict, labelled_claims
 from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
 from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
 from propcal.auditing.pages import Pages
-from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.core.atoms import Atoms
 from propcal.core.choices import Table, Values
 from propcal.core.grid import from_grid, to_grid
@@ -239,6 +238,7 @@ def audit(
 def assemble(found: Findings, identity: Identity) -> Audit:
     """Put what was measured into tables and words."""
     from propcal.documents.audit_notes import bin_free_summary, notes_of
+    from propcal.documents.verdict_sentences import verdict_of
 
     rule = found.rule
     if not identity.unit:
@@ -249,11 +249,10 @@ def assemble(found: Findings, identity: Identity) -> Audit:
     categories = frames.categories_frame(found, identity.unit)
     unsure = ranges_unsure(found.shared_losses)
     claims = found.claims if unsure else (*found.claims, *cell_claims(found.tests, found.claims, categories))
-    gaps = debiased(found.table, found.noise, rule.rho)
     return Audit(
-        verdict=verdict_on(found, identity, labelled_claims(claims, groups, categories), groups),
+        verdict=verdict_of(found, identity, labelled_claims(claims, groups, categories), groups),
         losses=losses(found.table, found.noise, rule.rho, labels=labels),
-        debiased=gaps,
+        debiased=debiased(found.table, found.noise, rule.rho),
         categories=categories,
         groups=groups,
         curves=frames.stacked(found.profiles, "curve"),
@@ -266,38 +265,6 @@ def assemble(found: Findings, identity: Identity) -> Audit:
         bin_free=bin_free_summary(found.bin_free, labels, found.untested) if rule.bin_free else None,
         cells_unsure=unsure,
         _source=found.without_samples(),
-    )
-
-
-def typical_gap(gaps: pd.DataFrame) -> tuple[float, float]:
-    """Root mean square of the gaps of cells, without what chance adds, and the upper end of its interval."""
-    return float(gaps["rms"].get("mc", np.nan)), float(gaps["high"].get("mc", np.nan))
-
-
-def verdict_on(
-    found: Findings,
-    identity: Identity,
-    claims: tuple[Claim, ...],
-    groups: pd.DataFrame,
-    tests: pd.DataFrame | None = None,
-    conclusion: str = "",
-) -> Verdict:
-    """The verdict in words; claims and tables may be protected if the conclusion is given."""
-    from propcal.documents.verdict_sentences import verdict_of
-
-    rule = found.rule
-    weights = "" if found.people.frequencies else f", weights worth fewer than {FEWEST_EFFECTIVE}"
-    return verdict_of(
-        claims,
-        frames.tests_frame(found.tests) if tests is None else tests,
-        groups,
-        found.subject(identity),
-        untested=found.untested,
-        too_small=f"fewer than {rule.min_group} {identity.unit}{weights}, or fewer than {rule.min_events} "
-        "expected events or non-events",
-        within=rule.within,
-        fitted=bool(found.fitted_on_these),
-        conclusion=conclusion,
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from propcal.auditing.findings import Findings
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS, SIGNIFICANCE, CalibrationTest
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
-from propcal.auditing.loss_intervals import Limits
+from propcal.auditing.loss_intervals import rate_limits
 from propcal.auditing.measures import UNKNOWN, checked_thresholds, odds_of
 from propcal.auditing.names import AS_COMPARED, CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.auditing.profile import MEASURES, Profile
@@ -52,14 +52,14 @@ def categories_frame(found: Findings, unit: str) -> pd.DataFrame:
     g, j = np.nonzero(table.people)
     rate, score, people = table.outcome_rate[g, j], table.mean_score[g, j], table.people[g, j]
     eligible = table.eligible[g, j]
-    limits = Limits.of(table, noise)
-    low, high = limits.low[g, j] - score, limits.high[g, j] - score
+    low, high = (end[g, j] - score for end in rate_limits(table, noise))
     wilson = wilson_interval(rate, noise.effective[g, j], normal_quantile((1 + CONFIDENCE) / 2))
     reason = np.select(
         [people < rule.min_people, table.share[g, j] < found.min_share],
         [f"fewer than {rule.min_people} {unit}", f"share below {found.min_share:.2g} of all"],
         f"with repeat visits, worth fewer than {rule.min_people} different people",
     )
+    cases = [~eligible, np.isnan(low), low > 0, high < 0]  # without limits of the gap nothing was tested
     names = np.array([size.group.name for size in table.collection.kept], dtype=object)
     labels = np.array([table.bins.label(i) for i in range(len(table.bins))], dtype=object)
     columns: dict[str, Any] = {
@@ -79,15 +79,9 @@ def categories_frame(found: Findings, unit: str) -> pd.DataFrame:
         "low": low,
         "high": high,
         "detectable_gap": np.where(eligible, detectable(int(eligible.sum())) * noise.error[g, j], np.nan),
-        "finding": _finding(eligible, low, high),
+        "finding": np.select(cases, [NOT_ENOUGH, UNTESTED, TOO_LOW, TOO_HIGH], CHANCE),
     }
     return pd.DataFrame(columns)
-
-
-def _finding(eligible: Any, low: Any, high: Any) -> Any:
-    """What the limits of the gap say; without limits nothing was tested."""
-    cases = [~eligible, np.isnan(low), low > 0, high < 0]
-    return np.select(cases, [NOT_ENOUGH, UNTESTED, TOO_LOW, TOO_HIGH], CHANCE)
 
 
 def detectable(n_tests: int) -> float:
@@ -160,7 +154,7 @@ def _group_row(
         "positives": sample.observed,
         "outcome_rate": np.nan if empty else sample.observed / sample.total,
         "mean_score": np.nan if empty else sample.expected / sample.total,
-        "design_effect": profile.variance_ratio if profile.measured else np.nan,
+        "design_effect": sample.variance_ratio if profile.measured else np.nan,
         "certain_within": certain[0],
         "shown_within": certain[1],
     }

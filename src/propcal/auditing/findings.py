@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
@@ -19,13 +19,14 @@ from propcal.auditing.hypothesis_tests import CalibrationTest
 from propcal.auditing.measures import Estimate, checked_thresholds
 from propcal.auditing.named_errors import name_errors
 from propcal.auditing.profile import JudgedGroups, Profile, audited_groups, profiles
-from propcal.auditing.sample import FEWEST_CLUSTERS
+from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
 from propcal.core.choices import WeightKind
 from propcal.core.draws import Draws
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import UNIT, check_choice, check_number
+from propcal.core.groups.collection import EVERYBODY
 from propcal.core.left_out import LeftOutReport
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.outcome_as_group import check_outcome_groups
@@ -170,7 +171,7 @@ class Findings:
     table: Categories
     noise: Chance
     profiles: list[Profile]
-    tests: list[CalibrationTest]
+    tests: tuple[CalibrationTest, ...]
     claims: tuple[Claim, ...]
     left: dict[str, Estimate]
     certain: dict[str, tuple[float, float]]
@@ -214,13 +215,16 @@ def find(
     judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
     least = min(rule.min_people, rule.min_group)
     measured = profiles(atoms, sizes, judged, least, rule.thresholds, rng, progress)
-    untested = _untested(bare, measured[0])
-    tests: list[CalibrationTest] = []
+    everybody = measured[0].sample
+    untested = _untested(bare, everybody)
+    tests: tuple[CalibrationTest, ...] = ()
     if not untested:
-        tests += decide(atoms, measured[0].sample, table, sizes, judged, rule.min_people).tests
-    if rule.within is not None and not untested:
-        _check_enough(measured[0], rule.within)
-    claims, left = _claims(atoms, measured, tests)
+        _check_enough(everybody, rule.within)
+        tests = decide(atoms, everybody, table, sizes, judged, rule.min_people).tests
+    named = {EVERYBODY.name, *(test.test for test in tests)}
+    tested = [one for one in measured if one.size.group.name in named and not one.size.left_out]
+    claims, left = _claims(atoms, measured, tested, tests)
+    errors = [] if untested else largest_errors([one.sample for one in tested])
     min_share = rule.share_of(table.bins)
     counts = Counts.of(atoms, [one.size.group for one in measured], table.bins, rule.thresholds)
 
@@ -231,14 +235,14 @@ def find(
     shared = keyed if keyed.shared is not None else None
     return Findings(
         rule=rule,
-        people=AuditedPeople.of(bare, counts, measured[0].sample.n_clusters, rounding),
+        people=AuditedPeople.of(bare, counts, everybody.n_clusters, rounding),
         table=table,
         noise=noise,
         profiles=measured,
         tests=tests,
         claims=claims,
         left=left,
-        certain={} if untested else _certain(measured, tests),
+        certain={one.size.group.name: pair for one, pair in zip(tested, errors)},
         untested=untested,
         min_share=min_share,
         fitted_on_these=fitted_on_these,
@@ -249,63 +253,42 @@ def find(
     )
 
 
-def _check_enough(everybody: Profile, within: float) -> None:
+def _check_enough(everybody: Sample, within: float | None) -> None:
     """Refuse a question that these people could not answer even if the score were right."""
-    expected, total = everybody.sample.expected, everybody.sample.total
-    if why := too_few_events(within, expected, expected / total, everybody.variance_ratio):
-        raise InputError(
-            f"within={within:g}: {why}",
-            argument="within",
-            next_step="audit more people, or ask for a wider margin",
-        )
-
-
-def _tested(measured: list[Profile], tests: list[CalibrationTest]) -> list[Profile]:
-    """Everybody, and the groups that were tested."""
-    names = {test.test for test in tests}
-    return [
-        measured[0],
-        *(one for one in measured[1:] if one.size.group.name in names and not one.size.left_out),
-    ]
+    expected, total, effect = everybody.expected, everybody.total, everybody.variance_ratio
+    if within is not None and (why := too_few_events(within, expected, expected / total, effect)):
+        hint = "audit more people, or ask for a wider margin"
+        raise InputError(f"within={within:g}: {why}", argument="within", next_step=hint)
 
 
 def _claims(
-    atoms: Atoms, measured: list[Profile], tests: list[CalibrationTest]
+    atoms: Atoms, measured: list[Profile], tested: list[Profile], tests: Sequence[CalibrationTest]
 ) -> tuple[tuple[Claim, ...], dict[str, Estimate]]:
     """What is stated of everybody and of groups, and what that leaves of other errors."""
     if not any(test.rejected for test in tests):
         return (), {}
     own = with_effect(without_clusters(atoms), repeat_effect(atoms))
-    parts = [one.size for one in _tested(measured, tests)[1:] if one.size.people < measured[0].size.people]
-    errors = name_errors(own, [size.group for size in parts], tests)
+    parts = [one.size.group for one in tested[1:] if one.size.people < measured[0].size.people]
+    errors = name_errors(own, parts, tests)
     regions = error_regions(own, curve=errors.curve)
     return group_claims(atoms, measured, tests, errors, regions), errors.left
-
-
-def _certain(measured: list[Profile], tests: list[CalibrationTest]) -> dict[str, tuple[float, float]]:
-    tested = _tested(measured, tests)
-    errors = largest_errors([one.sample for one in tested])
-    return {one.size.group.name: pair for one, pair in zip(tested, errors)}
 
 
 def _bin_free(atoms: Atoms, measured: list[Profile], rule: AuditSettings) -> pd.DataFrame | None:
     """Measures without bins of everybody and the groups that are tested; None if there are none."""
     tested = [profile.size for profile in measured if not profile.size.left_out and not profile.too_few]
-    if not tested:
-        return None
-    return bin_free_table(atoms, tested, rule.n_draws, Draws(rule.random_state))
+    return bin_free_table(atoms, tested, rule.n_draws, Draws(rule.random_state)) if tested else None
 
 
-def _untested(atoms: Atoms, everybody: Profile) -> str:
+def _untested(atoms: Atoms, everybody: Sample) -> str:
     """Why nothing can be tested, or an empty text."""
     if atoms.soft_labels:
         swapped = bool(np.all((atoms.score == 0) | (atoms.score == UNIT)))
         hint = "; scores are all 0 or 1: are score and outcome swapped?" if swapped else ""
         return f"the outcomes are soft labels, whose noise is not known{hint}"
-    filled = everybody.sample.n_clusters
-    if everybody.sample.cluster is not None and filled < FEWEST_CLUSTERS:
-        return (
-            f"the patient ID column (cluster) has about {plural(filled, 'different value')}, too few to see "
-            "how much patients differ. Name a column that identifies patients, not sites"
-        )
-    return ""
+    if everybody.cluster is None or everybody.n_clusters >= FEWEST_CLUSTERS:
+        return ""
+    return (
+        f"the patient ID column (cluster) has about {plural(everybody.n_clusters, 'different value')}, too "
+        "few to see how much patients differ. Name a column that identifies patients, not sites"
+    )

@@ -221,34 +221,25 @@ class Counts:
         def members(patterns: Patterns) -> BoolArray:
             return membership(groups, patterns)
 
+        def without_a_value(patterns: Patterns) -> BoolArray:
+            """The patterns in which an attribute is missing, for each that is missing for somebody."""
+            levels = [(a, own.index(None)) for a, own in enumerate(patterns.levels) if None in own]
+            return np.array([patterns.table[:, a] == level for a, level in levels], dtype=np.bool_).reshape(
+                -1, len(patterns)
+            )
+
         certain = to_grid(np.array([0.0, 1.0]))
+        between = Headcount.of(
+            atoms, members, lambda a: np.searchsorted(edges, a.score, side="right"), len(edges) + 1
+        )
         return cls(
             groups=tuple(groups),
             bins=bins,
             totals=Headcount.of(atoms, members),
             ranges=Headcount.of(atoms, members, lambda a: bins.index(a.score), len(bins)),
-            flagged=_at_or_above(atoms, members, edges),
-            missing=Headcount.of(atoms, _without_a_value),
+            flagged=between.from_top().part(slice(1, None)),
+            missing=Headcount.of(atoms, without_a_value),
             at_ends=Headcount.of(atoms, everybody, lambda a: np.isin(a.score, certain).astype(np.int64), 2),
             values=score_values(atoms, members(atoms.patterns)),
             thresholds=thresholds,
         )
-
-
-def _at_or_above(atoms: Atoms, members: Members, edges: IntArray) -> Headcount:
-    """The people at or above each threshold: sums over the ranges between them."""
-
-    def place(some: Atoms) -> IntArray:
-        return np.searchsorted(edges, some.score, side="right")
-
-    return Headcount.of(atoms, members, place, len(edges) + 1).from_top().part(slice(1, None))
-
-
-def _without_a_value(patterns: Patterns) -> BoolArray:
-    """The patterns in which an attribute is missing, for each attribute that is missing for somebody."""
-    found = [
-        patterns.table[:, a] == levels.index(None)
-        for a, levels in enumerate(patterns.levels)
-        if None in levels
-    ]
-    return np.array(found, dtype=np.bool_).reshape(-1, len(patterns))

@@ -7,7 +7,6 @@ the fitted curve, or the fitted straight line, and beyond.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from propcal.auditing.intervals import TAIL, accepted_range, possible_truths, t_
 from propcal.auditing.measures import UNKNOWN, Estimate
 from propcal.auditing.sample import NEAREST, Sample
 from propcal.core.draws import Draws, symmetric_root
-from propcal.core.grid import BoolArray, FloatArray, IntArray
+from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.logistic import LogisticFit, expit, fit_logistic, log_odds, spline_basis, spline_columns
 
 DISTANCES = ("ici", "e50", "e90", "emax")
@@ -30,8 +29,7 @@ FURTHEST = 600.0  # log-odds whose exponential is finite
 MANY = 0.01  # share of the people whose score is exactly 0, or exactly 1
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(NamedTuple):
     """Intercept with the slope fixed at 1, the slope (fitted with an intercept), distances and the curve.
 
     `curve` has the columns score, outcome rate, and its interval, over the middle 98 % of the scores. A row
@@ -53,8 +51,7 @@ def calibration(sample: Sample, rng: Draws) -> Calibration:
         return Calibration()
     line = _fit(sample, np.zeros(2))  # two knots: a straight line
     intercept, slope = _intercept_and_slope(sample, line)
-    order = np.argsort(sample.cells.x, kind="stable")
-    knots = _knots(sample, order)
+    knots = _knots(sample)
     curve = _fit(sample, knots, start=line)
     if curve is None:
         return Calibration(intercept, slope)
@@ -62,9 +59,9 @@ def calibration(sample: Sample, rng: Draws) -> Calibration:
     values = weighted_distances(np.abs(fitted - sample.score), sample.weight)
     # a truth may be as simple as a straight line
     fits = [curve, line] if line is not None and len(knots) >= 2 else [curve]
-    ends = _intervals(sample, order, knots, fits, rng)
+    ends = _intervals(sample, knots, fits, rng)
     found = {name: _estimate(value, *ends[i]) for i, (name, value) in enumerate(zip(DISTANCES, values))}
-    return Calibration(intercept, slope, **found, curve=_drawn(sample, order, knots, curve))
+    return Calibration(intercept, slope, **found, curve=_drawn(sample, knots, curve))
 
 
 def _intercept_and_slope(sample: Sample, line: _Fit | None) -> tuple[Estimate, Estimate]:
@@ -150,14 +147,15 @@ def _events(sample: Sample) -> float:
     return sample.effective * min(share, 1 - share)
 
 
-def _knots(sample: Sample, order: IntArray) -> FloatArray:
+def _knots(sample: Sample) -> FloatArray:
     """Knots at quantiles of the score; fewer where there are few events or few different scores."""
     wanted = next(quantiles for least, quantiles in KNOTS.items() if _events(sample) >= least)
-    return np.unique(_quantiles(sample.cells, order, np.array(wanted)))
+    return np.unique(_quantiles(sample.cells, np.array(wanted)))
 
 
-def _quantiles(cells: Sample, order: IntArray, at: FloatArray) -> FloatArray:
+def _quantiles(cells: Sample, at: FloatArray) -> FloatArray:
     """Weighted quantiles of the log-odds: the value at which the given share of the weight is reached."""
+    order = cells.order
     reached = np.cumsum(cells.weight[order])
     place = np.searchsorted(reached, at * reached[-1] * (1 - 1e-12))
     return np.asarray(cells.x[order[np.minimum(place, len(order) - 1)]])
@@ -187,16 +185,14 @@ def _distances(cells: FloatArray, bend: FloatArray) -> FloatArray:
     return np.stack([ranked.mean(axis=-1), *places], axis=-1)
 
 
-def _intervals(
-    sample: Sample, order: IntArray, knots: FloatArray, fits: list[_Fit], rng: Draws
-) -> list[tuple[float, float]]:
+def _intervals(sample: Sample, knots: FloatArray, fits: list[_Fit], rng: Draws) -> list[tuple[float, float]]:
     """For each distance the range of those at which the one found would not be surprising."""
     covariance = fits[0].covariance
     if sample.soft or not np.all(np.isfinite(covariance)):
         return [(np.nan, np.nan)] * len(DISTANCES)
     at = (np.arange(N_CELLS) + 0.5) / N_CELLS
     at[0], at[-1] = 0.0, 1.0  # the largest distance is often at an end
-    cells = _quantiles(sample.cells, order, at)
+    cells = _quantiles(sample.cells, at)
     design = spline_basis(cells, knots)
     noise = rng.standard_normal((N_DRAWS, design.shape[1])) @ symmetric_root(covariance) @ design.T
     bends = [design[:, : len(fit.coefficients)] @ fit.coefficients - cells for fit in fits]
@@ -265,9 +261,9 @@ def _odds_against(values: FloatArray) -> FloatArray:
         return np.exp(-values)
 
 
-def _curve(sample: Sample, order: IntArray, knots: FloatArray, fit: _Fit) -> FloatArray:
+def _curve(sample: Sample, knots: FloatArray, fit: _Fit) -> FloatArray:
     """The smooth curve with its pointwise interval where the scores are."""
-    low, high = expit(_quantiles(sample.cells, order, np.array([0.01, 0.99])))
+    low, high = expit(_quantiles(sample.cells, np.array([0.01, 0.99])))
     score = np.linspace(low, high, CURVE_POINTS) if high > low else np.array([low])
     design = spline_basis(log_odds(score), knots)
     value = design @ fit.coefficients
@@ -275,27 +271,24 @@ def _curve(sample: Sample, order: IntArray, knots: FloatArray, fit: _Fit) -> Flo
     return np.stack([score, expit(value), expit(value - reach), expit(value + reach)], axis=1)
 
 
-def _drawn(sample: Sample, order: IntArray, knots: FloatArray, fit: _Fit) -> FloatArray:
+def _drawn(sample: Sample, knots: FloatArray, fit: _Fit) -> FloatArray:
     """The curve to draw; a score of 0 or 1 that many people have is a point by itself, and not a hook."""
-    ends = {at: end for at in (0.0, 1.0) if (end := _end(sample, at)) is not None}
-    if not ends:
-        return _curve(sample, order, knots, fit)
-    inside = sample.where(np.abs(sample.score - 0.5) < 0.5 - 2 * NEAREST)
-    if not 0 < inside.observed < inside.total:
-        return _curve(sample, order, knots, fit)
-    places = np.argsort(inside.cells.x, kind="stable")
-    own = _knots(inside, places)
+    first, last = _end(sample, 0.0), _end(sample, 1.0)
+    inside = sample.where(np.abs(sample.score - 0.5) < 0.5 - 2 * NEAREST) if first or last else sample
+    if inside is sample or not 0 < inside.observed < inside.total:
+        return _curve(sample, knots, fit)
+    own = _knots(inside)
     line = _fit(inside, own)
-    between = _curve(inside, places, own, line) if line is not None else np.empty((0, 4))
-    return np.array([*([ends[0.0]] if 0.0 in ends else []), *between, *([ends[1.0]] if 1.0 in ends else [])])
+    between = _curve(inside, own, line) if line is not None else np.empty((0, 4))
+    return np.array([*first, *between, *last])
 
 
-def _end(sample: Sample, at: float) -> tuple[float, float, float, float] | None:
+def _end(sample: Sample, at: float) -> list[tuple[float, float, float, float]]:
     """The rate of the people whose score is 0 or 1 and its interval, if they are many."""
     there = np.abs(sample.score - at) <= 2 * NEAREST
     weight, squares = float(sample.weight[there].sum()), float(sample.weight_sq[there].sum())
     if weight < MANY * sample.total or squares <= 0:
-        return None
+        return []
     rate = float(sample.positives[there].sum()) / weight
     low, high = wilson_interval(np.array(rate), np.array(weight**2 / squares), sample.quantile)
-    return at, rate, float(low), float(high)
+    return [(at, rate, float(low), float(high))]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,42 +37,43 @@ if TYPE_CHECKING:
 LOSS_COLUMNS = ("value", "where", "floor_median", "floor_95", "p_value", "low", "high")
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """Limits of every eligible category's outcome rate that hold for all of them at once."""
+def rate_limits(
+    table: Categories, noise: Chance, confidence: float = CONFIDENCE
+) -> tuple[FloatArray, FloatArray]:
+    """Limits of every eligible category's outcome rate that hold for all of them at once.
 
-    low: FloatArray
-    high: FloatArray
-
-    @classmethod
-    def of(cls, table: Categories, noise: Chance, confidence: float = CONFIDENCE) -> Limits:
-        """Clopper and Pearson's at 0.05 / K, K being the number of eligible categories."""
-        n = int(table.eligible.sum())
-        rate = np.where(table.eligible, table.outcome_rate, np.nan)
-        return cls(*exact_interval(rate, noise.effective, (1 - confidence) / max(n, 1)))
+    They are Clopper and Pearson's at 0.05 / K, K being the number of eligible categories.
+    """
+    rate = np.where(table.eligible, table.outcome_rate, np.nan)
+    return exact_interval(rate, noise.effective, (1 - confidence) / max(int(table.eligible.sum()), 1))
 
 
-def _gap_limits(limits: Limits, score: FloatArray, criterion: Criterion) -> tuple[float, float]:
+def _gap_limits(
+    low: FloatArray, high: FloatArray, score: FloatArray, criterion: Criterion
+) -> tuple[float, float]:
     """Limits of the largest gap by a criterion, which grows away from the score."""
-    ends = [np.abs(end - score) / criterion.allowance(end) for end in (limits.low, limits.high)]
-    holds = (limits.low <= score) & (score <= limits.high)
-    lowest = np.where(holds, 0.0, np.minimum(*ends))
-    if np.isnan(limits.low).all():
+    ends = [np.abs(end - score) / criterion.allowance(end) for end in (low, high)]
+    lowest = np.where((low <= score) & (score <= high), 0.0, np.minimum(*ends))
+    if np.isnan(low).all():
         return float("nan"), float("nan")
     return float(np.nanmax(lowest)), float(np.nanmax(np.maximum(*ends)))
 
 
-def _ratio_limits(limits: Limits, eligible: BoolArray, rho: float) -> tuple[float, float]:
+def _ratio_limits(low: FloatArray, high: FloatArray, eligible: BoolArray, rho: float) -> tuple[float, float]:
     """Limits of the largest log-ratio of two groups in one bin."""
-    low, high = (np.log(np.maximum(end, rho)) for end in (limits.low, limits.high))
-    least, most = (float("nan"),) * 2 if np.isnan(limits.low).all() else (0.0, 0.0)
-    for j in np.flatnonzero(eligible.sum(axis=0) >= 2):
-        members = np.flatnonzero(eligible[:, j])
-        apart = high[members, j][:, None] - low[members, j][None, :]
-        np.fill_diagonal(apart, 0.0)  # a group does not differ from itself
-        most = max(most, float(apart.max()))
-        least = max(least, float(low[members, j].max() - high[members, j].min()))
-    return least, most
+    if np.isnan(low).all():
+        return float("nan"), float("nan")
+    ends = [_apart(low[own, j], high[own, j], rho) for j, own in enumerate(eligible.T) if own.sum() >= 2]
+    least, most = np.nanmax([(0.0, 0.0), *ends], axis=0)
+    return float(least), float(most)
+
+
+def _apart(low: FloatArray, high: FloatArray, rho: float) -> tuple[float, float]:
+    """Limits of the largest log-ratio of two of several rates, from limits of each."""
+    below, above = (np.log(np.maximum(end, rho)) for end in (low, high))
+    apart = above[:, None] - below[None, :]
+    np.fill_diagonal(apart, 0.0)  # a group does not differ from itself
+    return float(np.maximum(below.max() - above.min(), 0.0)), float(apart.max())
 
 
 def losses(
@@ -96,10 +96,10 @@ def losses(
         return pd.DataFrame(rows, names, LOSS_COLUMNS)
     values = loss_values(table.outcome_rate, table.mean_score, chosen, rho)
     floors = loss_values(noise.rates, table.mean_score, chosen, rho)
-    limits = Limits.of(table, noise, confidence)
+    low, high = rate_limits(table, noise, confidence)
     score = np.where(chosen, table.mean_score, np.nan)
-    ends = [_gap_limits(limits, score, criterion(rho)) for criterion in CRITERIA.values()]
-    ends.append(_ratio_limits(limits, chosen, rho))
+    ends = [_gap_limits(low, high, score, criterion(rho)) for criterion in CRITERIA.values()]
+    ends.append(_ratio_limits(low, high, chosen, rho))
     places = _where(table, rho, labels or {})
     rows = [
         (float(values[i]), places[i], *_floor(floors[..., i], float(values[i])), *ends[i])
@@ -183,18 +183,13 @@ def debiased(table: Categories, noise: Chance, rho: float) -> pd.DataFrame:
     average be as large as the one found is taken for the truth, which also takes off what dividing by
     a noisy rate adds; the interval comes from test inversion.
     """
-    chosen = table.eligible
-    if not chosen.any() or not len(noise.rates):
-        return _debiased_table([(float("nan"),) * 3] * len(CRITERIA))
-    score, gap = table.mean_score[chosen], table.gap[chosen]
-    chance = noise.rates[:, chosen] - score
-    return _debiased_table([_estimate(score, gap, chance, criterion(rho)) for criterion in CRITERIA.values()])
-
-
-def _debiased_table(squares: Sequence[tuple[float, float, float]]) -> pd.DataFrame:
-    """The measures and their roots, the typical gaps: 0 where noise explains all of it."""
+    chosen, squares = table.eligible, [(float("nan"),) * 3] * len(CRITERIA)
+    if chosen.any() and len(noise.rates):
+        score, gap = table.mean_score[chosen], table.gap[chosen]
+        chance = noise.rates[:, chosen] - score
+        squares = [_estimate(score, gap, chance, criterion(rho)) for criterion in CRITERIA.values()]
     found = np.array(squares)
-    roots = np.sqrt(np.maximum(found, 0.0))
+    roots = np.sqrt(np.maximum(found, 0.0))  # the typical gaps: 0 where noise explains all of it
     return pd.DataFrame(np.hstack([found, roots]), pd.Index(CRITERIA, name="name"), DEBIASED_COLUMNS)
 
 
@@ -288,14 +283,10 @@ def _row(label: str, chosen: pd.DataFrame, rho: float, own_rates: bool) -> tuple
     top, bottom = int(ranked.argmax()), int(ranked.argmin())
     if top == bottom and not own_rates:  # all alike
         bottom = 1
-    least, most = (chosen[end].to_numpy(dtype=np.float64) + score for end in ("low", "high"))
-    below, above = (np.log(np.maximum(end, rho)) for end in (least, most))
-    apart = above[:, None] - below[None, :]
-    np.fill_diagonal(apart, 0.0)  # a group does not differ from itself
+    low, high = (chosen[end].to_numpy(dtype=np.float64) + score for end in ("low", "high"))
     names = chosen["group"].tolist()
-    low = max(0.0, float(below.max() - above.min())) if np.isfinite(below).all() else np.nan
     ends = names[top], float(rate[top]), names[bottom], float(rate[bottom])
-    return (label, len(chosen), float(size[top] - size[bottom]), low, float(apart.max()), *ends)
+    return (label, len(chosen), float(size[top] - size[bottom]), *_apart(low, high, rho), *ends)
 
 
 RATIO = 2.0 ** -(SCORE_BITS - 1)  # relative error of any O/E ratio, if no mean score is coarse

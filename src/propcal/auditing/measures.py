@@ -10,7 +10,7 @@ allows for survey weights, for repeat visits, and for scores whose spread is wro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ import numpy as np
 from propcal.auditing.intervals import CONFIDENCE, most_of_none
 from propcal.auditing.sample import FEWEST_CLUSTERS, Sample
 from propcal.core.atoms import Atoms
-from propcal.core.grid import FloatArray, IntArray, check_number, to_grid
+from propcal.core.grid import FloatArray, check_number, to_grid
 from propcal.core.logistic import expit, fit_logistic, log_odds
 
 MOST_STEPS, CLOSE = 30, 1e-7
@@ -27,6 +27,7 @@ FEWEST_EVENTS = 50  # with fewer, an AUROC far below one half may be chance
 REVERSED = 0.4
 RANGE_BITS = 26  # of 32: 64 ranges of scores
 Limits = tuple[float, float]
+Columns = dict[str, FloatArray]
 SMALLEST = np.finfo(np.float64).eps  # as scikit-learn's log loss, for scores of exactly 0 or 1
 
 
@@ -48,6 +49,16 @@ def observed_expected(sample: Sample) -> Estimate:
     return Estimate(sample.observed / sample.expected, *ratio_intervals(sample, CONFIDENCE)[0])
 
 
+def squared_losses(score: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Squared difference of score and outcome, with the outcome and without it."""
+    return (1 - score) ** 2, score**2
+
+
+def log_losses(score: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Minus the logarithm of the probability that the score gave to what happened, for either outcome."""
+    return -np.log(np.maximum(score, SMALLEST)), -np.log(np.maximum(1 - score, SMALLEST))
+
+
 def _mean_loss(sample: Sample, if_positive: FloatArray, if_negative: FloatArray) -> Estimate:
     mean = sample.mean(if_positive, if_negative)
     error = sample.error((if_positive - mean) / sample.total, (if_negative - mean) / sample.total)
@@ -57,14 +68,12 @@ def _mean_loss(sample: Sample, if_positive: FloatArray, if_negative: FloatArray)
 
 def brier(sample: Sample) -> Estimate:
     """Mean squared difference of score and outcome."""
-    return _mean_loss(sample, (1 - sample.score) ** 2, sample.score**2)
+    return _mean_loss(sample, *squared_losses(sample.score))
 
 
 def log_loss(sample: Sample) -> Estimate:
     """Mean of minus the logarithm of the probability that the score gave to what happened."""
-    return _mean_loss(
-        sample, -np.log(np.maximum(sample.score, SMALLEST)), -np.log(np.maximum(1 - sample.score, SMALLEST))
-    )
+    return _mean_loss(sample, *log_losses(sample.score))
 
 
 def auroc_influence(sample: Sample) -> tuple[float, FloatArray, FloatArray]:
@@ -110,6 +119,15 @@ def auroc(sample: Sample) -> Estimate:
     reach = np.exp(sample.quantile * error / (area * (1 - area)))
     odds = area / (1 - area)
     return Estimate(area, float(odds / reach / (1 + odds / reach)), float(odds * reach / (1 + odds * reach)))
+
+
+# the measures of each group, beside those of a fitted curve
+FORMULAS: dict[str, Callable[[Sample], Estimate]] = {
+    "observed_expected": observed_expected,
+    "brier": brier,
+    "log_loss": log_loss,
+    "auroc": lambda sample: auroc(sample.narrow),
+}
 
 
 def ratio_intervals(sample: Sample, *confidences: float) -> list[Limits]:
@@ -185,21 +203,23 @@ class _Tosses:
         return expected
 
 
-def reversed_area(everybody: Any) -> tuple[float, float, float] | None:
+def reversed_area(everybody: Any) -> Estimate | None:
     """The AUROC of a score that ranks people the wrong way round; None if it does not, or may not."""
     events, rate = float(everybody["positives"]), float(everybody["outcome_rate"])
-    value, low, high = (float(everybody[f"auroc{end}"]) for end in ("", "_low", "_high"))
     without = events / rate - events if rate > 0 else 0.0
-    return (value, low, high) if is_reversed(min(events, without), value, high) else None
+    area = Estimate(*(float(everybody[f"auroc{end}"]) for end in ("", "_low", "_high")))
+    return _if_reversed(area, min(events, without))
 
 
 def reversed_ranking(sample: Sample) -> Estimate | None:
-    """The AUROC of people whom the score ranks the wrong way round; None if it does not, or may not."""
-    fewest = min(sample.observed, sample.total - sample.observed)
-    if fewest < FEWEST_EVENTS:
-        return None
-    area = auroc(sample)
-    return area if is_reversed(fewest, area.value, area.high) else None
+    """`reversed_area` of a sample."""
+    return _if_reversed(auroc(sample), min(sample.observed, sample.total - sample.observed))
+
+
+def _if_reversed(area: Estimate, fewest: float) -> Estimate | None:
+    """An AUROC that is below one half for sure; `fewest` are the events or the non-events."""
+    sure = isnan(area.high) or area.high < 0.5
+    return area if fewest >= FEWEST_EVENTS and area.value < REVERSED and sure else None
 
 
 def surely_not_reversed(atoms: Atoms) -> bool:
@@ -214,14 +234,6 @@ def surely_not_reversed(atoms: Atoms) -> bool:
     below = np.cumsum(np.concatenate([[0.0, 0.0], others]))  # those at least two ranges lower
     right = np.sum(events * (below[: len(events)] + below[1 : len(events) + 1])) / 2
     return bool(right > REVERSED * events.sum() * others.sum())
-
-
-def is_reversed(events: float, area: float, area_high: float) -> bool:
-    """Whether an AUROC is so low that the score ranks the wrong way round.
-
-    `events` is the number of events or of non-events, whichever is smaller.
-    """
-    return events >= FEWEST_EVENTS and area < REVERSED and (isnan(area_high) or area_high < 0.5)
 
 
 THRESHOLDS = np.round(np.arange(0.01, 1.0, 0.01), 2)
@@ -279,83 +291,54 @@ def threshold_columns(
         }
 
 
-class ThresholdCells(NamedTuple):
-    """People between neighbouring thresholds: the cell of each atom, and the weights in each cell."""
-
-    thresholds: FloatArray
-    part: IntArray
-    positives: FloatArray
-    negatives: FloatArray
-
-    @classmethod
-    def of(cls, sample: Sample, more: Sequence[float] = ()) -> ThresholdCells:
-        """Place scores between whole percents and `more` thresholds, on the grid: 0.7 reaches 0.7."""
-        thresholds = np.union1d(THRESHOLDS, more)
-        part = np.searchsorted(to_grid(thresholds), to_grid(sample.score), side="right")
-        sums = (_sums(part, column, thresholds) for column in (sample.positives, sample.negatives))
-        return cls(thresholds, part, *sums)
-
-
-def decision_curve(sample: Sample, cells: ThresholdCells) -> dict[str, FloatArray]:
-    """Columns over the thresholds, with intervals of the net benefit."""
-    right, wrong = _at_least(cells.positives), _at_least(cells.negatives)
-    benefit = net_benefit(right, wrong, sample.total, cells.thresholds)
-    reach = sample.quantile * np.sqrt(_variance(sample, cells, benefit)) / sample.total
-    return threshold_columns(cells.thresholds, right, wrong, sample.observed, sample.total, reach)
-
-
-def distribution(cells: ThresholdCells) -> dict[str, FloatArray]:
-    """Columns over twentieths of the score: people, and people with the outcome (weighted)."""
-    begin = np.searchsorted(cells.thresholds, BARS[:-1], side="right")
-    positives, negatives = (np.add.reduceat(column, begin) for column in (cells.positives, cells.negatives))
-    people = positives + negatives
-    return {"score_from": BARS[:-1], "score_to": BARS[1:], "people": people, "positives": positives}
-
-
-def _sums(part: IntArray, column: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """Sum of a column over the people of each cell."""
-    return np.asarray(np.bincount(part, weights=column, minlength=len(thresholds) + 1), dtype=np.float64)
-
-
-def _at_least(sums: FloatArray) -> FloatArray:
-    """Sum over the people at or above each threshold."""
-    return np.asarray(np.cumsum(sums[::-1])[::-1][1:])
-
-
 def net_benefit_variance(
-    threshold: FloatArray, right: FloatArray, wrong: FloatArray, total: float
+    threshold: FloatArray, right: Any, wrong: Any, total: float, benefit: Any = None
 ) -> FloatArray:
-    """Variance of `total` times the net benefit, if people are independent."""
-    benefit = net_benefit(right, wrong, total, threshold)
-    return _independent_variance(odds_of(threshold), right, wrong, benefit, total)
+    """Variance of `total` times the net benefit, if people are independent.
 
-
-def _independent_variance(
-    odds: FloatArray, right: FloatArray, wrong: FloatArray, benefit: FloatArray, total: float
-) -> FloatArray:
+    Under survey weights, counts are those of squared weights, and `benefit` is given.
+    """
+    odds = odds_of(threshold)
+    benefit = net_benefit(right, wrong, total, threshold) if benefit is None else benefit
     square = right + odds**2 * wrong - 2 * benefit * (right - odds * wrong)
     return np.asarray(np.maximum(square + benefit**2 * total, 0.0))  # rounding
 
 
-def _variance(sample: Sample, cells: ThresholdCells, benefit: FloatArray) -> FloatArray:
-    """Variance of the sum over people of what each contributes beyond the mean."""
-    odds = odds_of(cells.thresholds)
+def decision_curve(sample: Sample, more: Sequence[float] = ()) -> tuple[Columns, Columns]:
+    """`threshold_columns` at whole percents and `more` thresholds; and how the scores are spread.
+
+    The latter are columns over twentieths of the score: people, and people with the outcome (weighted).
+    """
+    thresholds = np.union1d(THRESHOLDS, more)
+    # on the grid, where 0.7 reaches 0.7
+    part = np.searchsorted(to_grid(thresholds), to_grid(sample.score), side="right")
+
+    def sums(column: FloatArray, rows: Any = slice(None)) -> Any:
+        """Of the people between neighbouring thresholds."""
+        return np.bincount(part[rows], column[rows], len(thresholds) + 1)
+
+    def at_least(column: FloatArray, rows: Any = slice(None)) -> Any:
+        """Of the people at or above each threshold."""
+        return np.cumsum(sums(column, rows)[::-1])[::-1][1:]
+
+    right, wrong = at_least(sample.positives), at_least(sample.negatives)
+    benefit = net_benefit(right, wrong, sample.total, thresholds)
     if sample.cluster is None:
-        squares = [cells.positives, cells.negatives]
-        if not np.array_equal(sample.weight_sq, sample.weight):  # some people weigh more than others
-            columns = (sample.positives_sq, sample.negatives_sq)
-            squares = [_sums(cells.part, column, cells.thresholds) for column in columns]
-        right, wrong = (_at_least(column) for column in squares)
-        return _independent_variance(odds, right, wrong, benefit, float(sample.weight_sq.sum()))
-    if sample.n_clusters < FEWEST_CLUSTERS:
-        return np.full(len(odds), np.nan)
-    _, index = np.unique(sample.cluster, return_inverse=True)
-    sums = []
-    for cluster in range(sample.n_clusters):
-        rows = index == cluster
-        right, wrong = (
-            _at_least(_sums(cells.part[rows], column[rows], cells.thresholds))
-            for column in (sample.positives, sample.negatives)
-        )
-        sums.append(right - odds * wrong - benefit * sample.weight[rows].sum())
-    return np.asarray(np.var(sums, axis=0, ddof=1) * sample.n_clusters)
+        squares = at_least(sample.positives_sq), at_least(sample.negatives_sq)
+        variance = net_benefit_variance(thresholds, *squares, float(sample.weight_sq.sum()), benefit)
+    elif sample.n_clusters < FEWEST_CLUSTERS:
+        variance = np.full(len(thresholds), np.nan)
+    else:
+        of_clusters = []
+        for cluster in np.unique(sample.cluster):
+            rows = sample.cluster == cluster
+            excess = at_least(sample.positives, rows) - odds_of(thresholds) * at_least(sample.negatives, rows)
+            of_clusters.append(excess - benefit * sample.weight[rows].sum())
+        variance = np.var(of_clusters, axis=0, ddof=1) * sample.n_clusters
+    reach = sample.quantile * np.sqrt(variance) / sample.total
+    columns = threshold_columns(thresholds, right, wrong, sample.observed, sample.total, reach)
+    begin = np.searchsorted(thresholds, BARS[:-1], side="right")
+    positives, negatives = (np.add.reduceat(sums(x), begin) for x in (sample.positives, sample.negatives))
+    people = positives + negatives
+    bars = {"score_from": BARS[:-1], "score_to": BARS[1:], "people": people, "positives": positives}
+    return columns, bars

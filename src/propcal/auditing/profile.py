@@ -4,47 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from propcal.auditing.logistic_calibration import Calibration, calibration
-from propcal.auditing.measures import (
-    UNKNOWN,
-    Estimate,
-    ThresholdCells,
-    auroc,
-    brier,
-    decision_curve,
-    distribution,
-    log_loss,
-    observed_expected,
-)
+from propcal.auditing.logistic_calibration import DISTANCES, calibration
+from propcal.auditing.measures import FORMULAS, UNKNOWN, Estimate, decision_curve
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws
-from propcal.core.grid import WithoutCaches
 from propcal.core.groups.collection import EVERYBODY, Group, GroupSize, membership
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Where
 
-MOST_SCORES = 200_000
 CURVE = ("score", "outcome_rate", "low", "high")
 MIN_GROUP, MIN_EVENTS = 50, 10  # what a group needs to be tested, by default
 FEWEST_EFFECTIVE = 30  # people of equal weight, below which no estimate is shown (NCHS standards, 2017)
-MEASURES = (
-    "observed_expected",
-    "intercept",
-    "slope",
-    "ici",
-    "e50",
-    "e90",
-    "emax",
-    "brier",
-    "log_loss",
-    "auroc",
-)
+FITTED = ("intercept", "slope", *DISTANCES)  # by logistic regression
+MEASURES = ("observed_expected", *FITTED, *[*FORMULAS][1:])
 
 
 @dataclass(frozen=True)
@@ -88,7 +65,7 @@ def dominated(people: int, effective: float) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile(WithoutCaches):
+class Profile:
     """One group: who it is, its people, and its measures (NaN where there are too few people).
 
     `too_few` says why the group is not tested, if it is too small; a small group that the user did not name
@@ -107,19 +84,6 @@ class Profile(WithoutCaches):
     def measured(self) -> bool:
         """Whether it has enough people for measures and a curve."""
         return bool(self.thresholds)
-
-    @cached_property
-    def variance_ratio(self) -> float:
-        """Variance of the number of events, in variances of as many independent people of equal weight."""
-        return event_effect(self.sample)
-
-
-def event_effect(sample: Sample) -> float:
-    """How many times larger the variance of the number of events is than with independent people."""
-    if sample.total <= 0:
-        return 1.0
-    independent = sample.mean((1 - sample.score) ** 2, sample.score**2) / max(sample.n_people, 1)
-    return (sample.count_error / sample.total) ** 2 / independent if independent > 0 else 1.0
 
 
 def audited_groups(atoms: Atoms, words: Groups, *, n_memberships: int | None = None) -> list[GroupSize]:
@@ -168,17 +132,8 @@ def profile_of(
     """Measure one group, if it has so many people, none of whom carry most of the weight."""
     if sample.n_people < min_people or dominated(sample.n_people, sample.effective):
         return Profile(size, sample, too_few, dict.fromkeys(MEASURES, UNKNOWN), {}, {}, {})
-    # of very many scores, narrow cells are enough: they change measures by less than 0.00003
-    narrow = sample.cells if len(sample.score) > MOST_SCORES else sample
-    fitted: Calibration = calibration(narrow, rng)
-    measures = {
-        "observed_expected": observed_expected(sample),
-        **{name: getattr(fitted, name) for name in ("intercept", "slope", "ici", "e50", "e90", "emax")},
-        "brier": brier(sample),
-        "log_loss": log_loss(sample),
-        "auroc": auroc(narrow),
-    }
-    cells = ThresholdCells.of(sample, thresholds)
-    decisions = decision_curve(sample, cells)
+    fitted = calibration(sample.narrow, rng)
+    measures = {name: formula(sample) for name, formula in FORMULAS.items()}
+    measures |= {name: getattr(fitted, name) for name in FITTED}
     curve = {} if fitted.curve is None else dict(zip(CURVE, fitted.curve.T))
-    return Profile(size, sample, too_few, measures, curve, decisions, distribution(cells))
+    return Profile(size, sample, too_few, measures, curve, *decision_curve(sample, thresholds))

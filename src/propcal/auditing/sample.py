@@ -20,6 +20,8 @@ from propcal.core.grid import BoolArray, FloatArray, IntArray, WithoutCaches, fr
 from propcal.core.logistic import expit, log_odds
 from propcal.core.patterns import CLUSTER
 
+SUMS = ("weight", "weight_sq", "positives", "positives_sq")  # over the people of each atom
+MOST_SCORES = 200_000
 NEAREST = 1e-6  # scores of 0 and 1 have no log-odds; they are taken as this far from the end
 CELLS_PER_UNIT = 256  # of log-odds
 FEWEST_CLUSTERS = 10  # with fewer, the spread of the clusters says too little
@@ -40,9 +42,9 @@ class Sample(WithoutCaches):
 
     def where(self, chosen: BoolArray) -> Sample:
         """Some of these people."""
-        columns = ("score", "people", "weight", "weight_sq", "positives", "positives_sq")
         cluster = None if self.cluster is None else self.cluster[chosen]
-        return replace(self, **{name: getattr(self, name)[chosen] for name in columns}, cluster=cluster)
+        columns = {name: getattr(self, name)[chosen] for name in ("score", "people", *SUMS)}
+        return replace(self, **columns, cluster=cluster)
 
     @classmethod
     def of(cls, atoms: Atoms, patterns: Any = None) -> Sample:
@@ -52,16 +54,10 @@ class Sample(WithoutCaches):
             runs = [np.arange(atoms.starts[p], atoms.starts[p + 1]) for p in patterns]
             rows = np.concatenate(runs) if runs else np.empty(0, dtype=np.int64)
         cluster = atom_clusters(atoms)
-        return cls(
-            score=from_grid(atoms.score[rows]),
-            people=atoms.people[rows],
-            weight=atoms.weight[rows].astype(np.float64),
-            weight_sq=atoms.weight_sq[rows].astype(np.float64),
-            positives=atoms.positives[rows].astype(np.float64),
-            positives_sq=atoms.positives_sq[rows].astype(np.float64),
-            cluster=None if cluster is None else cluster[rows],
-            soft=atoms.soft_labels,
-        )
+        sums = {name: getattr(atoms, name)[rows].astype(np.float64) for name in SUMS}
+        cluster = None if cluster is None else cluster[rows]
+        score, people = from_grid(atoms.score[rows]), atoms.people[rows]
+        return cls(score, people, **sums, cluster=cluster, soft=atoms.soft_labels)
 
     @cached_property
     def n_people(self) -> int:
@@ -110,6 +106,11 @@ class Sample(WithoutCaches):
         return log_odds(np.clip(self.score, NEAREST, 1 - NEAREST))
 
     @cached_property
+    def order(self) -> IntArray:
+        """The atoms by ascending score."""
+        return np.argsort(self.x, kind="stable")
+
+    @cached_property
     def cells(self) -> Sample:
         """These people in narrow cells of the log-odds, each at its mean: enough for any smooth fit."""
         cell = np.floor(self.x * CELLS_PER_UNIT).astype(np.int64)
@@ -122,16 +123,14 @@ class Sample(WithoutCaches):
         def total(column: Any) -> Any:
             return np.bincount(cell, weights=column)[used]
 
-        return Sample(
-            score=expit(total(self.weight * self.x) / weight[used]),
-            people=total(self.people).astype(np.int64),
-            weight=weight[used],
-            weight_sq=total(self.weight_sq),
-            positives=total(self.positives),
-            positives_sq=total(self.positives_sq),
-            cluster=None,
-            soft=self.soft,
-        )
+        sums = {name: total(getattr(self, name)) for name in SUMS}
+        score, people = expit(total(self.weight * self.x) / weight[used]), total(self.people).astype(np.int64)
+        return Sample(score, people, **sums, cluster=None, soft=self.soft)
+
+    @property
+    def narrow(self) -> Sample:
+        """Narrow cells of very many scores, which change measures by less than 0.00003; else the sample."""
+        return self.cells if len(self.score) > MOST_SCORES else self
 
     def mean(self, if_positive: Any, if_negative: Any) -> float:
         """Weighted mean over people of a quantity that depends on score and outcome."""
@@ -168,6 +167,14 @@ class Sample(WithoutCaches):
     def count_error(self) -> float:
         """Standard error of the number of events."""
         return self.error(1 - self.score, -self.score)
+
+    @cached_property
+    def variance_ratio(self) -> float:
+        """Variance of the number of events, in variances of as many independent people of equal weight."""
+        if self.total <= 0:
+            return 1.0
+        independent = self.mean((1 - self.score) ** 2, self.score**2) / max(self.n_people, 1)
+        return (self.count_error / self.total) ** 2 / independent if independent > 0 else 1.0
 
     def repeat_effect_of(self, if_positive: FloatArray, if_negative: FloatArray) -> float:
         """How many times larger the variance of a sum is because people occur several times; at least 1.

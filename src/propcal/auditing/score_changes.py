@@ -25,7 +25,7 @@ from propcal.auditing.headcount import Headcount
 from propcal.auditing.hypothesis_tests import SIGNIFICANCE, holm
 from propcal.auditing.intervals import CONFIDENCE, normal_tail, t_tail
 from propcal.auditing.loss_intervals import debiased, losses
-from propcal.auditing.measures import SMALLEST, auroc_influence
+from propcal.auditing.measures import auroc_influence, log_losses, squared_losses
 from propcal.auditing.names import HIGHER, LOWER
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
@@ -58,10 +58,8 @@ def person_differences(a: Sample, b: Sample) -> dict[str, Difference]:
     """Each person's contribution to a measure of the one score less that of the other."""
     return {
         "observed_expected": _ratio_difference(a, b),
-        "brier": _mean_difference(a, b, lambda s: ((1 - s) ** 2, s**2)),
-        "log_loss": _mean_difference(
-            a, b, lambda s: (-np.log(np.maximum(s, SMALLEST)), -np.log(np.maximum(1 - s, SMALLEST)))
-        ),
+        "brier": _mean_difference(a, squared_losses(a.score), squared_losses(b.score)),
+        "log_loss": _mean_difference(a, log_losses(a.score), log_losses(b.score)),
         "auroc": _auroc_difference(a, b),
     }
 
@@ -79,14 +77,13 @@ def _ratio_difference(a: Sample, b: Sample) -> Difference:
     return _interval(a, first, second, a.error(1 / b.expected - 1 / a.expected - shared, -shared))
 
 
-def _mean_difference(a: Sample, b: Sample, loss: Any) -> Difference:
-    before, after = loss(a.score), loss(b.score)
+def _mean_difference(a: Sample, before: Sequence[Any], after: Sequence[Any]) -> Difference:
     return _interval(a, a.mean(*before), a.mean(*after), _mean_change(a, before, after)[1])
 
 
 def brier_test(a: Sample, b: Sample) -> tuple[float, float]:
     """By how much the Brier score changes, and the p-value of no change."""
-    change, error = _mean_change(a, *(((1 - one.score) ** 2, one.score**2) for one in (a, b)))
+    change, error = _mean_change(a, squared_losses(a.score), squared_losses(b.score))
     z = abs(change) / error if error > 0 else 0.0
     return change, 2 * (normal_tail(z) if a.cluster is None else t_tail(z, max(a.n_clusters - 1, 1)))
 

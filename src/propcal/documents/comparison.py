@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from propcal.auditing.audit import Audit, typical_gap
+from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
@@ -81,7 +81,7 @@ def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
     """What changed for whom, and the typical gap of a cell before and after."""
     sentences = comparison.sentences(name)
-    typical = [typical_gap(comparison.audits[each].debiased)[0] for each in (comparison.base, name)]
+    typical = [comparison.audits[each].debiased["rms"]["mc"] for each in (comparison.base, name)]
     if all(map(known, typical)) and name not in comparison.unchanged:
         first, second = (IN_SENTENCE.decimal(100 * value, 1) for value in typical)
         sentences.append(

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from propcal.auditing.audit_claims import certificate, events_needed, shown_within
+from propcal.auditing.audit_tables import tests_frame
 from propcal.auditing.claims import Claim, Verdict, numbers_of
+from propcal.auditing.findings import Findings
 from propcal.auditing.measures import reversed_area
 from propcal.auditing.names import (
     CHANCE,
@@ -20,6 +22,7 @@ from propcal.auditing.names import (
     TOO_LOW,
     UNTESTED,
 )
+from propcal.auditing.profile import FEWEST_EFFECTIVE
 from propcal.documents.audit_notes import reversed_sentence
 from propcal.documents.words import at_most, sentences
 from propcal.identity import Identity
@@ -31,23 +34,26 @@ TOO_UNSURE = 0.3  # if the score could be off by more than this share overall, t
 
 
 def verdict_of(
-    claims: tuple[Claim, ...],
-    tests: pd.DataFrame,
-    groups: pd.DataFrame,
+    found: Findings,
     identity: Identity,
-    *,
-    untested: str,
-    too_small: str,
-    within: float | None = None,
-    fitted: bool = False,
+    claims: tuple[Claim, ...],
+    groups: pd.DataFrame,
+    tests: pd.DataFrame | None = None,
     conclusion: str = "",
 ) -> Verdict:
     """Put the claims into words; if groups are protected, the conclusion is that of the exact ones.
 
-    `untested` says why there are no tests, and `too_small` what too small a group is. With `within`, the
-    first sentence says whether the score is shown to be right to within that share. Nothing is certified of a
-    score that was `fitted` to these people.
+    If the audit asks for a share (`within`), the first sentence says whether the score is shown to be right
+    to within it. Nothing is certified of a score that was fitted to these people.
     """
+    rule, untested, fitted = found.rule, found.untested, bool(found.fitted_on_these)
+    within, unit, identity = rule.within, identity.unit, found.subject(identity)
+    tests = tests_frame(found.tests) if tests is None else tests
+    weights = "" if found.people.frequencies else f", weights worth fewer than {FEWEST_EFFECTIVE}"
+    too_small = (
+        f"fewer than {rule.min_group} {unit}{weights}, or fewer than {rule.min_events} expected events or "
+        "non-events"
+    )
     if untested:
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     area = reversed_area(groups.iloc[0])

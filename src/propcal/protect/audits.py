@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from propcal.auditing.audit import Audit, settings_of, verdict_on
+from propcal.auditing.audit import Audit, settings_of
 from propcal.auditing.audit_tables import ENDS, categories_frame, stacked_columns
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Claim, Verdict, labelled_claims
@@ -328,6 +328,8 @@ class _ProtectedAudit:
         )
 
     def _verdict(self, groups: pd.DataFrame, categories: pd.DataFrame) -> Verdict:
+        from propcal.documents.verdict_sentences import verdict_of
+
         exact = self.exact
         tests = exact.verdict.tests
         if len(tests):
@@ -338,7 +340,7 @@ class _ProtectedAudit:
                 tests[name] = pd.Series(shown, dtype=object, index=tests.index)
         claims = labelled_claims(exact.verdict.errors, groups, categories)
         claims = tuple(self._shown_claim(claim, true) for claim, true in zip(claims, exact.verdict.errors))
-        return verdict_on(self.found, exact.identity, claims, groups, tests, exact.verdict.conclusion)
+        return verdict_of(self.found, exact.identity, claims, groups, tests, exact.verdict.conclusion)
 
     def _shown_claim(self, claim: Claim, exact: Claim) -> Claim:
         """A claim with the digits that are printed; the O/E ratio of all others follows from shown counts."""

@@ -29,7 +29,6 @@ import numpy as np
 from scipy import special
 
 from propcal.auditing.intervals import CONFIDENCE, normal_tail, t_quantile
-from propcal.auditing.profile import event_effect
 from propcal.auditing.sample import Sample
 from propcal.core.grid import FloatArray
 from propcal.core.logistic import fit_logistic, spline_basis
@@ -60,7 +59,7 @@ class SiteCounts:
     @classmethod
     def of(cls, samples: Sequence[Sample], everybody: Sample) -> SiteCounts:
         """Count, from the people of each site and those of all."""
-        repeats = 1.0 if everybody.cluster is None else np.fmax(event_effect(everybody), 1.0)
+        repeats = 1.0 if everybody.cluster is None else np.fmax(everybody.variance_ratio, 1.0)
         spread = [one.score * (1 - one.score) for one in samples]
         with np.errstate(invalid="ignore"):
             weights = [(one.weight_sq @ var) / (one.weight @ var) for one, var in zip(samples, spread)]

@@ -114,8 +114,8 @@ def test_narrow_cells_of_very_many_scores_change_next_to_nothing(monkeypatch):
     sample = Sample.of(rows_to_atoms(score, (rng.random(60_000) < score**1.2).astype(int), None))
     size = GroupSize(profile.EVERYBODY, 60_000, 1.0)
     found = []
-    for most in (profile.MOST_SCORES, 1000):
-        monkeypatch.setattr(profile, "MOST_SCORES", most)
+    for most in (200_000, 1000):
+        monkeypatch.setattr("propcal.auditing.sample.MOST_SCORES", most)
         made = profile.profile_of(size, sample, "", 30, (), Draws(0))
         found.append(np.array([made.measures[name] for name in profile.MEASURES]))
     assert np.abs(found[0] - found[1]).max() < 5e-5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -11,33 +11,26 @@ import pandas as pd
 
 from propcal.auditing.audit import Audit, assemble, audited_atoms
 from propcal.auditing.claims import FITTING
-from propcal.auditing.findings import AuditSettings, Findings, find, settings_and_names
+from propcal.auditing.findings import AuditSettings, find, settings_and_names
 from propcal.auditing.pages import Pages
-from propcal.auditing.sample import Sample
 from propcal.auditing.score_changes import (
+    COLUMNS,
     WORSE,
     FlagChanges,
     GroupChange,
-    brier_test,
+    ScorePair,
     claims_of,
     flag_table,
-    loss_differences,
-    mean_square_difference,
-    person_differences,
-    tested_changes,
 )
 from propcal.core.atoms import Atoms
 from propcal.core.choices import Table, Values
 from propcal.core.grid import FloatArray, from_grid, to_grid
-from propcal.core.groups.collection import membership
 from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame
 from propcal.data.rows_to_atoms import rows_of_scores, warn_of_unused_ids
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.options import AuditOptions, AuditRule, Correcting, spelled_out
-
-COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,27 +191,21 @@ def compare(
             progress=_part(progress, i, len(names)),
         )
     audits = {name: assemble(replace(findings, called=name), identity) for name, findings in found.items()}
-    first, changes = values[names[0]], []
-    rows: list[tuple[Any, ...]] = []
-    for name in names[1:]:
-        pairs = list(_pairs(joint, first, values[name], found[names[0]]))
-        rows += _differences(name, joint, (first, values[name]), (found[names[0]], found[name]), pairs)
-        brier = {group: brier_test(*samples) for group, samples in pairs}
-        tested = tested_changes(joint, first, values[name], found[names[0]], brier)
-        changes.append(tested.assign(score=name))
-    groups = [profile.size.group for profile in found[names[0]].profiles if not profile.size.left_out]
-    flags = tuple(
-        FlagChanges.of(name, threshold, joint, (first, values[name]), groups)
+    pairs = [
+        ScorePair(name, joint, (values[names[0]], values[name]), (found[names[0]], found[name]))
         for name in names[1:]
-        for threshold in rule.thresholds
-    )
+    ]
+    groups = [profile.size.group for profile in found[names[0]].profiles if not profile.size.left_out]
+    flags = tuple(pair.flags(threshold, groups) for pair in pairs for threshold in rule.thresholds)
     base_audit = audits[names[0]]
     return Comparison(
         audits,
-        pd.DataFrame(rows, columns=list(COLUMNS)),
-        pd.concat(changes, ignore_index=True),
+        pd.DataFrame([row for pair in pairs for row in pair.differences()], columns=list(COLUMNS)),
+        pd.concat([pair.changes() for pair in pairs], ignore_index=True),
         flag_table(flags, base_audit.labels),
-        tuple(name for name in names[1:] if np.array_equal(to_grid(first), to_grid(values[name]))),
+        tuple(
+            pair.name for pair in pairs if np.array_equal(to_grid(pair.scores[0]), to_grid(pair.scores[1]))
+        ),
         _notes(names, fitted, base_audit.identity.unit),
         flags,
     )
@@ -269,34 +256,6 @@ def _of_rows(
         joint = replace(joint, unused_id=warn_of_unused_ids(features, rule.words()))
     raw = rescored(joint, to_grid(values[base]))
     return joint, values, {name: own and own.fitted_to(raw) for name, own in corrections.items()}
-
-
-def _pairs(
-    joint: Atoms, base: FloatArray, other: FloatArray, found: Findings
-) -> Iterator[tuple[str, tuple[Sample, Sample]]]:
-    """The people of each group that is measured, with both scores."""
-    groups = [one.size.group for one in found.profiles if one.measured and not one.size.left_out]
-    for group, members in zip(groups, membership(groups, joint.patterns)):
-        rows = members[joint.pattern_index()]
-        sample = Sample.of(joint, np.flatnonzero(members))
-        yield group.name, (replace(sample, score=base[rows]), replace(sample, score=other[rows]))
-
-
-def _differences(
-    name: str,
-    joint: Atoms,
-    scores: tuple[FloatArray, FloatArray],
-    found: tuple[Findings, Findings],
-    pairs: Iterable[tuple[str, tuple[Sample, Sample]]],
-) -> Iterator[tuple[Any, ...]]:
-    """Rows of the table for one score."""
-    for measure, numbers in loss_differences(*found).items():
-        yield (name, measure, "all categories", *numbers)
-    for place, measure in enumerate(("mc_mean_square", "pmc_mean_square")):
-        yield (name, measure, "all categories", *mean_square_difference(place, joint, scores, found))
-    for group, samples in pairs:
-        for measure, numbers in person_differences(*samples).items():
-            yield (name, measure, group, *numbers)
 
 
 def _notes(names: list[str], fitted: dict[str, bool | None], unit: str) -> tuple[str, ...]:

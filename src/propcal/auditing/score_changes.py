@@ -10,8 +10,9 @@ groups of a score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,27 +32,146 @@ from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.categories import Categories
-from propcal.core.criterion import Criterion, multicalibration, proportional
+from propcal.core.criterion import CRITERIA, Criterion
 from propcal.core.grid import FloatArray, IntArray, to_grid
 from propcal.core.groups.collection import EVERYBODY, Group, membership
 from propcal.core.reduction import rescored, without_clusters
 from propcal.numbers import IN_SENTENCE, known, p_equals
 
 Difference = tuple[float, float, float, float, float]  # base, value, difference, low, high
+COLUMNS = ("score", "measure", "group", "base", "value", "difference", "low", "high")
+CHANGE_COLUMNS = ["group", "p_value", "change", "brier_p_value", "brier_change"]
+NEITHER, NEWLY, NO_LONGER = 0, 1, 2
 
 
-def loss_differences(a: Findings, b: Findings) -> dict[str, Difference]:
-    """Of MC, PMC and DC loss: from the limits of both, each at half the error."""
-    first, second = (
-        losses(f.table, f.noise, f.rule.rho, confidence=(1 + CONFIDENCE) / 2)[["value", "low", "high"]]
-        for f in (a, b)
-    )
-    return {
-        name: (value, other, other - value, other_low - high, other_high - low)
-        for (name, value, low, high), (other, other_low, other_high) in zip(
-            first.itertuples(), second.itertuples(index=False)
+@dataclass(frozen=True, eq=False)
+class ScorePair:
+    """A score and the base: atoms that number the rows, both scores of each row, and what audits found."""
+
+    name: str
+    joint: Atoms
+    scores: tuple[FloatArray, FloatArray]
+    found: tuple[Findings, Findings]
+
+    @cached_property
+    def samples(self) -> dict[str, tuple[Sample, Sample]]:
+        """The people of each group that is measured, with both scores."""
+        groups = [one.size.group for one in self.found[0].profiles if one.measured and not one.size.left_out]
+        found = {}
+        for group, members in zip(groups, membership(groups, self.joint.patterns)):
+            rows = members[self.joint.pattern_index()]
+            sample = Sample.of(self.joint, np.flatnonzero(members))
+            first, second = (replace(sample, score=score[rows]) for score in self.scores)
+            found[group.name] = first, second
+        return found
+
+    def differences(self) -> Iterator[tuple[Any, ...]]:
+        """Rows of `COLUMNS`: of losses and mean squares over all cells, and of measures of each group."""
+        measures = (*self._loss_differences().items(), *self._mean_square_differences().items())
+        for measure, numbers in measures:
+            yield (self.name, measure, "all categories", *numbers)
+        for group, samples in self.samples.items():
+            for measure, numbers in person_differences(*samples).items():
+                yield (self.name, measure, group, *numbers)
+
+    def _loss_differences(self) -> dict[str, Difference]:
+        """Of MC, PMC and DC loss: from the limits of both, each at half the error."""
+        first, second = (
+            losses(f.table, f.noise, f.rule.rho, confidence=(1 + CONFIDENCE) / 2)[["value", "low", "high"]]
+            for f in self.found
         )
-    }
+        return {
+            name: (value, other, other - value, other_low - high, other_high - low)
+            for (name, value, low, high), (other, other_low, other_high) in zip(
+                first.itertuples(), second.itertuples(index=False)
+            )
+        }
+
+    def _mean_square_differences(self) -> dict[str, Difference]:
+        """Of the debiased mean squared gap, also as a share of the rate.
+
+        Its error has two parts: gaps that exist, which each outcome makes a little larger or smaller
+        (paired, as both scores see the same outcomes), and the squares of noise, which are taken as
+        independent.
+        """
+        sample, same = Sample.of(self.joint), np.array_equal(*self.scores)  # then the noise is the same too
+        squares = [debiased(f.table, f.noise, f.rule.rho)["mean_square"] for f in self.found]
+        differences = {}
+        for name, kind in CRITERIA.items():
+            criterion = kind(self.found[0].rule.rho)
+            before, after = (
+                self._pull(f.table, score, criterion) for f, score in zip(self.found, self.scores)
+            )
+            paired = sample.error(after[0] - before[0], after[1] - before[1])
+            chance = 0.0 if same else sum(_chance_square(f, criterion) for f in self.found)
+            first, second = (float(square[name]) for square in squares)
+            error = float(np.sqrt(paired**2 + chance))
+            differences[f"{name}_mean_square"] = _interval(sample, first, second, error)
+        return differences
+
+    def _pull(
+        self, table: Categories, score: FloatArray, criterion: Criterion
+    ) -> tuple[FloatArray, FloatArray]:
+        """How much a person with and without the outcome pulls at the mean squared gap, for each atom."""
+        rate, gap, chosen, joint = table.outcome_rate, table.gap, table.eligible, self.joint
+        with np.errstate(invalid="ignore", divide="ignore"):
+            allowed = criterion.allowance(rate)
+            at_score = criterion.offset + criterion.slope * table.mean_score
+            slope = (
+                2 * gap / allowed**2
+            )  # of the squared gap in the rate, which the allowance follows above rho
+            slope = slope * np.where(rate > criterion.rho, at_score / allowed, 1.0)
+            pull = np.where(chosen, slope / table.weight, 0.0) / max(int(chosen.sum()), 1)
+        inside = membership(table.collection.groups, joint.patterns).astype(np.float64)
+        positive, negative = (inside.T @ np.where(chosen, pull * part, 0.0) for part in (1 - rate, -rate))
+        where = joint.pattern_index(), table.bins.index(to_grid(score))
+        return positive[where], negative[where]
+
+    def changes(self) -> pd.DataFrame:
+        """One row for each group tested: `group`, adjusted `p_value` and `change`; and of the Brier score."""
+        found, rule = self.found[0], self.found[0].rule
+        if found.untested:
+            return pd.DataFrame(columns=[*CHANGE_COLUMNS, "score"])
+        before, after = (to_grid(score) for score in self.scores)
+        middle = rescored(self.joint, (before + after) // 2)
+        bare = without_clusters(middle)
+        judged, sizes = (
+            JudgedGroups.of(bare, rule.min_group, rule.min_events),
+            audited_groups(bare, rule.words()),
+        )
+        cells = score_cells(bare, found.table.bins)
+        tests = [
+            (size.group, test)
+            for size, test in group_tests(middle, bare, Sample.of(middle), cells, sizes, judged)
+            if np.isfinite(test[1]) and size.group.name in self.samples
+        ]
+        brier = [brier_test(*self.samples[group.name]) for group, _ in tests]
+        adjusted, loss_p = (
+            holm(np.array([p for _, p in own])) for own in ([test for _, test in tests], brier)
+        )
+        inside = membership([group for group, _ in tests], self.joint.patterns).astype(np.float64)
+        expected = [inside @ self._pattern_sums(score) for score in (before, after)]
+        rows = [
+            (group.name, float(p), _change(z, float(p), *own), float(q), _loss_change(change, q))
+            for (group, (z, _)), p, own, (change, _), q in zip(tests, adjusted, zip(*expected), brier, loss_p)
+        ]
+        return pd.DataFrame(rows, columns=CHANGE_COLUMNS).assign(score=self.name)
+
+    def _pattern_sums(self, score: IntArray) -> Any:
+        return self.joint.pattern_sums(self.joint.weight * score.astype(np.float64))
+
+    def flags(self, threshold: float, groups: Sequence[Group]) -> FlagChanges:
+        """Who crosses a threshold in which direction."""
+        before, after = (to_grid(score) >= to_grid(np.array([threshold])) for score in self.scores)
+        crossed = np.where(after & ~before, NEWLY, np.where(before & ~after, NO_LONGER, NEITHER))
+        people = Headcount.of(
+            rescored(self.joint, crossed.astype(np.int64)),
+            lambda patterns: membership(groups, patterns),
+            lambda atoms: atoms.score,
+            3,
+        )
+        parts = people.part(NEWLY), people.part(NO_LONGER)
+        return FlagChanges(self.name, threshold, tuple(groups), *parts)
 
 
 def person_differences(a: Sample, b: Sample) -> dict[str, Difference]:
@@ -99,42 +219,6 @@ def _auroc_difference(a: Sample, b: Sample) -> Difference:
         return (float("nan"),) * 5
     (first, *before), (second, *after) = auroc_influence(a), auroc_influence(b)
     return _interval(a, first, second, a.error(*(y - x for x, y in zip(before, after))))
-
-
-def mean_square_difference(
-    place: int, joint: Atoms, scores: tuple[FloatArray, FloatArray], found: tuple[Findings, Findings]
-) -> Difference:
-    """Of the debiased mean squared gap (0), or gap as a share of the rate (1).
-
-    Its error has two parts: gaps that exist, which each outcome makes a little larger or smaller
-    (paired, as both scores see the same outcomes), and the squares of noise, which are taken as
-    independent.
-    """
-    criterion = (multicalibration(), proportional(found[0].rule.rho))[place]
-    same = np.array_equal(*scores)  # then the noise is the same too
-    first, second = (float(debiased(f.table, f.noise, f.rule.rho)["mean_square"].iloc[place]) for f in found)
-    sample = Sample.of(joint)
-    before, after = (_pull(f.table, joint, score, criterion) for f, score in zip(found, scores))
-    paired = sample.error(after[0] - before[0], after[1] - before[1])
-    squares = 0.0 if same else sum(_chance_square(f, criterion) for f in found)
-    return _interval(sample, first, second, float(np.sqrt(paired**2 + squares)))
-
-
-def _pull(
-    table: Categories, joint: Atoms, score: FloatArray, criterion: Criterion
-) -> tuple[FloatArray, FloatArray]:
-    """How much a person with and without the outcome pulls at the mean squared gap, for each atom."""
-    rate, gap, chosen = table.outcome_rate, table.gap, table.eligible
-    with np.errstate(invalid="ignore", divide="ignore"):
-        allowed = criterion.allowance(rate)
-        at_score = criterion.offset + criterion.slope * table.mean_score
-        slope = 2 * gap / allowed**2  # of the squared gap in the rate, which the allowance follows above rho
-        slope = slope * np.where(rate > criterion.rho, at_score / allowed, 1.0)
-        pull = np.where(chosen, slope / table.weight, 0.0) / max(int(chosen.sum()), 1)
-    inside = membership(table.collection.groups, joint.patterns).astype(np.float64)
-    positive, negative = (inside.T @ np.where(chosen, pull * part, 0.0) for part in (1 - rate, -rate))
-    where = joint.pattern_index(), table.bins.index(to_grid(score))
-    return positive[where], negative[where]
 
 
 def _chance_square(found: Findings, criterion: Criterion) -> float:
@@ -213,46 +297,6 @@ class GroupChange:
         return "; ".join(told)
 
 
-def tested_changes(
-    joint: Atoms,
-    base: FloatArray,
-    other: FloatArray,
-    found: Findings,
-    brier: Mapping[str, tuple[float, float]],
-) -> pd.DataFrame:
-    """One row for each group tested: `group`, adjusted `p_value` and `change`; and those of the Brier score.
-
-    `brier` has the change of the Brier score of each group, and its p-value.
-    """
-    columns = ["group", "p_value", "change", "brier_p_value", "brier_change"]
-    if found.untested:
-        return pd.DataFrame(columns=columns)
-    before, after = to_grid(base), to_grid(other)
-    middle = rescored(joint, (before + after) // 2)
-    bare, rule = without_clusters(middle), found.rule
-    judged = JudgedGroups.of(bare, rule.min_group, rule.min_events)
-    sizes = audited_groups(bare, rule.words())
-    cells = score_cells(bare, found.table.bins)
-    tests = group_tests(middle, bare, Sample.of(middle), cells, sizes, judged)
-    tests = [(size, test) for size, test in tests if np.isfinite(test[1]) and size.group.name in brier]
-    losses = [brier[size.group.name] for size, _ in tests]
-    adjusted, loss_p = (
-        holm(np.array([p for _, p in some])) for some in ([test for _, test in tests], losses)
-    )
-    means = [_means(joint, values, [size.group for size, _ in tests]) for values in (before, after)]
-    rows = [
-        (size.group.name, float(p), _change(z, float(p), *own), float(q), _loss_change(change, q))
-        for (size, (z, _)), p, own, (change, _), q in zip(tests, adjusted, zip(*means), losses, loss_p)
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _means(joint: Atoms, score: IntArray, groups: Sequence[Group]) -> FloatArray:
-    """The expected events of each group."""
-    by_pattern = joint.pattern_sums(joint.weight * score.astype(np.float64))
-    return np.asarray(membership(groups, joint.patterns).astype(np.float64) @ by_pattern)
-
-
 def _change(z: float, p: float, before: float, after: float) -> str:
     """What the test of the midpoint says; `z` is positive if there are more events than the midpoint."""
     if abs(np.log(max(after, 1.0) / max(before, 1.0))) < HARDLY:
@@ -288,10 +332,6 @@ def claims_of(
     return sorted(made, key=lambda one: (one.who != EVERYBODY.name, order[one.who]))
 
 
-FLAG_COLUMNS = ("score", "threshold", "group", "label", "newly_flagged", "no_longer_flagged")
-NEITHER, NEWLY, NO_LONGER = 0, 1, 2
-
-
 @dataclass(frozen=True, eq=False)
 class FlagChanges:
     """The people of each group who are newly and no longer flagged by a score at a threshold."""
@@ -302,25 +342,8 @@ class FlagChanges:
     newly: Headcount
     no_longer: Headcount
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        threshold: float,
-        joint: Atoms,
-        scores: tuple[FloatArray, FloatArray],
-        groups: Sequence[Group],
-    ) -> FlagChanges:
-        """From both scores of each atom: who crosses the threshold in which direction."""
-        before, after = (to_grid(score) >= to_grid(np.array([threshold])) for score in scores)
-        crossed = np.where(after & ~before, NEWLY, np.where(before & ~after, NO_LONGER, NEITHER))
-        people = Headcount.of(
-            rescored(joint, crossed.astype(np.int64)),
-            lambda patterns: membership(groups, patterns),
-            lambda atoms: atoms.score,
-            3,
-        )
-        return cls(name, threshold, tuple(groups), people.part(NEWLY), people.part(NO_LONGER))
+
+FLAG_COLUMNS = ("score", "threshold", "group", "label", "newly_flagged", "no_longer_flagged")
 
 
 def flag_table(changes: Sequence[FlagChanges], labels: dict[str, str]) -> pd.DataFrame:

@@ -272,16 +272,10 @@ def audited_atoms(
     y: Any, score: Any, sensitive_features: Any, sample_weight: Any, cluster: Any, rule: AuditSettings
 ) -> Atoms:
     """Atoms of rows, or those that were passed in the place of the outcome."""
-    rows = {
-        "score": score,
-        "sensitive_features": sensitive_features,
-        "sample_weight": sample_weight,
-        "cluster": cluster,
-        "positive": rule.positive,
-        "drop_missing": rule.drop_missing or None,
-    }
+    names = ("score", "sensitive_features", "sample_weight", "cluster", "positive", "drop_missing")
+    values = (score, sensitive_features, sample_weight, cluster, rule.positive, rule.drop_missing or None)
     if isinstance(y, Atoms):
-        twice = [name for name, value in rows.items() if value is not None]
+        twice = [name for name, value in zip(names, values) if value is not None]
         if twice:
             raise InputError(
                 f"{', '.join(twice)}: atoms hold these already",

@@ -230,21 +230,13 @@ def _row(group: dict[str, Any], at: dict[str, Any] | None, t: float) -> dict[str
         return row
     people = float(group["people"]) / float(group["design_effect"])
     rate, flagged, sensitivity = float(group["outcome_rate"]), at["treated"], at["sensitivity"]
-    values = {
-        "flagged": (flagged, people),
-        "sensitivity": (sensitivity, people * rate),
-        "specificity": (at["specificity"], people * (1 - rate)),
-        "ppv": (sensitivity * rate / flagged if flagged > 0 else np.nan, people * flagged),
-    }
-    estimates = {name: (value, *_wilson(value, n)) for name, (value, n) in values.items()}
-    estimates["net_benefit"] = at["net_benefit"], at["low"], at["high"]
-    for name, numbers in estimates.items():
-        row |= zip((f"{name}{end}" for end in ENDS), numbers)
+    ppv = sensitivity * rate / flagged if flagged > 0 else np.nan
+    shares = np.array([flagged, sensitivity, at["specificity"], ppv])
+    n = people * np.array([1.0, rate, 1 - rate, flagged])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ends = wilson_interval(shares, n, normal_quantile((1 + CONFIDENCE) / 2))
+    low, high = (np.where(n > 0, end, np.nan) for end in ends)
+    rows = ([*shares, at["net_benefit"]], [*low, at["low"]], [*high, at["high"]])
+    for end, numbers in zip(ENDS, rows):
+        row |= zip((f"{name}{end}" for name in SHARES), map(float, numbers))
     return row | {"avoided": float((at["net_benefit"] - at["treat_all"]) / odds_of(np.array(t)))}
-
-
-def _wilson(share: float, n: float) -> Sequence[float]:
-    if not np.isfinite(share) or n <= 0:
-        return np.nan, np.nan
-    low, high = wilson_interval(np.array(share), np.array(n), normal_quantile((1 + CONFIDENCE) / 2))
-    return float(low), float(high)

@@ -197,20 +197,19 @@ def bin_free_table(atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: 
     worst = [worst_interval(s.score, s.weight, s.positives) for _, s in found]
     error = np.array([_standard_error(s) for _, s in found])
     smooth = np.array([smooth_ece(s.score, s.weight, s.positives) for _, s in found])
-    chance = _Chance.drawn(atoms, sizes, n_draws, rng)
+    ecce, smooth_drawn, smooth_observed = _by_chance(atoms, sizes, n_draws, rng)
     with np.errstate(divide="ignore", invalid="ignore"):
         sigma = np.where(error > 0, np.array([w.ecce for w in worst]) / error, 0.0)
-        drawn = np.where(error > 0, chance.ecce / error, 0.0)
+        drawn = np.where(error > 0, ecce / error, 0.0)
     most = drawn.max(axis=1)
-    smooth_p, smooth_adjusted = chance.smooth_p()
+    smooth_p = _smooth_p(smooth_drawn, smooth_observed)
     rows = []
     for g, size in enumerate(sizes):
         drawn_p = float(range_tail(sigma[g])), _share(most >= sigma[g])
         direction = "too low" if worst[g].sum > 0 else "too high"
         more = {"sigma": sigma[g], "low": worst[g].low, "high": worst[g].high, "direction": direction}
-        rows.append(_row(size, "ecce", worst[g].ecce, chance.ecce[:, g], drawn_p, **more))
-        smooth_ps = smooth_p[g], smooth_adjusted[g]
-        rows.append(_row(size, "smooth_ece", smooth[g], chance.smooth[:, g], smooth_ps))
+        rows.append(_row(size, "ecce", worst[g].ecce, ecce[:, g], drawn_p, **more))
+        rows.append(_row(size, "smooth_ece", smooth[g], smooth_drawn[:, g], smooth_p[g]))
     top, whole = int(np.argmax(sigma)), float(error[0])
     top_p = float(range_tail(sigma[top])), _share(most >= sigma[top])
     rows.append(_row(sizes[top], "mce", sigma[top] * whole, most * whole, top_p, sigma=sigma[top]))
@@ -236,51 +235,45 @@ def _share(at_least: Any) -> float:
     return float((1 + np.sum(at_least)) / (1 + len(at_least)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Chance:
-    """Measures of simulated data, of shape (n_draws, n_groups), and the smooth ECE of the data themselves.
+def _by_chance(
+    atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: Draws
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """ECCE and smooth ECE of simulated data, of shape (n_draws, n_groups), and the smooth ECE of the data.
 
     The latter is computed from the same cells and widths as those of the draws, so that they compare.
     """
+    pattern, cell, weight, people, mean, excess = _cells(atoms)
+    n_draws = max(min(n_draws, MOST_NUMBERS // len(weight)), 100)
+    rest = np.empty((len(weight), n_draws + 1), dtype=np.float32)
+    rest[:, n_draws] = excess
+    begin = 0
+    for block in draw_outcomes(people, mean, n_draws, rng, block=max(1_000_000 // len(weight), 1)):
+        rest[:, begin : begin + len(block)] = ((block / people - mean) * weight).T
+        begin += len(block)
+    ecce, smooth = np.empty((2, n_draws + 1, len(sizes)))
+    for g, members in enumerate(membership([size.group for size in sizes], atoms.patterns)):
+        own = np.flatnonzero(members[pattern])
+        first = np.flatnonzero(np.diff(cell[own], prepend=-1))  # cells ascend
+        sums = np.add.reduceat(rest[own], first, axis=0)
+        heavy = np.add.reduceat(weight[own], first)
+        total = float(heavy.sum())
+        at = np.add.reduceat(weight[own] * mean[own], first) / heavy
+        running = np.cumsum(sums, axis=0, dtype=np.float64) / total
+        ecce[:, g] = np.maximum(running.max(axis=0), 0) - np.minimum(running.min(axis=0), 0)
+        smooth[:, g] = _where_equal(np.array([_smoothed(at, sums, total, width) for width in WIDTHS]))
+    return ecce[:-1], smooth[:-1], smooth[-1]
 
-    ecce: FloatArray
-    smooth: FloatArray
-    observed: FloatArray
 
-    @classmethod
-    def drawn(cls, atoms: Atoms, sizes: Sequence[GroupSize], n_draws: int, rng: Draws) -> _Chance:
-        pattern, cell, weight, people, mean, excess = _cells(atoms)
-        n_draws = max(min(n_draws, MOST_NUMBERS // len(weight)), 100)
-        rest = np.empty((len(weight), n_draws + 1), dtype=np.float32)
-        rest[:, n_draws] = excess
-        begin = 0
-        for block in draw_outcomes(people, mean, n_draws, rng, block=max(1_000_000 // len(weight), 1)):
-            rest[:, begin : begin + len(block)] = ((block / people - mean) * weight).T
-            begin += len(block)
-        inside = membership([size.group for size in sizes], atoms.patterns)
-        ecce, found = np.empty((2, n_draws + 1, len(sizes)))
-        for g, members in enumerate(inside):
-            own = np.flatnonzero(members[pattern])
-            first = np.flatnonzero(np.diff(cell[own], prepend=-1))  # cells ascend
-            sums = np.add.reduceat(rest[own], first, axis=0)
-            heavy = np.add.reduceat(weight[own], first)
-            total = float(heavy.sum())
-            at = np.add.reduceat(weight[own] * mean[own], first) / heavy
-            running = np.cumsum(sums, axis=0, dtype=np.float64) / total
-            ecce[:, g] = np.maximum(running.max(axis=0), 0) - np.minimum(running.min(axis=0), 0)
-            by_width = np.array([_smoothed(at, sums, total, width) for width in WIDTHS])
-            found[:, g] = _where_equal(by_width)
-        return cls(ecce[:-1], found[:-1], found[-1])
-
-    def smooth_p(self) -> tuple[FloatArray, FloatArray]:
-        """The p-value of each group's smooth ECE, and the p-value adjusted for the number of groups."""
-        middle, high = np.quantile(self.smooth, (0.5, 0.95), axis=0)
-        unit = np.maximum(high - middle, 1e-12)
-        most = ((self.smooth - middle) / unit).max(axis=1)
-        own = zip(self.smooth.T, self.observed, (self.observed - middle) / unit)
-        found = [(_share(drawn >= value), _share(most >= size)) for drawn, value, size in own]
-        single, adjusted = np.array(found).T
-        return single, np.maximum(adjusted, single)
+def _smooth_p(drawn: FloatArray, observed: FloatArray) -> list[tuple[float, float]]:
+    """The p-value of each group's smooth ECE, and the p-value adjusted for the number of groups."""
+    middle, high = np.quantile(drawn, (0.5, 0.95), axis=0)
+    unit = np.maximum(high - middle, 1e-12)
+    most = ((drawn - middle) / unit).max(axis=1)
+    sizes = (observed - middle) / unit
+    found = [
+        (_share(own >= value), _share(most >= size)) for own, value, size in zip(drawn.T, observed, sizes)
+    ]
+    return [(single, max(adjusted, single)) for single, adjusted in found]
 
 
 def _cells(atoms: Atoms) -> tuple[Any, Any, Any, IntArray, FloatArray, FloatArray]:

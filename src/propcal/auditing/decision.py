@@ -172,7 +172,11 @@ def decide(
         if not repeated or everybody.n_clusters >= FEWEST_CLUSTERS:
             effect = repeat_effect(atoms) if effect is None else effect
             families[SHAPE] = shape_tests(with_effect(bare, effect), table.collection)
-    largest = _gap_test(atoms, bare, cells, table, min_people)
+    largest, effects = NOT_TESTED, design_effect(atoms, table.bins)
+    if effects is not None:
+        enough = enough_people(different_people(atoms, table), table.people, effects, min_people)
+        eligible = replace(table, eligible=table.eligible & enough)
+        largest = gap_test(cells, eligible, bare.patterns, effects)
     families[CELLS] = [(CATEGORIES, largest[:2])]
     known = {family: [t for t in tests if not np.isnan(t[1][1])] for family, tests in families.items()}
     return Decision(tuple(adjust(known)), largest.limit)
@@ -238,11 +242,3 @@ def group_tests(
             test = clustered_p_value(cells, members, sample, everybody)
         found.append((sizes[i], test))
     return found
-
-
-def _gap_test(atoms: Atoms, bare: Atoms, cells: ScoreCells, table: Categories, min_people: int) -> GapTest:
-    effect: FloatArray | None = design_effect(atoms, table.bins)
-    if effect is None:
-        return NOT_TESTED
-    enough = enough_people(different_people(atoms, table), table.people, effect, min_people)
-    return gap_test(cells, replace(table, eligible=table.eligible & enough), bare.patterns, effect)

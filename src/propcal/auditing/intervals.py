@@ -11,7 +11,6 @@ would not be surprising make the interval.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -50,11 +49,6 @@ def t_quantile(p: float, df: float) -> float:
 def t_tail(t: float, df: float) -> float:
     """Probability that Student's t exceeds `t`."""
     return float(special.stdtr(df, -t))
-
-
-def beta_quantile(p: float, a: Any, b: Any) -> Any:
-    """Value that a beta variable stays below with probability `p`; NaN where `a` or `b` is 0."""
-    return np.asarray(special.betaincinv(a, b, p))
 
 
 def most_of_none(p: float) -> float:
@@ -114,8 +108,8 @@ def exact_interval(rate: FloatArray, n: FloatArray, error: float) -> tuple[Float
     positives = rate * n
     negatives = n - positives
     with np.errstate(invalid="ignore"):
-        low = beta_quantile(error / 2, positives, negatives + 1)
-        high = beta_quantile(1 - error / 2, positives + 1, negatives)
+        low = special.betaincinv(positives, negatives + 1, error / 2)
+        high = special.betaincinv(positives + 1, negatives, 1 - error / 2)
     low, high = np.where(positives <= 0, 0.0, low), np.where(negatives <= 0, 1.0, high)
     return np.where(np.isnan(rate), np.nan, low), np.where(np.isnan(rate), np.nan, high)
 

@@ -39,7 +39,7 @@ from propcal.core.fit.evidence import FoundErrors
 from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Collection, Labels
 from propcal.core.groups.groups import Groups
-from propcal.core.periods_and_sites import without_keys
+from propcal.core.reduction import without_keys
 from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns
 from propcal.data.rows_to_atoms import checked_rows, wanted_columns, warn_of_unused_ids

@@ -10,7 +10,7 @@ import pytest
 from paths import ROOT
 from propcal import Atoms
 from propcal.core.patterns import SITE
-from propcal.core.periods_and_sites import by_key
+from propcal.core.reduction import by_key
 
 ROLES = ("--score", "risk", "--outcome", "y", "--groups", "race,gender")
 

@@ -6,7 +6,7 @@ import pytest
 from propcal import Atoms
 from propcal.core.grid import UNIT, from_grid, significant, to_grid
 from propcal.core.patterns import PERIOD, SITE
-from propcal.core.periods_and_sites import by_key, keyed, people_by_key, with_parts, without_keys
+from propcal.core.reduction import by_key, keyed, people_by_key, with_parts, without_keys
 from propcal.errors import InputError
 
 ROLES = {"score": "score", "outcome": "y", "groups": ["race", "gender"]}

@@ -10,7 +10,7 @@ from propcal import Atoms
 from propcal.core.bins import uniform
 from propcal.core.groups.collection import Group
 from propcal.core.patterns import PERIOD
-from propcal.core.periods_and_sites import keyed
+from propcal.core.reduction import keyed
 from propcal.monitoring import e_processes as ep
 from propcal.monitoring.alarms import Onset, onset_of, ratio_of, ratio_since
 from propcal.monitoring.watched_groups import PeriodCounts

@@ -7,8 +7,7 @@ from propcal.core.bins import uniform
 from propcal.core.grid import significant
 from propcal.core.groups.collection import Group
 from propcal.core.patterns import PERIOD
-from propcal.core.periods_and_sites import keyed
-from propcal.core.reduction import rescored
+from propcal.core.reduction import keyed, rescored
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.identity import Identity
 from propcal.monitoring.course import course_of

@@ -17,8 +17,7 @@ from propcal.auditing.sample import Sample
 from propcal.core.grid import from_grid, significant, to_grid
 from propcal.core.loss_bounds import SCORE_BITS, are_coarse, score_ranges
 from propcal.core.patterns import OTHER, SITE, patterns_of
-from propcal.core.periods_and_sites import without_keys
-from propcal.core.reduction import atoms_of_sums, sums_of_counts
+from propcal.core.reduction import atoms_of_sums, sums_of_counts, without_keys
 from propcal.errors import FileFormatError, InputError
 from propcal.protect.shared_atoms import are_shared
 

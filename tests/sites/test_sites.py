@@ -168,7 +168,7 @@ def test_pages_of_sites_protect_counts_and_keep_statistics(whole):
 
 def test_leaving_a_site_out_does_not_look_at_it(atoms):
     from propcal.core.patterns import SITE
-    from propcal.core.periods_and_sites import by_key
+    from propcal.core.reduction import by_key
 
     parts = by_key(atoms, SITE)
     table = leave_one_site_out({name: parts[name] for name in ("North", "South")}).table

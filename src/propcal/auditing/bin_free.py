@@ -27,8 +27,7 @@ from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import FloatArray, IntArray, check_number
 from propcal.core.groups.collection import GroupSize, membership
 from propcal.core.groups.groups import Groups, definition
-from propcal.core.periods_and_sites import without_keys
-from propcal.core.reduction import without_clusters
+from propcal.core.reduction import without_clusters, without_keys
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
 

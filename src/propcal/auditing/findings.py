@@ -31,8 +31,7 @@ from propcal.core.left_out import LeftOutReport
 from propcal.core.loss_bounds import LossBounds, loss_bounds
 from propcal.core.outcome_as_group import check_outcome_groups
 from propcal.core.patterns import Patterns
-from propcal.core.periods_and_sites import without_keys
-from propcal.core.reduction import without_clusters
+from propcal.core.reduction import without_clusters, without_keys
 from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.metrics import CategoryRule

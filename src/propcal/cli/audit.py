@@ -205,7 +205,7 @@ def sites(
 
 def _site_names(people: Atoms) -> list[str]:
     from propcal.core.patterns import SITE
-    from propcal.core.periods_and_sites import by_key
+    from propcal.core.reduction import by_key
 
     return list(by_key(people, SITE))
 

@@ -1,8 +1,11 @@
-"""Reduce rows to atoms; merge atoms, change their scores, or drop attributes from them."""
+"""Reduce rows to atoms; merge atoms, change their scores, or drop attributes from them.
+
+Atoms of several periods or sites have a key, one more attribute that defines no groups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain, pairwise
@@ -13,8 +16,17 @@ import numpy as np
 
 from propcal.core.atoms import SUMS, Atoms, refuse_too_many
 from propcal.core.grid import FloatArray, IntArray, SumArray, check_choice, from_grid, to_grid
-from propcal.core.left_out import NOBODY
-from propcal.core.patterns import BESIDE, CLUSTER, SHARE, Level, Patterns, patterns_of, sort_levels
+from propcal.core.left_out import NOBODY, Counts, LeftOut
+from propcal.core.patterns import (
+    BESIDE,
+    CLUSTER,
+    KEY,
+    SHARE,
+    Level,
+    Patterns,
+    patterns_of,
+    sort_levels,
+)
 from propcal.errors import Argument, InputError
 from propcal.numbers import noun
 
@@ -221,22 +233,34 @@ def _difference(one: Patterns, other: Patterns) -> str:
     raise AssertionError("attributes of the same names and recipes are the same")
 
 
+def _by(atoms: Atoms, patterns: Patterns, code: Any, **changed: Any) -> Atoms:
+    """The same people by other patterns, given the pattern of each atom; `changed` are other fields."""
+    kept = SUMS if atoms.keys is None else (*SUMS, "keys")
+    about = ("resolution_bits", "weighted_rows", "left_out", "shared", "unused_id")
+    fields = {name: getattr(atoms, name) for name in ("score", *kept, *about)} | changed
+    sums = {name: fields.pop(name) for name in kept}
+    return atoms_of_sums(patterns, code, fields.pop("score"), sums, **fields)
+
+
 def rescored(atoms: Atoms, score: IntArray) -> Atoms:
     """The same people with new scores (in units), one for each atom."""
-    return atoms_of_sums(atoms.patterns, atoms.pattern_index(), score, _sums(atoms), **_about(atoms))
+    return _by(atoms, atoms.patterns, atoms.pattern_index(), score=score)
 
 
 def without_clusters(atoms: Atoms) -> Atoms:
     """The same people without the hashed patient IDs; the same atoms if there are none."""
-    if CLUSTER not in atoms.patterns.attributes:
-        return atoms
-    return with_attributes(atoms, [name for name in atoms.patterns.attributes if name != CLUSTER])
+    return without(atoms, CLUSTER)
+
+
+def without(atoms: Atoms, *names: str) -> Atoms:
+    """The same people without some attributes; the same atoms if there are none of these."""
+    left = [name for name in atoms.patterns.attributes if name not in names]
+    return atoms if len(left) == len(atoms.patterns.attributes) else with_attributes(atoms, left)
 
 
 def with_attributes(atoms: Atoms, names: list[str]) -> Atoms:
     """The same people by some of their attributes, in the given order."""
-    patterns, code = fewer_attributes(atoms, names)
-    return atoms_of_sums(patterns, code, atoms.score, _sums(atoms), **_about(atoms))
+    return _by(atoms, *fewer_attributes(atoms, names))
 
 
 def split_atoms(atoms: Atoms, names: list[str], part: IntArray, n_parts: int) -> list[Atoms | None]:
@@ -247,17 +271,14 @@ def split_atoms(atoms: Atoms, names: list[str], part: IntArray, n_parts: int) ->
     patterns, code = fewer_attributes(atoms, names)
     order = np.argsort(part, kind="stable")
     ends = np.searchsorted(part[order], np.arange(n_parts + 1))
-    columns = _sums(atoms)
+    columns = ("score", *SUMS) if atoms.keys is None else ("score", *SUMS, "keys")
     found: list[Atoms | None] = []
     for begin, end in pairwise(ends):
         rows = order[begin:end]
-        if not len(rows):
-            found.append(None)
-            continue
         codes = list(patterns.table[code[rows]].T)
         own, of_row = patterns_of(patterns.attributes, patterns.levels, codes, len(rows), patterns.derived)
-        sums = {name: column[rows] for name, column in columns.items()}
-        found.append(atoms_of_sums(own, of_row, atoms.score[rows], sums, **_about(atoms)))
+        some = {name: getattr(atoms, name)[rows] for name in columns}
+        found.append(_by(atoms, own, of_row, **some) if len(rows) else None)
     return found
 
 
@@ -267,8 +288,7 @@ def numbered(atoms: Atoms) -> Atoms:
     The numbers keep atoms apart: after a correction, one atom may stand for several scores.
     """
     own = [name for name in atoms.patterns.attributes if not name.startswith(BESIDE)]
-    fewer, code = fewer_attributes(atoms, own)
-    return atoms_of_sums(fewer, code, np.arange(len(atoms)), _sums(atoms), **_about(atoms))
+    return _by(atoms, *fewer_attributes(atoms, own), score=np.arange(len(atoms)))
 
 
 def fewer_attributes(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
@@ -282,21 +302,6 @@ def fewer_attributes(atoms: Atoms, names: list[str]) -> tuple[Patterns, Any]:
     return fewer, code[atoms.pattern_index()]
 
 
-def _sums(atoms: Atoms) -> dict[str, Any]:
-    kept = SUMS if atoms.keys is None else (*SUMS, "keys")
-    return {name: getattr(atoms, name) for name in kept}
-
-
-def _about(atoms: Atoms) -> dict[str, Any]:
-    return {
-        "resolution_bits": atoms.resolution_bits,
-        "weighted_rows": atoms.weighted_rows,
-        "left_out": atoms.left_out,
-        "shared": atoms.shared,
-        "unused_id": atoms.unused_id,
-    }
-
-
 def relevelled(atoms: Atoms, key: Callable[[str, Level], Level]) -> Atoms:
     """The same people with levels renamed by `key`; levels that become equal are merged."""
     patterns = atoms.patterns
@@ -307,8 +312,7 @@ def relevelled(atoms: Atoms, key: Callable[[str, Level], Level]) -> Atoms:
     levels = [sort_levels([*{*new}]) for new in keys]
     codes = list(_translate(replace(patterns, levels=tuple(keys)), levels).T)
     fewer, code = patterns_of(patterns.attributes, tuple(levels), codes, len(patterns), patterns.derived)
-    about = _about(atoms) | {"left_out": atoms.left_out.relevelled(key)}
-    return atoms_of_sums(fewer, code[atoms.pattern_index()], atoms.score, _sums(atoms), **about)
+    return _by(atoms, fewer, code[atoms.pattern_index()], left_out=atoms.left_out.relevelled(key))
 
 
 def _translate(patterns: Patterns, levels: Sequence[tuple[Level, ...]]) -> IntArray:
@@ -319,3 +323,68 @@ def _translate(patterns: Patterns, levels: Sequence[tuple[Level, ...]]) -> IntAr
         position = np.array([places[level] for level in patterns.levels[a]], dtype=np.int64)
         table[:, a] = position[table[:, a]]
     return table
+
+
+def keyed(parts: Mapping[str, Atoms], key: str) -> Atoms:
+    """The atoms of several periods or sites in one table, each with its name as one more attribute."""
+    names, atoms = list(parts), [without(one, key) for one in parts.values()]
+    if not names:
+        raise InputError(f"there is no {key.removeprefix(KEY)}")
+    for i, one in enumerate(atoms):
+        try:
+            atoms[i] = aligned(one, atoms[0].patterns)
+        except InputError as error:
+            raise InputError(f"{names[0]} and {names[i]}: " + error.message) from None
+    found = joined(atoms, key, names)
+    left = {name: one.left_out.people for name, one in zip(names, atoms) if one.left_out.people}
+    by: Counts = {**found.left_out.by, key: left}  # type: ignore[dict-item]  # a name is a level
+    return replace(found, left_out=LeftOut(found.left_out.people, by) if left else NOBODY)
+
+
+def by_key(atoms: Atoms, key: str) -> dict[str, Atoms]:
+    """The atoms of each period or site, in order, without the key; people without one are not included."""
+    if key not in atoms.patterns.attributes:
+        return {}
+    place = atoms.patterns.attributes.index(key)
+    names, rest = atoms.patterns.levels[place], [a for a in atoms.patterns.attributes if a != key]
+    of_atom = atoms.patterns.table[atoms.pattern_index(), place]
+    left = atoms.left_out.by.get(key, {})
+    parts = zip(names, split_atoms(atoms, rest, of_atom, len(names)))
+    return {
+        name: replace(one, left_out=LeftOut(left.get(name, 0)))
+        for name, one in parts
+        if name is not None and one is not None
+    }
+
+
+def people_by_key(atoms: Atoms, key: str) -> dict[str, int]:
+    """How many people each period or site has."""
+    place = atoms.patterns.attributes.index(key)
+    people = np.bincount(atoms.patterns.table[:, place], weights=atoms.pattern_sums(atoms.people))
+    return {str(name): round(float(n)) for name, n in zip(atoms.patterns.levels[place], people)}
+
+
+def with_parts(atoms: Atoms | None, parts: Mapping[str, Atoms], key: str) -> Atoms:
+    """Atoms with some periods or sites added, in the place of those that they have under the same name.
+
+    The same as `keyed` of all of them together, in a fraction of the time.
+    """
+    new = keyed(parts, key)
+    if atoms is None:
+        return new
+    place = atoms.patterns.attributes.index(key)
+    names = atoms.patterns.levels[place]
+    old = np.array([name in parts for name in names])
+    if old.any():
+        of_atom = old[atoms.patterns.table[atoms.pattern_index(), place]].astype(np.int64)
+        kept, _ = split_atoms(atoms, list(atoms.patterns.attributes), of_atom, 2)
+        if kept is None:
+            return new
+        left = {name: n for name, n in atoms.left_out.by.get(key, {}).items() if name not in parts}
+        atoms = replace(kept, left_out=LeftOut(sum(left.values()), {key: left}) if left else NOBODY)
+    return merge(atoms, new)
+
+
+def without_keys(atoms: Atoms) -> Atoms:
+    """The same people without period and site: one set of people, as an audit or a fit sees them."""
+    return without(atoms, *(name for name in atoms.patterns.attributes if name.startswith(KEY)))

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import BoolArray
-from propcal.core.groups.conditions import ColumnTest, Condition, Not, tests_of
-from propcal.core.groups.recipes import Ranges, Recipe, Where
+from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Recipe, Where, tests_of
 from propcal.data.frames import Columns, floats, held_type, is_record
 from propcal.data.levels import (
     MAX_NUMERIC_LEVELS,

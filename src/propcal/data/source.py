@@ -21,7 +21,7 @@ from propcal.core.grid import BoolArray
 from propcal.core.groups.groups import Groups
 from propcal.core.groups.recipes import Recipe
 from propcal.core.patterns import SITE
-from propcal.core.periods_and_sites import keyed
+from propcal.core.reduction import keyed
 from propcal.data.frames import Columns, collected_columns, frame_columns, frame_names, is_engine_frame
 from propcal.data.levels import folded
 from propcal.data.repeat_visits import count_values, warn_of_undeclared

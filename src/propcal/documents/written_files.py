@@ -15,8 +15,7 @@ from propcal.core.groups.collection import group_labels
 from propcal.core.left_out import FEWEST_SHOWN, LeftOutReport
 from propcal.core.loss_bounds import are_coarse
 from propcal.core.patterns import SITE
-from propcal.core.periods_and_sites import by_key, without_keys
-from propcal.core.reduction import without_clusters
+from propcal.core.reduction import by_key, without_clusters, without_keys
 from propcal.data.periods import days
 from propcal.identity import Identity
 from propcal.numbers import listed, plural, risk_range

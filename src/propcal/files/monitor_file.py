@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from propcal.core.groups.collection import Group
 from propcal.core.patterns import PERIOD
-from propcal.core.periods_and_sites import people_by_key
+from propcal.core.reduction import people_by_key
 from propcal.errors import Argument, FileFormatError, InputError
 from propcal.files.atoms_file import read_atoms, save_atoms
 from propcal.files.shapes import need

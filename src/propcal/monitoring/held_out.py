@@ -21,7 +21,7 @@ from propcal.auditing.names import TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray
 from propcal.core.groups.groups import Groups
-from propcal.core.periods_and_sites import without_keys
+from propcal.core.reduction import without_keys
 from propcal.errors import InputError
 from propcal.identity import Identity
 

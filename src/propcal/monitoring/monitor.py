@@ -13,8 +13,7 @@ from propcal.core.bins import explicit, make_bins
 from propcal.core.grid import from_grid, significant
 from propcal.core.groups.collection import group_labels
 from propcal.core.patterns import PERIOD
-from propcal.core.periods_and_sites import by_key, with_parts
-from propcal.core.reduction import rescored
+from propcal.core.reduction import by_key, rescored, with_parts
 from propcal.data.files.dated_people import DatedAtoms, Dating, dated_atoms
 from propcal.data.files.file_source import are_paths, source_of
 from propcal.data.levels import warn_of_new_spellings

@@ -19,7 +19,7 @@ from propcal.core.grid import UNIT, BoolArray, FloatArray, IntArray, from_grid, 
 from propcal.core.groups.collection import MISSING, Group, membership
 from propcal.core.groups.groups import Groups
 from propcal.core.patterns import PERIOD, Patterns
-from propcal.core.periods_and_sites import without_keys
+from propcal.core.reduction import without_keys
 
 FOUNDERS = 0.9  # the share of groups that are there from the start; groups that come later share the rest
 TESTS = {"level": 0.8, "slope": 0.1, "cells": 0.1}  # what each kind of test may spend

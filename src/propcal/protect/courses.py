@@ -16,7 +16,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.grid import BoolArray, IntArray, from_grid
 from propcal.core.groups.collection import membership
 from propcal.core.patterns import PERIOD, Patterns
-from propcal.core.periods_and_sites import by_key
+from propcal.core.reduction import by_key
 from propcal.monitoring.alarms import Alarm, CourseClaim
 from propcal.monitoring.course import LEFT, LIMITS, Course, left_out_notes, with_last_periods
 from propcal.monitoring.e_processes import ALARM

@@ -23,10 +23,10 @@ from propcal.core.bins import uniform
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_number, from_grid, significant
 from propcal.core.loss_bounds import BLOCK, FEW, SCORE_BITS
 from propcal.core.patterns import BESIDE, CLUSTER, KEY, OTHER, PERIOD, SHARE, SITE
-from propcal.core.periods_and_sites import keyed
 from propcal.core.reduction import (
     atoms_of_sums,
     fewer_attributes,
+    keyed,
     relevelled,
     sums_of_counts,
     with_attributes,

@@ -20,8 +20,7 @@ from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
 from propcal.core.correction.unlisted_levels import with_unlisted
 from propcal.core.grid import check_choice
-from propcal.core.groups.conditions import ColumnTest, Condition, Not
-from propcal.core.groups.recipes import Ranges, Where
+from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Where
 from propcal.core.patterns import Level
 from propcal.data.derive import COMPARE
 from propcal.data.levels import DECIMAL, level_key, wanted_keys

@@ -15,8 +15,7 @@ from propcal.core.correction.maps import PatternMaps, start_reaches
 from propcal.core.correction.points_table import FeaturePoints, multiply
 from propcal.core.correction.smooth_map import knots
 from propcal.core.grid import UNIT, IntArray
-from propcal.core.groups.conditions import is_numeric, tests_of
-from propcal.core.groups.recipes import Ranges
+from propcal.core.groups.recipes import Ranges, is_numeric, tests_of
 from propcal.data.derive import sized_columns
 from propcal.data.levels import TRUTHS
 from propcal.data.rows_to_score import rows_to_score

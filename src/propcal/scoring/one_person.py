@@ -21,8 +21,7 @@ from propcal.core.correction.points_table import FeaturePoints
 from propcal.core.correction.smooth_map import knots
 from propcal.core.correction.unlisted_levels import count_unlisted, unlisted_messages
 from propcal.core.grid import UNIT
-from propcal.core.groups.conditions import ColumnTest, Condition, Not
-from propcal.core.groups.recipes import Ranges, Recipe
+from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Recipe
 from propcal.core.patterns import Level
 from propcal.data.derive import numeric_tests
 from propcal.data.levels import level_key, wanted_keys

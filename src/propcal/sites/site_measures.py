@@ -20,7 +20,7 @@ from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws
 from propcal.core.grid import BoolArray, FloatArray
 from propcal.core.patterns import SITE
-from propcal.core.periods_and_sites import by_key, without_keys
+from propcal.core.reduction import by_key, without_keys
 from propcal.data.source import refuse_other_spellings
 from propcal.errors import InputError
 from propcal.identity import Identity

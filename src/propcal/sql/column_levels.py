@@ -16,8 +16,7 @@ import numpy as np
 
 from propcal.core.correction.points_table import PointsTable
 from propcal.core.grid import IntArray, check_choice
-from propcal.core.groups.conditions import ColumnTest, Condition, Not, is_numeric, tests_of
-from propcal.core.groups.recipes import Ranges, Where
+from propcal.core.groups.recipes import ColumnTest, Condition, Not, Ranges, Where, is_numeric, tests_of
 from propcal.core.patterns import Level, Patterns
 from propcal.data.derive import COMPARE
 from propcal.data.levels import DECIMAL, TRUTHS, level_key, wanted_keys

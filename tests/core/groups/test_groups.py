@@ -7,7 +7,7 @@ import pytest
 
 from propcal import Groups, PMCBoost, audit
 from propcal.core.groups.collection import Group
-from propcal.core.groups.conditions import parse
+from propcal.core.groups.recipes import parse
 from propcal.data.derive import evaluate
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from propcal import Atoms, Groups, PMCBoost, audit
-from propcal.core.groups.conditions import parse
+from propcal.core.groups.recipes import parse
 from propcal.core.patterns import combinations_present
 from propcal.errors import InputError
 

@@ -1,18 +1,261 @@
-"""Attributes made from columns: ranges of a numeric column, or a condition."""
+"""Attributes made from columns: ranges of a number, or a condition such as ``age >= 75 and icu``.
+
+A condition compares a column with a value by ``=`` (or ``==``), ``!=``, ``<``, ``<=``, ``>``, ``>=``,
+``in [a, b]``, ``not in [a, b]``, ``is missing`` or ``is not missing``; a column by itself must hold
+truth values. Conditions can be combined with ``and``, ``or``, ``not`` and parentheses. Put column names
+with spaces in `backquotes` and texts with spaces in quotes. A missing value only passes ``is missing``.
+Conditions are never passed to Python's ``eval``.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from propcal.core.groups.conditions import Condition, columns_of, parse
-from propcal.errors import InputError
+from propcal.errors import Argument, InputError
+from propcal.plain_text import plain
 
-MOST_CUTS = 200  # database engines have limits of their own
-MOST_SHOWN = 20
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_TOKEN = re.compile(
+    rf"""\s*(?:
+      (?P<number>{_NUMBER}(?![\w.]))
+    | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    | `(?P<name>[^`]+)`
+    | (?P<op><=|>=|!=|==|=|<|>)
+    | (?P<mark>[()\[\],])
+    | (?P<word>[^\W\d]\w*)
+    )""",
+    re.VERBOSE,
+)
+# Readers of a condition are recursive, and database engines have limits of their own.
+MOST_DEPTH, MOST_TESTS = 50, 1_000
+MOST_SHOWN = 200  # characters of a condition in an error
+MOST_CUTS, MOST_CUTS_SHOWN = 200, 20  # database engines have limits of their own
+MOST_DIGITS = MOST_EXPONENT = 400  # of a number; double precision ends near 1e308 and 1e-324
+_WORDS = ("and", "or", "not", "in", "is", "missing")
+
+
+@dataclass(frozen=True)
+class ColumnTest:
+    """One column compared with values; `op` is =, !=, <, <=, >, >=, in, missing or holds."""
+
+    column: str
+    op: str
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        plain = re.fullmatch(r"[^\W\d]\w*", self.column) and self.column.lower() not in _WORDS
+        name = self.column if plain else f"`{self.column}`"
+        if self.op == "holds":
+            return name
+        if self.op == "missing":
+            return f"{name} is missing"
+        if self.op == "in":
+            return f"{name} in [{', '.join(map(_write, self.values))}]"
+        return f"{name} {self.op} {_write(self.values[0])}"
+
+
+@dataclass(frozen=True)
+class Not:
+    """The people for whom a condition does not hold."""
+
+    part: Condition
+
+    def __str__(self) -> str:
+        return f"not ({self.part})"
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Several conditions joined by "and" or by "or"."""
+
+    op: str
+    parts: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return f" {self.op} ".join(f"({p})" if isinstance(p, Combined) else str(p) for p in self.parts)
+
+
+Condition = ColumnTest | Not | Combined
+
+
+def tests_of(condition: Condition) -> Iterator[ColumnTest]:
+    """The single comparisons in a condition, in order."""
+    if isinstance(condition, ColumnTest):
+        yield condition
+        return
+    for part in (condition.part,) if isinstance(condition, Not) else condition.parts:
+        yield from tests_of(part)
+
+
+def columns_of(condition: Condition) -> list[str]:
+    """The columns that a condition reads, without duplicates."""
+    return list(dict.fromkeys(test.column for test in tests_of(condition)))
+
+
+def parse(text: str) -> Condition:
+    """Parse a condition.
+
+    >>> print(parse("age >= 75 and (insurance = Medicare or insurance = 'Dual eligible')"))
+    age >= 75 and (insurance = 'Medicare' or insurance = 'Dual eligible')
+    >>> columns_of(parse("not ward in [ICU, CCU] and `blood pressure` is not missing"))
+    ['ward', 'blood pressure']
+    """
+    if not isinstance(text, str):
+        raise InputError(
+            Argument("where") + f': a condition must be a text such as "age >= 75"; got {type(text).__name__}'
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            Argument("where") + ": a condition contains invalid Unicode (half of a surrogate pair)"
+        ) from None
+    return _Parser(text).read()
+
+
+def is_numeric(value: str) -> bool:
+    """Whether a value can be compared as a number.
+
+    Numbers beyond double precision cannot: written out, 1e-100000000 would take 100 MB.
+    """
+    if len(value) > MOST_DIGITS or re.fullmatch(_NUMBER, value) is None:
+        return False
+    exponent = value.lower().partition("e")[2]
+    return abs(int(exponent or 0)) <= MOST_EXPONENT and math.isfinite(float(value))
+
+
+def _write(value: str) -> str:
+    if is_numeric(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _too_much(why: str) -> InputError:
+    return InputError(Argument("where") + f": {why}", next_step="Split it into several named conditions")
+
+
+class _Parser:
+    """Recursive descent over the tokens, one method for each level of precedence."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._split())
+        self.at = self.depth = self.n_tests = 0
+
+    def _split(self) -> Iterator[tuple[str, str]]:
+        position, text = 0, self.text.rstrip()
+        while position < len(text):
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise self._wrong(f"cannot read {text[position:].strip()[:20]!r}")
+            position = found.end()
+            kind = str(found.lastgroup)
+            yield kind, found.group(kind)
+
+    def _wrong(self, why: str) -> InputError:
+        return InputError(
+            f"condition {plain(self.text, MOST_SHOWN)!r}: {why}",
+            argument="where",
+            next_step="Example: age >= 75 and insurance = 'Medicare'",
+        )
+
+    def _peek(self) -> tuple[str, str]:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")
+
+    def _take(self, *wanted: str) -> bool:
+        """Consume the next token if it is one of these words or marks."""
+        kind, value = self._peek()
+        if kind in ("word", "mark", "op") and value.lower() in wanted:
+            self.at += 1
+            return True
+        return False
+
+    def _need(self, wanted: str) -> None:
+        if not self._take(wanted):
+            raise self._wrong(f"expected {wanted!r}, found {self._peek()[1]!r}")
+
+    def read(self) -> Condition:
+        condition = self._either()
+        if self._peek()[0] != "end":
+            raise self._wrong(f"unexpected {self._peek()[1]!r}")
+        return condition
+
+    def _either(self) -> Condition:
+        return self._joined("or", lambda: self._joined("and", self._single))
+
+    def _joined(self, op: str, part: Callable[[], Condition]) -> Condition:
+        parts = [part()]
+        while self._take(op):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Combined(op, tuple(parts))
+
+    def _single(self) -> Condition:
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
+            raise _too_much(f"a condition is nested more than {MOST_DEPTH} levels deep")
+        if self._take("not"):
+            found: Condition = Not(self._single())
+        elif self._take("("):
+            found = self._either()
+            self._need(")")
+        else:
+            found = self._test()
+        self.depth -= 1
+        return found
+
+    def _test(self) -> Condition:
+        kind, column = self._peek()
+        if kind not in ("word", "name") or (kind == "word" and column.lower() in _WORDS):
+            raise self._wrong(f"expected a column, found {column!r}")
+        self.at += 1
+        self.n_tests += 1
+        if self.n_tests > MOST_TESTS:
+            raise _too_much(f"a condition has more than {MOST_TESTS:,} comparisons")
+        kind, op = self._peek()
+        if kind == "op":
+            self.at += 1
+            value = self._literal()
+            if op in ("<", "<=", ">", ">=") and not is_numeric(value):
+                raise self._wrong(f"{op} compares {column!r} with {value!r}, which is not a number")
+            return ColumnTest(column, "=" if op == "==" else op, (value,))
+        if self._take("is"):
+            negated = self._take("not")
+            self._need("missing")
+            return Not(ColumnTest(column, "missing")) if negated else ColumnTest(column, "missing")
+        if self._take("not"):
+            self._need("in")
+            inside = ColumnTest(column, "in", self._list())
+            return Combined("and", (Not(ColumnTest(column, "missing")), Not(inside)))
+        if self._take("in"):
+            return ColumnTest(column, "in", self._list())
+        return ColumnTest(column, "holds")
+
+    def _list(self) -> tuple[str, ...]:
+        self._need("[")
+        values = [self._literal()]
+        while self._take(","):
+            values.append(self._literal())
+        self._need("]")
+        return tuple(values)
+
+    def _literal(self) -> str:
+        kind, value = self._peek()
+        if kind not in ("number", "text", "word"):
+            raise self._wrong(f"expected a value, found {value!r}")
+        if kind == "word" and value.lower() in ("missing", "none", "null", "nan", "na"):
+            raise self._wrong(f"use \"is missing\" for missing values, or quotes for the text '{value}'")
+        self.at += 1
+        if kind == "number" and not is_numeric(value):
+            raise self._wrong(f"the number {plain(value, 20)} is too large, too small or too long")
+        if kind == "word" and value.lower() in ("true", "false"):
+            return value.lower()
+        return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if kind == "text" else value
 
 
 @dataclass(frozen=True)
@@ -25,17 +268,13 @@ class Ranges:
     def __post_init__(self) -> None:
         finite = all(isinstance(p, float) and math.isfinite(p) for p in self.points)
         if not self.points or not finite or any(a >= b for a, b in pairwise(self.points)):
-            raise InputError(
-                f"cuts of {self.column!r} must be increasing numbers, such as [18, 40, 65]; "
-                f"got {list(self.points[:MOST_SHOWN])}",
-                argument="cuts",
-            )
-        if len(self.points) > MOST_CUTS:
-            raise InputError(
-                f"cuts of {self.column!r}: at most {MOST_CUTS} cut points are allowed; "
-                f"got {len(self.points):,}",
-                argument="cuts",
-            )
+            problem = " must be increasing numbers, such as [18, 40, 65]; got "
+            problem += str(list(self.points[:MOST_CUTS_SHOWN]))
+        elif len(self.points) > MOST_CUTS:
+            problem = f": at most {MOST_CUTS} cut points are allowed; got {len(self.points):,}"
+        else:
+            return
+        raise InputError(f"cuts of {self.column!r}{problem}", argument="cuts")
 
     @property
     def columns(self) -> list[str]:
@@ -100,22 +339,18 @@ def recipe_from_json(content: Any) -> Recipe:
 
 def make_ranges(column: str, points: Any) -> Ranges:
     """Make ranges from a user's list of cut points."""
-    if isinstance(points, str):
-        raise InputError(
-            f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]", argument="cuts"
-        )
     try:
-        return Ranges(column, tuple(float(point) for point in points))
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]", argument="cuts"
-        ) from None
+        numbers = tuple(float(point) for point in points) if not isinstance(points, str) else None
+    except (TypeError, ValueError, OverflowError):
+        numbers = None
+    if numbers is None:
+        problem = f"cuts of {column!r} must be a list of numbers, such as [18, 40, 65]"
+        raise InputError(problem, argument="cuts")
+    return Ranges(column, numbers)
 
 
-_NUMBER = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
-_RANGE = re.compile(rf"under {_NUMBER}|{_NUMBER} to under {_NUMBER}|{_NUMBER} or over")
+_LIMIT = r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_RANGE = re.compile(rf"under {_LIMIT}|{_LIMIT} to under {_LIMIT}|{_LIMIT} or over")
 
 
 def level_order(level: str) -> tuple[float, str]:

@@ -17,8 +17,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from propcal.core.grid import UNIT
-from propcal.core.groups.conditions import ColumnTest, Condition
-from propcal.core.groups.recipes import Ranges
+from propcal.core.groups.recipes import ColumnTest, Condition, Ranges
 from propcal.data.checks import LARGEST_WEIGHT, Trouble, inside, sound, troubles
 from propcal.data.derive import COMPARE, combined, joined, no_condition, titled
 from propcal.data.levels import DATES, DECIMAL, TRUTHS, refuse_dates, spellings, wanted_keys

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from propcal.core.atoms import Atoms
 from propcal.core.patterns import PERIOD
-from propcal.core.periods_and_sites import by_key
+from propcal.core.reduction import by_key
 from propcal.data.checks import DROP
 from propcal.data.engines.frames_to_atoms import atoms_of_totals, totals, with_events
 from propcal.data.files.duckdb_setup import fewer_threads, limited

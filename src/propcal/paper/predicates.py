@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from propcal.core.grid import FloatArray, IntArray
-from propcal.numbers import plural
+from propcal.numbers import IN_TEXT, plural
 from propcal.paper.results import COSTS, THREE, mean_costs, wins_of_seeds
 from propcal.paper.settings import ALPHAS, BASE, EQUIVALENT_ALPHAS, MC, MODELS, PMC
 from propcal.paper.trial_arrays import N_GROUPS, CurveCounts, TrialCube, median, subgroup
@@ -25,8 +25,9 @@ LEAST_SEEDS = 20  # fewer shuffles give no verdict
 TABLE_5 = ("LR", "RF")
 FEW_GROUPS = "fewer than three intersectional groups have a share of gamma of the test set"
 ROUNDING = 1e-6  # the losses are computed in floating point
+TWO_DECIMALS = 0.005  # what disappears when rounded to two decimals
 Answer = tuple[Any, str]
-
+Asked = Mapping[str, Any]
 
 NOT_YET, NOT_ASKED = "cannot be judged yet", "cannot be asked here"
 NOT_SETTLED = "cannot be settled without MIMIC"
@@ -40,6 +41,12 @@ class NoVerdictError(Exception):
         self.verdict = verdict
 
 
+def require(values: Any, why: str) -> None:
+    """No verdict if a number is missing."""
+    if np.isnan(values).any():
+        raise NoVerdictError(why)
+
+
 @dataclass(eq=False)
 class Case:
     """The trials by one rule for losses in the form that tests need: all seeds, or a resample of them."""
@@ -48,7 +55,7 @@ class Case:
     cube: TrialCube
     places: IntArray  # which seeds
     whole: Case | None = None  # with all seeds, if this is a resample
-    _known: dict[Any, Any] = field(default_factory=dict)
+    _medians: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, evidence: Evidence) -> Case:
@@ -76,11 +83,11 @@ class Case:
     def change(self, method: str, model: str, metric: str) -> float:
         """The median percent change from the base model (Table 4)."""
         key = method, model, metric
-        if key not in self._known:
-            self._known[key] = float(median(self.cube.of_method(f"{metric}_change", method, model)))
-        if np.isnan(self._known[key]):
-            raise NoVerdictError(f"there is no {METRICS[metric]} of {method} with {model} and its base model")
-        return float(self._known[key])
+        if key not in self._medians:
+            self._medians[key] = float(median(self.cube.of_method(f"{metric}_change", method, model)))
+        found: float = self._medians[key]
+        require(found, f"there is no {METRICS[metric]} of {method} with {model} and its base model")
+        return found
 
     def idle(self, method: str, model: str, metric: str, *, holds: bool) -> bool:
         """Whether the median change is 0 only because it is that of a fit that made no update.
@@ -99,13 +106,12 @@ class Case:
     def by_alpha(self, column: str, method: str) -> FloatArray:
         """Medians over seeds, gamma and rho: base models, groupings, alphas. The base model has none."""
         key = column, method
-        if key not in self._known:
-            name = f"base_{column}" if method == BASE else column
-            found = self.cube.by_alpha(name, PMC if method == BASE else method)
-            if np.isnan(found).any():
-                raise NoVerdictError(f"{column} is not available for every base model, grouping and alpha")
-            self._known[key] = found
-        return np.asarray(self._known[key])
+        if key not in self._medians:
+            name, whose = (f"base_{column}", PMC) if method == BASE else key
+            self._medians[key] = self.cube.by_alpha(name, whose)
+            why = f"{column} is not available for every base model, grouping and alpha"
+            require(self._medians[key], why)
+        return np.asarray(self._medians[key])
 
     def wins(self, reading: str, metric: str) -> dict[str, float]:
         """Table 6: the percent of comparisons that each method wins."""
@@ -138,12 +144,8 @@ def about(value: float, published: float) -> bool:
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """A change with its sign, and zero without one.
-
-    >>> signed(3.149), signed(-0.001), signed(0.0, 3)
-    ('+3.15', '0.00', '0.000')
-    """
-    return f"{0:.{digits}f}" if round(value, digits) == 0 else f"{value:+.{digits}f}"
+    """A change with its sign, and zero without one."""
+    return IN_TEXT.decimal(value, digits, "+")
 
 
 def all_hold(flags: Sequence[bool], idle: Sequence[bool]) -> bool | None:
@@ -157,18 +159,19 @@ def all_hold(flags: Sequence[bool], idle: Sequence[bool]) -> bool | None:
     return None if any(idle) else True
 
 
-# How a median change is compared with a limit.
-LIMITS: dict[str, Callable[[float, float], bool]] = {
+# How medians are compared with a limit, or with those of another method.
+LIMITS: dict[str, Callable[[Any, Any], Any]] = {
     "below": operator.lt,
     "at_most": operator.le,
     "above": operator.gt,
     "at_least": operator.ge,
     "size_below": lambda value, limit: abs(value) < limit,
     "about": about,
+    "to_two_decimals": lambda value, other: np.abs(value - other) < TWO_DECIMALS,
 }
 
 
-def changes(case: Case, *, conditions: Sequence[Mapping[str, Any]]) -> Answer:
+def changes(case: Case, *, conditions: Sequence[Asked]) -> Answer:
     """Median percent changes (Table 4), each with limits, or below that of another method."""
     flags, idle, shown = [], [], {}
     for asked in conditions:
@@ -195,43 +198,26 @@ def _changes_in_words(shown: Mapping[tuple[str, str, str], float]) -> str:
         return ", ".join(f"{method} {signed(value)} %" for (method, *_), value in shown.items())
     parts = []
     for method in methods:
-        rows = [
-            f"{METRICS[metric].removesuffix(' loss')}: "
-            + ", ".join(f"{model} {signed(shown[method, metric, model])} %" for model in models)
-            for metric in metrics
-        ]
+        rows = []
+        for metric in metrics:
+            each = ", ".join(f"{model} {signed(shown[method, metric, model])} %" for model in models)
+            rows.append(f"{METRICS[metric].removesuffix(' loss')}: {each}")
         parts.append((f"{method} " if len(methods) > 1 else "") + "; ".join(rows))
     return ". ".join(parts)
 
 
-OPERATORS = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
-
-
 def compared_over_alpha(
-    case: Case,
-    *,
-    column: str,
-    left: Sequence[Mapping[str, Any]],
-    right: Sequence[Mapping[str, Any]],
-    share: str,
-    numbers: str,
-    among: str = "",
-    within: float | None = None,
-    **compare: str,
+    case: Case, *, column: str, left: list[Asked], comparison: str, right: list[Asked], **how: str
 ) -> Answer:
-    """Medians by base model, grouping and alpha: in all, or in most, the left compares with each right one.
+    """Medians by base model, grouping and alpha: the left ones compare with each right one.
 
-    `among` "updated": only where MCBoost or PMCBoost made updates, by their medians.
+    `share`: they must in "all" cases, or in "most". `among` "updated": only where MCBoost or PMCBoost made
+    updates, by their medians. `numbers`: what is said.
     """
-    ours = [_taken(case, column, asked) for asked in left]
-    theirs = [_taken(case, column, asked) for asked in right]
-    apart = np.stack([[np.abs(a - b) for b in theirs] for a in ours])
-    flags: Any
-    if within is not None:
-        flags = (apart < within).all(axis=1)
-    else:
-        flags = np.stack([np.all([OPERATORS[compare["is"]](a, b) for b in theirs], axis=0) for a in ours])
-    if among == "updated":
+    ours, theirs = ([_taken(case, column, asked) for asked in side] for side in (left, right))
+    compare = LIMITS[comparison]
+    flags = np.stack([np.all([compare(a, b) for b in theirs], axis=0) for a in ours])
+    if how.get("among") == "updated":
         updated = case.by_alpha("n_updates", MC) + case.by_alpha("n_updates", PMC) > 0
         flags = flags[:, updated[..., _places(left[0])]]
     if not flags.size:
@@ -241,16 +227,17 @@ def compared_over_alpha(
         for m, model in enumerate(case.cube.models if ours[0].ndim == 2 else ())
         for g, groups in enumerate(case.cube.groupings)
     )
+    largest = max(float(np.abs(a - b).max()) for a, b in product(ours, theirs))
     count = f"{int(flags.sum())} of {flags.size}"
-    said = numbers.format(count=count, values=values, largest=float(apart.max()))
-    return (flags.all() if share == "all" else flags.mean() > 0.5), said
+    said = how["numbers"].format(count=count, values=values, largest=largest)
+    return (flags.all() if how["share"] == "all" else flags.mean() > 0.5), said
 
 
-def _places(asked: Mapping[str, Any]) -> list[int]:
+def _places(asked: Asked) -> list[int]:
     return [ALPHAS.index(alpha) for alpha in asked.get("alphas", ALPHAS)]
 
 
-def _taken(case: Case, column: str, asked: Mapping[str, Any]) -> FloatArray:
+def _taken(case: Case, column: str, asked: Asked) -> FloatArray:
     """Medians of a method at some alphas, their lowest, or how many times the lowest the highest is."""
     found = case.by_alpha(column, asked["method"])[..., _places(asked)]
     if "take" not in asked:
@@ -266,12 +253,9 @@ def decrease(
     case: Case, *, column: str, model: str, less_than: float | None = None, mostly: str = ""
 ) -> Answer:
     """How much lower a median is at the lowest alpha than at the highest; mean over groupings."""
-    drop = {}
-    for method in (MC, PMC):
-        found = case.cube.by_alpha(column, method)[case.cube.models.index(model)]
-        drop[method] = float(np.mean(found[:, -1] - found[:, 0]))
-    if np.isnan([*drop.values()]).any():
-        raise NoVerdictError(f"{METRICS[column]} is not available for every grouping and alpha")
+    found = {m: case.cube.by_alpha(column, m)[case.cube.models.index(model)] for m in (MC, PMC)}
+    drop = {method: float(np.mean(values[:, -1] - values[:, 0])) for method, values in found.items()}
+    require([*drop.values()], f"{METRICS[column]} is not available for every grouping and alpha")
     numbers = ", ".join(f"{method} {signed(-value, 4)}" for method, value in drop.items())
     if less_than is not None:
         return all(0 < value < less_than for value in drop.values()), numbers
@@ -284,8 +268,7 @@ def overfits(case: Case, *, method: str, at: float, more_than_at: float) -> Answ
     """MC loss on test data beyond that on the fitting data, at two alphas."""
     beyond = case.cube.of_method("own_mc_loss", method) - case.cube.of_method("train_mc_loss", method)
     one, other = (float(median(beyond[:, :, :, ALPHAS.index(alpha)])) for alpha in (at, more_than_at))
-    if np.isnan([one, other]).any():
-        raise NoVerdictError("the loss on the fitting data could not be computed")
+    require([one, other], "the loss on the fitting data could not be computed")
     numbers = f"{one:.4f} at alpha {at:g}, {other:.4f} at {more_than_at:g}"
     return one > other, f"MC loss on test data minus that on the fitting data: {numbers}"
 
@@ -311,9 +294,8 @@ def better_pairs(case: Case, *, metrics: Sequence[str], at_least: int) -> Answer
     there = {alpha: row for alpha, *row in zip(ALPHAS, *shares) if not np.isnan(row).any()}
     if len(there) < at_least:
         return None, f"fewer than {at_least} alphas have pairs in which a method made updates"
-    said = "; ".join(
-        f"{alpha:g}: {', '.join(f'{100 * value:.0f}' for value in row)}" for alpha, row in there.items()
-    )
+    percents = {alpha: ", ".join(f"{100 * value:.0f}" for value in row) for alpha, row in there.items()}
+    said = "; ".join(f"{alpha:g}: {row}" for alpha, row in percents.items())
     good = sum(min(row) > 0.5 for row in there.values())
     return good >= at_least, f"percent of pairs by alpha, {', '.join(METRICS[m] for m in metrics)}: {said}"
 
@@ -326,13 +308,12 @@ def same_pmc(case: Case, *, holds: str, costs: Sequence[str], numbers: str, publ
     """
     models = [case.cube.models.index(model) for model in TABLE_5]
     found = {name: values[models] for name, values in mean_costs(case.cube).items()}
-    if any(np.isnan(values).any() for values in found.values()):
-        raise NoVerdictError("Table 5 is not complete")
+    require(np.stack([*found.values()]), "Table 5 is not complete")
     with np.errstate(divide="ignore", invalid="ignore"):
-        times = [found[f"mc_{cost}"] / found[f"pmc_{cost}"] for cost in costs]
+        times = np.stack([found[f"mc_{cost}"] / found[f"pmc_{cost}"] for cost in costs])
         means = [float(found[f"mc_{cost}"].mean() / found[f"pmc_{cost}"].mean()) for cost in costs]
     cells = "; ".join(
-        f"{model} at {alpha:g} " + ", ".join(f"{ratio[m, a]:.3g}x" for ratio in times)
+        f"{model} at {alpha:g} " + ", ".join(f"{ratio:.3g}x" for ratio in times[:, m, a])
         for (m, model), (a, alpha) in product(enumerate(TABLE_5), enumerate(EQUIVALENT_ALPHAS))
     )
     n = int(found["stopped"].sum())
@@ -343,38 +324,34 @@ def same_pmc(case: Case, *, holds: str, costs: Sequence[str], numbers: str, publ
         return (all(about(mean, published) for mean in means), said) if active else (None, "no updates")
     if holds == "alike":
         return all(about(*pair) for pair in zip(times[1].ravel(), times[0].ravel())), said
-    return (np.stack(times) > 1).all(), said
+    return (times > 1).all(), said
 
 
 def cost_of_best(
-    case: Case,
-    *,
-    metrics: Sequence[str],
-    costs: Sequence[str],
-    more: str,
-    less: str,
-    published: float | None = None,
-    may_be_excess: bool = False,
+    case: Case, *, metrics: list[str], costs: list[str], more: str, less: str, published: float | None = None
 ) -> Answer:
-    """Updates or seconds of each method at the alpha of its best median: one needs more than the other."""
+    """Updates or seconds of each method at the alpha of its best median: one needs more than the other.
+
+    In set-ups that say so, a published ratio is the mean relative excess of updates.
+    """
+    excess = case.evidence.setup.excess and costs == ["updates"] and published is not None
     flags, parts = [], []
     for metric in metrics:
         best = {method: case.cube.best(metric, method)[1] for method in (MC, PMC)}
-        if any(np.isnan(there[metric]).any() for there in best.values()):
-            raise NoVerdictError(f"{metric} is not available for every base model and grouping")
+        for there in best.values():
+            require(there[metric], f"{metric} is not available for every base model and grouping")
         if still := [method for method, there in best.items() if not there["n_updates"].mean() > 0]:
             return None, f"{' and '.join(still)} at its best without any update"
         for cost in costs:
             a, b = (best[method][COSTS[cost]] for method in (more, less))
             ratio, name = float(a.mean() / b.mean()), "x"
-            if may_be_excess and case.evidence.setup.excess:
+            if excess:
                 if not (b > 0).all():
                     return None, f"{less} is at its best without any update for some base model and grouping"
                 ratio, name = float(np.mean((a - b) / b)), " mean relative excess"
             flags.append(ratio > 1 and (published is None or about(ratio, published)))
-            parts.append(
-                f"{cost} for {METRICS[metric]} {ratio:.2f}{name} ({a.mean():,.3g} and {b.mean():,.3g})"
-            )
+            means = f"({a.mean():,.3g} and {b.mean():,.3g})"
+            parts.append(f"{cost} for {METRICS[metric]} {ratio:.2f}{name} {means}")
     return all(flags), f"{more} / {less}: {', '.join(parts)}"
 
 
@@ -394,6 +371,22 @@ def guarantee(case: Case, *, method: str, column: str) -> Answer:
     return kept.all(), numbers
 
 
+def wins(case: Case, *, method: str, metrics: Sequence[str], never: bool = False) -> Answer:
+    """Table 6: a method wins more often than each other, or never, by every interpretation of the set-up."""
+    agreed, parts = [], []
+    for reading in case.evidence.setup.readings:
+        won = {metric: case.wins(reading, metric) for metric in metrics}
+        if never:
+            said = ", ".join(f"{METRICS[metric]} {shares[method]:.1f} %" for metric, shares in won.items())
+            agreed.append(not any(shares[method] for shares in won.values()))
+        else:
+            (shares,) = won.values()
+            said = ", ".join(f"{m} {share:.0f} %" for m, share in shares.items())
+            agreed.append(shares[method] > max(shares[m] for m in THREE if m != method))
+        parts.append(f"by {reading}: {said}")
+    return all(agreed), f"{_in_words(agreed)}; {f'{method} best ' if never else ''}{'; '.join(parts)}"
+
+
 def _in_words(agreed: Sequence[bool]) -> str:
     """By which interpretations of Table 6 the trials agree.
 
@@ -408,37 +401,15 @@ def _in_words(agreed: Sequence[bool]) -> str:
     return f"agrees by the {' and '.join(which)} interpretation only"
 
 
-def most_wins(case: Case, *, metric: str, method: str) -> Answer:
-    """Table 6: a method wins more often than each other, by every interpretation of the set-up."""
-    won = {reading: case.wins(reading, metric) for reading in case.evidence.setup.readings}
-    agreed = [shares[method] > max(shares[m] for m in THREE if m != method) for shares in won.values()]
-    parts = [
-        f"by {reading}: " + ", ".join(f"{m} {share:.0f} %" for m, share in shares.items())
-        for reading, shares in won.items()
-    ]
-    return all(agreed), f"{_in_words(agreed)}; {'; '.join(parts)}"
-
-
-def never_wins(case: Case, *, method: str, metrics: Sequence[str]) -> Answer:
-    """Table 6: a method never wins, by every interpretation of the set-up."""
-    agreed, parts = [], []
-    for reading in case.evidence.setup.readings:
-        won = {metric: case.wins(reading, metric)[method] for metric in metrics}
-        agreed.append(not any(won.values()))
-        parts.append(f"by {reading}: " + ", ".join(f"{METRICS[m]} {won[m]:.1f} %" for m in won))
-    return all(agreed), f"{_in_words(agreed)}; {method} best {'; '.join(parts)}"
-
-
 def curves_improve(case: Case) -> Answer:
     """The calibration error of three groups is smaller with PMCBoost."""
-    whole = case.whole or case
-    if whole.curve_counts is None:
+    counts = (case.whole or case).curve_counts
+    if counts is None:
         raise NoVerdictError("no calibration curves of RF")
-    found = whole.curve_counts.curves(case.places)
+    found = counts.curves(case.places)
     if len(found.errors) < N_GROUPS:
         raise NoVerdictError(FEW_GROUPS, NOT_ASKED)
     rows = [*zip(found.errors["group"], found.errors[BASE], found.errors[PMC])]
-    numbers = "; ".join(
-        f"{subgroup(group, found.attributes)}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows
-    )
+    names = {group: subgroup(group, found.attributes) for group, *_ in rows}
+    numbers = "; ".join(f"{names[group]}: {100 * b:.1f} % to {100 * a:.1f} %" for group, b, a in rows)
     return all(after < before for _, before, after in rows), f"off by {numbers} (setting {found.setting})"

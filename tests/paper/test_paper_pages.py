@@ -73,7 +73,7 @@ def test_table_4_is_shown_by_each_of_the_three_rules(tmp_path):
     names = ("table_4", "table_4_by_sizes", "table_4_by_own")
     assert [table(evidence, name).rows[0][5] for name in names] == ["-50.00", "+25.00", "-25.00"]
     assert "by each trial's own rule" in table(evidence, "table_4_by_own").title
-    page = Reproduction.of(evidence).markdown()
+    page = Reproduction(evidence).markdown()
     assert "of at least 13 of the 25,000 visits of a test set" in page  # 0.1 x 0.05 / 10 of 25,000
     assert "the size in the paper's definitions, is 250." in page
     assert "are judged by three rules; 0 verdicts depend on the rule" in page
@@ -163,7 +163,7 @@ def test_a_store_with_base_models_only_gives_tables_without_rows(tmp_path):
         made = table(evidence, name)
         assert made.markdown().startswith(f"### {made.title}"), name
     assert "Nothing yet." in table(evidence, "table_4").markdown()
-    page = Reproduction.of(evidence)
+    page = Reproduction(evidence)
     assert len(page.lacking) == 6
     assert {j.verdict for j in page.judged} == {"cannot be judged yet"}
 
@@ -255,7 +255,7 @@ def test_table_1_is_that_of_the_generated_visits_if_they_are_the_same(tmp_path):
     assert "simulated by another version of propcal" in table_1(other)
     file = Evidence(evidence.stored, evidence.curves, {"cohort": "a file of visits"})
     assert table_1(file).endswith("come from a file. Name it with --cohort FILE.")
-    pages = [Reproduction.of(some).markdown() for some in (evidence, other, file)]
+    pages = [Reproduction(some).markdown() for some in (evidence, other, file)]
     assert ["Table 1: admitted" in page for page in pages] == [True, False, False]
     assert ["Table 1 is not shown" in page for page in pages] == [False, True, True]
     assert "are in proportion to the paper's Table 1" in pages[0]  # 2,000 visits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from time import process_time
@@ -13,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from propcal.core.grid import FloatArray
-from propcal.errors import Argument, InputError
 from propcal.extras import how_to_install
-from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns, Setup, setup_of
+from propcal.paper.settings import ADMISSIONS, DATA, MODELS, CohortColumns, Setup, refused, setup_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,41 +50,30 @@ class Features:
         from sklearn.feature_extraction.text import CountVectorizer
         from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-        texts = self._texts(rows)
+        texts, self._encoders = self._texts(rows), list[tuple[Any, Any]]()
         kind: dict[str, Any] = {"dtype": np.float32}
-        self._encoders: dict[str, Any] = {}
+        unknown = {"handle_unknown": "use_encoded_value", "unknown_value": np.nan}
         for name in self.columns.categories:
-            levels = [*sorted({*texts[name]} - {MISSING}), MISSING]
-            coded: Any = OneHotEncoder(
-                categories=[levels], handle_unknown="ignore", sparse_output=False, **kind
-            )
+            levels = [[*sorted({*texts[name]} - {MISSING}), MISSING]]
+            encoder: Any = OneHotEncoder(categories=levels, handle_unknown="ignore", **kind)
             if self.setup.encoding == "codes":
-                new = {"handle_unknown": "use_encoded_value", "unknown_value": np.nan}
-                coded = OrdinalEncoder(categories=[levels], **new, **kind)
-            self._encoders[name] = coded.fit(texts[[name]])
+                encoder = OrdinalEncoder(categories=levels, **unknown, **kind)
+            self._encoders.append(([name], encoder.fit(texts[[name]])))
+        most = {"max_features": MOST_WORDS, "min_df": self.setup.min_words}
         for name in self.columns.text:
-            words = CountVectorizer(
-                binary=True,
-                min_df=self.setup.min_words,
-                max_features=MOST_WORDS,
-                token_pattern=r"\w+",
-                **kind,
-            )
-            try:
-                self._encoders[name] = words.fit(texts[name])
-            except ValueError:  # no word is frequent enough
-                continue
+            words = CountVectorizer(binary=True, token_pattern=r"\w+", **most, **kind)
+            with suppress(ValueError):  # no word is frequent enough
+                self._encoders.append((name, words.fit(texts[name])))
         return self
 
     def transform(self, rows: pd.DataFrame) -> Matrix:
         """One row for each row, one column for each feature."""
-        texts, parts = self._texts(rows), []
-        for name, encoder in self._encoders.items():
-            words = name in self.columns.text
-            part = encoder.transform(texts[name] if words else texts[[name]])
-            parts.append(part.toarray() if words else part)
+        from scipy.sparse import issparse
+
+        texts = self._texts(rows)
+        parts = [encoder.transform(texts[names]) for names, encoder in self._encoders]
         numbers = rows[list(self.columns.numbers)].to_numpy(dtype=np.float32, na_value=np.nan)
-        return np.hstack([numbers, *parts])
+        return np.hstack([numbers, *(part.toarray() if issparse(part) else part for part in parts)])
 
     def _texts(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The columns of levels and words as texts."""
@@ -113,10 +102,8 @@ def check_models(names: Iterable[str]) -> tuple[str, ...]:
     wanted = {name.upper() for name in given}
     unknown = [name for name in given if name.upper() not in MODELS]
     if unknown or not wanted:
-        raise InputError(
-            Argument("models") + (f": there is no {unknown[0]!r}" if unknown else " must name one or more"),
-            next_step=f"The models are {', '.join(MODELS)}",
-        )
+        wrong = f": there is no {unknown[0]!r}" if unknown else " must name one or more"
+        raise refused("models", wrong=wrong, known=", ".join(MODELS))
     if "RF" in wanted:
         _forest_class()
     return tuple(name for name in MODELS if name in wanted)
@@ -131,12 +118,8 @@ def train(
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    model = _model(
-        name,
-        {"random_state": seed} | ({"solver": solver} if name == "LR" else {}),
-        n_numbers,
-        features.shape[1],
-    )
+    chosen = {"random_state": seed} | ({"solver": solver} if name == "LR" else {})
+    model = _model(name, chosen, n_numbers, features.shape[1])
     began = process_time()
     with warnings.catch_warnings():  # recorded in `converged`
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -154,7 +137,7 @@ def _forest_class() -> Any:
     try:
         from xgboost import XGBRFClassifier
     except ImportError:
-        raise InputError("RF needs xgboost", next_step=how_to_install("paper"), between=": ") from None
+        raise refused("needs", what="RF needs xgboost", how=how_to_install("paper")) from None
     return XGBRFClassifier
 
 
@@ -181,8 +164,8 @@ def _model(name: str, chosen: dict[str, Any], n_numbers: int, n_features: int) -
     if name == "DNN":
         return make_pipeline(scaled, MLPClassifier(**given))
     sparse = make_pipeline(FunctionTransformer(csr_matrix), StandardScaler(with_mean=False))
-    both = (scaled, list(range(n_numbers))), (sparse, list(range(n_numbers, n_features)))
+    both = (scaled, slice(n_numbers)), (sparse, slice(n_numbers, n_features))
+    columns = make_column_transformer(*both, sparse_threshold=1.0)
     old = signature(LogisticRegression).parameters["penalty"].default == "l2"  # scikit-learn before 1.8
     l1: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}
-    columns = make_column_transformer(*both, sparse_threshold=1.0)
     return make_pipeline(columns, LogisticRegression(**given, **l1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
@@ -10,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 from propcal.core.grid import FloatArray
-from propcal.errors import InputError
 from propcal.numbers import plural
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import LOOKS, PAGE
 from propcal.paper.results import median_interval
-from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC
+from propcal.paper.settings import BASE, MC, MODEL_NAMES, N_BINS, OURS, PMC, refused
 from propcal.paper.tables import Table, table_of
 from propcal.paper.trial_arrays import subgroup
 from propcal.paper.trial_store import KEYS, Evidence
@@ -97,12 +97,12 @@ def _compared(both: FloatArray) -> tuple[Any, ...]:
     """The change from the first column to the second, over the rows (seeds)."""
     both = both[both[:, 0] > 0]
     change = 100 * (both[:, 1] / both[:, 0] - 1)
-    middle, low, high, _ = median_interval(change, confidence=0.95)
-    verdict = verdict_on(middle, low, high, len(both))
+    interval = median_interval(change, confidence=0.95)[:3]
+    verdict = verdict_on(*interval, len(both))
     if not len(both):
         return (0, *[np.nan] * 7, verdict)
-    shares = float(np.mean(change < 0)), float(np.mean(change > 0))
-    return (len(both), *np.median(both, axis=0).tolist(), middle, low, high, *shares, verdict)
+    shares = np.mean([change < 0, change > 0], axis=1).tolist()
+    return (len(both), *np.median(both, axis=0).tolist(), *interval, *shares, verdict)
 
 
 def verdict_on(change: float, low: float, high: float, n_seeds: int) -> str:
@@ -129,25 +129,18 @@ def observed_to_expected(evidence: Evidence) -> pd.DataFrame:
         groups, model, group_name, method, alpha, share (of the test set), rate (observed), ratio, low and
         high (5th and 95th percentile over seeds), n_seeds. Only subgroups with a share of at least gamma.
     """
-    known = _chosen(evidence)[[*KEYS, "groups", "alpha", "n_test"]]
-    counts = known.merge(evidence.curves, on=KEYS)
+    counts = _chosen(evidence)[[*KEYS, "groups", "alpha", "n_test"]].merge(evidence.curves, on=KEYS)
     names = ["groups", "model", "group_name", "method", "alpha"]
     sums = counts.groupby([*names, "n_test", "seed"], sort=False, dropna=False).sum(numeric_only=True)
     n_test = sums.index.get_level_values("n_test")
     sums = sums.assign(share=sums["people"] / n_test, ratio=sums["positives"] / sums["score_sum"])
     each = sums.groupby(level=names, sort=False, dropna=False)
     total = each[["positives", "people"]].sum()
-    found = pd.DataFrame(
-        {
-            "share": each["share"].mean(),
-            "rate": total["positives"] / total["people"],
-            "ratio": each["ratio"].median(),
-            "low": each["ratio"].quantile(0.05),
-            "high": each["ratio"].quantile(0.95),
-            "n_seeds": each.size(),
-        }
-    ).reset_index()
-    return _with_names(found[found["share"] >= SETTING["gamma"]].reset_index(drop=True))
+    ratio = each["ratio"]
+    found = {"share": each["share"].mean(), "rate": total["positives"] / total["people"]}
+    found |= {"ratio": ratio.median(), "low": ratio.quantile(0.05), "high": ratio.quantile(0.95)}
+    ratios = pd.DataFrame({**found, "n_seeds": each.size()}).reset_index()
+    return _with_names(ratios[ratios["share"] >= SETTING["gamma"]].reset_index(drop=True))
 
 
 def benefit_tables(stores: Mapping[str, Evidence]) -> list[Table]:
@@ -177,21 +170,19 @@ def _tally(found: pd.DataFrame, unit: str) -> pd.DataFrame:
 
 
 def _counted(verdicts: pd.Series) -> str:
-    n = verdicts.value_counts()
-    if TOO_FEW in n or n.empty:
-        return TOO_FEW if len(n) else "–"
-    return f"{n.get(HELPS, 0)} / {n.get(UNCLEAR, 0) + n.get(UNCHANGED, 0)} / {n.get(HARMS, 0)}"
+    n = Counter(verdicts)
+    if TOO_FEW in n or not n:
+        return TOO_FEW if n else "–"
+    return f"{n[HELPS]} / {n[UNCLEAR] + n[UNCHANGED]} / {n[HARMS]}"
 
 
 def _changes(found: pd.DataFrame) -> pd.DataFrame:
     """One row for each outcome, grouping, base model, method and alpha, with the errors side by side."""
     names = ["outcome", "groups", "model", "name"]
-    cells = found.assign(cell=[*map(_change, found.to_dict("records"))]).set_index([*names, "measure"])[
-        "cell"
-    ]
-    wide = cells.unstack("measure").reindex(columns=[*COLUMNS]).fillna("–")
-    wide = wide.reindex(pd.MultiIndex.from_frame(found[names].drop_duplicates())).reset_index()
-    return wide.rename(columns={"name": "method"})
+    cells = found.assign(cell=[*map(_change, found.to_dict("records"))])
+    wide = cells.set_index([*names, "measure"])["cell"].unstack("measure")
+    wide = wide.reindex(pd.MultiIndex.from_frame(found[names].drop_duplicates()), columns=[*COLUMNS])
+    return wide.fillna("–").reset_index().rename(columns={"name": "method"})
 
 
 def _change(row: Mapping[Any, Any]) -> str:
@@ -223,9 +214,8 @@ def _signed(value: float, digits: int = 0) -> str:
 def _ratios(found: pd.DataFrame, stores: Mapping[str, Evidence]) -> pd.DataFrame:
     """A row for each outcome, base model and subgroup: O/E ratios before and with each method."""
     methods, rows = list(dict.fromkeys(found["name"])), []
-    for (outcome, groups, model, group), part in found.groupby(
-        ["outcome", "groups", "model", "group_name"], sort=False
-    ):
+    whose = found.groupby(["outcome", "groups", "model", "group_name"], sort=False)
+    for (outcome, groups, model, group), part in whose:
         ratio = part.set_index("name")["ratio"]
         cells = (f"{ratio[name]:.2f}" if name in ratio else "–" for name in methods)
         who = subgroup(str(group), stores[str(outcome)].attributes[str(groups)])
@@ -242,27 +232,18 @@ def _auroc(evidence: Evidence) -> str:
 
 def _rate(evidence: Evidence) -> str:
     """The share of the rows of all test sets together with the outcome; the store has no rate of the data."""
-    counts = evidence.curves[evidence.curves["method"] == BASE]
-    people = counts["people"].sum()
-    return f"{100 * counts['positives'].sum() / people:.1f} %" if people else "–"
+    n = evidence.curves.loc[evidence.curves["method"] == BASE, ["people", "positives"]].sum()
+    return f"{100 * n['positives'] / n['people']:.1f} %" if n["people"] else "–"
 
 
 def outcome_names(names: Sequence[str], stores: Sequence[Evidence]) -> list[str]:
     """The names of the outcomes on the page: those given, one for each store, or their columns."""
     if names and len(names) != len(stores):
-        raise InputError(
-            f"--name: {plural(len(names), 'name')} for {plural(len(stores), 'store')}",
-            next_step="Give it once for each store, in the same order, or leave it out",
-            argument="--name",
-        )
+        raise refused("names", names=plural(len(names), "name"), stores=plural(len(stores), "store"))
     found = list(names) or [evidence.outcome for evidence in stores]
-    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
-    if twice is not None:
-        raise InputError(
-            f"{found.count(twice)} of the outcomes have the name {twice!r}",
-            argument="--name",
-            next_step="Give each a name of its own with --name, once for each store",
-        )
+    for name in found:
+        if (n := found.count(name)) > 1:
+            raise refused("same_name", n=n, name=name)
     return found
 
 
@@ -270,65 +251,50 @@ def benefit_page(stores: Mapping[str, Evidence], about: str, images: str) -> str
     """The tables and pictures as a page in Markdown; `images` is the path from the page to the pictures."""
     from propcal.render.markdown import escaped
 
-    parts = ["# Whom does a correction help, and whom does it harm?\n"]
-    parts += [f"{escaped(about)}\n"] if about else []
+    first = ["# Whom does a correction help, and whom does it harm?\n"]
+    first += [f"{escaped(about)}\n"] if about else []
     outcomes, tally, changes, ratios = (table.markdown() for table in benefit_tables(stores))
-    change, drawn = (f"![{words}]({images}/{name}.png)\n" for name, words in PICTURES.items())
-    return "\n".join([*parts, outcomes, tally, change, drawn, ratios, changes])
+    change, drawn = (f"![{parts.words_of(name)['title']}]({images}/{name}.png)\n" for name in PICTURES)
+    return "\n".join([*first, outcomes, tally, change, drawn, ratios, changes])
 
 
-PICTURES = {
-    "benefit": "Change of three errors of each model, for each outcome",
-    "observed_to_expected": "O/E ratios of subgroups before and after correction",
-}
-
-
-BEFORE, MC_NAME, PMC_NAME, FINE, OURS_NAME = (
-    method_name(*pair)
-    for pair in ((BASE, np.nan), (MC, ALPHA), (PMC, ALPHA), (PMC, FINE_ALPHA), (OURS, np.nan))
-)
-_LOOKS = {
-    BEFORE: LOOKS[BASE],
-    MC_NAME: LOOKS[MC],
-    PMC_NAME: LOOKS[PMC],
-    FINE: {**LOOKS[PMC], "markerfacecolor": "white"},
-    OURS_NAME: LOOKS[OURS],
-}
+PICTURES = ("benefit", "observed_to_expected")
+DRAWN = ((BASE, np.nan), (MC, ALPHA), (PMC, ALPHA), (PMC, FINE_ALPHA), (OURS, np.nan))
+BEFORE, MC_NAME, PMC_NAME, FINE, OURS_NAME = (method_name(*pair) for pair in DRAWN)
+_LOOKS = {method_name(*pair): LOOKS[pair[0]] for pair in DRAWN}
+_LOOKS[FINE] = {**LOOKS[PMC], "markerfacecolor": "white"}
 
 
 def benefit_figures(stores: Mapping[str, Evidence]) -> dict[str, Any]:
     """The two pictures by file name."""
-    drawn = {"benefit": _draw_changes(stores), "observed_to_expected": _draw_ratios(stores)}
+    first = next(iter(stores.values()))
+    model = SHOWN_MODEL if SHOWN_MODEL in first.models else first.models[0]
     shuffles = plural(min(evidence.n_seeds for evidence in stores.values()), "shuffle")
-    for figure, words in drawn.values():
-        parts.note_below(figure, words.replace("{shuffles}", shuffles))
-    return {name: figure for name, (figure, _) in drawn.items()}
+    known = {"shuffles": shuffles, "model": MODEL_NAMES.get(model, model).capitalize(), "unit": first.unit}
+    drawn = dict(zip(PICTURES, (_draw_changes(stores), _draw_ratios(stores, model))))
+    for name, figure in drawn.items():
+        parts.note_below(figure, parts.words_of(name)["note"].format(**known, share=100 * SETTING["gamma"]))
+    return drawn
 
 
-def _draw_changes(stores: Mapping[str, Evidence]) -> tuple[Any, str]:
+def _draw_changes(stores: Mapping[str, Evidence]) -> Any:
     """A row of panels for each outcome, a column for each measure; points are changes of the error."""
     found = {name: benefit(evidence) for name, evidence in stores.items()}
     places = list(dict.fromkeys(pair for f in found.values() for pair in zip(f["groups"], f["model"])))
     panels: dict[str, dict[str, pd.DataFrame]] = {}
     for outcome, frame in found.items():
-        row = [*map(places.index, zip(frame["groups"], frame["model"]))]
-        placed = frame.assign(value=frame["change"], place=row)
+        row = map(places.index, zip(frame["groups"], frame["model"]))
+        placed = frame.assign(value=frame["change"], place=[*row])
         panels[outcome] = {m: placed[placed["measure"] == m] for m in (LARGEST, AVERAGE, PREDICTION)}
     groupings = (groups.replace(" x ", " × ").replace("_", " ") for groups, _ in places)
     words = [f"{short(MODEL_NAMES.get(m, m))}\n{short(groups)}" for groups, (_, m) in zip(groupings, places)]
     # MCBoost changes little at this alpha; its numbers are in the tables
-    figure = _points(panels, (PMC_NAME, FINE, OURS_NAME), words, 0, "change, %\n← better   worse →")
-    return figure, (
-        "Change of the error in test sets. Points: medians over {shuffles}; lines: 95 % CI. An error is "
-        "smaller after the correction if its point is to the left of 0."
-    )
+    return _points(panels, (PMC_NAME, FINE, OURS_NAME), words, 0, "change, %\n← better   worse →")
 
 
-def _draw_ratios(stores: Mapping[str, Evidence]) -> tuple[Any, str]:
+def _draw_ratios(stores: Mapping[str, Evidence], model: str) -> Any:
     """A panel for each outcome: the O/E ratio of each subgroup of the last grouping, before and after."""
-    first = next(iter(stores.values()))
-    model = SHOWN_MODEL if SHOWN_MODEL in first.models else first.models[0]
-    found = {}
+    found, first = {}, next(iter(stores.values()))
     for outcome, evidence in stores.items():
         frame = observed_to_expected(evidence)
         last = evidence.grouping_names[-1]
@@ -340,13 +306,7 @@ def _draw_ratios(stores: Mapping[str, Evidence]) -> tuple[Any, str]:
     }
     words = labels([subgroup(group, [*first.attributes.values()][-1]) for group in groups], 48, 2)
     shown = (BEFORE, MC_NAME, PMC_NAME, OURS_NAME)
-    figure = _points({"": panels}, shown, words, 1, "O/E ratio\n← predicts too high   too low →")
-    return figure, (
-        f"{MODEL_NAMES.get(model, model).capitalize()}; subgroups with at least "
-        f"{100 * SETTING['gamma']:g} % of the {first.unit} of the test set. Points: medians over "
-        + "{shuffles}; "
-        "lines: from the 5th to the 95th percentile."
-    )
+    return _points({"": panels}, shown, words, 1, "O/E ratio\n← predicts too high   too low →")
 
 
 def _points(

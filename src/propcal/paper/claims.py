@@ -61,17 +61,13 @@ class Claim:
         return (None if agrees is None else bool(agrees)), numbers
 
 
-def _claims() -> tuple[Claim, ...]:
-    content = toml_file("claims.toml")
-    found = []
-    for one in content["claim"]:
-        why = " ".join(content["why"].get(key, key) for key in one["why"])
-        fields = {name: value for name, value in one.items() if name != "with"}
-        found.append(Claim(**fields | {"why": why, "options": one.get("with", {})}))
-    return tuple(found)
+def _claim(content: Mapping[str, Any]) -> Claim:
+    fields = {"options" if name == "with" else name: value for name, value in content.items()}
+    reasons = toml_file("claims.toml")["why"]
+    return Claim(**fields | {"why": " ".join(reasons.get(key, key) for key in content["why"])})
 
 
-CLAIMS = _claims()
+CLAIMS = tuple(map(_claim, toml_file("claims.toml")["claim"]))
 
 
 @dataclass(frozen=True)
@@ -202,24 +198,19 @@ def claims_table(
     """
     beside = {f"in {name}": [j.verdict for j in found] for name, found in others.items()}
     rows = []
-    for i, j in enumerate(judged):
-        said: dict[str, Any] = {name: getattr(j.claim, name) for name in ("name", "place", "says", "rule")}
+    for j in judged:
+        said: dict[str, Any] = {"claim": j.claim.name}
+        said |= {name: getattr(j.claim, name) for name in ("place", "says", "rule")}
         said |= {"verdict": j.verdict, "share_of_resamples": j.share, "numbers": j.numbers}
         said |= {"n_seeds": j.n_seeds, "why": j.claim.why, "odd": j.claim.odd}
         for rule in RULES:
             one = j.by_rule.get(rule, j)
-            said |= {f"verdict_{rule}": one.verdict, f"share_{rule}": one.share}
-            said |= {f"numbers_{rule}": one.numbers}
-        rows.append(said | {name: verdicts[i] for name, verdicts in beside.items()})
-    shown = {
-        "verdict": [j.sure() for j in judged],
-        **beside,
-        "the paper says": [j.claim.says for j in judged],
-    }
-    shown |= {"here": [_here(j) for j in judged]}
+            said |= {f"{name}_{rule}": getattr(one, name) for name in ("verdict", "share", "numbers")}
+        rows.append(said)
+    shown = {"verdict": [j.sure() for j in judged], **beside}
+    shown |= {"the paper says": [j.claim.says for j in judged], "here": [_here(j) for j in judged]}
     known = {"counts": verdict_counts(judged), "by_rules": by_rules(judged), "how": HOW}
-    frame = pd.DataFrame(rows).rename(columns={"name": "claim"})
-    return table_of("claims", frame, pd.DataFrame(shown), **known)
+    return table_of("claims", pd.DataFrame(rows).assign(**beside), pd.DataFrame(shown), **known)
 
 
 def _here(j: Judgement) -> str:
@@ -230,12 +221,9 @@ def _here(j: Judgement) -> str:
 
 def by_rules(judged: Sequence[Judgement]) -> str:
     """How many verdicts depend on the rule by which losses are computed."""
-    several = [j for j in judged if j.by_rule]
-    n = sum(j.depends_on_rule for j in several)
-    return (
-        f"{len(several)} of them depend on losses and are judged by three rules; {plural(n, 'verdict')} "
-        f"{'depends' if n == 1 else 'depend'} on the rule."
-    )
+    n, several = sum(j.depends_on_rule for j in judged), sum(bool(j.by_rule) for j in judged)
+    depend = f"{plural(n, 'verdict')} {'depends' if n == 1 else 'depend'} on the rule"
+    return f"{several} of them depend on losses and are judged by three rules; {depend}."
 
 
 def counts_by_rule(judged: Sequence[Judgement]) -> dict[str, Mapping[str, int]]:

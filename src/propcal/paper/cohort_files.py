@@ -14,9 +14,8 @@ import numpy as np
 
 from propcal.core.grid import check_choice, check_number
 from propcal.datasets.ed_visits import N_VISITS, make_ed_visits
-from propcal.errors import Argument, InputError
 from propcal.numbers import are, noun
-from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns
+from propcal.paper.settings import ADMISSIONS, SURROGATES, CohortColumns, refused
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,20 +100,16 @@ class CohortFile:
     def frame(self) -> pd.DataFrame:
         """One row for each row of the file; a random sample of them if fewer are asked for."""
         found = self._read()
-        n, unit = len(found), self.asked.unit
-        _check_rows(n if self.rows is None else self.rows, n, str(self.path), unit)
-        if self.rows is not None and self.rows < n:
-            some = np.random.default_rng(_SEED).choice(n, self.rows, replace=False)
+        n, rows, unit = len(found), len(found) if self.rows is None else self.rows, self.asked.unit
+        _check_rows(rows, n, str(self.path), unit)
+        if rows < n:
+            some = np.random.default_rng(_SEED).choice(n, rows, replace=False)
             found = found.iloc[np.sort(some)].reset_index(drop=True)
         if (person := self.asked.person) is not None:
             people = found[person].nunique() + int(found[person].isna().sum())
             if people < FEWEST_PEOPLE:
                 few = "1 person" if people == 1 else f"{people} people"
-                raise InputError(
-                    Argument("cluster", person) + f": the {len(found):,} {unit} are of {few}; a split by "
-                    f"person needs at least {FEWEST_PEOPLE}",
-                    next_step="Name the column of the patient ID, or leave it out",
-                )
+                raise refused("few_people", person=person, n=rows, unit=unit, few=few, fewest=FEWEST_PEOPLE)
         return found
 
     def about(self) -> dict[str, Any]:
@@ -123,13 +118,11 @@ class CohortFile:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         about: dict[str, Any] = {"cohort": f"a file of {self.asked.unit}{_origin(self.path)}"}
         about["rows"] = "all" if self.rows is None else self.rows
-        if self.positive is not None:
-            about["positive"] = str(self.positive)
-        if self.na:
-            about["na"] = sorted({*self.na})
-        if self._n_alone:  # older versions left these rows out of every split
-            about["alone"] = self._n_alone
-        return {**about, "fingerprint": f"sha256:{digest}"}
+        about["positive"] = None if self.positive is None else str(self.positive)
+        about["na"] = sorted({*self.na}) or None
+        about["alone"] = self._n_alone or None  # older versions left these rows out of every split
+        about["fingerprint"] = f"sha256:{digest}"
+        return {name: value for name, value in about.items() if value is not None}
 
     @property
     def notes(self) -> Sequence[str]:
@@ -156,35 +149,31 @@ class CohortFile:
         asked, file = self.asked, _opened(self.path, self.na)
         _require(self.path, file.names, asked.wanted, self.how)
         extra = [name for name in file.names if name == asked.true_risk]
-        numbers, wanted = [*asked.numbers, *extra], [*asked.wanted, *extra]
-        event = {asked.outcome: LENIENT} if self.positive is None else {}
-        table = file.read(wanted, dict.fromkeys(numbers, NUMBER) | event)
+        numbers, event = [*asked.numbers, *extra], {asked.outcome: LENIENT} if self.positive is None else {}
+        table = file.read([*asked.wanted, *extra], dict.fromkeys(numbers, NUMBER) | event)
         frame: pd.DataFrame = table.to_pandas()
         if asked.person:  # as floating-point numbers, long IDs would no longer differ
             frame[asked.person] = table.column(asked.person).to_pandas(integer_object_nulls=True)
         for name in numbers:
             if not _numeric(table.schema.field(name).type):
-                raise InputError(f"column {name!r} of {self.path} must hold numbers")
+                raise refused("no_numbers", name=name, path=self.path)
             frame[name] = table.column(name).cast("float64", safe=False).to_pandas()
             if wrong := int((frame[name].abs() > LARGEST).sum()):
-                raise InputError(
-                    f"column {name!r} of {self.path}: {are(wrong, 'value')} infinite or beyond {LARGEST:.1e}",
-                    next_step="Leave the column out, or make them missing values",
-                )
+                raise refused("beyond", name=name, path=self.path, are=are(wrong, "value"), most=LARGEST)
         outcome = outcome_numbers(frame[asked.outcome], asked.outcome, self.positive)
         self._check_outcome(outcome)
         return frame.assign(**{asked.outcome: outcome.astype(np.int64)})
 
     def _check_outcome(self, found: Any) -> None:
         """The outcome must be 0 or 1 in each row, and both must occur."""
-        where, of_all = f"column {self.asked.outcome!r} of {self.path}", f"{len(found):,} {self.asked.unit}"
+        known = {"where": f"column {self.asked.outcome!r} of {self.path}"}
+        known["all"] = f"{len(found):,} {self.asked.unit}"
         if missing := int(np.isnan(found).sum()):
-            said = f"{where} is missing for {missing:,} of {of_all}"
-            raise InputError(said, argument="outcome", next_step="Leave them out of the file")
+            raise refused("no_outcome", n=missing, **known)
         if wrong := int(((found != 0) & (found != 1)).sum()):
-            raise InputError(f"{where} must be 0 or 1; {are(wrong, 'value')} neither", argument="outcome")
+            raise refused("neither", are=are(wrong, "value"), **known)
         if len(np.unique(found)) == 1:
-            raise InputError(f"{where} is {int(found[0])} for all {of_all}; both outcomes must occur")
+            raise refused("one_outcome", value=int(found[0]), **known)
 
 
 Cohort = GeneratedVisits | CohortFile
@@ -203,11 +192,7 @@ def visits_of(
         return GeneratedVisits(N_VISITS if rows is None else rows, surrogate)
     path = Path(cohort)
     if not path.is_file():
-        raise InputError(
-            f"there is no file {path}",
-            next_step="Make one from MIMIC-IV with propcal paper cohort, or leave out --cohort to simulate "
-            "visits",
-        )
+        raise refused("no_cohort", path=path)
     old = age if age in _opened(path).names else "age"
     numbers = tuple(old if name == "age" else name for name in ADMISSIONS.numbers)
     asked = replace(ADMISSIONS, numbers=numbers, person=person)
@@ -257,24 +242,20 @@ def cohort_file(
     _check_roles(outcome, cluster, groups, chosen)
     table = file.read(chosen)
     empty = [name for name in chosen if table.column(name).null_count == len(table)]
-    kinds = {name: table.schema.field(name).type for name in chosen if name not in (*empty, *text)}
-    numbers = [name for name, kind in kinds.items() if _numeric(kind)]
-    levels = [name for name in kinds if name not in numbers]
-    if refused := [name for name in empty if name in (*features, *text)]:
-        have = "has" if len(refused) == 1 else "have"
-        said = f"{noun(len(refused), 'column')} {', '.join(refused)} of {path} {have} no values"
-        raise _refusal("features", said, "Leave it out")
+    others = [name for name in chosen if name not in (*empty, *text)]
+    numbers = [name for name in others if _numeric(table.schema.field(name).type)]
+    levels = [name for name in others if name not in numbers]
+    if lacking := [name for name in empty if name in (*features, *text)]:
+        have = "has" if len(lacking) == 1 else "have"
+        columns = f"{noun(len(lacking), 'column')} {', '.join(lacking)} of {path} {have}"
+        raise refused("empty_features", columns=columns)
     for name in levels:
         _check_levels(name, table.column(name))
     if not (numbers or levels or text):
-        raise _refusal("features", f"{path} has no column with values that could be a feature")
+        raise refused("no_features", path=path)
     kinds_of = (tuple(numbers), tuple(levels), tuple(text))
     columns = CohortColumns(outcome, tuple(map(tuple, groups)), *kinds_of, cluster, unit=unit)
     return CohortFile(Path(path), columns, rows, positive, tuple(na), empty=tuple(empty))
-
-
-def _refusal(role: str, what: str, next_step: Any = None) -> InputError:
-    return InputError(Argument(role) + f": {what}", next_step=next_step)
 
 
 def _check_levels(name: str, column: Any) -> None:
@@ -283,18 +264,15 @@ def _check_levels(name: str, column: Any) -> None:
     import pyarrow.compute as pc
 
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        raise _refusal("features", f"column {name!r} must hold numbers or text", "Leave it out")
+        raise refused("kind_of_feature", name=name)
     try:
         values = [float(text) for text in column.drop_null().unique().to_pylist()]
     except ValueError:
         values = []
     if not all(abs(value) <= LARGEST for value in values):
-        said = f"column {name!r} holds numbers that are infinite, undefined or beyond {LARGEST:.1e}"
-        how = "Leave it out, or name these texts with --na if they mean missing"
-        raise _refusal("features", said, how)
+        raise refused("no_level", name=name, most=LARGEST)
     if (n := pc.count_distinct(column).as_py()) > MOST_LEVELS:
-        words = "Leave it out, or name it in " + Argument("text") + " to use its frequent words"
-        raise _refusal("features", f"column {name!r} holds {n:,} different texts", words)
+        raise refused("many_levels", name=name, n=n)
 
 
 def _check_roles(
@@ -302,20 +280,18 @@ def _check_roles(
 ) -> None:
     """Refuse columns that would give the outcome away, and groupings that are the same."""
     if not groups or not all(groups):
-        raise InputError(Argument("groups") + " must name at least one column")
+        raise refused("groups")
     for role, column in (("outcome", outcome), ("cluster", cluster)):
         if column in features:
-            raise _refusal("features", f"{column!r} is the {role}, and cannot be a feature")
+            raise refused("role_is_feature", column=column, role=role)
         if any(column in names for names in groups):
-            raise _refusal("groups", f"{column!r} is the {role}, and cannot define groups")
-    sets = [frozenset(names) for names in groups]
+            raise refused("role_is_group", column=column, role=role)
     for i, names in enumerate(groups):
-        if sets[i] in sets[:i]:
-            raise _refusal("groups", f"the grouping {','.join(names)} is listed twice")
+        if {*names} in [{*before} for before in groups[:i]]:
+            raise refused("grouping_twice", names=",".join(names))
     named = [" x ".join(names) for names in groups]  # as in the store
     if len({*named}) < len(named):
-        twice = max(named, key=named.count)
-        raise _refusal("groups", f"two groupings would be called {twice!r}", "Rename a column")
+        raise refused("groupings_alike", name=max(named, key=named.count))
 
 
 def _require(
@@ -324,7 +300,7 @@ def _require(
     """Refuse a file that lacks columns."""
     if lacking := [name for name in dict.fromkeys(asked) if name not in there]:
         names = f"{noun(len(lacking), 'column')} {', '.join(lacking)}"
-        raise InputError(f"{path} has no {names}", next_step=how)
+        raise refused("no_columns", path=path, names=names, how=how)
 
 
 def _opened(path: Path, na: Sequence[str] = ()) -> Any:
@@ -334,7 +310,7 @@ def _opened(path: Path, na: Sequence[str] = ()) -> Any:
 
     file = open_file(path, missing=na)
     if isinstance(file, Atoms):
-        raise InputError(f"{path} is a file of atoms; the experiment needs one row per visit, with features")
+        raise refused("atoms", path=path)
     return file
 
 
@@ -347,12 +323,10 @@ def _numeric(kind: Any) -> bool:
 
 def _check_rows(rows: int, most: int, whose: str, unit: str) -> None:
     if most < FEWEST:
-        raise InputError(f"{whose} has {most:,} {unit}; the experiment needs at least {FEWEST:,}")
+        raise refused("few_rows", whose=whose, most=most, unit=unit, fewest=FEWEST)
     check_number("rows", rows, at_least=FEWEST, whole=True)
     if rows > most:
-        raise InputError(
-            Argument("rows") + f" is {rows:,}, but {whose} has only {most:,} {unit}", next_step="Choose fewer"
-        )
+        raise refused("many_rows", rows=rows, whose=whose, most=most, unit=unit)
 
 
 def _origin(path: Path) -> str:

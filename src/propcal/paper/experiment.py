@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,12 @@ import numpy as np
 
 from propcal.core.grid import check_choice, check_number
 from propcal.data.rows_to_atoms import checked_rows
-from propcal.errors import Argument, InputError
+from propcal.errors import InputError
 from propcal.files.transaction import check_target
+from propcal.paper import settings as s
 from propcal.paper.base_models import FEATURES_VERSION, MODELS_VERSION, check_models
 from propcal.paper.cohort_files import FEW, Cohort, CohortFile, GeneratedVisits, visits_of
-from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, RULE, Setting, Setup, grid, setup_of
+from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, Setting, Setup, refused, setup_of
 from propcal.paper.trial_store import Store
 from propcal.paper.trials import SPLIT, Plan, Row, Unit, run_unit, split_rows
 
@@ -70,14 +72,12 @@ class Experiment:
     def __post_init__(self) -> None:
         check_choice("split", self.split, ("visit", "patient"))
         if self.split == "patient" and self.cohort is None:
-            raise InputError(
-                Argument("split") + ": simulated visits have no patients", next_step="Name a cohort"
-            )
+            raise refused("no_patients")
         check_number("trials", self.trials, at_least=1, whole=True)
         object.__setattr__(self, "models", check_models(self.models))
         object.__setattr__(self, "setup", setup_of(self.setup))
         if not self.settings:
-            object.__setattr__(self, "settings", grid(self.visits.asked.groupings, self.grid))
+            object.__setattr__(self, "settings", s.grid(self.visits.asked.groupings, self.grid))
 
     @cached_property
     def visits(self) -> Cohort:
@@ -110,7 +110,7 @@ class Experiment:
             **self.visits.about(),
             "setup": self.plan.setup.about(),
             "columns": self.plan.columns.about(),
-            "rule": RULE,
+            "rule": s.RULE,
             "grid": f"{len(self.settings)} settings, {hashlib.sha256(keys.encode()).hexdigest()[:12]}",
             "features": FEATURES_VERSION,
             "base_models": MODELS_VERSION,
@@ -125,19 +125,12 @@ class Experiment:
     def units(self) -> list[Unit]:
         """The units that remain to be run, seed by seed."""
         done, found = self.store.done(), []
-        for seed in range(self.trials):
-            for model in self.models:
-                left = tuple(s for s in self.settings if (seed, model, s.key()) not in done)
-                if left:
-                    found.append(Unit(seed, model, left))
+        for seed, model in product(range(self.trials), self.models):
+            left = tuple(one for one in self.settings if (seed, model, one.key()) not in done)
+            found += [Unit(seed, model, left)] if left else []
         return found
 
-    def run(
-        self,
-        *,
-        jobs: int | None = None,
-        told: Callable[[Unit], object] = lambda unit: None,  # noqa: ARG005
-    ) -> Store:
+    def run(self, *, jobs: int | None = None, told: Callable[[Unit], object] = lambda _: None) -> Store:
         """Run what remains.
 
         Parameters
@@ -163,11 +156,8 @@ class Experiment:
 
     def notes(self) -> list[str]:
         """Sentences on what a user may not expect."""
-        n = len(self.visits.frame)
-        few = (
-            f"on {n:,} {self.plan.columns.unit} nothing can be judged, as most groups have a handful of "
-            "people; this shows that the commands run"
-        )
+        n, few = len(self.visits.frame), s.toml_file("words.toml")["experiment"]["few"]
+        few = few.format(n=n, unit=self.plan.columns.unit)
         return [*self.visits.notes, *([few] if n < FEW else [])]
 
     def _check_outcomes(self, seeds: Iterable[int]) -> None:
@@ -181,11 +171,8 @@ class Experiment:
             n_bad += int(fewest < 2)
         if n_bad:
             rare = np.bincount(outcome, minlength=2)
-            raise InputError(
-                f"only {rare.min():,} of {len(outcome):,} {self.plan.columns.unit} have {name} = "
-                f"{rare.argmin()}: in {n_bad:,} of the shuffles the training part has fewer than two of them",
-                next_step=f"Use more {self.plan.columns.unit}",
-            )
+            known = {"n": rare.min(), "all": len(outcome), "value": rare.argmin(), "n_bad": n_bad}
+            raise refused("rare", unit=self.plan.columns.unit, outcome=name, **known)
 
     def _check_groups(self) -> None:
         """Refuse columns that cannot define groups, before any model is trained."""
@@ -194,10 +181,7 @@ class Experiment:
             try:
                 checked_rows(np.full(len(rows), 0.5), rows[columns.outcome].to_numpy(), rows[list(groups)])
             except InputError as error:
-                raise InputError(
-                    Argument("groups") + f": {error.problem}",
-                    next_step="Name columns with few levels; make ranges of numbers before, such as age_band",
-                ) from None
+                raise refused("no_groups", problem=error.problem) from None
 
 
 def run(path: str | PathLike[str], *, jobs: int | None = None, **what: Any) -> Store:

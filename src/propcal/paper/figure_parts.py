@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.files.transaction import whole_file
-from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
+from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC, refused, toml_file
 from propcal.render.figure import COLORS, LETTER, SMALL, literal, require_matplotlib
 
 if TYPE_CHECKING:
@@ -46,14 +45,20 @@ class PaperFigure:
     data: Mapping[str, pd.DataFrame]
 
 
+def words_of(name: str) -> dict[str, str]:
+    """The title of a figure, its note, and why it may be missing."""
+    figures = toml_file("words.toml")["figures"]
+    words: dict[str, str] = figures["over_alpha" if name.endswith("over_alpha") else name]
+    return words
+
+
 def new_figure(width: float, height: float) -> Any:
     """A new figure without a window."""
     try:
         figure = require_matplotlib()
     except ImportError:
-        raise InputError(
-            "the paper's figures need matplotlib", next_step=how_to_install("paper"), between=": "
-        ) from None
+        what = "the paper's figures need matplotlib"
+        raise refused("needs", what=what, how=how_to_install("paper")) from None
     return figure(figsize=(width, height), layout="constrained")
 
 
@@ -119,6 +124,14 @@ def log_value_axis(ax: Any) -> None:
     ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter("{x:g}")
+
+
+def alpha_axis(ax: Any, alphas: pd.Series) -> None:
+    """A logarithmic axis with a mark for each alpha."""
+    ax.set_xscale("log")
+    ticks = sorted(alphas.dropna().unique())
+    ax.set_xticks(ticks, [f"{alpha:g}" for alpha in ticks])
+    ax.set_xticks([], minor=True)
 
 
 def reach(rows: Any, column: str) -> Any:

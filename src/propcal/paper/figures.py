@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from propcal.numbers import IN_TEXT
+from propcal.numbers import IN_TEXT, capital
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import LOOKS, PAGE, PaperFigure, handles, reach
 from propcal.paper.results import LEGEND, cells, convergence, method_medians, over_alpha, tests, too_few
 from propcal.paper.settings import BASE, MC, MC_FOR_PMC, OURS, PMC
-from propcal.paper.trial_arrays import CURVE_METHODS, MIN_PEOPLE, curves, subgroup
+from propcal.paper.trial_arrays import CURVE_METHODS, MIN_PEOPLE, CurveCounts, subgroup
 from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
 from propcal.render.figure import COLORS, SMALL, STYLES, TEXT, labels, short, tidy
 
@@ -21,6 +21,7 @@ EQUIVALENT = (MC_FOR_PMC, PMC)
 UPDATES = "n_updates"
 LABELS = {**METRICS, UPDATES: "updates"}
 WIDE = 20  # values that differ by more than this factor are drawn on a logarithmic axis
+RINGED = " Numbers: median PMC loss; the ring marks the lowest of each method."
 DRAWN = ("auroc", "mc_loss", "pmc_loss", UPDATES)
 
 
@@ -33,23 +34,20 @@ def draw_comparison(evidence: Evidence) -> PaperFigure:
     panels = figure.subplots(1, len(METRICS), sharey=True)
     for ax, metric in zip(panels, METRICS):
         block = parts.point_rows(ax, points[points["metric"] == metric], shown, len(models))
-        for _, pair in tested[tested["metric"] == metric].iterrows():
-            both = (pair["method_a"], pair["method_b"])
-            if both in BRACKETS:
-                rows = [block * models.index(pair["model"]) + [*shown].index(method) for method in both]
-                _bracket(ax, rows, 1.04 + 0.15 * BRACKETS[both], str(pair["mark"]))
+        pairs = tested.loc[tested["metric"] == metric, ["model", "mark", "method_a", "method_b"]]
+        for model, mark, *both in pairs.itertuples(index=False, name=None):
+            if (column := BRACKETS.get(tuple(both))) is not None:
+                rows = [block * models.index(model) + [*shown].index(method) for method in both]
+                _bracket(ax, rows, 1.04 + 0.15 * column, mark)
         ax.locator_params(axis="x", nbins=4)
         ax.margins(x=0.08)
         better = "higher is better" if metric in HIGHER_IS_BETTER else "lower is better"
         tidy(ax, xlabel=f"{METRICS[metric]}\n({better})")
     middles = [block * i + (len(shown) - 1) / 2 for i in range(len(models))]
     panels[0].set_yticks(middles, models, fontsize=TEXT)
-    parts.legend_above(figure, handles(evidence.methods))
-    notes = [f"{evidence.caption()} {evidence.by_which()} Points: medians. {evidence.how_sure()}"]
-    notes += [f"Rank-sum tests with Bonferroni correction. {LEGEND}.", too_few(tested)]
-    parts.note_below(figure, "\n".join(filter(None, notes)))
-    title, data = "AUROC and losses of every base model and method", {"comparison": found}
-    return PaperFigure("comparison", title, figure, {**data, "comparison_tests": tested})
+    data = {"comparison": found, "comparison_tests": tested}
+    known = {"legend": LEGEND, "too_few": too_few(tested)}
+    return finished("comparison", figure, handles(evidence.methods), data, evidence, **known)
 
 
 def _bracket(ax: Any, rows: list[float], x: float, mark: str) -> None:
@@ -62,8 +60,8 @@ def _bracket(ax: Any, rows: list[float], x: float, mark: str) -> None:
 
 def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
     """One panel for each group; None if the store has no curves of the base model."""
-    found = curves(evidence, model)
-    if found is None or found.errors.empty:
+    counts = CurveCounts.of(evidence, model)
+    if counts is None or (found := counts.curves()).errors.empty:
         return None
     errors = found.errors.set_index("group")
     methods = tuple(m for m in CURVE_METHODS if m in errors)
@@ -85,15 +83,10 @@ def draw_curves(evidence: Evidence, model: str = "RF") -> PaperFigure | None:
         words = "\n".join(["off by", *off])
         ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize=SMALL)
         tidy(ax, xlabel="mean score", ylabel="outcome rate" if ax is panels[0] else "")
-    parts.legend_above(figure, handles(methods, lw=1.2))
     seeds = "1 seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds combined"
-    notes = f"Set-up {evidence.setup.name}. Base model {model}, {seeds}; {found.setting}."
-    off_by = '"Off by": sum over ten bins of |observed - expected events|, as a share of observed events.'
-    few = f"Bins with fewer than {MIN_PEOPLE} people per seed are not drawn."
-    parts.note_below(figure, f"{evidence.caption()} {notes}\n{off_by} {few}")
-    title = f"Calibration curves of {model} with and without PMCBoost"
+    known = {"model": model, "seeds": seeds, "setting": found.setting, "fewest": MIN_PEOPLE}
     data = {"calibration_curves": found.points, "calibration_curves_groups": found.errors}
-    return PaperFigure("calibration_curves", title, figure, data)
+    return finished("calibration_curves", figure, handles(methods, lw=1.2), data, evidence, **known)
 
 
 def draw_convergence(evidence: Evidence) -> PaperFigure | None:
@@ -110,14 +103,7 @@ def draw_convergence(evidence: Evidence) -> PaperFigure | None:
         parts.count_axis(ax, found["updates"])
         ax.set_title(model, fontsize=TEXT)
         tidy(ax, xlabel="target PMC (α) and ρ", ylabel="updates" if ax is panels[0] else "")
-    parts.legend_above(figure, handles(EQUIVALENT))
-    notes = (
-        f"{evidence.caption()} Set-up {evidence.setup.name}. Medians over seeds, groupings and gamma. "
-        f"{evidence.how_sure()} "
-        "MCBoost is run at α·ρ, which reaches a PMC of α; 5.0x: it needs 5 times as many updates as PMCBoost."
-    )
-    parts.note_below(figure, notes)
-    return PaperFigure("convergence", "Updates to reach the same PMC", figure, {"convergence": found})
+    return finished("convergence", figure, handles(EQUIVALENT), {"convergence": found}, evidence)
 
 
 def _convergence_panel(ax: Any, found: pd.DataFrame, order: list[tuple[float, float]]) -> None:
@@ -161,18 +147,12 @@ def draw_over_alpha(evidence: Evidence, column: str) -> PaperFigure | None:
                 ax.set_title(short(groups.replace(" x ", " × ")), fontsize=TEXT)
     entries = handles(() if column == UPDATES else (BASE,), marker="", lw=1.2) + handles((MC, PMC), lw=1.2)
     entries += handles((OURS,), marker="", lw=1.2, ls="--") if OURS in evidence.methods else []
-    parts.legend_above(figure, entries)
-    notes = f"{evidence.by_which()} Medians over seeds, gamma and rho. {evidence.how_sure()}"
-    if column == UPDATES:
-        notes += " Numbers: median PMC loss; the ring marks the lowest of each method."
-    parts.note_below(figure, f"{evidence.caption()} {notes}")
-    name = f"{column.removeprefix('n_')}_over_alpha"
-    title = f"{LABELS[column][0].upper()}{LABELS[column][1:]} over alpha"
-    return PaperFigure(name, title, figure, {name: found})
+    name, more = f"{column.removeprefix('n_')}_over_alpha", RINGED if column == UPDATES else ""
+    return finished(name, figure, entries, {name: found}, evidence, label=capital(LABELS[column]), more=more)
 
 
 def _alpha_panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -> None:
-    ax.set_xscale("log")
+    parts.alpha_axis(ax, found["alpha"])
     for _, row in found[found["alpha"].isna()].iterrows():
         look = {"color": LOOKS[row["method"]]["color"], "ls": "--" if row["method"] == OURS else "-"}
         ax.axhline(row[column], lw=1.2, **look)
@@ -187,9 +167,6 @@ def _alpha_panel(ax: Any, found: pd.DataFrame, column: str, counts: pd.Series) -
         ax.errorbar(rows["x"], rows[column], yerr=reach(rows, column), lw=1.2, ms=4, **LOOKS[method])
         if column == UPDATES:
             _annotate(ax, rows, method)
-    ticks = sorted(found["alpha"].dropna().unique())
-    ax.set_xticks(ticks, [f"{alpha:g}" for alpha in ticks])
-    ax.set_xticks([], minor=True)
     if column == UPDATES:
         parts.count_axis(ax, counts)
     elif counts.min() > 0 and counts.max() > WIDE * counts.min():
@@ -234,7 +211,6 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
     sizes = [float("nan"), *sorted(rows["min_share"].dropna().unique())]
     names = ["smallest cell as printed", *(f"{100 * size:g} %" for size in sizes[1:])]
     looks = [{"color": c, "ls": ls, "marker": "o", "ms": 3} for c, ls in zip(COLORS, STYLES)]
-    ticks = sorted(rows["alpha"].dropna().unique())
     for method, row in zip(methods, panels):
         for ax, (metric, label) in zip(row, MEASURES.items()):
             part = rows[(rows["method"] == method) & (rows["metric"] == metric)]
@@ -243,29 +219,37 @@ def draw_cells(evidence: Evidence) -> PaperFigure:
                 line = part[same].sort_values("alpha")
                 ax.plot(line["alpha"], line["median"], lw=1.2, **look)
             ax.axhline(base[model] if metric == "small_groups" else 0.0, color="0.4", lw=0.8)
-            ax.set_xscale("log")
+            parts.alpha_axis(ax, rows["alpha"])
             ax.set_title(label if method == methods[0] else "", fontsize=SMALL)
-            ax.set_xticks(ticks, [f"{alpha:g}" for alpha in ticks])
-            ax.set_xticks([], minor=True)
             name = parts.NAMES.get(method, method) if metric == next(iter(MEASURES)) else ""
             tidy(ax, xlabel="α" if method == methods[-1] else "", ylabel=name)
             if metric == "log_loss":
                 ax.set_yscale("symlog", linthresh=10)
                 ax.yaxis.set_major_formatter("{x:g}")
-    parts.legend_above(figure, [parts.entry(name, lw=1.2, **look) for name, look in zip(names, looks)])
-    note = "Grey lines: the base model. Losses by cells of at least 1 % of the test set; medians over seeds."
-    parts.note_below(figure, f"{evidence.caption()} Set-up {evidence.setup.name}, {model}. {note}")
-    return PaperFigure("cells", "The tolerance apart from the smallest cell", figure, {"cells": found})
+    entries = [parts.entry(name, lw=1.2, **look) for name, look in zip(names, looks)]
+    return finished("cells", figure, entries, {"cells": found}, evidence, model=model)
 
 
-_NO_METHOD = "there are no trials of MCBoost or PMCBoost yet."
-# Each picture, and what is said if it cannot be drawn yet.
-PICTURES = {
-    "comparison": "",
-    "calibration_curves": "the store has no curves for RF yet.",
-    "convergence": "there are no trials of MCBoost at alpha*rho with PMCBoost yet.",
-    **{f"{column.removeprefix('n_')}_over_alpha": _NO_METHOD for column in DRAWN},
-}
+def finished(
+    name: str,
+    figure: Any,
+    entries: list[Any],
+    data: dict[str, pd.DataFrame],
+    evidence: Evidence,
+    **known: Any,
+) -> PaperFigure:
+    """A figure with its legend, and with its title and note of words.toml."""
+    words = parts.words_of(name)
+    known |= {"caption": evidence.caption(), "by_which": evidence.by_which(), "sure": evidence.how_sure()}
+    parts.legend_above(figure, entries)
+    parts.note_below(figure, words["note"].format(setup=evidence.setup.name, **known).strip())
+    return PaperFigure(name, words["title"].format(**known), figure, data)
+
+
+PICTURES = [
+    *("comparison", "calibration_curves", "convergence"),
+    *(f"{column.removeprefix('n_')}_over_alpha" for column in DRAWN),
+]
 TABLES = (*PICTURES, "cells", "comparison_tests", "calibration_curves_groups")
 
 
@@ -276,5 +260,6 @@ def pictures(evidence: Evidence) -> tuple[list[PaperFigure], list[str]]:
     evidence = evidence.by(evidence.setup.rule)
     drawn = [draw_comparison(evidence), draw_curves(evidence), draw_convergence(evidence)]
     drawn += [draw_over_alpha(evidence, column) for column in DRAWN]
-    missing = [f"{name}: {why}" for (name, why), picture in zip(PICTURES.items(), drawn) if picture is None]
+    absent = [name for name, picture in zip(PICTURES, drawn) if picture is None]
+    missing = [f"{name}: {parts.words_of(name)['missing']}" for name in absent]
     return [picture for picture in drawn if picture is not None], missing

@@ -40,10 +40,10 @@ import numpy as np
 import pyarrow as pa
 
 from propcal.datasets.ed_visits import N_VISITS
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError
 from propcal.numbers import noun, percent_of, plural
 from propcal.paper.cohort_files import COHORT_KEY
-from propcal.paper.settings import toml_file
+from propcal.paper.settings import refused, toml_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,7 @@ def mimic_cohort(
         Called with progress messages.
     """
     if rule not in RULES:
-        raise InputError(f"--rule must be one of {list(RULES)}; got {rule!r}", argument="--rule")
+        raise refused("rule", known=list(RULES), rule=rule)
     from propcal.data.files.duckdb_setup import connect
 
     engine, columns, repeated = connect(), {}, []
@@ -157,16 +157,13 @@ def mimic_cohort(
     final = SQL["final"][rule]
     engine.execute(SQL["joined"].format(race=SQL["race"][rule], told_by=SQL["told_by"][rule]))
     engine.execute(SQL["counted"].format(kept=SQL["kept"][rule]))
-    n_stays, *counts = engine.execute(SQL["steps"][rule]).fetchall()[0]
+    n_stays, *counts = _row(engine, SQL["steps"][rule])
     dropped = dict(zip(DATA["dropped"], counts))
     measured = ", ".join(f"{_in_range(column)} AS {column}" for column in RANGES)
     table = engine.sql(SQL["visits"].format(measured=measured, final=final)).to_arrow_table()
     if not len(table):
         said = ", ".join(f"{count:,} {why}" for why, count in dropped.items() if count)
-        raise InputError(
-            f"no visit is left: of {n_stays:,} stays, {said} were dropped. Are MIMIC-IV and MIMIC-IV-ED from "
-            "the same release?"
-        )
+        raise refused("no_visits", n=n_stays, said=said)
     hospital = "1.0" if "ethnicity" in columns["admissions"] else "2.x"
     emergency = "2.x" if "race" in columns["edstays"] else "1.0"
     layout = hospital if hospital == emergency else f"{hospital}, MIMIC-IV-ED {emergency}"
@@ -180,11 +177,7 @@ def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
     for folder in folders:
         if not Path(folder).is_dir():
             what = "is not a folder" if Path(folder).exists() else "does not exist"
-            raise InputError(
-                f"--mimic {folder} {what}",
-                argument="--mimic",
-                next_step="Name the folder that contains ed/ and core/ or hosp/",
-            )
+            raise refused("mimic_folder", folder=folder, what=what)
         seen += _files_below(Path(folder))
     found: dict[str, list[Path]] = {}
     for name in TABLES:
@@ -195,17 +188,11 @@ def find_tables(folders: Sequence[str | PathLike[str]]) -> dict[str, Path]:
         listed = "; ".join(f"{name}.csv or {name}.csv.gz, from {TABLES[name]['home']}" for name in missing)
         alike = [path for path in seen if any(name in path.name.lower() for name in missing)]
         hint = f" Is it {alike[0]}? Then rename that file." if alike else ""
-        raise InputError(
-            f"{where} (searched {DEPTH} folders deep) does not contain {listed}.{hint} {DATA['access']}"
-        )
+        raise refused("mimic_files", where=where, depth=DEPTH, listed=listed, hint=hint, how=DATA["access"])
     for name, paths in found.items():
         if len(paths) > 1:
-            raise InputError(
-                f"{where} contains {len(paths)} files of {name}: {', '.join(map(str, paths))}",
-                argument="--mimic",
-                next_step="Name the folder of a single version; --mimic can be given twice, once per "
-                "database",
-            )
+            listed = ", ".join(map(str, paths))
+            raise refused("mimic_twice", where=where, n=len(paths), name=name, listed=listed)
     return {name: paths[0] for name, paths in found.items()}
 
 
@@ -236,13 +223,11 @@ def _loaded(engine: Any, name: str, path: Path) -> tuple[list[str], list[str]]:
     first = f"QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY line) = 1"
     target = "stays" if name == "edstays" else name
     engine.execute(f"CREATE TABLE {target} AS SELECT * FROM ({query}) {first}")
-    ((n_kept,),) = engine.execute(f"SELECT count(*) FROM {target}").fetchall()
+    (n_kept,) = _row(engine, f"SELECT count(*) FROM {target}")
     engine.unregister("read")
-    if not (n := len(text) - n_kept):
-        return text.column_names, []
-    repeat = "repeats" if n == 1 else "repeat"
-    used = "only the first row of each was used."
-    return text.column_names, [f"{plural(n, 'row')} of {name} {repeat} a {key}; {used}"]
+    n = len(text) - n_kept
+    repeat = f"{plural(n, 'row')} of {name} {'repeats' if n == 1 else 'repeat'} a {key}"
+    return text.column_names, [f"{repeat}; only the first row of each was used."] if n else []
 
 
 def _read(name: str, path: Path) -> Any:
@@ -259,10 +244,8 @@ def _read(name: str, path: Path) -> Any:
     elif name == "edstays":
         wanted += [c for c in ("gender", "race") if c in file.names]
     if lacking := [column for column in wanted if column not in file.names]:
-        raise InputError(
-            f"{path} has no {noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}: it is not {name} "
-            f"from {home}, or it is from a version that propcal does not support (it supports 1.0 and 2.x)"
-        )
+        columns = f"{noun(len(lacking), 'column')} {', '.join(map(repr, lacking))}"
+        raise refused("mimic_columns", path=path, columns=columns, name=name, home=home)
     text = file.read(wanted, dict.fromkeys(wanted, TEXT))
     return text.append_column("line", pa.array(np.arange(len(text))))
 
@@ -272,13 +255,10 @@ def _check_values(engine: Any, name: str, path: Path, n_rows: int) -> None:
     for column, kind in TABLES[name]["casts"].items():
         empty = f" AND {column} IS NOT NULL" if column in TABLES[name]["may_be_empty"] else ""
         wrong = f"TRY_CAST(trim({column}) AS {kind}) IS NULL{empty}"
-        ((n_wrong,),) = engine.execute(f"SELECT count(*) FROM read WHERE {wrong}").fetchall()
+        (n_wrong,) = _row(engine, f"SELECT count(*) FROM read WHERE {wrong}")
         if n_wrong:
-            raise InputError(
-                f"{path}: each {column} must be {KINDS[kind]}; {n_wrong:,} of {n_rows:,} are not",
-                argument=column,
-                next_step="Is this the original file from PhysioNet?",
-            )
+            known = {"kind": KINDS[kind], "n": n_wrong, "n_rows": n_rows}
+            raise refused("mimic_values", path=path, column=column, **known)
 
 
 def _number(column: str) -> str:
@@ -300,30 +280,30 @@ def _made_missing(engine: Any, final: str) -> pd.DataFrame:
     for column in RANGES:
         number, ranged = _number(column), _in_range(column)
         known = ", ".join(f"count({what})" for what in ("*", column, number, ranged))
-        n = engine.execute(f"SELECT {known} FROM counted WHERE {final}").fetchall()[0]
-        rows[column] = (-np.diff(n)).tolist()
+        rows[column] = (-np.diff(_row(engine, f"SELECT {known} FROM counted WHERE {final}"))).tolist()
     names = ["missing", "no_number", "out_of_range"]
     return pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("column")
 
 
 def _few_triaged(engine: Any) -> list[str]:
     """A warning if many stays have no triage row, because a file may be truncated at the end of a line."""
-    n, lacking = engine.execute("SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined").fetchall()[0]
+    n, lacking = _row(engine, "SELECT count(*), count(*) FILTER (NOT has_triage) FROM joined")
     if lacking <= MANY_UNTRIAGED * n:
         return []
-    return [
-        f"Warning: {lacking:,} of {n:,} stays ({100 * lacking / n:.0f} %) have no row in triage; nearly all "
-        "of them should have one. Is the triage file truncated?"
-    ]
+    return [DATA["few_triaged"].format(lacking=lacking, n=n, percent=100 * lacking / n)]
 
 
 def _notes(engine: Any, rule: str) -> list[str]:
     """The notes of mimic_cohort.toml that apply to the rule and to the visits."""
     notes = []
     for note in DATA["note"]:
-        query = SQL["noted"].format(final=SQL["final"][rule], **note)
-        n, words = engine.execute(query).fetchall()[0]
+        n, words = _row(engine, SQL["noted"].format(final=SQL["final"][rule], **note))
         have = "1 visit has" if n == 1 else f"{n:,} visits have"
         if rule in note["rules"] and (n or note["always"]):
             notes.append(note["says"].format(n=n, have=have, words=words))
     return notes
+
+
+def _row(engine: Any, query: str) -> Any:
+    """The only row of the answer to a query."""
+    return engine.execute(query).fetchall()[0]

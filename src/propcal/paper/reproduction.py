@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from math import ceil
+from typing import Any
 
 from propcal import __version__
 from propcal.datasets.ed_visits import N_VISITS
-from propcal.errors import InputError
 from propcal.paper import claims
-from propcal.paper.figure_parts import PaperFigure
 from propcal.paper.figures import pictures
 from propcal.paper.results import tests, too_few
-from propcal.paper.settings import MODELS, N_SEEDS, RULE, RULES, SIZES_RULE
-from propcal.paper.tables import Table, all_tables
+from propcal.paper.settings import MODELS, N_SEEDS, RULE, RULES, SIZES_RULE, refused
+from propcal.paper.tables import all_tables
 from propcal.paper.trial_store import Evidence
 from propcal.plain_text import plain
 
@@ -26,47 +23,23 @@ SIGNS = dict(zip(claims.VERDICTS, "✓✗~∅!M–?"))
 SHOWN = ("table_1", "table_4", "table_5", "table_6")
 
 
-@dataclass(frozen=True)
 class Reproduction:
-    """The content of the page, and the tables that are written beside it."""
+    """The content of the page, and the tables that are written beside it.
 
-    evidence: Evidence
-    tables: Sequence[Table]
-    judged: Sequence[claims.Judgement]
-    drawn: Sequence[PaperFigure]
-    lacking: Sequence[str]
-    lacking_tables: Sequence[str]
-    about: str = ""
+    `about` is a paragraph about the data. The verdicts of `others` are columns of the table of claims.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        evidence: Evidence,
-        cohort: str | os.PathLike[str] | None = None,
-        about: str = "",
-        others: Sequence[Evidence] = (),
-    ) -> Reproduction:
-        """Compute tables, verdicts and figures; `about` is a paragraph about the data.
-
-        The verdicts of `others` are columns of the table of claims.
-        """
+    def __init__(
+        self, evidence: Evidence, cohort: Any = None, about: str = "", others: Sequence[Evidence] = ()
+    ) -> None:
         if evidence.of_cells:
-            raise InputError(
-                "the store has trials with other smallest cells than the paper's",
-                next_step="Use propcal paper tables and figures",
-            )
-        drawn, lacking = pictures(evidence)
-        tables, absent = all_tables(evidence, cohort)
-        judged = claims.judge_all(evidence)
-        return cls(
-            evidence,
-            [*tables, claims.claims_table(judged, {e.name: claims.judge_all(e) for e in others})],
-            judged,
-            drawn,
-            lacking,
-            absent,
-            about,
-        )
+            raise refused("other_cells")
+        self.evidence, self.about = evidence, about
+        self.drawn, self.lacking = pictures(evidence)
+        tables, self.lacking_tables = all_tables(evidence, cohort)
+        self.judged = claims.judge_all(evidence)
+        self.beside = {other.name: claims.judge_all(other) for other in others}
+        self.tables = [*tables, claims.claims_table(self.judged, self.beside)]
 
     def markdown(self, images: str = "images", folder: str = "tables") -> str:
         """The page as Markdown; `images` and `folder` are the paths from the page to figures and tables."""
@@ -109,15 +82,11 @@ def command_of(evidence: Evidence, store: str) -> str:
     options = [("--cohort", "" if evidence.generated else "cohort.parquet")]
     if not evidence.of_admissions:
         words = ["propcal", "paper", "experiment", "FILE"]
-        text = ",".join(columns["features"][-1])
+        features = ",".join(name for names in columns["features"] for name in names)
         options = [("--outcome", columns["outcome"])]
         options += [("--groups", ",".join(names)) for names in columns["groupings"]]
-        options += [("--features", ",".join(name for names in columns["features"] for name in names))]
-        options += [
-            ("--text", text),
-            ("--cluster", columns["person"]),
-            ("--positive", about.get("positive", "")),
-        ]
+        options += [("--features", features), ("--text", ",".join(columns["features"][-1]))]
+        options += [("--cluster", columns["person"]), ("--positive", about.get("positive", ""))]
         options += [("--na", code) for code in about.get("na", [])]
     options += [("--trials", str(evidence.n_seeds)), ("--setup", evidence.setup.name)]
     options += [("--surrogate", about.get("surrogate", "weak") if evidence.generated else "")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations, product, zip_longest
 from math import comb
 from typing import Any, NamedTuple
 
@@ -13,21 +13,10 @@ from numpy.typing import ArrayLike
 
 from propcal.core.grid import FloatArray
 from propcal.numbers import plural
-from propcal.paper.settings import (
-    ALPHAS,
-    BASE,
-    DATA,
-    EQUIVALENT_ALPHAS,
-    MC,
-    MC_FOR_PMC,
-    OURS,
-    PMC,
-    PUBLISHED,
-    READINGS,
-    SIZES,
-)
+from propcal.paper import settings as s
+from propcal.paper.settings import ALPHAS, BASE, EQUIVALENT_ALPHAS, MC, MC_FOR_PMC, OURS, PMC, PUBLISHED
 from propcal.paper.trial_arrays import TrialCube
-from propcal.paper.trial_store import HIGHER_IS_BETTER, KEYS, LOSSES, METRICS, Evidence
+from propcal.paper.trial_store import HIGHER_IS_BETTER, LOSSES, METRICS, Evidence
 
 METHODS = (BASE, MC, PMC, OURS)
 THREE = (BASE, MC, PMC)  # the methods of Table 6
@@ -36,7 +25,7 @@ PRINTED_COSTS = ("sweeps", "seconds")  # Table 5 prints iterations, which are sw
 ACCURACY = ["brier", "log_loss", "true_risk_rms"]
 _SETTING = ["groups", "alpha", "gamma", "rho"]
 # The columns that identify a "trial" in the caption of Table 6, by interpretation.
-_TRIAL = dict(zip(READINGS, (["seed"], ["seed", "model"], ["seed", "model", *_SETTING])))
+_TRIAL = dict(zip(s.READINGS, (["seed"], ["seed", "model"], ["seed", "model", *_SETTING])))
 
 
 def medians(trials: pd.DataFrame, by: Sequence[str], columns: Mapping[str, str]) -> pd.DataFrame:
@@ -69,13 +58,16 @@ def percent_change(trials: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame
     before = {metric: treated[f"base_{metric}"].replace(0.0, np.nan) for metric in METRICS}
     changed = treated.assign(**{f"{m}_change": 100 * (treated[m] - before[m]) / before[m] for m in METRICS})
     found = medians(changed, ["method", "model", *by], {metric: f"{metric}_change" for metric in METRICS})
-    printed = PUBLISHED["table_4"]
-    places = {metric: place for place, metric in enumerate(METRICS)}
-    found["published"] = [
-        printed.get(method, {}).get(model, [np.nan] * len(places))[places[metric]]
-        for method, model, metric in found[["method", "model", "metric"]].to_numpy()
-    ]
-    return found.rename(columns={"median": "change"})
+    published = {
+        (method, model, metric): number
+        for method, by_model in PUBLISHED["table_4"].items()
+        for model, numbers in by_model.items()
+        for metric, number in zip(METRICS, numbers)
+    }
+    keys = zip(found["method"], found["model"], found["metric"])
+    return found.assign(published=[published.get(key, np.nan) for key in keys]).rename(
+        columns={"median": "change"}
+    )
 
 
 def cells(evidence: Evidence) -> pd.DataFrame:
@@ -90,23 +82,16 @@ def cells(evidence: Evidence) -> pd.DataFrame:
         seeds together; the base model has it, too).
     """
     by, whose = ["method", "model", "alpha", "min_share"], ["seed", "model", "groups"]
-    trials = evidence.by(SIZES).trials
-    base = trials[trials["method"] == BASE].set_index(whose)[["log_loss"]].add_prefix("base_")
+    trials = evidence.by(s.SIZES).trials
+    base = trials[trials["method"] == BASE].set_index(whose)["log_loss"].rename("base_log_loss")
     treated = trials[trials["method"] != BASE].join(base, on=whose)
     changes = {loss: 100 * (treated[loss] / treated[f"base_{loss}"] - 1) for loss in LOSSES}
     changes |= {name: 1e4 * (treated[name] - treated[f"base_{name}"]) for name in ("auroc", "log_loss")}
     found = medians(treated.assign(**changes), by, {name: name for name in changes})
-    counts = evidence.curves.merge(
-        evidence.stored[[*KEYS, "groups", "alpha", "min_share", "n_test"]], on=KEYS
-    )
-    sums = ["positives", "score_sum", "people", "n_test"]
-    each = counts.groupby([*by, "groups", "group_name", "seed"], dropna=False)
-    each = each.agg({**dict.fromkeys(sums[:3], "sum"), "n_test": "first"}).groupby(
-        level=[*by, "groups", "group_name"], dropna=False
-    )
-    total = each[sums].sum()
-    least, most = DATA["cells"]["small"]
-    small = total[(total["people"] / total["n_test"]).between(least, most)]
+    whose, sums = [*by, "groups", "group_name"], ["positives", "score_sum", "people"]
+    each = evidence.counts.groupby([*whose, "seed", "n_test"], dropna=False)[sums].sum().reset_index("n_test")
+    total = each.groupby(level=whose, dropna=False).sum()
+    small = total[(total["people"] / total["n_test"]).between(*s.DATA["cells"]["small"])]
     off = 100 * (small["positives"] / small["score_sum"] - 1).abs()
     mean = off.groupby(level=by, dropna=False).mean().rename("median").reset_index()
     return pd.concat([found, mean.assign(metric="small_groups", n_seeds=evidence.n_seeds)], ignore_index=True)
@@ -134,10 +119,9 @@ def best_alphas(evidence: Evidence) -> pd.DataFrame:
                 rows.append((*names, *(values[m, g] for values in there.values())))
     panel = ["metric", "model", "groups", "method"]
     found = pd.DataFrame(rows, columns=[*panel, "alpha", "median", "n_updates", "fit_seconds"])
-    found = found.dropna(subset=["median"])
-    order = found["metric"].map([*METRICS].index)
-    found = found.assign(order=order).sort_values(["order", *panel[1:]]).drop(columns="order")
-    return found.reset_index(drop=True)
+    order = found["metric"].map([*METRICS].index).rename("order")
+    found = found.set_index(order).dropna(subset=["median"])
+    return found.sort_values(["order", *panel[1:]]).reset_index(drop=True)
 
 
 def equivalent(trials: pd.DataFrame) -> pd.DataFrame:
@@ -187,10 +171,10 @@ def updates_and_time(evidence: Evidence) -> pd.DataFrame:
         for i, what in enumerate(PRINTED_COSTS):
             for name, method in (("mc", MC), ("pmc", PMC)):
                 row[f"published_{name}_{what}"] = printed.get(method, (np.nan, np.nan))[i]
-        for what in (*COSTS, *(f"published_{what}" for what in PRINTED_COSTS)):
-            prefix, _, cost = what.rpartition("_")
-            mc, pmc = (row["_".join(filter(None, (prefix, name, cost)))] for name in ("mc", "pmc"))
-            row[f"{what}_ratio"] = mc / pmc if pmc else np.nan
+        for prefix, costs in (("", COSTS), ("published_", PRINTED_COSTS)):
+            for what in costs:
+                mc, pmc = (row[f"{prefix}{name}_{what}"] for name in ("mc", "pmc"))
+                row[f"{prefix}{what}_ratio"] = mc / pmc if pmc else np.nan
         rows.append({"model": model, "alpha": alpha, "n_seeds": int(seeds[model, alpha]), **row})
     return pd.DataFrame(rows)
 
@@ -229,20 +213,16 @@ def wins(trials: pd.DataFrame, methods: Sequence[str] = THREE) -> pd.DataFrame:
         reading (the interpretation), metric, method, wins (ties shared), comparisons, percent, published
         (NaN if not).
     """
-    total: Any = (
-        wins_of_seeds(trials, methods).groupby(["reading", "metric"])[[*methods, "comparisons"]].sum()
-    )
+    by, printed = ["reading", "metric"], PUBLISHED["table_6"]
+    total = wins_of_seeds(trials, methods).groupby(by)[[*methods, "comparisons"]].sum()
     rows = []
-    for reading in READINGS:
-        for metric, printed in PUBLISHED["table_6"].items():
-            there = (reading, metric) in total.index
-            n = int(total.at[(reading, metric), "comparisons"]) if there else 0
-            for place, method in enumerate(methods):
-                won = float(total.at[(reading, metric), method]) if there else 0.0
-                published = float(printed[place]) if tuple(methods) == THREE else np.nan
-                rows.append((reading, metric, method, won, n, 100 * won / n if n else np.nan, published))
-    columns = ["reading", "metric", "method", "wins", "comparisons", "percent", "published"]
-    return pd.DataFrame(rows, columns=columns)
+    for reading, metric in product(s.READINGS, printed):
+        row = total.reindex([(reading, metric)], fill_value=0).iloc[0]
+        n, published = int(row["comparisons"]), printed[metric] if tuple(methods) == THREE else []
+        for method, number in zip_longest(methods, published, fillvalue=np.nan):
+            won = float(row[method])
+            rows.append((reading, metric, method, won, n, 100 * won / n if n else np.nan, float(number)))
+    return pd.DataFrame(rows, columns=[*by, "method", "wins", "comparisons", "percent", "published"])
 
 
 def _at_every_setting(trials: pd.DataFrame) -> pd.DataFrame:
@@ -307,16 +287,12 @@ def median_interval(values: ArrayLike, *, confidence: float = CONFIDENCE, n_draw
     if n == 0:
         return Interval(np.nan, np.nan, np.nan, 0)
     if n == 1:
-        return Interval(_median(table), np.nan, np.nan, 1)
+        return Interval(float(np.nanmedian(table)), np.nan, np.nan, 1)
     drawn = np.random.default_rng(0).integers(n, size=(n_draws, n))
     several = np.nanmedian if np.isnan(table).any() else np.median  # the first is much slower
     medians = several(table[drawn].reshape(n_draws, -1), axis=1)
     low, high = np.quantile(medians, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(_median(table), float(low), float(high), n)
-
-
-def _median(table: Any) -> float:
-    return float(np.median(table[~np.isnan(table)]))
+    return Interval(float(np.nanmedian(table)), float(low), float(high), n)
 
 
 def by_seed(trials: pd.DataFrame, column: str) -> Any:
@@ -363,17 +339,12 @@ def tests(trials: pd.DataFrame) -> pd.DataFrame:
     from scipy.stats import mannwhitneyu
 
     middle = trials.groupby(["model", "method", "seed"])[[*METRICS]].median().reset_index()
-    published = [*combinations((BASE, MC, PMC), 2)]
     rows: list[tuple[Any, ...]] = []
     for metric in METRICS:
         wide = middle.pivot(index=["model", "seed"], columns="method", values=metric)
-        for family in (published, [(method, OURS) for method in (BASE, MC, PMC)]):
-            pairs = {
-                (model, *pair): wide.loc[model, [*pair]].dropna()
-                for model in wide.index.unique("model")
-                for pair in family
-                if {*pair} <= {*wide}
-            }
+        for family in ([*combinations(THREE, 2)], [(method, OURS) for method in THREE]):
+            asked = product(wide.index.unique("model"), (pair for pair in family if {*pair} <= {*wide}))
+            pairs = {(model, *pair): wide.loc[model, [*pair]].dropna() for model, pair in asked}
             pairs = {names: both for names, both in pairs.items() if len(both)}
             for names, both in pairs.items():
                 a, b = both.to_numpy().T
@@ -393,10 +364,8 @@ def too_few(found: pd.DataFrame) -> str:
     if not hopeless.any():
         return ""
     fewest, comparisons = int(found["n_seeds"].min()), int(found["comparisons"].max())
-    whose = "no test" if hopeless.all() else "some tests"
-    can = "can" if hopeless.all() else "cannot"
+    which = "no test can" if hopeless.all() else "some tests cannot"
     return (
-        f"With {plural(fewest, 'seed')} and Bonferroni correction for {comparisons} "
-        f"comparisons, {whose} {can} be significant, whatever the data: "
-        f'"ns" is not informative there.'
+        f"With {plural(fewest, 'seed')} and Bonferroni correction for {comparisons} comparisons, {which} be "
+        'significant, whatever the data: "ns" is not informative there.'
     )

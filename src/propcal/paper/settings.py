@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,13 +11,27 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
-from propcal.errors import Argument, InputError
+from propcal.errors import Argument, InputError, Text
 
 
 @cache
 def toml_file(name: str) -> dict[str, Any]:
     """The content of a TOML file of this package."""
     return tomllib.loads((files("propcal.paper") / name).read_text(encoding="utf-8"))
+
+
+def refused(key: str, **known: Any) -> InputError:
+    """An error of words.toml, filled with what is `known`; "@rows" mentions the argument rows there."""
+    filled = {name: _filled(text, known) for name, text in toml_file("words.toml")["errors"][key].items()}
+    return InputError(filled.pop("says"), **filled)
+
+
+def _filled(text: str, known: Mapping[str, Any]) -> Text:
+    first, *mentions = re.split(r"@(\w+)(?:=({\w+}))?", text)
+    filled: list[str | Argument] = [first.format(**known)]
+    for name, value, after in zip(*(mentions[i::3] for i in range(3))):
+        filled += [Argument(name, value and value.format(**known)), after.format(**known)]
+    return Text(*filled)
 
 
 DATA = toml_file("settings.toml")
@@ -82,13 +97,10 @@ class CohortColumns:
 
     def about(self) -> dict[str, Any]:
         """The description of the columns in a store."""
-        return {
-            "outcome": self.outcome,
-            "groupings": [list(groups) for groups in self.groupings],
-            "features": [list(self.numbers), list(self.categories), list(self.text)],
-            "person": self.person,
-            "unit": self.unit,
-        }
+        groupings = [list(groups) for groups in self.groupings]
+        features = [list(self.numbers), list(self.categories), list(self.text)]
+        about = {"outcome": self.outcome, "groupings": groupings, "features": features}
+        return {**about, "person": self.person, "unit": self.unit}
 
 
 _TABLE_2: dict[str, Any] = {
@@ -138,17 +150,17 @@ def grid(groupings: Sequence[tuple[str, ...]] = GROUPINGS, name: str = GRIDS[0])
     from propcal.core.grid import check_choice
 
     check_choice("grid", name, GRIDS)
+    chosen: list[tuple[Any, ...]]
+    if name == "cells":
+        cells = DATA["cells"]
+        rule, sizes = ((cells["gamma"],), (cells["rho"],)), (None, *cells["min_shares"])
+        chosen = [*product((MC, PMC, OURS), cells["alphas"], *rule, sizes)]
+    else:
+        methods = ((MC, ALPHAS), (PMC, ALPHAS), (MC_FOR_PMC, EQUIVALENT_ALPHAS))
+        chosen = [(m, *values) for m, alphas in methods for values in product(alphas, GAMMAS, RHOS)]
+        chosen += [(OURS,)]
     found = [Setting(BASE, groups) for groups in groupings]
-    for groups in groupings:
-        if name == "cells":
-            cells = DATA["cells"]
-            sizes = product((MC, PMC, OURS), cells["alphas"], (None, *cells["min_shares"]))
-            found += [Setting(m, groups, alpha, cells["gamma"], cells["rho"], n) for m, alpha, n in sizes]
-            continue
-        for method, alphas in ((MC, ALPHAS), (PMC, ALPHAS), (MC_FOR_PMC, EQUIVALENT_ALPHAS)):
-            found += [Setting(method, groups, *values) for values in product(alphas, GAMMAS, RHOS)]
-        found.append(Setting(OURS, groups))
-    return found
+    return found + [Setting(m, groups, *values) for groups in groupings for m, *values in chosen]
 
 
 @dataclass(frozen=True)
@@ -253,7 +265,5 @@ def setup_of(given: str | Setup | Mapping[str, Any] | None) -> Setup:
         return Setup(**{**given, "name": former.get(given["name"], given["name"])})
     name = former.get(given, given)
     if name not in SETUPS:
-        raise InputError(
-            Argument("setup") + f": there is no {name!r}", next_step=f"The set-ups are {', '.join(SETUPS)}"
-        )
+        raise refused("setup", name=name, known=", ".join(SETUPS))
     return Setup(str(name), **SETUPS[str(name)])

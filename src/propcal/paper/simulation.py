@@ -59,17 +59,11 @@ class Simulation:
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each data set and group (the gray points in the figure)."""
-        n_data_sets, n_groups = self.delta.shape
-        return pd.DataFrame(
-            {
-                "data_set": np.repeat(np.arange(1, n_data_sets + 1), n_groups),
-                "group": np.tile(np.arange(1, n_groups + 1), n_data_sets),
-                "outcome_rate": np.tile(self.rate, n_data_sets).round(10),
-                "score": (self.rate - self.delta).ravel(),
-                "mc_loss": self.mc_loss.ravel(),
-                "pmc_loss": self.pmc_loss.ravel(),
-            }
-        )
+        data_set, group = np.indices(self.delta.shape) + 1
+        rate, score = np.broadcast_to(self.rate, self.delta.shape).round(10), self.rate - self.delta
+        found = {"data_set": data_set, "group": group, "outcome_rate": rate, "score": score}
+        found |= {"mc_loss": self.mc_loss, "pmc_loss": self.pmc_loss}
+        return pd.DataFrame({name: values.ravel() for name, values in found.items()})
 
     def scenarios(self) -> pd.DataFrame:
         """One row for each scenario and group: the lines in the figure, and observed values around them."""
@@ -94,8 +88,7 @@ class Simulation:
             between PMC loss and outcome rate: below 0, groups with low rates are worse off. `lowest_fifth`
             and `highest_fifth` are the mean PMC losses of the groups with the lowest and highest rates.
         """
-        random = float(np.abs(self.delta).max(axis=1).max())
-        rows = {"Random": _described(random, self.pmc_loss)}
+        rows = {"Random": _described(float(np.abs(self.delta).max()), self.pmc_loss)}
         for name, delta in self.scenario_delta.items():
             rows[name] = _described(float(delta.max()), self.scenario_pmc_loss[name])
         return pd.DataFrame.from_dict(rows, orient="index").rename_axis("scenario")
@@ -109,11 +102,8 @@ class Simulation:
         agrees = falls == {"Random": True, "Fixed": True, "Increasing": False, "Decreasing": True}
         known["verdict"] = "Agrees" if agrees and claim.at["Increasing", "rank_correlation"] else "Differs"
         rows = [words["row"].format(name=str(name).lower(), **row) for name, row in claim.iterrows()]
-        return (
-            [line.format(**known) for line in words["before"]]
-            + rows
-            + [line.format(**known) for line in words["after"]]
-        )
+        before, after = ([line.format(**known) for line in words[name]] for name in ("before", "after"))
+        return [*before, *rows, *after]
 
 
 def simulate(
@@ -145,9 +135,8 @@ def simulate(
     check_number("alpha", alpha, above=0, at_most=FIRST_RATE)
     most = int((1 - alpha - FIRST_RATE) / STEP + 1e-9) + 1  # no score above 1
     check_number("n_groups", n_groups, at_least=2, at_most=most, whole=True)
-    check_number("n_data_sets", n_data_sets, at_least=1, whole=True)
-    check_number("n_people", n_people, at_least=1, whole=True)
-    check_number("seed", seed, at_least=0, whole=True)
+    for name, value, least in (("n_data_sets", n_data_sets, 1), ("n_people", n_people, 1), ("seed", seed, 0)):
+        check_number(name, value, at_least=least, whole=True)
     rate = FIRST_RATE + STEP * np.arange(n_groups, dtype=np.float64)
     rng = np.random.default_rng(seed)
     shape = (n_data_sets, n_groups)
@@ -155,17 +144,13 @@ def simulate(
     size[np.arange(n_data_sets), rng.integers(0, n_groups, n_data_sets)] = alpha
     delta = size * _signs(rng, shape)
     mc_loss = _observed(rng, rate, delta, n_people)
-    scenario_delta = dict(zip(SCENARIOS, _scenarios(n_groups, alpha)))
+    up = np.linspace(LEAST_SHARE * alpha, alpha, n_groups)
+    scenario_delta = dict(zip(SCENARIOS, (np.full(n_groups, alpha), up, up[::-1])))
     scenario_pmc = {
         name: _observed(rng, rate, given * _signs(rng, shape), n_people) / rate
         for name, given in scenario_delta.items()
     }
     return Simulation(rate, delta, mc_loss, mc_loss / rate, scenario_delta, scenario_pmc, alpha, n_people)
-
-
-def _scenarios(n_groups: int, alpha: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    up = np.linspace(LEAST_SHARE * alpha, alpha, n_groups)
-    return np.full(n_groups, alpha), up, up[::-1]
 
 
 def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
@@ -218,9 +203,9 @@ def picture_of(simulation: Simulation) -> PaperFigure:
     return PaperFigure("simulation", title, plot_simulation(simulation), dict(zip(TABLES, frames)))
 
 
-def plot_simulation(simulation: Simulation, *, width: float = COLUMN) -> Any:
+def plot_simulation(simulation: Simulation) -> Any:
     """Gray points for each group of each data set, and lines for the three scenarios."""
-    figure = new_figure(width, 0.85 * width)
+    figure = new_figure(COLUMN, 0.85 * COLUMN)
     ax = figure.subplots()
     points, n_data_sets = simulation.to_frame(), len(simulation.delta)
     # rates are 0.01 apart; spread the points sideways to avoid stripes

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from os import PathLike
 from typing import Any
 
 import pandas as pd
 
 from propcal.datasets.ed_visits import TABLE_1
-from propcal.errors import InputError
 from propcal.numbers import IN_PAPER
 from propcal.paper import results
 from propcal.paper import settings as s
 from propcal.paper.cohort_files import visits_of
-from propcal.paper.settings import BASE, FIXED, MC, OURS, PMC
-from propcal.paper.trial_store import KEYS, METRICS, Evidence
+from propcal.paper.settings import BASE, FIXED, MC, OURS, PMC, refused
+from propcal.paper.trial_store import METRICS, Evidence
 
 WORDS = s.toml_file("words.toml")
 SHORT = {BASE: "base", OURS: "ours"}
@@ -77,15 +75,11 @@ class Table:
 
     def latex(self) -> str:
         """The table for LaTeX, with the rules of the booktabs package; the notes are comments."""
-        rows = [[cell.translate(_LATEX) for cell in row] for row in self.rows]
-        headings: Any = [heading.translate(_LATEX) for heading in self.headings]
-        text = pd.DataFrame(rows, columns=headings, dtype=object).to_latex(
-            index=False,
-            escape=False,
-            column_format="".join(self._aligned("l", "r")),
-            caption=self.title.translate(_LATEX),
-            label=f"tbl:{self.name.replace('_', '-')}",
-        )
+        headings, *rows = ([cell.translate(_LATEX) for cell in row] for row in (self.headings, *self.rows))
+        shown: Any = pd.DataFrame(rows, columns=pd.Index(headings), dtype=object)
+        names = {"caption": self.title.translate(_LATEX), "label": f"tbl:{self.name.replace('_', '-')}"}
+        sides = "".join(self._aligned("l", "r"))
+        text = shown.to_latex(index=False, escape=False, column_format=sides, **names)
         notes = [f"% {line}\n" for note in self.notes for line in note.splitlines()]
         return "".join(notes) + text.replace(r"\begin{table}", "\\begin{table}\n\\centering")
 
@@ -94,10 +88,8 @@ class Table:
         from rich.table import Table as Drawn
 
         sentences = any(len(cell) > 40 for row in self.rows for cell in row)
-        drawn = Drawn(
-            title=self.title, title_justify="left", title_style="bold", box=None, leading=int(sentences)
-        )
-        drawn.pad_edge, drawn.padding = False, (0, 1, 0, 0)
+        drawn = Drawn(title=self.title, title_justify="left", title_style="bold", box=None)
+        drawn.leading, drawn.pad_edge, drawn.padding = int(sentences), False, (0, 1, 0, 0)
         sides: Any = self._aligned("left", "right")
         for heading, side in zip(self.headings, sides):
             drawn.add_column(heading, justify=side, no_wrap=side == "right")
@@ -193,11 +185,6 @@ def _base_models(evidence: Evidence) -> Numbers:
     return found, _in_order(evidence, found, ["model"])
 
 
-def _best_alpha(evidence: Evidence) -> Numbers:
-    found = results.best_alphas(evidence)
-    return found, found
-
-
 def _tests(evidence: Evidence) -> Numbers:
     found = results.tests(evidence.trials)
     first, second = (found[name].replace(SHORT) for name in ("method_a", "method_b"))
@@ -225,7 +212,7 @@ TABLES: dict[str, Callable[[Evidence], Numbers]] = {
     "table_6_with_ours": lambda evidence: _table_6(evidence.by(FIXED), results.METHODS),
     "accuracy": _accuracy,
     "base_models": _base_models,
-    "best_alpha": _best_alpha,
+    "best_alpha": lambda evidence: (results.best_alphas(evidence),) * 2,
     "tests": _tests,
 }
 NAMES = ("table_1", *TABLES, "claims", "cells")
@@ -282,35 +269,29 @@ def table_1(evidence: Evidence, cohort: str | PathLike[str] | None = None) -> Ta
     if visits.about()["fingerprint"] == evidence.about.get("fingerprint"):
         return prevalence_table(prevalence(visits.frame))
     if cohort is not None:
-        raise InputError(f"--cohort {cohort} has other visits than those of the trials", argument="--cohort")
-    return (
-        f"{missing}: the visits of the trials were simulated by another version of propcal or of a "
-        "library, and cannot be simulated again."
-    )
+        raise refused("other_visits", cohort=cohort)
+    return f"{missing}: {WORDS['table_1']['changed']}"
 
 
 def _rates(evidence: Evidence) -> Table | None:
     """Observed rates by group for any other cohort, from the counts of the base model's test sets."""
-    counts = evidence.curves[evidence.curves["method"] == BASE]
+    counts = evidence.counts[evidence.counts["method"] == BASE]
     if counts.empty:
         return None
-    counts = counts.merge(evidence.stored[[*KEYS, "groups", "n_test"]], on=KEYS)
     counts = counts[counts["model"] == counts["model"].iloc[0]]
     found = counts.groupby(["groups", "group_name"])[["people", "positives"]].sum().reset_index()
     n_seeds = counts.groupby("groups")["seed"].nunique()
     found["people_per_test_set"] = found["people"] / found["groups"].map(n_seeds)
     found["share"] = found["people_per_test_set"] / counts["n_test"].mean()
     found["rate"] = found["positives"] / found["people"]
-    rows = []
     order = found["groups"].map(evidence.grouping_names.index).argsort(kind="stable")
-    for row in found.iloc[order].to_dict("records"):
-        numbers = [f"{row['people_per_test_set']:,.0f}"]
-        numbers += [f"{100 * row[name]:.1f} %" for name in ("share", "rate")]
-        if row["people_per_test_set"] < FEWEST:
-            numbers = [f"fewer than {FEWEST}", IN_PAPER.unknown, IN_PAPER.unknown]
-        rows.append((row["groups"], row["group_name"], *numbers))
-    headings = ["grouping", "group", f"{evidence.unit} in a test set", "share", "observed rate"]
-    shown = pd.DataFrame(rows, columns=headings)
+    rows = found.iloc[order]
+    few, unknown = rows["people_per_test_set"] < FEWEST, IN_PAPER.unknown
+    shown = pd.DataFrame({"grouping": rows["groups"], "group": rows["group_name"]})
+    people = rows["people_per_test_set"].map("{:,.0f}".format).mask(few, f"fewer than {FEWEST}")
+    shown[f"{evidence.unit} in a test set"] = people
+    for heading, name in (("share", "share"), ("observed rate", "rate")):
+        shown[heading] = (100 * rows[name]).map("{:.1f} %".format).mask(few, unknown)
     return table_of("table_1_rates", found, shown, "table_1", outcome=evidence.outcome)
 
 
@@ -339,29 +320,25 @@ def prevalence(visits: pd.DataFrame) -> pd.DataFrame:
     """
     missing = [name for name in ("race", "gender", "admitted") if name not in visits]
     if missing:
-        raise InputError(f"Table 1 needs the columns race, gender and admitted; {missing} is missing")
-    cells = visits.groupby(["race", "gender"], dropna=False)["admitted"].agg(["size", "sum"]).reset_index()
+        raise refused("table_1", missing=missing)
+    by = ["race", "gender"]
+    cells = visits.groupby(by, dropna=False)["admitted"].agg(visits="size", admitted="sum").reset_index()
     counts = [(race, gender, *n) for race, both in TABLE_1.items() for gender, n in zip("FM", both)]
-    printed = pd.DataFrame(counts, columns=["race", "gender", "size", "sum"])
-    others = sorted({*visits["race"].dropna()} - {*TABLE_1})
-    rows = [
-        (race, gender, *_counts(cells, race, gender), *_counts(printed, race, gender, race in others))
-        for race, gender in product((*TABLE_1, *others, OVERALL), GENDERS)
-    ]
-    names = ["race", "gender", "visits", "admitted", "published_visits", "published_admitted"]
-    found = pd.DataFrame(rows, columns=names).set_index(["race", "gender"])
+    printed = pd.DataFrame(counts, columns=[*by, "visits", "admitted"])
+    races = [*TABLE_1, *sorted({*visits["race"].dropna()} - {*TABLE_1}), OVERALL]
+    order = pd.MultiIndex.from_product([races, GENDERS], names=by)
+    found = _with_totals(cells).reindex(order, fill_value=0)
+    found = found.join(_with_totals(printed).add_prefix("published_"))
     for kind in ("", "published_"):
         n = found[f"{kind}visits"]
         found[f"{kind}rate"] = (found[f"{kind}admitted"] / n.where(n > 0)).astype(float)
     return found
 
 
-def _counts(table: pd.DataFrame, race: str, gender: str, unknown: bool = False) -> tuple[float, float]:
-    """Visits and admissions of a race and gender, or of all of them."""
-    chosen = (table["race"] == race) | (race == OVERALL)
-    part = table[chosen & ((table["gender"] == gender) | (gender == OVERALL))]
-    nothing = float("nan")
-    return (nothing, nothing) if unknown else (int(part["size"].sum()), int(part["sum"].sum()))
+def _with_totals(cells: pd.DataFrame) -> pd.DataFrame:
+    """Visits and admissions by race and gender, with those of all races and of all genders."""
+    over = [{}, {"race": OVERALL}, {"gender": OVERALL}, {"race": OVERALL, "gender": OVERALL}]
+    return pd.concat([cells.assign(**whole) for whole in over]).groupby(["race", "gender"]).sum()
 
 
 def prevalence_table(found: pd.DataFrame, name: str = "here") -> Table:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from propcal.core import bounds
-from propcal.core.grid import FloatArray, check_number
+from propcal.core.grid import check_number
 from propcal.paper import figure_parts as parts
 from propcal.paper.figure_parts import COLUMN, DC_COLOR, MC_COLOR, PAGE, PMC_COLOR, PaperFigure
 from propcal.paper.settings import toml_file
@@ -44,15 +43,10 @@ def constraints(alpha: float = 0.2, rho: float = 0.1, n: int = 201) -> pd.DataFr
     check_number("rho", rho, above=0, at_most=1)
     rate = np.linspace(0, 1, n)
     allowed = np.array([bounds.mc_alpha_for_pmc(alpha, max(p, rho)) for p in rate.tolist()])
-    return pd.DataFrame(
-        {
-            "outcome_rate": rate,
-            "mc_low": np.maximum(rate - alpha, 0),
-            "mc_high": np.minimum(rate + alpha, 1),
-            "pmc_low": np.maximum(rate - allowed, 0),
-            "pmc_high": np.minimum(rate + allowed, 1),
-        }
-    )
+    found = {"outcome_rate": rate}
+    for name, far in (("mc", alpha), ("pmc", allowed)):
+        found[f"{name}_low"], found[f"{name}_high"] = np.maximum(rate - far, 0), np.minimum(rate + far, 1)
+    return pd.DataFrame(found)
 
 
 def relations(n: int = 201) -> pd.DataFrame:
@@ -72,26 +66,12 @@ def relations(n: int = 201) -> pd.DataFrame:
     >>> row["implied"].tolist()
     [0.5]
     """
-    x = np.linspace(0, 1, n)
-    lines = [
-        _line("DC", "PMC", x, bounds.dc_from_pmc),
-        *(_line("DC", "MC", x, partial(bounds.dc_from_mc, r_min=r), "r_min", r) for r in R_MINS),
-        _line("MC", "PMC", x, bounds.mc_from_pmc),
-        *(_line("MC", "DC", x, partial(bounds.mc_from_dc, delta=d), "delta", d) for d in DELTAS),
-    ]
-    return pd.concat(lines, ignore_index=True)
-
-
-def _line(
-    panel: str,
-    given: str,
-    x: FloatArray,
-    bound: Callable[[float], float],
-    parameter: str = "",
-    at: float = math.nan,
-) -> pd.DataFrame:
-    head = {"panel": panel, "given": given, "parameter": parameter, "at": at}
-    return pd.DataFrame({**head, "x": x, "implied": [bound(value) for value in x.tolist()]})
+    lines: list[tuple[Any, ...]] = [("DC", "PMC", "", np.nan, bounds.dc_from_pmc)]
+    lines += [("DC", "MC", "r_min", r, partial(bounds.dc_from_mc, r_min=r)) for r in R_MINS]
+    lines += [("MC", "PMC", "", np.nan, bounds.mc_from_pmc)]
+    lines += [("MC", "DC", "delta", d, partial(bounds.mc_from_dc, delta=d)) for d in DELTAS]
+    rows = [(*head, x, bound(x)) for *head, bound in lines for x in np.linspace(0, 1, n).tolist()]
+    return pd.DataFrame(rows, columns=["panel", "given", "parameter", "at", "x", "implied"])
 
 
 def discretisation(alpha: float = BINNED_ALPHA) -> pd.DataFrame:
@@ -110,9 +90,7 @@ def discretisation(alpha: float = BINNED_ALPHA) -> pd.DataFrame:
     """
     rows = [
         (binning, rho, n_bins, 1 / n_bins, bounds.pmc_from_binned(alpha, n_bins, rho, binning))
-        for binning in ("geometric", "uniform")
-        for rho in RHOS
-        for n_bins in N_BINS
+        for binning, rho, n_bins in product(("geometric", "uniform"), RHOS, N_BINS)
     ]
     return pd.DataFrame(rows, columns=["binning", "rho", "n_bins", "bin_width", "pmc"])
 
@@ -132,8 +110,7 @@ def crossing(delta: float) -> float:
     check_number("delta", delta, at_least=0)
     if delta == 0:
         return 0.0
-    found = brentq(lambda x: bounds.mc_from_pmc(x) - bounds.mc_from_dc(x, delta), 0.0, 1 + delta)
-    return float(found)
+    return float(brentq(lambda x: bounds.mc_from_pmc(x) - bounds.mc_from_dc(x, delta), 0.0, 1 + delta))
 
 
 PICTURES = ("theory_constraints", "theory_relations", "theory_discretisation")
@@ -142,15 +119,9 @@ PICTURES = ("theory_constraints", "theory_relations", "theory_discretisation")
 def pictures(alpha: float, rho: float) -> list[PaperFigure]:
     """The three figures with their numbers."""
     frames = (constraints(alpha, rho), relations(), discretisation())
-    figures = (
-        plot_constraints(frames[0], alpha=alpha, rho=rho),
-        plot_relations(frames[1]),
-        plot_discretisation(frames[2]),
-    )
-    return [
-        PaperFigure(name, name, figure, {name: frame})
-        for name, figure, frame in zip(PICTURES, figures, frames)
-    ]
+    plots = (partial(plot_constraints, alpha=alpha, rho=rho), plot_relations, plot_discretisation)
+    made = zip(PICTURES, plots, frames)
+    return [PaperFigure(name, name, plot(frame), {name: frame}) for name, plot, frame in made]
 
 
 def sentences(alpha: float, rho: float) -> list[str]:
@@ -166,11 +137,10 @@ def sentences(alpha: float, rho: float) -> list[str]:
 TOP = 3.0  # upper end of the DC axis: e**3, a factor of 20, offers no protection
 
 
-def plot_constraints(frame: pd.DataFrame, *, alpha: float, rho: float, width: float = COLUMN) -> Any:
+def plot_constraints(frame: pd.DataFrame, *, alpha: float, rho: float) -> Any:
     """How far the score may be from the outcome rate: one band for MC and one for PMC."""
-    figure = parts.new_figure(width, 1.02 * width)
-    ax = figure.subplots()
-    x = frame["outcome_rate"]
+    figure = parts.new_figure(COLUMN, 1.02 * COLUMN)
+    ax, x = figure.subplots(), frame["outcome_rate"]
     looks = {"mc": (MC_COLOR, "-", f"{alpha:g}-MC", ""), "pmc": (PMC_COLOR, "--", f"{alpha:g}-PMC", "////")}
     for kind, (color, line, label, hatch) in looks.items():
         low, high = frame[f"{kind}_low"], frame[f"{kind}_high"]
@@ -190,14 +160,12 @@ def plot_constraints(frame: pd.DataFrame, *, alpha: float, rho: float, width: fl
     return figure
 
 
-def plot_relations(frame: pd.DataFrame, *, width: float = PAGE) -> Any:
+def plot_relations(frame: pd.DataFrame) -> Any:
     """Two panels: the DC and the MC that other guarantees imply."""
-    figure = parts.new_figure(width, 0.46 * width)
+    figure = parts.new_figure(PAGE, 0.46 * PAGE)
     left, right = figure.subplots(1, 2)
-    for ax, implied, given, color, parameter, top in (
-        (left, "DC", "MC", MC_COLOR, "$r_{min}$", TOP),
-        (right, "MC", "DC", DC_COLOR, "δ", 1.0),
-    ):
+    looks = ("DC", "MC", MC_COLOR, "$r_{min}$", TOP), ("MC", "DC", DC_COLOR, "δ", 1.0)
+    for ax, (implied, given, color, parameter, top) in zip((left, right), looks):
         _implied(ax, frame[frame["panel"] == implied], color, given, parameter, top)
         ax.set_title(f"What {given} and PMC imply for {implied}", fontsize=SMALL + 1, loc="left")
     tidy(left, xlabel="α of the guarantee (MC or PMC)", ylabel="implied ε of DC")
@@ -222,18 +190,17 @@ def _implied(ax: Any, frame: pd.DataFrame, color: str, other: str, parameter: st
     ax.legend(fontsize=SMALL, frameon=False, handlelength=2.6, **where)
 
 
-def plot_discretisation(frame: pd.DataFrame, *, width: float = COLUMN) -> Any:
+def plot_discretisation(frame: pd.DataFrame) -> Any:
     """PMC of the discretised model by bin width, one line for each rho."""
-    figure = parts.new_figure(width, 1.05 * width)
-    ax = figure.subplots()
-    handles = []
+    figure = parts.new_figure(COLUMN, 1.05 * COLUMN)
+    ax, handles = figure.subplots(), []
     for rho, color, line in zip(RHOS, COLORS, STYLES):
         for binning, weight in (("geometric", 1.8), ("uniform", 0.8)):
             rows = frame[(frame["rho"] == rho) & (frame["binning"] == binning)]
             ax.plot(rows["bin_width"], rows["pmc"], lw=weight, color=color, ls=line)
         handles.append(parts.entry(f"ρ = {rho:g}", lw=1.8, color=color, ls=line))
-    handles.append(parts.entry("geometric bins (thick)", color="0.4", lw=1.8))
-    handles.append(parts.entry("uniform bins (thin)", color="0.4", lw=0.8))
+    for words, weight in (("geometric bins (thick)", 1.8), ("uniform bins (thin)", 0.8)):
+        handles.append(parts.entry(words, color="0.4", lw=weight))
     marks = {BINNED_ALPHA: ("-", 0.495, "α of (α, λ)-PMC"), 1.0: (":", 0.43, "above: no MC")}
     for height, (line, end, words) in marks.items():
         ax.axhline(height, color="0.3", lw=0.8, ls=line)

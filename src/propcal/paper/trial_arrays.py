@@ -13,20 +13,11 @@ import pandas as pd
 
 from propcal.core.grid import FloatArray, IntArray
 from propcal.paper.settings import ALPHAS, BASE, GAMMAS, MC, MC_FOR_PMC, N_BINS, OURS, PMC, RHOS, RULE
-from propcal.paper.trial_store import HIGHER_IS_BETTER, KEYS, METRICS, Evidence
+from propcal.paper.trial_store import HIGHER_IS_BETTER, METRICS, Evidence
 
 METHODS = (MC, PMC, MC_FOR_PMC)
-_BASE = [f"base_{metric}" for metric in METRICS]
-COLUMNS = (
-    *METRICS,
-    *_BASE,
-    "n_sweeps",
-    "n_updates",
-    "fit_seconds",
-    "converged",
-    "own_mc_loss",
-    "train_mc_loss",
-)
+COLUMNS = [*METRICS, *(f"base_{metric}" for metric in METRICS), "own_mc_loss", "train_mc_loss"]
+COLUMNS += ["n_sweeps", "n_updates", "fit_seconds", "converged"]
 CURVE_METHODS = (BASE, PMC, OURS)
 N_GROUPS, MIN_PEOPLE = 3, 30
 
@@ -126,9 +117,7 @@ class CurveCounts:
     @classmethod
     def of(cls, evidence: Evidence, model: str = "RF") -> CurveCounts | None:
         """The counts of a base model; None if the store has none of it."""
-        counts = evidence.curves[evidence.curves["model"] == model]
-        known = evidence.stored[[*KEYS, "groups", "alpha", "gamma", "rho", "n_test"]]
-        counts = counts.merge(known, on=KEYS)
+        counts = evidence.counts[evidence.counts["model"] == model]
         chosen = _finest(counts[counts["method"].isin(CURVE_METHODS)], evidence.attributes)
         if chosen.empty:
             return None
@@ -165,12 +154,6 @@ class CurveCounts:
                 rows.append((self.groups[g], self.methods[m], j, each / n, *rates))
         columns = ["group", "method", "bin_index", "people", "mean_score", "outcome_rate"]
         return Curves(pd.DataFrame(rows, columns=columns), errors, self.attributes, self.setting, n)
-
-
-def curves(evidence: Evidence, model: str = "RF") -> Curves | None:
-    """The curves of a base model; None if the store has none of it."""
-    counts = CurveCounts.of(evidence, model)
-    return None if counts is None else counts.curves()
 
 
 def _finest(counts: pd.DataFrame, attributes: Mapping[str, Sequence[str]]) -> Any:

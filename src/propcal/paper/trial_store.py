@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from propcal.auditing.names import MEASURE_NAMES
-from propcal.errors import FileFormatError, InputError
+from propcal.errors import FileFormatError
 from propcal.numbers import noun, plural
 from propcal.paper import settings as s
 from propcal.paper.settings import BASE, MC, MODELS, OURS, OWN, PMC, Setup
@@ -69,8 +69,7 @@ class Store:
     def __init__(self, path: str | PathLike[str], about: Mapping[str, Any] | None = None) -> None:
         self.path = Path(path)
         if about is None and not self.path.is_file():
-            run = f"Run propcal paper admissions or propcal paper experiment with -o {quote(str(path))}"
-            raise InputError(f"there are no trials at {path}", next_step=run)
+            raise s.refused("no_store", path=path, quoted=quote(str(path)))
         new, now = not self.path.exists(), json.loads(json.dumps(about))
         try:
             with self._connected() as connection:
@@ -98,14 +97,9 @@ class Store:
             raise
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if getattr(error, "sqlite_errorname", "").startswith(_NOT_DAMAGED):
-                raise InputError(
-                    f"cannot use {self.path}: {error}",
-                    next_step="The trials stored so far are intact; fix the problem and run the same command "
-                    "again to continue",
-                ) from None
-            raise self._refusal(
-                f"is not a store of trials, or it is damaged ({str(error).split(' with text')[0]})"
-            ) from None
+                raise s.refused("unusable_store", path=self.path, error=error) from None
+            why = str(error).split(" with text")[0]
+            raise self._refusal(f"is not a store of trials, or it is damaged ({why})") from None
 
     def _refusal(self, why: str) -> FileFormatError:
         return FileFormatError(f"{self.path} {why}", next_step="Name another file")
@@ -119,10 +113,9 @@ class Store:
         columns = _columns(connection, "trials")
         if content.get("version") != HEADER["version"] or columns != TRIAL_COLUMNS:
             lacking = ", ".join(name for name in TRIAL_COLUMNS if name not in columns)
-            raise self._refusal(
-                f"was written by another version of propcal: file version {content.get('version')}, this one "
-                f"writes {HEADER['version']}{', without ' + lacking if lacking else ''}"
-            )
+            versions = f"file version {content.get('version')}, this one writes {HEADER['version']}"
+            without = f", without {lacking}" if lacking else ""
+            raise self._refusal(f"was written by another version of propcal: {versions}{without}")
         try:
             return _current(json.loads(content["about"]))
         except (KeyError, TypeError, ValueError):
@@ -131,15 +124,10 @@ class Store:
     def _refuse_others(self, now: Mapping[str, Any]) -> None:
         first = next((key for key in [*now, *self.about] if now.get(key) != self.about.get(key)), None)
         if first == "fingerprint":
-            raise InputError(
-                f"{self.path} has trials with other data than these",
-                next_step="Name another file, or use the data with which it was begun",
-            )
+            raise s.refused("other_data", path=self.path)
         if first:
             said = _difference(first, self.about.get(first), now.get(first))
-            raise InputError(
-                f"{self.path} has trials with a different setting of {said}", next_step="Name another file"
-            )
+            raise s.refused("other_setting", path=self.path, said=said)
 
     def done(self) -> set[tuple[int, str, str]]:
         """The seed, base model and setting of each stored trial."""
@@ -225,8 +213,7 @@ class Evidence:
         store = Store(path)
         trials = store.trials()
         if trials.empty:
-            add = f"Add some with propcal paper admissions or propcal paper experiment, -o {quote(str(path))}"
-            raise InputError(f"{path} has no trials yet", next_step=add)
+            raise s.refused("no_trials", path=path, quoted=quote(str(path)))
         smallest = trials["setting"].str.extract(r"; min_share=([^;]+)")[0].astype(float)
         return cls(trials.assign(min_share=smallest), store.curves(), store.about)
 
@@ -249,6 +236,12 @@ class Evidence:
             found = found.assign(**{f"base_{loss}": found[f"base_own_{loss}"] for loss in LOSSES})
             return _with_base_of_every_setting(found)
         return found
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """The counts of the calibration curves, with the settings of their trials."""
+        settings = ["groups", "alpha", "gamma", "rho", "min_share", "n_test"]
+        return self.curves.merge(self.stored[[*KEYS, *settings]], on=KEYS)
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
@@ -334,32 +327,29 @@ class Evidence:
     @property
     def n_rows(self) -> int:
         """The number of rows of a shuffle (with splits by person it may differ a little between shuffles)."""
-        row = self.stored.iloc[0]
-        apart = row["n_post"] if self.setup.kept_apart else 0
-        return int(row["n_train"] + apart + row["n_test"])
+        parts = ["n_train", "n_test", *(["n_post"] if self.setup.kept_apart else [])]
+        return int(self.stored[parts].iloc[0].sum())
 
     def processor_seconds(self) -> float:
         """Processor time of the whole run: training, post-processing, and evaluation."""
-        base = self.stored["method"] == BASE
-        trained = self.stored[base].drop_duplicates(["seed", "model"])  # once for all groupings
+        trials, base = self.stored, self.stored["method"] == BASE
+        trained = trials[base].drop_duplicates(["seed", "model"])  # once for all groupings
         # settings of MCBoost that differ in rho alone share a fit
-        floor = self.stored["rho"].where(self.stored["method"] == PMC)
-        same = ["seed", "model", "groups", "method", "fit_alpha", "gamma", "floor"]
-        fits = self.stored[~base].assign(floor=floor)
-        fits = fits.assign(method=fits["method"].where(fits["method"].isin((PMC, OURS)), MC))
-        seconds = trained["fit_seconds"].sum() + fits.drop_duplicates(same)["fit_seconds"].sum()
-        return float(seconds + self.stored["evaluation_seconds"].sum())
+        algorithm = trials["method"].where(trials["method"].isin((PMC, OURS)), MC)
+        fits = trials.assign(method=algorithm, rho=trials["rho"].where(algorithm == PMC))[~base]
+        fits = fits.drop_duplicates(["seed", "model", "groups", "method", "fit_alpha", "gamma", "rho"])
+        fitted = trained["fit_seconds"].sum() + fits["fit_seconds"].sum()
+        return float(fitted + trials["evaluation_seconds"].sum())
 
     def caption(self) -> str:
         """The line below every figure: which visits, and how many shuffles."""
         whose = "Simulated visits, no patients" if self.generated else f"Data: {self.cohort}"
         counts = {model: self.seeds_of(model) for model in self.models}
-        absent = [model for model in MODELS if model not in counts]
-        more = f" No {' and '.join(absent)} yet." if absent else ""
+        said = "Shuffles of the data (seeds): " + ", ".join(f"{model} {n}" for model, n in counts.items())
         if len({*counts.values()}) == 1:
-            return f"{whose}. {_shuffles(self.n_seeds)} ({noun(self.n_seeds, 'seed')}) for each model.{more}"
-        listed = ", ".join(f"{model} {n}" for model, n in counts.items())
-        return f"{whose}. Shuffles of the data (seeds): {listed}.{more}"
+            said = f"{_shuffles(self.n_seeds)} ({noun(self.n_seeds, 'seed')}) for each model"
+        absent = [model for model in MODELS if model not in counts]
+        return f"{whose}. {said}." + (f" No {' and '.join(absent)} yet." if absent else "")
 
     def by_which(self) -> str:
         """The sentence about the rule of the losses below a figure."""
@@ -367,9 +357,8 @@ class Evidence:
 
     def how_sure(self) -> str:
         """The sentence about intervals below a figure."""
-        if self.n_seeds == 1:
-            return "There are no intervals with one seed."
-        return "Intervals: 99 % bootstrap intervals over seeds."
+        several = "Intervals: 99 % bootstrap intervals over seeds."
+        return several if self.n_seeds > 1 else "There are no intervals with one seed."
 
     def missing(self) -> list[str]:
         """Sentences on what is missing compared with a finished run of the seeds begun so far."""
@@ -384,8 +373,7 @@ class Evidence:
             if lacking:
                 said.append(f"{model}: {' and '.join(lacking)} are still missing.")
         fits = self.stored[self.stored["method"] != BASE]
-        failed = int((fits["converged"] == 0).sum())
-        if failed:
+        if failed := int((fits["converged"] == 0).sum()):
             said.append(f"{failed:,} of {len(fits):,} fits stopped at the update limit.")
         undefined = {name: int(self.trials[key].isna().sum()) for key, name in METRICS.items()}
         said += [f"{name} could not be computed in {n:,} trials." for name, n in undefined.items() if n]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache, partial
-from itertools import groupby
 from multiprocessing import current_process
-from operator import attrgetter
 from threading import Thread
 from time import process_time, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +19,7 @@ from propcal.core.bins import uniform
 from propcal.core.categories import dc_of, mc_of, pmc_of
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.maps import TooLargeError
-from propcal.core.grid import UNIT, FloatArray, IntArray
+from propcal.core.grid import UNIT, IntArray
 from propcal.core.groups.collection import membership, pattern_name
 from propcal.data.rows_to_atoms import Rows, checked_rows
 from propcal.estimators import MCBoost, PMCBoost
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = dict[str, Any]
+Groups = tuple[str, ...]
 
 # Algorithm 1 has no limit. With full steps MCBoost at alpha*rho = 0.00001 makes up to about 90,000 updates;
 # with steps of a quarter it would make several times as many, more than a correction may hold. Such a fit
@@ -107,8 +106,7 @@ def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None, out
             return train_test_split(rows, test_size=share, stratify=outcome[rows], random_state=seed)
 
         learn, test = halves(np.arange(n), s.TEST_SHARE)
-        train, post = halves(learn, kept_apart) if kept_apart else (learn, learn)
-        return Parts(train, post, test)
+        return Parts(*(halves(learn, kept_apart) if kept_apart else (learn, learn)), test)
     order = np.random.default_rng(seed).permutation(n)
     n_test = round(n * s.TEST_SHARE)
     learn, test = order[n_test:], order[:n_test]
@@ -141,13 +139,11 @@ def _run_unit(rows: pd.DataFrame, plan: Plan, unit: Unit) -> tuple[list[Row], li
     matrix, outcome = features.transform(train_rows), train_rows[columns.outcome].to_numpy()
     model = train(unit.model, matrix, outcome, unit.seed, features.n_numbers, plan.setup.solver)
     scores = [model.score(features.transform(part)) for part in parts]
-    trials: list[Row] = []
-    curves: list[Row] = []
+    trials, curves = list[Row](), list[Row]()
     drawn = curve_settings(columns) if plan.grid == s.GRIDS[0] else {*unit.settings}
-    by_groups = sorted(unit.settings, key=attrgetter("groups"))
-    for groups, settings in groupby(by_groups, attrgetter("groups")):
+    for groups in sorted({setting.groups for setting in unit.settings}):
         bench = Bench(model, plan, parts, scores, groups)
-        for setting in settings:
+        for setting in (one for one in unit.settings if one.groups == groups):
             found, corrected = bench.trial(setting)
             found |= {"seed": unit.seed, "model": unit.model, "n_train": len(train_rows)}
             trials.append(found)
@@ -191,19 +187,13 @@ class Bench:
     """The fitting and test rows of a grouping with the scores of a base model, shared by all its trials."""
 
     def __init__(
-        self,
-        model: Trained,
-        plan: Plan,
-        parts: Sequence[pd.DataFrame],
-        scores: Sequence[FloatArray],
-        groups: tuple[str, ...],
+        self, model: Trained, plan: Plan, parts: list[pd.DataFrame], scores: list[Any], groups: Groups
     ) -> None:
         columns, began = plan.columns, process_time()
         self.model, self.setup, self.groups = model, plan.setup, groups
-        self.post, self.test = (
-            checked_rows(score, part[columns.outcome].to_numpy(), part[list(groups)])
-            for part, score in zip(parts, scores)
-        )
+        outcomes = [part[columns.outcome].to_numpy() for part in parts]
+        attributes = [part[list(groups)] for part in parts]
+        self.post, self.test = map(checked_rows, scores, outcomes, attributes)
         self.atoms = self.post.atoms()
         self.seconds = process_time() - began  # of reducing the fitting rows to atoms
         self.true_risk = parts[1][columns.true_risk].to_numpy() if columns.true_risk else None
@@ -240,18 +230,15 @@ class Bench:
         return self._base[key]
 
     def _losses(self, rows: Rows, rule: dict[str, Any], prefix: str = "") -> dict[str, float]:
-        table, rho = CategoryRule(**rule, intersections=self._intersections).table(rows), rule["rho"]
+        table, rho = self._rule(rule).table(rows), rule["rho"]
         all_pairs = self.setup.dc_pairs == "all"
         dc = dc_of(table, rho) if all_pairs else neighbours_dc(table, rho, len(self.groups))
-        return {
-            f"{prefix}mc_loss": mc_of(table),
-            f"{prefix}pmc_loss": pmc_of(table, rho),
-            f"{prefix}dc_loss": dc,
-        }
+        losses = {"mc_loss": mc_of(table), "pmc_loss": pmc_of(table, rho), "dc_loss": dc}
+        return {f"{prefix}{name}": loss for name, loss in losses.items()}
 
-    @property
-    def _intersections(self) -> Any:
-        return "all" if self.setup.intersections == "all" else single_and_full(self.groups)
+    def _rule(self, rule: dict[str, Any]) -> CategoryRule:
+        every = self.setup.intersections == "all"
+        return CategoryRule(**rule, intersections="all" if every else single_and_full(self.groups))
 
     def _fitted(self, setting: Setting) -> Fitted:
         """The fit of a setting. Settings of MCBoost that differ in rho alone share one."""
@@ -267,20 +254,12 @@ class Bench:
     def _fit_frozen(self, setting: Setting) -> tuple[Row, Callable[[Rows], Rows]]:
         """How the fit of the paper's public code went, and what it does to rows."""
         began, rows, own = process_time(), self.post, own_rule(setting)
-        chosen = CategoryRule(**own, intersections=self._intersections)
-        groups = chosen.table(rows).collection.groups
-        fit = fit_frozen(
-            rows.score,
-            rows.outcome,
-            rows.code,
-            membership(groups, rows.patterns),
-            alpha=own["alpha"],
-            rho=own["rho"] if setting.method == PMC else None,
-            min_share=chosen.share_of(uniform(N_BINS)),
-            eta=self.setup.eta,
-            n_bins=N_BINS,
-            max_visits=MAX_VISITS,
-        )
+        rule = self._rule(own)
+        groups, min_share = rule.table(rows).collection.groups, rule.share_of(uniform(N_BINS))
+        how = {"eta": self.setup.eta, "n_bins": N_BINS, "max_visits": MAX_VISITS, "min_share": min_share}
+        cutoff = {"alpha": own["alpha"], "rho": own["rho"] if setting.method == PMC else None}
+        inside = membership(groups, rows.patterns)
+        fit = fit_frozen(rows.score, rows.outcome, rows.code, inside, **cutoff, **how)
         went = {name: getattr(fit, name) for name in ("n_updates", "n_sweeps", "converged")}
 
         def corrected(rows: Rows) -> Rows:
@@ -340,11 +319,11 @@ def _accuracy(rows: Rows) -> dict[str, float]:
     from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
     score, outcome = rows.score, rows.outcome
-    return {
-        "auroc": float(roc_auc_score(outcome, score)) if len(np.unique(outcome)) == 2 else float("nan"),
-        "brier": float(brier_score_loss(outcome, score, pos_label=1)),
-        "log_loss": float(log_loss(outcome, score, labels=[0, 1])),
-    }
+    both = len(np.unique(outcome)) == 2
+    found = {"auroc": roc_auc_score(outcome, score) if both else np.nan}
+    found |= {"brier": brier_score_loss(outcome, score, pos_label=1)}
+    found |= {"log_loss": log_loss(outcome, score, labels=[0, 1])}
+    return {name: float(value) for name, value in found.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli.log import echo, say
-from propcal.errors import InputError
+from propcal.paper.settings import refused
 
 if TYPE_CHECKING:
     from propcal.paper.figure_parts import PaperFigure
@@ -21,45 +21,47 @@ def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> A
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
+FOLDER = Path("propcal-paper")
 Folder = Annotated[Path, option("Folder for the files.", "FOLDER", "--output", "-o")]
 ForceFiles = Annotated[bool, option("Replace files that exist.", None, "--force")]
-FOLDER = Path("propcal-paper")
-PictureFormats = Annotated[
-    str, option("Formats of the pictures: png, pdf, svg, or several.", "NAMES", "--format")
-]
+FORMATS = "Formats of the pictures: png, pdf, svg, or several."
+PictureFormats = Annotated[str, option(FORMATS, "NAMES", "--format")]
 PICTURE_FORMATS, TABLE_FORMATS = ("png", "pdf", "svg"), ("csv", "md", "tex")
 
 
-def formats(text: str, known: Sequence[str]) -> list[str]:
+def formats(text: str, known: Sequence[str] = PICTURE_FORMATS) -> list[str]:
     """The formats of a list such as pdf,svg, each once.
 
-    >>> formats("pdf, svg", PICTURE_FORMATS)
+    >>> formats("pdf, svg")
     ['pdf', 'svg']
     """
     found = list(dict.fromkeys(name.strip().lower().lstrip(".") for name in text.split(",") if name.strip()))
     strange = [name for name in found if name not in known]
     if strange or not found:
-        raise InputError(
-            f"--format: there is no {strange[0]!r}" if strange else "--format names no format",
-            argument="--format",
-            next_step=f"The formats are {', '.join(known)}",
-        )
+        wrong = f": there is no {strange[0]!r}" if strange else " names no format"
+        raise refused("format", wrong=wrong, known=", ".join(known))
     return found
 
 
 def planned(
-    folder: Path, names: Iterable[str], *, force: bool, reads: Sequence[Path | None] = (), draws: bool = True
+    *files: tuple[Path, Iterable[str]], force: bool, reads: Sequence[Path | None] = (), draws: bool = True
 ) -> None:
-    """Refuse files that cannot be written, and figures without matplotlib, before the work begins."""
+    """Refuse files of folders that cannot be written, and figures without matplotlib, before the work."""
     from propcal.files.transaction import check_target
     from propcal.paper.figure_parts import new_figure
 
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output {folder} is a file", argument="--output", next_step="name a folder")
-    for name in names if folder.is_dir() else ():
-        check_target(folder / name, force=force, reads=reads)
+    for folder, names in files:
+        if folder.exists() and not folder.is_dir():
+            raise refused("output", folder=folder)
+        for name in names if folder.is_dir() else ():
+            check_target(folder / name, force=force, reads=reads)
     if draws:
         new_figure(1, 1)
+
+
+def named(pictures: Iterable[str], kinds: Sequence[str], tables: Iterable[str] = ()) -> list[str]:
+    """The names of the files of pictures in every format, and of tables as CSV."""
+    return [f"{name}.{kind}" for name in pictures for kind in kinds] + [f"{name}.csv" for name in tables]
 
 
 def files_of(pictures: Sequence[PaperFigure], folder: Path, kinds: Sequence[str]) -> dict[Path, Any]:

@@ -10,22 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from propcal.cli.log import voice
-from propcal.cli.paper.folder import (
-    FOLDER,
-    PICTURE_FORMATS,
-    TABLE_FORMATS,
-    Folder,
-    ForceFiles,
-    PictureFormats,
-    files_of,
-    formats,
-    option,
-    planned,
-    said,
-    write,
-)
+from propcal.cli.paper import folder as at
+from propcal.cli.paper.folder import FOLDER, Folder, ForceFiles, PictureFormats, formats, option, said, write
 from propcal.cli.screen import working
-from propcal.errors import InputError
+from propcal.paper.settings import refused
 from propcal.regular_file import refuse_special
 
 if TYPE_CHECKING:
@@ -38,14 +26,16 @@ MIMIC = (
 )
 RULE = "The paper's visits, or all of them with what was known on arrival only."
 VISITS = "The visits that the trials were run on, for Table 1; generated visits are regenerated."
-TrialsFile = Annotated[
-    Path,
-    typer.Argument(metavar="STORE", help="File of trials that propcal paper admissions or experiment wrote."),
-]
+STORE = "File of trials that propcal paper admissions or experiment wrote."
+STORES = "Files of trials, one for each outcome of the same patients."
+TrialsFile = Annotated[Path, typer.Argument(metavar="STORE", help=STORE)]
+TrialsFiles = Annotated[list[Path], typer.Argument(metavar="STORE...", help=STORES)]
+NAME = "Name of the outcome; once for each store, in order."
+CohortOutput = Annotated[Path, option("File to write: .parquet or .csv.", "FILE", "--output", "-o")]
 CohortFile = Annotated[Path | None, option(VISITS, "FILE")]
-WithoutOurs = Annotated[
-    bool, option("Leave out propcal's default method, which is not in the paper.", None, "--without-ours")
-]
+TableFormats = Annotated[str, option("Formats to write: csv, md, tex, or several.", "NAMES", "--format")]
+WITHOUT = "Leave out propcal's default method, which is not in the paper."
+WithoutOurs = Annotated[bool, option(WITHOUT, None, "--without-ours")]
 About = Annotated[str, option("A paragraph about the data.", "TEXT")]
 BESIDE = "Another store, such as of other simulated visits, whose verdicts are shown beside; may be repeated."
 Beside = Annotated[list[Path] | None, option(BESIDE, "STORE")]
@@ -79,13 +69,11 @@ def simulation(
     """
     from propcal.paper.simulation import TABLES, picture_of, simulate
 
-    kinds = formats(format_, PICTURE_FORMATS)
-    planned(
-        output, [f"simulation.{kind}" for kind in kinds] + [f"{name}.csv" for name in TABLES], force=force
-    )
+    kinds = formats(format_)
+    at.planned((output, at.named(["simulation"], kinds, TABLES)), force=force)
     with working("Drawing data sets..."):
         found = simulate(groups, alpha, data_sets, people, seed)
-        files = files_of([picture_of(found)], output, kinds)
+        files = at.files_of([picture_of(found)], output, kinds)
         write(files, force=force)
     said(found.sentences(), files)
 
@@ -110,19 +98,17 @@ def theory(
     """
     from propcal.paper.theory import PICTURES, pictures, sentences
 
-    kinds = formats(format_, PICTURE_FORMATS)
-    planned(output, [f"{name}.{kind}" for name in PICTURES for kind in (*kinds, "csv")], force=force)
+    kinds = formats(format_)
+    at.planned((output, at.named(PICTURES, kinds, PICTURES)), force=force)
     with working("Drawing..."):
-        files = files_of(pictures(alpha, rho), output, kinds)
+        files = at.files_of(pictures(alpha, rho), output, kinds)
         write(files, force=force)
     said(sentences(alpha, rho), files)
 
 
 def cohort(
     mimic: Annotated[list[Path], option(MIMIC, "FOLDER")],
-    output: Annotated[Path, option("File to write: .parquet or .csv.", "FILE", "--output", "-o")] = Path(
-        "mimic_cohort.parquet"
-    ),
+    output: CohortOutput = Path("mimic_cohort.parquet"),
     rule: Annotated[str, option(RULE, "paper|clean", "--rule")] = "paper",
     force: ForceFiles = False,
 ) -> None:
@@ -163,9 +149,7 @@ def cohort(
 def tables(
     store: TrialsFile,
     output: Annotated[Path | None, option("Write all tables there.", "FOLDER", "--output", "-o")] = None,
-    format_: Annotated[str, option("Formats to write: csv, md, tex, or several.", "NAMES", "--format")] = (
-        "csv,md"
-    ),
+    format_: TableFormats = "csv,md",
     cohort: CohortFile = None,
     beside: Beside = None,
     without_ours: WithoutOurs = False,
@@ -186,11 +170,10 @@ def tables(
     from propcal.paper.claims import claims_table, judge_all
     from propcal.paper.tables import LONG, NAMES, all_tables
 
-    kinds = formats(format_, TABLE_FORMATS)
+    kinds = formats(format_, at.TABLE_FORMATS)
     evidence = _read(store, without_ours=without_ours)
     if output is not None:
-        names = [f"{name}.{kind}" for name in NAMES for kind in kinds]
-        planned(output, names, force=force, reads=[store, cohort], draws=False)
+        at.planned((output, at.named(NAMES, kinds)), force=force, reads=[store, cohort], draws=False)
     with working("Computing medians and intervals..."):
         found, lacking = all_tables(evidence, cohort)
         if not evidence.of_cells:
@@ -230,13 +213,12 @@ def figures(
     """
     from propcal.paper.figures import PICTURES, TABLES, pictures
 
-    kinds = formats(format_, PICTURE_FORMATS)
+    kinds = formats(format_)
     evidence = _read(store, without_ours=without_ours)
-    names = [f"{name}.{kind}" for name in PICTURES for kind in kinds] + [f"{name}.csv" for name in TABLES]
-    planned(output, names, force=force, reads=[store])
+    at.planned((output, at.named(PICTURES, kinds, TABLES)), force=force, reads=[store])
     with working("Drawing..."):
         drawn, lacking = pictures(evidence)
-        files = files_of(drawn, output, kinds)
+        files = at.files_of(drawn, output, kinds)
         write(files, force=force)
     _say_about(evidence)
     said([f"Not drawn: {sentence}" for sentence in lacking], files)
@@ -270,11 +252,10 @@ def reproduction(
     evidence = _read(store)
     images = images or output.parent / "images" / "reproduction"
     tables = tables or output.parent / "tables" / "reproduction"
-    pictures, numbers = [f"{name}.png" for name in PICTURES], [f"{name}.csv" for name in NAMES]
-    for folder, names in ((output.parent, [output.name]), (images, pictures), (tables, numbers)):
-        planned(folder, names, force=force, reads=[store, cohort])
+    beside_page = (images, at.named(PICTURES, ["png"])), (tables, at.named(NAMES, ["csv"]))
+    at.planned((output.parent, [output.name]), *beside_page, force=force, reads=[store, cohort])
     with working("Computing and drawing..."):
-        page = Reproduction.of(evidence, cohort, about, [*map(_read, beside or ())])
+        page = Reproduction(evidence, cohort, about, [*map(_read, beside or ())])
         files: dict[Path, Any] = {output: page.markdown(_link(output, images), _link(output, tables))}
         files |= {images / f"{picture.name}.png": picture.figure for picture in page.drawn}
         files |= _files(page.tables, tables, ["csv"])
@@ -284,15 +265,8 @@ def reproduction(
 
 
 def benefit(
-    stores: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="STORE...", help="Files of trials, one for each outcome of the same patients."
-        ),
-    ],
-    name: Annotated[
-        list[str] | None, option("Name of the outcome; once for each store, in order.", "TEXT")
-    ] = None,
+    stores: TrialsFiles,
+    name: Annotated[list[str] | None, option(NAME, "TEXT")] = None,
     about: About = "",
     output: Page = Path("benefit.md"),
     images: Annotated[Path | None, _folder("pictures", "images")] = None,
@@ -315,12 +289,12 @@ def benefit(
     real = [store.resolve() for store in stores]
     for i, store in enumerate(stores):
         if real[i] in real[:i]:
-            raise InputError(f"the store {store} is listed twice", next_step="Name each outcome's store once")
+            raise refused("store_twice", store=store)
     found = [_read(store) for store in stores]
     named = dict(zip(outcome_names(name or [], found), found))
     images = images or output.parent / "images"
-    for folder, names in ((output.parent, [output.name]), (images, [f"{name}.png" for name in PICTURES])):
-        planned(folder, names, force=force, reads=stores)
+    pictures = (images, at.named(PICTURES, ["png"]))
+    at.planned((output.parent, [output.name]), pictures, force=force, reads=stores)
     with working("Computing and drawing..."):
         files: dict[Path, Any] = {output: benefit_page(named, about, _link(output, images))}
         files |= {images / f"{name}.png": figure for name, figure in benefit_figures(named).items()}

@@ -16,11 +16,10 @@ from propcal.cli import texts as o
 from propcal.cli.log import echo, say, voice
 from propcal.cli.paper.folder import new_folders, option
 from propcal.cli.screen import working
-from propcal.errors import InputError
 from propcal.extras import how_to_install
 from propcal.interrupts import Stopped
 from propcal.numbers import plural
-from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES
+from propcal.paper.settings import GRIDS, MODELS, N_SEEDS, SETUPS, SURROGATES, refused
 
 if TYPE_CHECKING:
     from propcal.paper.experiment import Experiment
@@ -36,6 +35,9 @@ GRID = "The settings of Table 3, or alpha by the smallest cell that is corrected
 SPLIT = "Whether all visits of a patient are in the same part of a split."
 GROUPS = "Columns that define the groups, such as race,gender; repeat it for a second grouping."
 FEATURES = "Columns that the base models use. [dim]Default: all but the outcome and the cluster[/dim]"
+COHORT = "The cohort: CSV or Parquet, a row for each stay."
+TEXT = "Features that are free text, used by their frequent words."
+CLUSTER = "Patient ID, if patients recur: splits are then by patient."
 VISITS = "Visits from propcal paper cohort. [dim]Default: generated visits, no patients[/dim]"
 Trials = Annotated[int, option("Shuffles of the data.", min=1)]
 Rows = Annotated[int | None, option("Number of rows to use. [dim]Default: all[/dim]", "N")]
@@ -111,10 +113,8 @@ def all_(
             if not visits.exists():
                 make_cohort(folders, visits, rule)
             for setup in SETUPS:
-                store, page = (
-                    output / f"{rule}-{setup}.sqlite",
-                    output / f"{rule}-{setup}" / "reproduction.md",
-                )
+                store = output / f"{rule}-{setup}.sqlite"
+                page = store.with_suffix("") / "reproduction.md"
                 echo(f"\nCohort by the rule {rule}, set-up {setup}")
                 how: Any = {"models": models.split(","), "setup": setup, "split": split}
                 _run_experiment(Experiment(store, visits, shuffles, **how), jobs, None)
@@ -122,18 +122,12 @@ def all_(
 
 
 def experiment(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The cohort: CSV or Parquet, a row for each stay.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=COHORT)],
     outcome: Annotated[str, option("Column of the event.", "COLUMN")],
     groups: Annotated[list[str], option(GROUPS, "NAMES")],
     features: Annotated[list[str] | None, option(FEATURES, "NAMES")] = None,
-    text: Annotated[
-        list[str] | None, option("Features that are free text, used by their frequent words.", "NAMES")
-    ] = None,
-    cluster: Annotated[
-        str | None, option("Patient ID, if patients recur: splits are then by patient.", "COLUMN")
-    ] = None,
+    text: Annotated[list[str] | None, option(TEXT, "NAMES")] = None,
+    cluster: Annotated[str | None, option(CLUSTER, "COLUMN")] = None,
     positive: Annotated[str | None, option("Value of the outcome that means the event.", "VALUE")] = None,
     na: Annotated[list[str] | None, option("Text that means a missing value in a CSV file.", "TEXT")] = None,
     trials: Trials = N_SEEDS,
@@ -162,21 +156,12 @@ def experiment(
     from propcal.paper.cohort_files import cohort_file
     from propcal.paper.experiment import Experiment
 
-    cohort = cohort_file(
-        file,
-        outcome=outcome,
-        groups=[o.names([names]) for names in groups],
-        features=o.names(features, "--features") if features else (),
-        text=o.names(text, "--text") if text else (),
-        cluster=cluster,
-        positive=positive,
-        na=na or (),
-        rows=rows,
-        unit=unit,
-    )
-    _run_experiment(
-        Experiment(output, cohort, trials, models=models.split(","), setup=setup, grid=grid), jobs, scheduler
-    )
+    columns: Any = {"outcome": outcome, "groups": [o.names([names]) for names in groups], "cluster": cluster}
+    columns["features"] = o.names(features, "--features") if features else ()
+    columns["text"] = o.names(text, "--text") if text else ()
+    cohort = cohort_file(file, **columns, positive=positive, na=na or (), rows=rows, unit=unit)
+    how: Any = {"models": models.split(","), "setup": setup, "grid": grid}
+    _run_experiment(Experiment(output, cohort, trials, **how), jobs, scheduler)
 
 
 def _run_experiment(experiment: Experiment, jobs: int | None, scheduler: str | None) -> None:
@@ -184,11 +169,7 @@ def _run_experiment(experiment: Experiment, jobs: int | None, scheduler: str | N
     from joblib import cpu_count
 
     if scheduler is not None and jobs is not None:
-        raise InputError(
-            "--jobs: the workers of the --scheduler say how many run at once",
-            argument="--jobs",
-            next_step="leave it out",
-        )
+        raise refused("jobs")
     with _cluster(scheduler):  # before the store is made: nothing is left behind if nobody answers
         _run(experiment, None if scheduler else jobs or cpu_count())
     path = quote(str(experiment.path))
@@ -204,17 +185,13 @@ def _cluster(scheduler: str | None) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise InputError(
-            "--scheduler needs Dask", argument="--scheduler", next_step=how_to_install("dask"), between=": "
-        ) from None
+        raise refused("needs", what="--scheduler needs Dask", how=how_to_install("dask")) from None
     from joblib import parallel_config
 
     try:
         client: Any = Client(scheduler, timeout=10)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"--scheduler {scheduler}: nobody answers there ({error})", argument="--scheduler"
-        ) from None
+        raise refused("scheduler", scheduler=scheduler, error=error) from None
     with client, parallel_config(backend="dask"):
         yield
 
@@ -253,13 +230,10 @@ def _run(experiment: Experiment, jobs: int | None) -> None:
 def _begin(experiment: Experiment, left: int) -> str:
     """How much there is, and how much of it is done."""
     n, plan = experiment.n_trials, experiment.plan
-    what = (
-        f"{n:,} trials: {plural(experiment.trials, 'shuffle')} x "
-        f"{plural(len(experiment.models), 'base model')} ({', '.join(experiment.models)}) x "
-        f"{plural(len(experiment.settings), 'setting')}, on {len(experiment.visits.frame):,} "
-        f"{plan.columns.unit} ({experiment.store.about['cohort']}).\n"
-        f"Set-up {plan.setup.name}: {plan.setup.in_words()}"
-    )
+    models = f"{plural(len(experiment.models), 'base model')} ({', '.join(experiment.models)})"
+    parts = [plural(experiment.trials, "shuffle"), models, plural(len(experiment.settings), "setting")]
+    rows = f"{len(experiment.visits.frame):,} {plan.columns.unit} ({experiment.store.about['cohort']})"
+    what = f"{n:,} trials: {' x '.join(parts)}, on {rows}.\nSet-up {plan.setup.name}: {plan.setup.in_words()}"
     if not left:
         return f"{what}\nAll are in {experiment.path} already."
     return f"{what}\n{n - left:,} are in {experiment.path} already, {left:,} are to be run."

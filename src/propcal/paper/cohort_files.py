@@ -247,8 +247,8 @@ def cohort_file(
     levels = [name for name in others if name not in numbers]
     if lacking := [name for name in empty if name in (*features, *text)]:
         have = "has" if len(lacking) == 1 else "have"
-        columns = f"{noun(len(lacking), 'column')} {', '.join(lacking)} of {path} {have}"
-        raise refused("empty_features", columns=columns)
+        said = f"{noun(len(lacking), 'column')} {', '.join(lacking)} of {path} {have}"
+        raise refused("empty_features", columns=said)
     for name in levels:
         _check_levels(name, table.column(name))
     if not (numbers or levels or text):

@@ -61,7 +61,7 @@ class Simulation:
         """One row for each data set and group (the gray points in the figure)."""
         data_set, group = np.indices(self.delta.shape) + 1
         rate, score = np.broadcast_to(self.rate, self.delta.shape).round(10), self.rate - self.delta
-        found = {"data_set": data_set, "group": group, "outcome_rate": rate, "score": score}
+        found: dict[str, Any] = {"data_set": data_set, "group": group, "outcome_rate": rate, "score": score}
         found |= {"mc_loss": self.mc_loss, "pmc_loss": self.pmc_loss}
         return pd.DataFrame({name: values.ravel() for name, values in found.items()})
 

@@ -79,7 +79,7 @@ class Table:
         shown: Any = pd.DataFrame(rows, columns=pd.Index(headings), dtype=object)
         names = {"caption": self.title.translate(_LATEX), "label": f"tbl:{self.name.replace('_', '-')}"}
         sides = "".join(self._aligned("l", "r"))
-        text = shown.to_latex(index=False, escape=False, column_format=sides, **names)
+        text: str = shown.to_latex(index=False, escape=False, column_format=sides, **names)
         notes = [f"% {line}\n" for note in self.notes for line in note.splitlines()]
         return "".join(notes) + text.replace(r"\begin{table}", "\\begin{table}\n\\centering")
 

@@ -119,7 +119,7 @@ PICTURES = ("theory_constraints", "theory_relations", "theory_discretisation")
 def pictures(alpha: float, rho: float) -> list[PaperFigure]:
     """The three figures with their numbers."""
     frames = (constraints(alpha, rho), relations(), discretisation())
-    plots = (partial(plot_constraints, alpha=alpha, rho=rho), plot_relations, plot_discretisation)
+    plots: Any = (partial(plot_constraints, alpha=alpha, rho=rho), plot_relations, plot_discretisation)
     made = zip(PICTURES, plots, frames)
     return [PaperFigure(name, name, plot(frame), {name: frame}) for name, plot, frame in made]
 

@@ -106,7 +106,8 @@ def split(n: int, seed: int, *, kept_apart: float = 0.0, person: Any = None, out
             return train_test_split(rows, test_size=share, stratify=outcome[rows], random_state=seed)
 
         learn, test = halves(np.arange(n), s.TEST_SHARE)
-        return Parts(*(halves(learn, kept_apart) if kept_apart else (learn, learn)), test)
+        train, post = halves(learn, kept_apart) if kept_apart else (learn, learn)
+        return Parts(train, post, test)
     order = np.random.default_rng(seed).permutation(n)
     n_test = round(n * s.TEST_SHARE)
     learn, test = order[n_test:], order[:n_test]

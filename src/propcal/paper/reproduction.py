@@ -51,10 +51,13 @@ class Reproduction:
         made = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=escaped)
         text = (files("propcal.paper") / "templates" / "reproduction.md").read_text(encoding="utf-8")
         evidence, n_test = self.evidence, self.evidence.stored["n_test"].median()
+        columns = {words: [j.by_rule.get(rule, j) for j in self.judged] for rule, words in RULES.items()}
+        columns |= {f"in {name}": found for name, found in self.beside.items()}
         store = "admissions.sqlite" if evidence.of_admissions else "experiment.sqlite"
         page = made.from_string(text).render(
             e=evidence,
             page=self,
+            columns=columns,
             claims=claims,
             signs=SIGNS,
             rules=RULES,

@@ -24,9 +24,8 @@ from propcal.data.levels import text_key
 from propcal.errors import Argument, FileFormatError, InputError, Text
 from propcal.files import shapes
 from propcal.files.correction_file import derived, recipes
-from propcal.files.shapes import need
+from propcal.files.shapes import need, refuse_newer
 from propcal.files.transaction import whole_file
-from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
 ATOMS_VERSION = 1
@@ -114,12 +113,7 @@ def read_atoms(path: str | PathLike[str], kind: tuple[str, int], other: Text) ->
     header = atoms_header(file.schema_arrow, kind[0])
     if header is None:
         raise FileFormatError(f"{path} " + other)
-    if type(header.get("version")) is not int or header["version"] > kind[1]:
-        raise FileFormatError(
-            f"{path} has version {plain(header.get('version'), 9)}, but this propcal reads only up to "
-            f"version {kind[1]}",
-            next_step="Upgrade propcal",
-        )
+    refuse_newer(path, header.get("version"), kind[1])
     try:
         _check_columns(file.schema_arrow)
         _refuse_too_large(path, file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
 from math import inf, isfinite
 from os import PathLike
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from propcal.core.bins import MOST_BINS, Bins
 from propcal.core.correction.correction import Correction
 from propcal.core.correction.definition import Definition
+from propcal.core.correction.points_table import MOST_POINTS, MOST_TOTAL, FeaturePoints, PointsTable
 from propcal.core.correction.smooth_map import MOST_SHIFT, MOST_WITH_ENDS, N_INNER, N_KNOTS, SmoothStart
 from propcal.core.grid import UNIT
 from propcal.core.groups.collection import Group
@@ -23,14 +23,27 @@ from propcal.core.groups.recipes import Recipe, recipe_from_json
 from propcal.core.patterns import Level, Patterns, sort_levels
 from propcal.data.levels import text_key
 from propcal.errors import FileFormatError, InputError
-from propcal.files.points_entry import POINTS, points_from_json, points_to_json
 from propcal.files.provenance import content_hash, now
-from propcal.files.shapes import Check, distinct, is_level, is_text, list_of, need, one_of, record, row, whole
+from propcal.files.shapes import (
+    Check,
+    distinct,
+    increasing,
+    is_level,
+    is_text,
+    list_of,
+    need,
+    one_of,
+    parsed,
+    record,
+    refuse_newer,
+    row,
+    whole,
+)
 from propcal.plain_text import plain
 from propcal.regular_file import refuse_special
 
 CORRECTION_FORMAT, CORRECTION_VERSION = "propcal-correction", 7
-WITH_POINTS, WITH_FOLDED, PLAIN = 6, 5, 4  # the versions that are written if less is needed
+PLAIN = 4  # the version that is written unless a later one is needed
 # what came with later versions, and how it is read in those before
 ADDED: dict[int, tuple[str, Any]] = {
     2: ("start", []),
@@ -40,6 +53,7 @@ ADDED: dict[int, tuple[str, Any]] = {
     7: ("ends", []),
 }
 BY_ROWS = ("groups", "patterns", "start", "updates", "points", "ends")  # entries with a line for each row
+MOST_PIECES = 255  # levels or ranges of a feature, with those that are missing and other levels
 MOST_DEPTH = 10  # how deeply "about" may be nested
 BYTE_ORDER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -75,49 +89,34 @@ def correction_to_json(correction: Correction) -> str:
 
 
 def _content(correction: Definition) -> dict[str, Any]:
-    """What the file says, without its hash."""
-    patterns, start = correction.patterns, correction.start
-    shifts = start.shifts if start else np.empty((0, N_KNOTS), dtype=np.int64)
-    ends = shifts[:, [0, -1]]
-    version = _version(correction)
+    """What the file says, without its hash, in the first version that can hold it."""
+    patterns, bins, start = correction.patterns, correction.bins, correction.start
+    terms, shifts = (start.groups, start.shifts) if start else ((), np.empty((0, N_KNOTS), dtype=np.int64))
     content: dict[str, Any] = {
         "format": CORRECTION_FORMAT,
-        "version": version,
+        "version": PLAIN,
         "unit": "2**-32",
         "about": {key: value for key, value in correction.about.items() if key != "model_id"},
         "attributes": list(patterns.attributes),
         "derived": recipes(patterns),
-        "bins": {
-            "kind": correction.bins.kind,
-            "divisor": correction.bins.divisor,
-            "edges": correction.bins.edges.tolist(),
-        },
+        "bins": {"kind": bins.kind, "divisor": bins.divisor, "edges": bins.edges.tolist()},
         "groups": [_pairs(group) for group in correction.groups],
         "patterns": [list(patterns.key(p)) for p in range(len(patterns))],
         "unseen": correction.unseen,
-        "start": [
-            [_pairs(group), inner]
-            for group, inner in zip(start.groups if start else (), shifts[:, 1:-1].tolist())
-        ],
+        "start": [[_pairs(group), inner] for group, inner in zip(terms, shifts[:, 1:-1].tolist())],
         "updates": correction.updates.tolist(),
         "monotone": bool(correction.monotone),
+        "folded": list(correction.folded),
+        "points": [
+            {key: getattr(one, key) for key in POINTS}
+            for one in (correction.points.features if correction.points else ())
+        ],
+        "ends": shifts[:, [0, -1]].tolist() if start and start.moves_ends else [],
     }
-    if version >= WITH_FOLDED:
-        content["folded"] = list(correction.folded)
-    if version >= WITH_POINTS:
-        content["points"] = [] if correction.points is None else points_to_json(correction.points)
-    if version == CORRECTION_VERSION:
-        content["ends"] = ends.tolist()
-    return content
-
-
-def _version(correction: Definition) -> int:
-    """The first version that can hold it."""
-    if correction.start is not None and correction.start.moves_ends:
-        return CORRECTION_VERSION
-    if correction.points is not None:
-        return WITH_POINTS
-    return WITH_FOLDED if correction.folded else PLAIN
+    version = max(since for since, (key, empty) in ADDED.items() if since == PLAIN or content[key] != empty)
+    content["version"] = version
+    later = [key for since, (key, _) in ADDED.items() if since > version]
+    return {key: value for key, value in content.items() if key not in later}
 
 
 def _pairs(group: Group) -> list[list[Level]]:
@@ -165,7 +164,7 @@ def _other_kind(path: str | PathLike[str], start: bytes) -> str:
 def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> Correction:
     """The correction in the text of a file; errors name its `path`."""
     try:
-        content = _parsed(text.removeprefix("\ufeff"))  # some editors add this mark
+        content = parsed(text.removeprefix("\ufeff"))  # some editors add this mark
         named = isinstance(content, dict) and content.get("format") == CORRECTION_FORMAT
         need(named, f'its "format" is not "{CORRECTION_FORMAT}"')
     except FileFormatError as error:
@@ -173,12 +172,7 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
     version = content.get("version")
     if type(version) is not int or version < 1:
         raise FileFormatError(f'{path}: "version" must be a whole number of at least 1')
-    if version > CORRECTION_VERSION:
-        raise FileFormatError(
-            f"{path} has version {plain(version, 9)}, but this propcal reads only up to "
-            f"version {CORRECTION_VERSION}",
-            next_step="Upgrade propcal",
-        )
+    refuse_newer(path, version, CORRECTION_VERSION)
     try:
         correction = _correction(content, version)
     except FileFormatError as error:
@@ -195,54 +189,6 @@ def correction_from_json(text: str, path: str | PathLike[str] = "this text") -> 
     return correction
 
 
-def _parsed(text: str) -> Any:
-    """The content of a JSON text; an error says what is wrong with it, and where."""
-    constants: list[str] = []  # NaN and Infinity, which JSON does not have, and what is as large as these
-
-    def constant(name: str) -> Any:
-        constants.append(plain(name, 40))
-        return constants
-
-    def number(digits: str) -> Any:
-        return value if isfinite(value := float(digits)) else constant(digits)
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        content: dict[str, Any] = {}
-        for key, value in pairs:
-            need(key not in content, f'"{plain(key, 40)}" occurs twice')
-            content[key] = value
-        for key, value in pairs if constants else ():
-            need(
-                not _holds(value, constants),
-                f'{constants[0]} in "{plain(key, 40)}" is not a finite number',
-            )
-        return content
-
-    try:
-        content = json.loads(text, object_pairs_hook=unique, parse_constant=constant, parse_float=number)
-        if "\\u" in text:  # may be half of a surrogate pair, which only JSON can represent
-            json.dumps(content, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        if not text.rstrip().endswith("}"):
-            raise FileFormatError("it is not complete JSON. Is it truncated?") from error
-        where = f"line {error.lineno:,}, column {error.colno:,}"
-        raise FileFormatError(f"it is not JSON: {error.msg} ({where})") from error
-    except UnicodeEncodeError as error:
-        raise FileFormatError("it contains invalid Unicode") from error
-    except RecursionError as error:
-        raise FileFormatError("it is nested too deeply") from error
-    except FileFormatError:
-        raise
-    except ValueError as error:  # Python refuses to read more than 4,300 digits
-        raise FileFormatError("it has a number with thousands of digits") from error
-    return content
-
-
-def _holds(value: Any, wanted: list[str]) -> bool:
-    """Whether a value is this very list, or a list that has it somewhere."""
-    return value is wanted or (isinstance(value, list) and any(_holds(part, wanted) for part in value))
-
-
 def _depth_within(value: Any, most: int) -> bool:
     if not isinstance(value, (dict, list)):
         return True
@@ -251,20 +197,38 @@ def _depth_within(value: Any, most: int) -> bool:
 
 
 def _are_edges(value: Any) -> bool:
-    whole_numbers = list_of(whole(0, UNIT), 2)(value) and len(value) <= MOST_BINS + 2
-    return bool(
-        whole_numbers and [*value[:1], *value[-1:]] == [0, UNIT] and all(a < b for a, b in pairwise(value))
-    )
+    if not list_of(whole(0, UNIT), 2)(value) or len(value) > MOST_BINS + 2:
+        return False
+    return [*value[:1], *value[-1:]] == [0, UNIT] and increasing(value)
 
 
+def _are_cuts(value: Any) -> bool:
+    return bool(list_of(lambda v: type(v) in (int, float) and isfinite(v))(value)) and increasing(value)
+
+
+def or_none(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+_points = whole(-MOST_POINTS, MOST_POINTS)
+_names = lambda value: list_of(is_text)(value) and distinct(value)  # noqa: E731
+POINTS: dict[str, Check] = {  # of each feature
+    "column": is_text,
+    "levels": _names,
+    "cuts": _are_cuts,
+    "points": lambda v: list_of(_points, 1)(v) and len(v) <= MOST_PIECES - 2,
+    "missing": or_none(_points),
+    "other": or_none(_points),
+    "whole": one_of(True, False),
+}
 _is_group = list_of(row(is_text, is_level))
 _is_shift = whole(-MOST_WITH_ENDS, MOST_WITH_ENDS)
 ABOUT: dict[str, Check] = {
     "method": is_text,
     **dict.fromkeys(("alpha", "gamma", "rho", "eta"), lambda v: type(v) in (int, float) and 0 < v <= 2),
-    "guard": lambda v: v is None or (type(v) in (int, float) and 0 <= v < inf),
+    "guard": or_none(lambda v: type(v) in (int, float) and 0 <= v < inf),
     **dict.fromkeys(("propcal", "created", "score", "outcome", "model_id"), is_text),
-    "people": row(whole(0, 1 << 62), lambda v: v is None or whole(0, 1 << 62)(v)),
+    "people": row(whole(0, 1 << 62), or_none(whole(0, 1 << 62))),
     "user": lambda v: isinstance(v, dict),
     "not_read": list_of(is_text),
 }
@@ -277,8 +241,8 @@ CHECKS: dict[str, tuple[Check, str]] = {
     ),
     "unseen": (one_of("replay", "keep", "error"), "must be replay, keep or error"),
     "monotone": (one_of(True, False), "must be true or false"),
-    "attributes": (lambda v: list_of(is_text)(v) and distinct(v), "must be different texts"),
-    "folded": (lambda v: list_of(is_text)(v) and distinct(v), "must be different attributes"),
+    "attributes": (_names, "must be different texts"),
+    "folded": (_names, "must be different attributes"),
     "bins": (
         record(
             kind=one_of("uniform", "geometric", "quantile", "explicit"),
@@ -294,7 +258,11 @@ CHECKS: dict[str, tuple[Check, str]] = {
         list_of(row(whole(0, UNIT), whole(0, UNIT), whole(-2 * UNIT, 2 * UNIT))),
         "must be lists of three whole numbers: a group, a bin, and a shift from -2**33 to 2**33",
     ),
-    "points": POINTS,
+    "points": (
+        list_of(record(**POINTS)),
+        "must be tables of a column, its levels or its cuts, which increase, and points from "
+        f"-{MOST_POINTS:,} to {MOST_POINTS:,}",
+    ),
     "start": (
         list_of(row(_is_group, row(*[_is_shift] * N_INNER))),
         f"must be groups, each with {N_INNER} whole numbers from -{MOST_WITH_ENDS:,} to {MOST_WITH_ENDS:,}",
@@ -350,8 +318,24 @@ def _correction(content: dict[str, Any], version: int) -> Correction:
         start=start,
         monotone=content["monotone"],
         folded=tuple(content["folded"]),
-        points=points_from_json(content["points"]),
+        points=_points_table(content["points"]),
     )
+
+
+def _points_table(rows: list[dict[str, Any]]) -> PointsTable | None:
+    """The points of a file whose shape has been checked; None if there are none."""
+    kinds = {"points": int, "levels": str, "cuts": float}
+    lists = [{key: tuple(map(kind, one[key])) for key, kind in kinds.items()} for one in rows]
+    features = tuple(FeaturePoints(**one | own) for one, own in zip(rows, lists))
+    for feature in features:
+        wanted = len(feature.levels) or len(feature.cuts) + 1
+        need(len(feature.points) == wanted, '"points" must have one number for each level or range')
+        need(not (feature.levels and feature.cuts), '"points" have either levels or cuts')
+        need(feature.levels or feature.other is None, '"points" of numbers have no other levels')
+    need(distinct([feature.column for feature in features]), '"points" name a column twice')
+    total = sum(max(abs(points or 0) for points in feature.pieces) for feature in features)
+    need(total <= MOST_TOTAL, f'"points" of a person may add up to at most {MOST_TOTAL:,}')
+    return PointsTable(features) if features else None
 
 
 def _where(key: str, value: Any, fine: Check) -> str:

@@ -78,6 +78,11 @@ RESULTS = {
     "monitoring.held_out",
     "sites.site_measures",
 }
+# Modules of one layer of which each needs the other, one of them when it is called.
+INSIDE = {
+    ("propcal.core.atoms", "propcal.core.reduction"): "Atoms are added up",
+    ("propcal.data.source", "propcal.data.engines.frames_to_atoms"): "an engine reduces its own frames",
+}
 SHOWN = {"protect", "documents", "render"}
 
 
@@ -168,6 +173,42 @@ def test_folders_do_not_import_each_other_in_a_circle():
 def test_modules_do_not_import_each_other_in_a_circle():
     at_once = {m: {t for t, when in found if when == "at once"} - {m} for m, found in IMPORTS.items()}
     TopologicalSorter(at_once).prepare()
+
+
+def test_nor_does_any_function_of_theirs_except_through_the_doors():
+    def is_door(module, target):
+        own, other = layer(module), layer(target)
+        name = module.removeprefix("propcal.")
+        later = own and other and LAYERS.index(other) > LAYERS.index(own)
+        return (later and ((name, other) in DOORS or name in RESULTS)) or (module, target) in INSIDE
+
+    ever = {
+        module: {target for target, when in found if when != "for types" and not is_door(module, target)}
+        for module, found in IMPORTS.items()
+    }
+    TopologicalSorter({module: targets - {module} for module, targets in ever.items()}).prepare()
+
+
+def annotations_of(module, name):
+    """The annotations of arguments and results of a function, or of the public methods of a class."""
+    (node,) = [n for n in ast.parse(MODULES[module].read_text()).body if getattr(n, "name", "") == name]
+    methods = [node] if isinstance(node, ast.FunctionDef) else [n for n in node.body if hasattr(n, "args")]
+    for method in methods:
+        if method is node or not method.name.startswith("_") or method.name == "__init__":
+            every = [n for n in ast.walk(method.args) if isinstance(n, ast.arg)]
+            for one in (*(arg.annotation for arg in every), method.returns):
+                yield method.name, "" if one is None else ast.unparse(one)
+
+
+def test_public_signatures_say_what_they_accept():
+    """`Any` stands only for the values of JSON, in a dict."""
+    for name in propcal._HOME:
+        thing = getattr(propcal, name)
+        kinds = thing.__mro__ if isinstance(thing, type) else [thing]
+        for kind in kinds:
+            if kind.__module__ in MODULES:
+                for method, text in annotations_of(kind.__module__, kind.__name__):
+                    assert not re.search(r"(?<!str, )\bAny\b", text), f"{name}.{method}: {text}"
 
 
 def test_no_module_imports_a_private_name_of_another():

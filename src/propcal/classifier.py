@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import signature
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils import Bunch, assert_all_finite, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from propcal.core.choices import Table, Values
 from propcal.core.correction.correction import Correction
+from propcal.core.correction.explain import Explanation
 from propcal.core.correction.fit_summary import FitSummary
 from propcal.core.grid import FloatArray
+from propcal.core.groups.collection import Labels
 from propcal.data.frames import columns_of_x
 from propcal.data.rows_to_atoms import wanted_columns
 from propcal.errors import Argument, InputError, Message
@@ -77,13 +81,13 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         calibrator: PMCBoost | MCBoost | None = None,
         *,
-        sensitive_features: Any = None,
-        cv: Any = 5,
+        sensitive_features: str | int | Sequence[str | int] | None = None,
+        cv: int | BaseCrossValidator | Iterable[tuple[Values, Values]] = 5,
         n_jobs: int | None = None,
-        discover: Any = None,
+        discover: Sequence[str] | None = None,
     ) -> None:
         self.estimator = estimator
         self.calibrator = calibrator
@@ -93,7 +97,13 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         self.discover = discover
 
     def fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None, **params: Any
+        self,
+        X: Table,
+        y: Values,
+        *,
+        sensitive_features: Table = None,
+        sample_weight: Values | None = None,
+        **params: object,
     ) -> Self:
         """Fit the classifier to everybody, and the correction to out-of-fold scores.
 
@@ -174,26 +184,31 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
         """The old name of `fit_summary_`."""
         return self.fit_summary_
 
-    def raw_score(self, X: Any) -> FloatArray:
+    def raw_score(self, X: Table) -> FloatArray:
         """The classifier's own probability of the outcome, before the correction."""
         check_is_fitted(self, "calibrator_")
         return self._scale(getattr(self.estimator_, self._method)(X))
 
-    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+    def predict_proba(self, X: Table, *, sensitive_features: Table = None) -> FloatArray:
         """Corrected probabilities of both classes, shape (n, 2)."""
         check_is_fitted(self, "calibrator_")
         raw = self.raw_score(X)  # the classifier checks X
         corrected = self.calibrator_.predict(raw, sensitive_features=self._features(X, sensitive_features))
         return np.column_stack([1 - corrected, corrected])
 
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> Any:
+    def predict(self, X: Table, *, sensitive_features: Table = None) -> NDArray[np.generic]:
         """The class with the higher corrected probability."""
         probability = self.predict_proba(X, sensitive_features=sensitive_features)
-        return self.classes_[np.argmax(probability, axis=1)]
+        return np.asarray(self.classes_[np.argmax(probability, axis=1)])
 
     def explain(
-        self, X: Any, *, sensitive_features: Any = None, unit: str = "people", labels: Any = None
-    ) -> Any:
+        self,
+        X: Table,
+        *,
+        sensitive_features: Table = None,
+        unit: str = "people",
+        labels: Labels | None = None,
+    ) -> Explanation:
         """Explain how people's scores were changed; see `Correction.explain`."""
         features = self._features(X, sensitive_features)
         return self.correction_.explain(self.raw_score(X), features, unit=unit, labels=labels)
@@ -247,9 +262,10 @@ class MulticalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimat
 
     def _searched(self) -> list[str]:
         """The columns of X to search for groups."""
-        if isinstance(self.discover, str) or not all(isinstance(name, str) for name in self.discover):
+        names = self.discover or []
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise InputError("discover must be a list of names of columns of X", argument="discover")
-        return list(self.discover)
+        return list(names)
 
     def _features(self, X: Any, passed: Any) -> Any:
         """The data that define the groups: those passed, or columns of X."""

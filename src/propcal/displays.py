@@ -5,14 +5,18 @@ They draw what `Audit.plot` and `Comparison.plot` draw, and need matplotlib: pip
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import pandas as pd
 
 from propcal.auditing.audit import Audit, audit
 from propcal.auditing.compare import Comparison, compare
 from propcal.auditing.loss_intervals import dc_by_bin
+from propcal.core.atoms import Atoms
+from propcal.core.choices import Axes, Table, Values
 from propcal.errors import InputError
+from propcal.options import AuditOptions, Correcting
 
 __all__ = [
     "BeforeAfterDisplay",
@@ -25,6 +29,14 @@ __all__ = [
 ]
 
 
+class Where(TypedDict, total=False):
+    """Which groups are drawn, and where: arguments of `Audit.plot`."""
+
+    groups: Sequence[str] | None
+    ax: Axes | None
+    width: float
+
+
 class _Display:
     """A picture of a result: `ax_` and `figure_` are where it was drawn last."""
 
@@ -33,16 +45,16 @@ class _Display:
     ax_: Any
     figure_: Any
 
-    def __init__(self, result: Any) -> None:
+    def __init__(self, result: Audit | Comparison) -> None:
         name = self._takes.__name__
         if not isinstance(result, self._takes):
             raise InputError(f"{type(self).__name__} draws {name} objects; got {type(result).__name__}")
         self._result: Any = result
         setattr(self, name.lower(), result)
 
-    def plot(self, *, groups: Any = None, ax: Any = None, width: float = 6.4) -> Self:
+    def plot(self, **where: Unpack[Where]) -> Self:
         """Draw it, on the given axes or in a new figure so many inches wide; see `Audit.plot`."""
-        self.ax_ = self._result.plot(self._kind, groups, ax=ax, width=width)
+        self.ax_ = self._result.plot(self._kind, **where)
         self.figure_ = self.ax_.figure
         return self
 
@@ -65,21 +77,21 @@ class _AuditDisplay(_Display):
         return self.audit.to_frame(self._table)
 
     @classmethod
-    def from_audit(cls, a: Audit, *, groups: Any = None, ax: Any = None, width: float = 6.4) -> Self:
+    def from_audit(cls, a: Audit, **where: Unpack[Where]) -> Self:
         """Draw an audit; `groups`, `ax` and `width` as for `Audit.plot`."""
-        return cls(a).plot(groups=groups, ax=ax, width=width)
+        return cls(a).plot(**where)
 
     @classmethod
     def from_predictions(
         cls,
-        y: Any,
-        score: Any = None,
+        y: Values | Atoms,
+        score: Values | None = None,
         *,
-        sensitive_features: Any = None,
-        show: Any = None,
-        ax: Any = None,
+        sensitive_features: Table = None,
+        show: Sequence[str] | None = None,
+        ax: Axes | None = None,
         width: float = 6.4,
-        **settings: Any,
+        **settings: Unpack[AuditOptions],
     ) -> Self:
         """Audit a score and draw the audit.
 
@@ -161,23 +173,21 @@ class BeforeAfterDisplay(_Display):
     comparison: Comparison
 
     @classmethod
-    def from_comparison(
-        cls, c: Comparison, *, groups: Any = None, ax: Any = None, width: float = 6.4
-    ) -> Self:
+    def from_comparison(cls, c: Comparison, **where: Unpack[Where]) -> Self:
         """Draw a comparison; `groups`, `ax` and `width` as for `Comparison.plot`."""
-        return cls(c).plot(groups=groups, ax=ax, width=width)
+        return cls(c).plot(**where)
 
     @classmethod
     def from_predictions(
         cls,
-        y: Any,
-        scores: Any,
+        y: Values | Atoms,
+        scores: Mapping[str, Values | Correcting | None],
         *,
-        sensitive_features: Any = None,
-        show: Any = None,
-        ax: Any = None,
+        sensitive_features: Table = None,
+        show: Sequence[str] | None = None,
+        ax: Axes | None = None,
         width: float = 6.4,
-        **settings: Any,
+        **settings: Unpack[AuditOptions],
     ) -> Self:
         """Compare scores, a dict of two or more, and draw the comparison; arguments as for `compare`."""
         found = compare(scores, y, sensitive_features=sensitive_features, **settings)

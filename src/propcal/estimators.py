@@ -83,7 +83,7 @@ class Boost(BaseEstimator):
     guard: Literal["noise"] | float | None = "noise"
     monotone: bool = True
     allow_reversed: bool = False
-    random_state: Seed = None
+    random_state: Seed | np.random.RandomState = None
     discover: Sequence[str] | None = None
     min_share: float | None = None
     features: Sequence[str] | None = None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, Literal, Protocol, Unpack
+from typing import Any, Literal, Protocol, Unpack, cast
 
 import numpy as np
 
@@ -244,7 +244,10 @@ def smallest_alpha(
 
 
 def loss_scorer(
-    loss: Callable[..., float], *, sensitive_features: Any, **settings: Any
+    loss: Callable[..., float],
+    *,
+    sensitive_features: str | int | Sequence[str | int],
+    **settings: Unpack[LossOptions],
 ) -> Callable[..., float]:
     """A scorer for grid search and cross-validation that reads the groups from columns of X.
 
@@ -272,8 +275,9 @@ def loss_scorer(
     >>> round(loss_scorer(mc_loss, sensitive_features=["sex"])(model, X, y), 2)
     -0.1
     """
-    one = isinstance(sensitive_features, (str, int, np.integer))
-    return _LossScorer(loss, (sensitive_features,) if one else tuple(sensitive_features), settings)
+    columns = sensitive_features
+    one = isinstance(columns, (str, int, np.integer))
+    return _LossScorer(loss, (columns,) if one else tuple(cast(Sequence[str | int], columns)), settings)
 
 
 @dataclass(frozen=True)
@@ -282,7 +286,7 @@ class _LossScorer:
 
     loss: Callable[..., float]
     sensitive_features: tuple[Any, ...]
-    settings: dict[str, Any]
+    settings: LossOptions
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         outcome = np.asarray(y) == estimator.classes_[1]

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, TypeVar
 from propcal.core.choices import Intersections, Label, Missing, WeightKind
 
 if TYPE_CHECKING:
-    from numpy.random import Generator, RandomState
+    from numpy.random import Generator
 
     from propcal.core.bins import Binning
     from propcal.core.correction.correction import Correction
     from propcal.core.groups.groups import Groups
 
 F = TypeVar("F", bound=Callable[..., Any])
-Seed: TypeAlias = "int | Generator | RandomState | None"
+Seed: TypeAlias = "int | Generator | None"
 Correcting: TypeAlias = "Correction | Fitted"
 Limits = Mapping[str, Any]  # the range of a number, as `check_number` takes it
 UP_TO_1: Limits = {"above": 0, "at_most": 1}
@@ -338,7 +338,7 @@ class AuditOptions(LossOptions, total=False):
     n_draws: int
     bin_free: bool
     within: float | None
-    random_state: int | Generator | None
+    random_state: Seed
     thresholds: Sequence[float] | float
     labels: Mapping[str, Mapping[str, str]] | None
     unit: str

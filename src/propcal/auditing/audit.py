@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
@@ -19,7 +19,7 @@ from propcal.auditing.findings import AuditSettings, Findings, find, settings_an
 from propcal.auditing.loss_intervals import debiased, losses, ranges_unsure
 from propcal.auditing.pages import Pages
 from propcal.core.atoms import Atoms
-from propcal.core.choices import Table, Values
+from propcal.core.choices import Axes, Table, Values
 from propcal.core.grid import from_grid, to_grid
 from propcal.core.reduction import rescored
 from propcal.data.by_name import takes_frame
@@ -119,7 +119,14 @@ class Audit(Pages):
         """
         return threshold_table(self.groups, self.net_benefit, thresholds or self.settings["thresholds"])
 
-    def plot(self, kind: str = "forest", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
+    def plot(
+        self,
+        kind: str = "forest",
+        groups: Sequence[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        width: float = 6.4,
+    ) -> Axes:
         """Draw the audit with matplotlib (extra `plots`), in colours that everybody can tell apart.
 
         Parameters

@@ -21,7 +21,7 @@ import pandas as pd
 from propcal.auditing.profile import JudgedGroups, audited_groups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
-from propcal.core.choices import Intersections, Missing
+from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.draws import Draws, draw_outcomes
 from propcal.core.fit.evidence import repeat_effect, with_effect
 from propcal.core.grid import FloatArray, IntArray, check_number
@@ -30,6 +30,7 @@ from propcal.core.groups.groups import Groups, definition
 from propcal.core.reduction import without_clusters, without_keys
 from propcal.data.rows_to_atoms import rows_to_atoms
 from propcal.errors import InputError
+from propcal.options import Seed
 
 COLUMNS = (
     "group", "people", "measure", "value", "sigma", "chance_median", "chance_95", "p_value", "adjusted_p",
@@ -118,17 +119,17 @@ def _at_width(score: FloatArray, weight: FloatArray, rest: FloatArray, width: fl
 
 
 def bin_free_measures(
-    y: Any,
-    score: Any = None,
+    y: Values | Atoms,
+    score: Values | None = None,
     *,
-    sensitive_features: Any = None,
-    sample_weight: Any = None,
-    cluster: Any = None,
+    sensitive_features: Table = None,
+    sample_weight: Values | None = None,
+    cluster: Values | None = None,
     groups: Groups | None = None,
     intersections: Intersections = "all",
     missing: Missing = "level",
     n_draws: int = 1000,
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> pd.DataFrame:
     """Measures of calibration without bins, for everybody and for each group that an audit would test.
 
@@ -163,9 +164,8 @@ def bin_free_measures(
     """
     check_number("n_draws", n_draws, at_least=100, whole=True)
     words = definition(groups, intersections, missing)
-    atoms = y
-    if not isinstance(y, Atoms):
-        atoms = rows_to_atoms(score, y, sensitive_features, sample_weight, cluster=cluster, groups=words)
+    rows = (score, y, sensitive_features, sample_weight)
+    atoms = y if isinstance(y, Atoms) else rows_to_atoms(*rows, cluster=cluster, groups=words)
     if atoms.soft_labels:
         raise InputError("the outcomes are soft labels, whose noise is not known", argument="y")
     atoms = without_keys(atoms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -23,7 +23,7 @@ from propcal.auditing.score_changes import (
     flag_table,
 )
 from propcal.core.atoms import Atoms
-from propcal.core.choices import Table, Values
+from propcal.core.choices import Axes, Table, Values
 from propcal.core.grid import FloatArray, from_grid, to_grid
 from propcal.core.reduction import numbered, rescored
 from propcal.data.by_name import takes_frame
@@ -104,8 +104,13 @@ class Comparison(Pages):
         return self.differences.copy()
 
     def plot(
-        self, kind: str = "before_after", groups: Any = None, *, ax: Any = None, width: float = 6.4
-    ) -> Any:
+        self,
+        kind: str = "before_after",
+        groups: Sequence[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        width: float = 6.4,
+    ) -> Axes:
         """Draw outcomes observed for each one expected, group by group, under every score (extra `plots`).
 
         Parameters

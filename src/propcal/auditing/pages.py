@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING
+
+from propcal.options import Correcting
+
+if TYPE_CHECKING:
+    from propcal.core.correction.fit_summary import FitSummary
 
 
 class Pages:
@@ -15,9 +20,9 @@ class Pages:
         *,
         suppress: int = 11,
         title: str | None = None,
-        correction: Any = None,
-        certificate: Any = None,
-        discovery: Any = None,
+        correction: Correcting | None = None,
+        certificate: FitSummary | None = None,
+        discovery: object = None,
     ) -> str:
         """One page for everyone who must decide: the verdict in plain words, pictures, tables, methods.
 
@@ -55,7 +60,7 @@ class Pages:
         *,
         suppress: int = 11,
         title: str | None = None,
-        discovery: Any = None,
+        discovery: object = None,
     ) -> str:
         """The page in short, as Markdown text; arguments as for `to_html`."""
         from propcal.documents.report import report

@@ -61,13 +61,13 @@ def audit(
       propcal audit new.csv --score risk --outcome status --positive EXPIRED
       --groups race --drop-missing --correction model.json --fail-on verdict
     """
-    import propcal
+    from propcal import Correction
     from propcal.protect.comparisons import protected
 
     conditions = read_gates(gates, correction, asked.get("within"))
     out.check(files, correction)
     # a correction imports numba, which an audit alone does not need
-    model = None if correction is None else propcal.Correction.load(correction)
+    model = None if correction is None else Correction.load(correction)
     settings = given(rule, asked, names, Roles(weight_kind=roles.weight_kind))
     settings |= next(({"within": gate.limit} for gate in conditions if gate.name == "within"), {})
     with warnings_as_lines():
@@ -104,11 +104,11 @@ def audit(
 
 def _result(people: Atoms, model: Any, settings: dict[str, Any]) -> Any:
     """An audit, or a comparison of the score with its correction."""
-    import propcal
+    from propcal import audit, compare
 
     if model is None:
-        return propcal.audit(people, **settings)
-    return propcal.compare({"score": None, "corrected": model}, people, **settings)
+        return audit(people, **settings)
+    return compare({"score": None, "corrected": model}, people, **settings)
 
 
 def _json(shown: Any, sites: Sites | None, suppress: int, gates: Sequence[Decision]) -> str:

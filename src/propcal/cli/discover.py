@@ -44,7 +44,7 @@ def discover(
       propcal discover visits.parquet --score risk --outcome died
       --features age,acuity,insurance --protect race,sex -o found.json
     """
-    import propcal
+    from propcal.discovery.discovery import discover as search_groups
     from propcal.documents.discovery import discovery_document
     from propcal.protect.discoveries import protected_discovery
 
@@ -57,7 +57,7 @@ def discover(
     y, score, _ = (settings.pop(name, None) for name in ("outcome", "score", "weight"))
     with warnings_as_lines(), progress("Searching") as bar:
         settings["progress"] = None if bar is None else lambda done: bar(100 * done)
-        found = propcal.discover(y, score, data=files, **settings)
+        found = search_groups(y, score, data=files, **settings)
     content = out.write(output=found.to_json, html=lambda n: found.to_html(suppress=n))
     shown = protected_discovery(found, out.suppress or 0)
     out.show(content, lambda _: discovery_document(shown))

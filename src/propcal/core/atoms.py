@@ -9,8 +9,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from propcal.core.choices import WeightKind
+from propcal.core.choices import Label, Table, WeightKind
 from propcal.core.grid import MAX_PEOPLE, UNIT, FloatArray, IntArray, SumArray, from_grid, run_sums
 from propcal.core.left_out import NOBODY, LeftOut
 from propcal.core.patterns import Patterns
@@ -107,7 +108,7 @@ class Atoms:
     left_out: LeftOut = NOBODY
     shared: Shared | None = None
     unused_id: str = ""
-    keys: Any = None
+    keys: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
         counted = self.weight if self.frequencies else self.people
@@ -116,7 +117,7 @@ class Atoms:
     @classmethod
     def from_frame(
         cls,
-        frame: Any,
+        frame: Table,
         *,
         score: str,
         outcome: str,
@@ -125,7 +126,7 @@ class Atoms:
         cluster: str | None = None,
         resolution: float | None = None,
         weight_kind: WeightKind = "auto",
-        positive: Any = None,
+        positive: Label = None,
         drop_missing: bool = False,
         site: str | None = None,
     ) -> Atoms:
@@ -190,7 +191,7 @@ class Atoms:
         cluster: str | None = None,
         resolution: float | None = None,
         weight_kind: WeightKind = "auto",
-        positive: Any = None,
+        positive: Label = None,
         drop_missing: bool = False,
         site: str | None = None,
         na: Sequence[str] = (),
@@ -351,7 +352,7 @@ class Atoms:
         told = [s % 2**64 if exact else f"{s:.9e}" for s, exact in zip(sums, whole)]
         return "sha256:" + hashlib.sha256(repr((self.n_people, told)).encode()).hexdigest()
 
-    def record_keys(self) -> Any:
+    def record_keys(self) -> NDArray[np.uint64]:
         """A pseudo-random number for the people of each atom: the sum of their hashed scores and outcomes.
 
         Added up over a set of people, modulo 2**64, they tell who is in it: neither the order of rows nor the
@@ -362,10 +363,10 @@ class Atoms:
         scores = [person_key(self.score, i) for i in (0, 1)]
         if self.frequencies and not self.soft:
             events = self.positives.astype(np.uint64)
-            return scores[1] * events + scores[0] * (self.weight.astype(np.uint64) - events)
+            return np.asarray(scores[1] * events + scores[0] * (self.weight.astype(np.uint64) - events))
         # the last digits of floating-point sums depend on the order
         sums = [np.asarray(each, dtype=np.float32).view(np.uint32) for each in (self.weight, self.positives)]
-        return mix(scores[0] + sums[0]) + mix(scores[1] + sums[1])
+        return np.asarray(mix(scores[0] + sums[0]) + mix(scores[1] + sums[1]))
 
     def to_frame(self) -> pd.DataFrame:
         """List the atoms: one column for each attribute, then the score and the sums."""

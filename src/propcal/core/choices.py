@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes as MatplotlibAxes
     from numpy.typing import ArrayLike
 
 Values: TypeAlias = "ArrayLike"  # a value for each person: a list, an array, a Series of any library
 Table: TypeAlias = object  # a data frame that narwhals knows, a Series, an array: checked when it is read
+Axes: TypeAlias = "MatplotlibAxes"
 Label = str | float | None  # a value of an outcome or an attribute
 Missing = Literal["level", "exclude", "error"]
 Intersections = (

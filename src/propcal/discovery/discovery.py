@@ -15,7 +15,7 @@ import pandas as pd
 
 from propcal import __version__
 from propcal.auditing.claims import Claim
-from propcal.core.choices import WeightKind
+from propcal.core.choices import Axes, Label, Table, Values, WeightKind
 from propcal.core.grid import check_choice
 from propcal.core.groups.groups import Groups
 from propcal.data.by_name import takes_frame
@@ -138,7 +138,7 @@ class Discovery:
 
         return write_page(html(discovery_document(self, Rule(suppress).fewest, title)), path)
 
-    def plot(self, *, ax: Any = None, width: float = 6.4) -> Any:
+    def plot(self, *, ax: Axes | None = None, width: float = 6.4) -> Axes:
         """Draw the O/E ratio of each group with its interval (extra `plots`). Returns the axes."""
         from propcal.documents.discovery import discovery_chart
         from propcal.render.matplotlib import draw
@@ -157,20 +157,20 @@ class Discovery:
 
 @takes_frame
 def discover(
-    y: Any,
-    score: Any,
+    y: Values,
+    score: Values,
     *,
-    features: Any,
-    data: Any = None,
+    features: Table,
+    data: Table = None,
     protect: Sequence[str] | None = None,
     level: float = 0.05,
     max_groups: int = 10,
     depth: int = 3,
     min_share: float = 0.02,
-    sample_weight: Any = None,
+    sample_weight: Values | None = None,
     weight_kind: WeightKind = "auto",
-    cluster: Any = None,
-    positive: Any = None,
+    cluster: Values | None = None,
+    positive: Label = None,
     drop_missing: bool = False,
     n_draws: int = 64,
     random_state: int = 0,

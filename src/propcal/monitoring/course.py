@@ -13,6 +13,7 @@ import pandas as pd
 from propcal.auditing.claims import NAN
 from propcal.core.atoms import Atoms
 from propcal.core.bins import Bins
+from propcal.core.choices import Axes
 from propcal.core.grid import BoolArray, FloatArray, check_choice
 from propcal.core.groups.collection import Group, group_labels
 from propcal.identity import Identity
@@ -131,7 +132,14 @@ class Course:
         table: pd.DataFrame = getattr(self, kind)
         return table.copy()
 
-    def plot(self, kind: str = "evidence", groups: Any = None, *, ax: Any = None, width: float = 6.4) -> Any:
+    def plot(
+        self,
+        kind: str = "evidence",
+        groups: Sequence[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        width: float = 6.4,
+    ) -> Axes:
         """Draw what was found with matplotlib (extra `plots`).
 
         Parameters

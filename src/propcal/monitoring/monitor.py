@@ -10,6 +10,7 @@ from typing import Any
 
 from propcal.core.atoms import Atoms
 from propcal.core.bins import explicit, make_bins
+from propcal.core.choices import Table
 from propcal.core.grid import from_grid, significant
 from propcal.core.groups.collection import group_labels
 from propcal.core.patterns import PERIOD
@@ -140,7 +141,7 @@ class Monitor(MonitorSettings):
 
     def add(
         self,
-        people: Any,
+        people: Table,
         *,
         replace: Sequence[str] = (),
         as_of: date | None = None,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.names import CHANCE, LEFT_OUT, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
+from propcal.core.choices import Axes
 from propcal.documents.charts import FEW_KEY, INTERVAL_KEY, Axis, Chart, Forest, Mark, Plot, row_axis
 from propcal.numbers import IN_TEXT, known
 from propcal.render.figure import (
@@ -78,12 +79,13 @@ FINDINGS = {  # the look of a row, and what the key says
 }
 
 
-def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Any:
+def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Axes:
     """Draw a chart on the given axes, or in a new figure so many inches wide; returns the axes."""
     require_matplotlib()
     with plain_letters():
         if isinstance(chart, str):
-            return say(axes(ax, width, 1.5), chart)
+            said: Axes = say(axes(ax, width, 1.5), chart)
+            return said
         plot = _in_rows(chart) if isinstance(chart, Forest) else chart
         room = width if ax is None else inches(ax)
         keys = [mark for mark in plot.marks if mark.name]
@@ -107,7 +109,8 @@ def draw(chart: Chart, ax: Any = None, width: float = 6.4) -> Any:
         wide = plot.y.rows or room < WIDE
         if handles:
             legend_below(ax, handles, title=plot.note, drop=drop, columns=columns, wide=wide)
-    return ax
+    drawn: Axes = ax
+    return drawn
 
 
 def _height(plot: Plot, width: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,9 @@ class Sites:
 
         return json_text(rounded(sites_content(protected_sites(self, suppress))))
 
-    def to_html(self, path: Any = None, *, suppress: int = 11, title: str | None = None) -> str:
+    def to_html(
+        self, path: str | PathLike[str] | None = None, *, suppress: int = 11, title: str | None = None
+    ) -> str:
         """A page with the sites, forest and funnel pictures, and the summary."""
         from propcal.documents.sites import sites_document
         from propcal.protect.rule import Rule
@@ -146,7 +149,7 @@ class Sites:
 
 
 def compare_sites(
-    atoms: Atoms, *, travel: bool = False, identity: Identity | None = None, **settings: Any
+    atoms: Atoms, *, travel: bool = False, identity: Identity | None = None, **settings: object
 ) -> Sites:
     """Is a score right at each site, and what can a new site expect?
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from propcal.core.choices import Unseen
+from propcal.core.choices import Axes, Unseen
 from propcal.core.correction.points_table import NAME as POINTS
 from propcal.core.correction.scoring import Scoring
 from propcal.core.correction.smooth_map import NAME as START
@@ -90,7 +90,7 @@ class Correction(Scoring):
     def _pieces(self) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
         return self.maps.pieces()
 
-    def with_notes(self, **notes: Any) -> Correction:
+    def with_notes(self, **notes: object) -> Correction:
         """The correction with notes of its users, such as approvals and tickets, kept in ``about["user"]``.
 
         They may hold whatever JSON can, and do not change `model_id`.
@@ -157,7 +157,7 @@ class Correction(Scoring):
 
         return correction_from_json(text)
 
-    def plot(self, patterns: Any = None, *, ax: Any = None) -> Any:
+    def plot(self, patterns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
         """Draw raw against corrected score for each pattern; returns the matplotlib axes.
 
         Parameters

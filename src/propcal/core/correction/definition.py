@@ -156,7 +156,7 @@ class Definition(WithoutCaches):
     def maps_of(
         self,
         patterns: Patterns,
-        people: Any = None,
+        people: IntArray | None = None,
         *,
         n_updates: int | None = None,
         unseen: str | None = None,
@@ -230,18 +230,25 @@ class Definition(WithoutCaches):
                 between=". ",
             )
 
-    def apply_to_rows(self, rows: ScoringRows, **how: Any) -> FloatArray:
-        """Correct checked rows; `how` as for `apply_to_patterns`."""
-        n_updates = how.get("n_updates")
+    def apply_to_rows(
+        self,
+        rows: ScoringRows,
+        *,
+        n_updates: int | None = None,
+        unseen: str | None = None,
+        invalid: str = "error",
+    ) -> FloatArray:
+        """Correct checked rows, as `apply_to_patterns` does."""
         odds = None
         if self.points is not None and (n_updates is None or n_updates > (self.start is not None)):
             odds = self.points.odds(rows.codes)
-        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, odds=odds, **how)
+        how: dict[str, Any] = {"odds": odds, "n_updates": n_updates, "unseen": unseen, "invalid": invalid}
+        return self.apply_to_patterns(rows.score, rows.code, rows.patterns, **how)
 
     def apply_to_patterns(
         self,
         score: FloatArray,
-        code: Any,
+        code: IntArray,
         patterns: Patterns,
         *,
         odds: FloatArray | None = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from propcal.core.bins import Bins
+from propcal.core.choices import Axes
 from propcal.core.correction.points_table import PER_UNIT, PointsTable, multiply
 from propcal.core.correction.smooth_map import SmoothStart, whole_parts
 from propcal.core.correction.unlisted_levels import as_listed
@@ -146,7 +147,7 @@ class Explanation:
         """The sentence of each person."""
         return [self.sentence(person) for person in range(len(self))]
 
-    def plot(self, person: int = 0, *, ax: Any = None) -> Any:
+    def plot(self, person: int = 0, *, ax: Axes | None = None) -> Axes:
         """Draw one person's way from raw to corrected score; returns the matplotlib axes."""
         from propcal.documents.explanation import explanation_chart
         from propcal.render.matplotlib import draw

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from propcal.core.bins import Bins
 from propcal.core.grid import UNIT, FloatArray, IntArray, from_grid
@@ -113,8 +114,8 @@ class FitSummary:
 
     collection: Collection
     bins: Bins
-    group: Any
-    bin: Any
+    group: IntArray
+    bin: IntArray
     people: FloatArray
     outcome_rate: FloatArray
     mean_score: FloatArray
@@ -143,7 +144,7 @@ class FitSummary:
         return np.asarray(self.outcome_rate - self.mean_score)
 
     @property
-    def status(self) -> Any:
+    def status(self) -> NDArray[np.str_]:
         """For each cell "within tolerance", "could be chance", "exceeds tolerance" or "not enough data"."""
         size = np.abs(self.gap) - ROUNDING
         noise = (self.z > 0) & (size < np.maximum(self.cutoff, self.z * self.standard_error)) | self.calm

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
-from propcal.core.choices import Invalid, Unseen
+from propcal.core.choices import Invalid, Table, Unseen, Values
 from propcal.core.correction.definition import Definition
 from propcal.core.correction.explain import Explanation, explained
+from propcal.core.grid import FloatArray
 from propcal.core.groups.collection import Labels
 from propcal.errors import InputError, UnknownLevelWarning
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
     from propcal.scoring.one_person import OnePerson
+
+Frame = TypeVar("Frame")
 
 
 class Scored(NamedTuple):
@@ -35,6 +38,14 @@ class Scored(NamedTuple):
     model_id: str
 
 
+class How(TypedDict, total=False):
+    """Further arguments of `Correction.apply`."""
+
+    n_updates: int | None
+    unseen: Unseen | None
+    invalid: Invalid
+
+
 class Scoring(Definition):
     """The methods of `Correction` that take people."""
 
@@ -48,16 +59,22 @@ class Scoring(Definition):
 
         return model_id(self)
 
+    @overload
+    def apply(  # type: ignore[overload-overlap]  # a text is an array to numpy, but names a column here
+        self, score: str, sensitive_features: Frame, *, column: str = ..., **how: Unpack[How]
+    ) -> Frame: ...
+    @overload
+    def apply(self, score: Values, sensitive_features: Table = ..., **how: Unpack[How]) -> FloatArray: ...
     def apply(
         self,
-        score: Any,
-        sensitive_features: Any = None,
+        score: Values,
+        sensitive_features: Table = None,
         *,
         column: str = "corrected",
         n_updates: int | None = None,
         unseen: Unseen | None = None,
         invalid: Invalid = "error",
-    ) -> Any:
+    ) -> object:
         """Correct scores: arrays in, an array out; or a frame in, the same kind of frame out.
 
         Parameters
@@ -134,7 +151,7 @@ class Scoring(Definition):
         invalid: Invalid = "error",
         unseen: Unseen | None = None,
         detail: Literal[False] = False,
-        **columns: Any,
+        **columns: object,
     ) -> float: ...
     @overload
     def score_one(
@@ -145,7 +162,7 @@ class Scoring(Definition):
         invalid: Invalid = "error",
         unseen: Unseen | None = None,
         detail: Literal[True],
-        **columns: Any,
+        **columns: object,
     ) -> Scored: ...
     def score_one(
         self,
@@ -155,7 +172,7 @@ class Scoring(Definition):
         invalid: Invalid = "error",
         unseen: Unseen | None = None,
         detail: bool = False,
-        **columns: Any,
+        **columns: object,
     ) -> float | Scored:
         """Correct the score of one person: for services, some hundred times as fast as `apply` on one row.
 
@@ -201,8 +218,8 @@ class Scoring(Definition):
 
     def explain(
         self,
-        score: Any,
-        sensitive_features: Any = None,
+        score: Values,
+        sensitive_features: Table = None,
         *,
         unit: str = "people",
         labels: Labels | None = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from propcal.core.choices import Intersections, Missing
+from propcal.core.choices import Intersections, Missing, Table, Values
 from propcal.core.grid import IntArray, SumArray, check_choice, check_number
 from propcal.core.groups.collection import MISSING, MOST_MEMBERSHIPS, Collection, Group, GroupSize
 from propcal.core.groups.recipes import Recipe, Where, make_ranges, parse
@@ -119,7 +119,7 @@ class Groups:
 
     @classmethod
     def from_masks(
-        cls, masks: Any, *, names: Sequence[str] | None = None, missing: Missing = "level"
+        cls, masks: Table, *, names: Sequence[str] | None = None, missing: Missing = "level"
     ) -> Groups:
         """Groups that may overlap, each given by a column of truth values: who is in it.
 
@@ -326,7 +326,12 @@ class Groups:
         )
 
     def preview(
-        self, frame: Any, outcome: Any = None, *, gamma: float = 0.05, sample_weight: Any = None
+        self,
+        frame: Table,
+        outcome: Values | None = None,
+        *,
+        gamma: float = 0.05,
+        sample_weight: Values | None = None,
     ) -> pd.DataFrame:
         """List every group with its people, share and outcome rate, and why it is left out if it is.
 

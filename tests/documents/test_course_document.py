@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from propcal import Monitor
-from propcal.documents.course_sentences import next_steps
+from propcal.documents.course import next_steps
 from propcal.protect.courses import BANDS, protected_course
 from propcal.render.html import unpacked
 

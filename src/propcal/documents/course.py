@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from propcal.auditing.audit_tables import row_dicts
+from propcal.auditing.compare import loss_of_everybody
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile, wilson_interval
+from propcal.auditing.names import MEASURE_NAMES
 from propcal.core.groups.collection import Group
 from propcal.data.periods import span_of
 from propcal.documents.audit_charts import named_groups, unknown
@@ -26,19 +29,19 @@ from propcal.documents.blocks import (
     named_texts,
 )
 from propcal.documents.charts import Axis, Mark, Plot, Plots, axis_around, ratio_axis
-from propcal.documents.course_sentences import TEST_NAMES, methods, next_steps, what_is_left
 from propcal.documents.data import course_content
-from propcal.documents.words import table, words
+from propcal.documents.words import all_words, at_most, sentence, sentences, table, words
 from propcal.monitoring.course import ALARM_RAISED, Course
 from propcal.monitoring.e_processes import ALARM
-from propcal.monitoring.held_out import RECALIBRATED, Recalibration
-from propcal.numbers import are, plural, without_limits
+from propcal.monitoring.held_out import FEWEST_FITTED, HARMS, HELPS, RECALIBRATED, UNCLEAR, Recalibration
+from propcal.numbers import are, known, plural, without_limits
 
 MOST_BANDS = 3  # O/E ratios of groups in one picture, beside that of everybody
 MOST_LINES = 6  # colours that can be told apart
 MOST_PICTURES = 24
 HIGHEST = 1000.0  # evidence that is drawn
 EVERYBODY = Group(()).name
+TEST_NAMES = {"level": "O/E ratio", "slope": "slope", "cells": "risk ranges"}
 DEFINITION = "O/E ratio: observed over expected events. Above 1 the score predicts too low, below 1 too high."
 
 
@@ -51,7 +54,7 @@ def course_document(course: Course, title: str | None = None) -> Document:
         Outcome=identity.outcome or settings["outcome"],
         Periods=span_of(settings["periods"]),
     )
-    how = [*methods(course), *course.notes]
+    how = [*_methods(course), *course.notes]
     alarm, (verdict, *details) = course.conclusion == ALARM_RAISED, course.sentences
     return Document(
         brand="Monitoring of a risk score",
@@ -70,6 +73,58 @@ def course_document(course: Course, title: str | None = None) -> Document:
         ],
         data=course_content(course),
     )
+
+
+def course_sentences(course: Course) -> tuple[str, ...]:
+    """At most four sentences, the verdict first."""
+    groups, reference = course.groups, _reference(course)
+    if course.claims:
+        others = row_dicts(groups[groups["alarm"] & ~groups["named"]])
+        return tuple(sentences("course", "alarm", course, reference, others))
+    span, limits = span_of(course.settings["periods"]), _right_to_within(groups)
+    return tuple(sentences("course", "no_alarm", course, span, reference, limits))
+
+
+def _reference(course: Course) -> str:
+    """The periods that others are compared with; nothing if that is perfect calibration."""
+    return span_of(course.settings["reference"]) if course.settings["reference"] else ""
+
+
+def _right_to_within(groups: pd.DataFrame) -> list[str]:
+    """How large an error is excluded over the whole time: for all people, and where the data say least."""
+    ends = zip(groups["label"], groups["ratio_low"], groups["ratio_high"])
+    limits = [(max(high - 1, 1 - low), label) for label, low, high in ends if known(high)]
+    both = [limits[0], max(limits, key=lambda limit: limit[0])] if limits else []
+    return list(dict.fromkeys(f"to within {at_most(error)} for {label}" for error, label in both))
+
+
+def recalibration_sentence(found: Recalibration) -> str:
+    """Whether it helps: the log loss of everybody before and after, and groups that are further off."""
+    judged = found.answer in (HELPS, HARMS, UNCLEAR)
+    return sentence(
+        "course",
+        "recalibration",
+        found.answer,
+        span_of(found.fitted),
+        span_of(found.judged),
+        row=loss_of_everybody(found.comparison),
+        digits=MEASURE_NAMES["log_loss"].digits,
+        unit=found.comparison.audits[RECALIBRATED].identity.unit,
+        fewest=FEWEST_FITTED + 1,
+        worse=found.comparison.worse_groups(RECALIBRATED) if judged else [],
+    )
+
+
+def next_steps(course: Course) -> list[str]:
+    """What to do after looking."""
+    return sentences("course", "next_steps", course, _reference(course))
+
+
+def _methods(course: Course) -> list[str]:
+    """How evidence, alarms and onsets were computed."""
+    standing = [words("course_methods", name, alarm=ALARM) for name in all_words("course_methods")]
+    kinds = [TEST_NAMES[kind] for kind in course.settings["tests"]]
+    return sentences("course", "methods", course, _reference(course), kinds, standing)
 
 
 def _time_axis(course: Course, most: int) -> Axis:
@@ -173,7 +228,7 @@ def _groups(course: Course) -> Table:
     for row in rows:
         row |= {"look": "high" if row["named"] else "", "raised": row["raised"] or "no alarm"}
         row |= {"test": TEST_NAMES[row["highest_test"]] if row["highest"] > 1 else ""}
-        row |= {"finding": what_is_left(row)}
+        row |= {"finding": sentence("course", "what_is_left", row)}
     reference = course.settings["reference"]
     return table("evidence", rows, "groups", claims=course.claims, reference=reference, alarm=ALARM)
 

@@ -64,6 +64,7 @@ def _environment() -> Environment:
     }
     made.tests |= {
         "known": numbers.known,
+        "contains": lambda value, part: part in value,
         "limit": lambda value: isinstance(value, numbers.Limit),
         "exact": lambda value: numbers.known(value) and not isinstance(value, numbers.Limit),
         "rough": lambda value: isinstance(value, (numbers.About, numbers.Limit)),

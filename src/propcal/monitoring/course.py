@@ -101,7 +101,7 @@ class Course:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        from propcal.documents.course_sentences import course_sentences
+        from propcal.documents.course import course_sentences
 
         return course_sentences(self)
 

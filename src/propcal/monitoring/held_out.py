@@ -74,7 +74,7 @@ class Recalibration:
     @property
     def sentence(self) -> str:
         """The answer in words."""
-        from propcal.documents.course_sentences import recalibration_sentence
+        from propcal.documents.course import recalibration_sentence
 
         return recalibration_sentence(self)
 

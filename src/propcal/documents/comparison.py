@@ -10,16 +10,15 @@ from propcal.auditing.audit import Audit
 from propcal.auditing.audit_tables import row_dicts
 from propcal.auditing.compare import Comparison
 from propcal.auditing.names import HIGHER, LOWER, MEASURE_NAMES, MISCALIBRATED, NONE_FOUND
-from propcal.auditing.score_changes import BETTER, WORSE, GroupChange
+from propcal.auditing.score_changes import BETTER, WORSE
 from propcal.core.groups.collection import EVERYBODY
 from propcal.documents.audit import Around, audit_document, headline, threshold_label, verdict_block
-from propcal.documents.audit_notes import next_steps, unchanged_steps
+from propcal.documents.audit_notes import next_steps
 from propcal.documents.blocks import RATIO, At, Beside, Block, Document, Paragraphs, Section, Verdict
 from propcal.documents.data import comparison_content
-from propcal.documents.words import table
-from propcal.numbers import IN_SENTENCE, Limit, capital, known, listed, plural
+from propcal.documents.words import sentence, sentences, table
+from propcal.numbers import Limit, capital, known
 
-MOST_NAMED = 3
 MOST_CHANGES, MOST_SENTENCES = 3, 4  # of a verdict; what does not fit is in the section on changes
 OVERALL = ("all categories", "everybody")
 
@@ -41,7 +40,7 @@ def comparison_document(comparison: Comparison, around: Around | None = None) ->
         score=name,
         before=None if unchanged else comparison.audits[comparison.base],
         verdicts=_verdicts(comparison, around),
-        steps=unchanged_steps(audit, comparison.base) if unchanged else steps,
+        steps=sentences("notes", "unchanged", audit, comparison.base) if unchanged else steps,
         compared=compared,
         changed=[_changes(comparison), *around.changed],
         notes=comparison.all_notes,
@@ -79,24 +78,14 @@ def _brief(changes: Sequence[str], verdict: Sequence[str]) -> list[str]:
 
 
 def effect_sentences(comparison: Comparison, name: str) -> list[str]:
-    """What changed for whom, and the typical gap of a cell before and after."""
-    sentences = comparison.sentences(name)
+    """What changed for whom, and the typical gap of a cell before and after, which could be chance."""
     typical = [comparison.audits[each].debiased["rms"]["mc"] for each in (comparison.base, name)]
-    if all(map(known, typical)) and name not in comparison.unchanged:
-        first, second = (IN_SENTENCE.decimal(100 * value, 1) for value in typical)
-        sentences.append(
-            f"Typical gap of a cell (a group within a risk range), without what chance adds: {first} "
-            f"percentage points before, {second} after.{_perhaps_chance(comparison, name)}"
-        )
-    return sentences
-
-
-def _perhaps_chance(comparison: Comparison, name: str) -> str:
-    """What to add to the typical gaps unless the interval of their change excludes 0."""
-    table = comparison.differences
-    change = table[(table["score"] == name) & (table["measure"] == "mc_mean_square")]
+    if not all(map(known, typical)) or name in comparison.unchanged:
+        return comparison.sentences(name)
+    changes = comparison.differences
+    change = changes[(changes["score"] == name) & (changes["measure"] == "mc_mean_square")]
     sure = bool(((change["low"] > 0) | (change["high"] < 0)).any())
-    return "" if sure else " The difference could be chance."
+    return [*comparison.sentences(name), sentence("comparison", "typical", *typical, sure)]
 
 
 def _changes(comparison: Comparison) -> Section:
@@ -164,93 +153,31 @@ def _flags(comparison: Comparison, name: str, i: int) -> list[Block]:
 
 def change_sentences(comparison: Comparison, name: str) -> list[str]:
     """Whether the people are those of the fit; who is better and who worse off; who is flagged."""
-    unit, told = comparison.audits[name].identity.unit, []
-    if name in comparison.unchanged:
-        told.append(f"“{name}” changes nobody: all scores are those of “{comparison.base}”.")
-    if comparison.fitted_on_these(name):
-        told.append(
-            f"“{name}” was fitted to these very {unit}: this is not evidence of how it does on others."
-        )
-    if name in comparison.unchanged:
-        return told
-    brier = [] if told else _brier(comparison, name)
-    flags = _crossed(comparison, name)
-    return [*told, *_newly_off(comparison, name), *_nearer(comparison, name), *flags, *brier]
-
-
-def _newly_off(comparison: Comparison, name: str) -> list[str]:
-    """An error of the score as a whole that the base is not shown to have."""
+    changes, flags = (table[table["score"] == name] for table in (comparison.changes, comparison.flags))
+    everybody, claims = changes["group"] == EVERYBODY.name, comparison.claims_of(name)
+    claims = sorted(claims, key=lambda claim: -abs(claim.size))
     before, after = (
         {claim.direction for claim in comparison.audits[each].verdict.claims if claim.kind == "overall"}
         for each in (comparison.base, name)
     )
-    return [
-        f"“{name}” predicts {side} overall; “{comparison.base}” is not shown to." for side in after - before
-    ]
-
-
-def _brier(comparison: Comparison, name: str) -> list[str]:
-    """For whom the Brier score is lower, and for whom higher."""
-    changes = comparison.changes[comparison.changes["score"] == name]
     labels = comparison.audits[comparison.base].labels
-    parts = []
+    brier = []
     for way in (LOWER, HIGHER):
         groups = changes.loc[changes["brier_change"] == way, "group"].tolist()
         some = [labels[group] for group in groups if group != EVERYBODY.name]
-        where = ["overall"] if EVERYBODY.name in groups else []
-        if some:
-            few = len(some) <= MOST_NAMED
-            where.append(f"for {listed(some)}" if few else f"in {plural(len(some), 'subgroup')}")
-        if where:
-            parts.append(f"{way} {' and '.join(where)}")
-    return [f"The Brier score is {', and '.join(parts)}."] if parts else []
-
-
-def _nearer(comparison: Comparison, name: str) -> list[str]:
-    """For whom predictions are nearer to the observed rate, and for whom further off."""
-    changes = comparison.changes[comparison.changes["score"] == name]
-    tested = int((changes["group"] != EVERYBODY.name).sum())
-    claims = comparison.claims_of(name)
-    better, worse = ([one for one in claims if one.direction == way] for way in (BETTER, WORSE))
-    told = []
-    if better:
-        told.append(
-            f"“{name}” is closer to the observed rate than “{comparison.base}” {_in(better, tested)}."
-        )
-    if worse:
-        than = "It is further off" if better else f"“{name}” is further off than “{comparison.base}”"
-        told.append(f"{than} {_in(worse, tested)}.")
-    if not told and len(changes):
-        told.append(
-            f"“{name}” is not shown to be closer to the observed rate than “{comparison.base}”, or further "
-            "off, for anybody: the differences are small or could be chance."
-        )
-    return told
-
-
-def _in(claims: list[GroupChange], tested: int) -> str:
-    """Everybody, and the subgroups by number; those whose predictions change most are named."""
-    everybody = [one for one in claims if one.who == EVERYBODY.name]
-    parts = sorted((one for one in claims if one.who != EVERYBODY.name), key=lambda one: -abs(one.size))
-    told = [f"overall ({everybody[0].rates})"] if everybody else []
-    if parts:
-        n = len(parts)
-        of = f"all {n:,} subgroups" if 1 < n == tested else f"{n:,} of {plural(tested, 'subgroup')}"
-        of += " tested"
-        most = "most clearly " if n > MOST_NAMED else ""
-        told.append(f"in {of}: {most}{listed([one.words for one in parts[:MOST_NAMED]])}")
-    return " and ".join(told)
-
-
-def _crossed(comparison: Comparison, name: str) -> list[str]:
-    """How many people cross each threshold."""
-    table, count, told = comparison.flags, comparison.audits[name].identity.count, []
-    for row in row_dicts(table[(table["score"] == name) & (table["group"] == EVERYBODY.name)]):
-        counts = [(row["newly_flagged"], "newly"), (row["no_longer_flagged"], "no longer")]
-        parts = [(n, how) for n, how in counts if known(n) and n]
-        if parts:
-            n, how = parts[0]
-            more = [f" and {IN_SENTENCE.count(other)} {which}" for other, which in parts[1:]]
-            crossed = f"{count(n)} {'is' if n == 1 else 'are'} {how} flagged{''.join(more)}"
-            told.append(f"at a threshold of {100 * row['threshold']:g} %, {crossed}")
-    return [f"{capital('; '.join(told))}."] if told else []
+        brier += [(way, EVERYBODY.name in groups, some)] if groups else []
+    return sentences(
+        "comparison",
+        "changes",
+        name,
+        comparison.base,
+        name in comparison.unchanged,
+        comparison.fitted_on_these(name),
+        newly=after - before,
+        better=[claim for claim in claims if claim.direction == BETTER],
+        worse=[claim for claim in claims if claim.direction == WORSE],
+        tested=int((~everybody).sum()) if len(changes) else None,
+        crossed=row_dicts(flags[flags["group"] == EVERYBODY.name]),
+        brier=brier,
+        who=comparison.audits[name].identity,
+    )

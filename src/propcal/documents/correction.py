@@ -24,8 +24,8 @@ from propcal.core.groups.collection import pattern_name
 from propcal.documents.audit_charts import unknown
 from propcal.documents.blocks import Block, Column, Details, Document, Paragraphs, Table
 from propcal.documents.charts import Axis, Mark, Plot, round_axis, row_axis
-from propcal.documents.words import table, words
-from propcal.numbers import IN_TEXT, adding_up, capital, listed, noun, plural
+from propcal.documents.words import sentences, table, words
+from propcal.numbers import IN_TEXT, adding_up, capital, listed, plural
 from propcal.plain_text import plain
 
 if TYPE_CHECKING:
@@ -33,103 +33,24 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_CELLS, MOST_PATTERNS, MOST_ON_PAGE = 10, 30, 8, 6
 LONGEST_NOTE = 200  # letters of a note
-MOST_LISTED, MOST_NAMED = 6, 4
+MOST_LISTED = 6
 HARDLY = 0.001  # an attribute that changes no score by more than a tenth of a point is not really used
 SCORES = np.linspace(0, 1, 501)
 DOES = "What the correction does"
-MOST_OF_ALL = 0.5  # of the gain, or of the variance of points
 
 
 def fit_sentences(summary: FitSummary, fewest: int) -> list[str]:
     """The summary in sentences; counts of fewer people that were left out are not given."""
-    told = [_what_was_done(summary), *_what_was_found(summary)]
-    told += [_how_cells_are(summary)] if summary.enough else []
+    points = None if summary.correction is None else summary.correction.points
+    counts = summary.count(WITHIN_NOISE), summary.count(OUTSIDE)
+    told = sentences("fit", "what_was_done", summary, points, *counts)
     told += attribute_sentences(summary.effects, summary.without_effect)
-    told += gain_sentences(summary)
+    if summary.gains is not None and summary.correction is not None:
+        shares = adding_up([100 * share for share in summary.gains.shares], 100)
+        told += sentences("fit", "gains", summary.gains, points, shares, summary.unit)
     told += [plain(f"{capital(note)}.") for note in summary.notes]
     left_out = summary.left_out.sentence(fewest, unit=summary.unit, labels=summary.level_labels)
     return [*told, plain(left_out)] if left_out else told
-
-
-def _what_was_found(summary: FitSummary) -> list[str]:
-    """Why the score was changed: what tests found in the fitting data."""
-    if not summary.n_updates or not summary.found:
-        return []
-    more = len(summary.found) - MOST_LISTED // 2
-    names = [plain(summary.labels.get(name, name)) for name in summary.found[: MOST_LISTED // 2]]
-    names += [f"and {more:,} more"] if more > 0 else []
-    return [f"Tests found the raw score miscalibrated ({'; '.join(names)})."]
-
-
-def _how_cells_are(summary: FitSummary) -> str:
-    """How many cells are within tolerance."""
-    n, noise, outside = len(summary.people), summary.count(WITHIN_NOISE), summary.count(OUTSIDE)
-    if n == 0:
-        return "No cell has enough data to judge."
-    chance = " or within chance" if noise else ""
-    rest = n - outside
-    inside = f"{f'{rest:,}' if rest else 'none'} of" if outside else {1: "the only", 2: "both"}.get(n, "all")
-    of = noun(n, "cell") if n < 3 and not outside else plural(n, "cell")
-    are = "is" if rest == 1 else "are"
-    told = f"In the fitting data, {inside} {of} (subgroup and risk range) {are} within tolerance{chance}"
-    more = " by more than chance explains" if summary.z > 0 else ""
-    exceeds = f"; {outside:,} {'exceeds' if outside == 1 else 'exceed'} it{more} ({summary.why})"
-    return f"{told}{exceeds if outside else ''}."
-
-
-def _what_was_done(summary: FitSummary) -> str:
-    if not summary.n_updates:
-        return f"No change: {_why_no_change(summary)}."
-    points = None if summary.correction is None else summary.correction.points
-    adjustments = summary.n_updates - summary.smooth - (points is not None)
-    told = "Recalibrated with a smooth curve" if summary.smooth else "Corrected"
-    parts = [] if points is None else [f"points of {plural(len(points.features), 'feature')}"]
-    if adjustments:
-        parts.append(f"{plural(adjustments, 'adjustment')} of {noun(adjustments, 'cell')}")
-    if parts:
-        told += (", " if len(parts) > 1 else " and ") * summary.smooth + " by " * (not summary.smooth)
-        told += " and ".join(parts)
-    return f"{told}, fitted to {summary.n_people:,} {summary.unit}."
-
-
-def _why_no_change(summary: FitSummary) -> str:
-    """Why the fit changed nothing; this does not always mean that it found nothing wrong."""
-    if not summary.enough or not len(summary.people):
-        return "there are not enough data to judge the score"
-    if summary.calm:
-        return f"no miscalibration found in the {summary.n_people:,} {summary.unit} used to fit"
-    if summary.count(OUTSIDE):
-        return summary.why
-    limit = f" or off by less than {summary.z:.3g} standard errors" if summary.count(WITHIN_NOISE) else ""
-    return f"every cell is within tolerance{limit}; smaller errors were not looked for"
-
-
-def gain_sentences(summary: FitSummary) -> list[str]:
-    """What points gain for people who were left out of the fit, and where the whole gain comes from."""
-    gains, correction = summary.gains, summary.correction
-    if gains is None or correction is None:
-        return []
-    size = f"{IN_TEXT.decimal(gains.points, 4)} ({IN_TEXT.decimal(gains.points_z, 1)} standard errors)"
-    if correction.points is None:
-        return [
-            f"No points were added: {plural(gains.n_features, 'feature')} did not reduce the log loss of "
-            f"{summary.unit} left out of the fit by more than chance explains; the gain was {size}."
-        ]
-    shares = [f"{n} %" for n in adding_up([100 * share for share in gains.shares], 100)]
-    told = [
-        f"Points reduce the log loss of {summary.unit} left out of the fit by {size}. Of the cross-validated "
-        f"gain, {shares[0]} comes from the overall curve, {shares[1]} from the groups and {shares[2]} from "
-        "the points."
-    ]
-    name, largest = plain(max(gains.spread, key=gains.spread.__getitem__)), f"{100 * gains.largest:.0f} %"
-    if gains.shares[2] > MOST_OF_ALL and gains.largest < MOST_OF_ALL and len(gains.spread) > 2:
-        told.append(
-            f"The error is spread over many features: retrain the model. Of the {len(gains.spread)} features "
-            f"with points, {name} has the largest share of their variance, {largest}."
-        )
-    elif gains.shares[2] > MOST_OF_ALL and gains.largest >= MOST_OF_ALL:
-        told.append(f"Most of the points are those of {name}: it has {largest} of their variance.")
-    return told
 
 
 def worst_cells(summary: FitSummary) -> list[str]:
@@ -164,22 +85,9 @@ def attribute_sentences(effects: Mapping[str, float], without: Sequence[str] = (
     age and payer: no effect found, so the correction does not read them.
     """
     used = [plain(name) for name, effect in effects.items() if effect > HARDLY]
-    more = len(used) - MOST_NAMED
-    if more > 1:
-        used = [*used[:MOST_NAMED], f"{more:,} other attributes"]
-    told = [f"Corrected scores depend on {listed(used)}."] if used else []
-    idle = [name for name, effect in effects.items() if effect <= HARDLY]
-    if idle:
-        they = f"{plain(idle[0])} changes" if len(idle) == 1 else "they change"
-        most = max(effects[name] for name in idle)
-        limit = IN_TEXT.decimal(ceil(1000 * most) / 10, 1)  # rounded up
-        further = f" by more than {limit} percentage points" if most else ""
-        names = listed([plain(name) for name in idle])
-        told.append(f"The correction reads {names}, but {they} nobody's score{further}.")
-    if without:
-        names, them = listed([plain(name) for name in without]), "it" if len(without) == 1 else "them"
-        told.append(f"{names}: no effect found, so the correction does not read {them}.")
-    return told
+    idle = [plain(name) for name, effect in effects.items() if effect <= HARDLY]
+    most = ceil(1000 * max([0.0, *(effect for effect in effects.values() if effect <= HARDLY)])) / 10
+    return sentences("fit", "attributes", used, idle, most, [plain(name) for name in without])
 
 
 def fit_document(summary: FitSummary) -> Document:
@@ -209,18 +117,8 @@ def _cells_off(summary: FitSummary) -> list[dict[str, Any]]:
 def correction_document(correction: Correction) -> Document:
     """Who made a correction from what, what it reads, its largest effects and its largest updates."""
     about = correction.about
-    settings = ", ".join(f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about)
-    facts = [
-        f"{settings}. Reads {', '.join(correction.reads) or 'no columns'}; {len(correction.groups)} groups, "
-        f"{len(correction.bins)} {correction.bins.kind} bins, {plural(correction.n_updates, 'update')}, "
-        f"{plural(correction.n_segments, 'segment')}."
-    ]
-    if correction.not_read:
-        facts.append(f"It was given {listed([*correction.not_read])}, found no effect, and does not read it.")
-    if not correction.n_updates:
-        facts.append("It changes no score.")
-    if correction.start is not None:
-        facts.append(f"A recalibration (smooth curve) with {len(correction.start.groups)} terms comes first.")
+    settings = [f"{key}={about[key]:g}" for key in ("alpha", "gamma", "rho", "eta") if key in about]
+    facts = sentences("fit", "correction", correction, settings)
     first = (correction.start is not None) + (correction.points is not None)
     order = np.argsort(-np.abs(correction.updates[:, 2]), kind="stable")[:MOST_ROWS] + first
     updates = correction.update_list()
@@ -262,28 +160,12 @@ def points_chart(points: PointsTable, column: str | None = None) -> Plot:
 
 def provenance(correction: Correction) -> list[str]:
     """Who made a correction from what, as far as its file says."""
-    about, told = correction.about, []
-    if "score" in about or "people" in about:
-        of = f" {about['score']!r}" if "score" in about else ""
-        outcome = f" and the outcome {about['outcome']!r}" if "outcome" in about else ""
-        people = f" of {_band(*about['people'])} people" if "people" in about else ""
-        told.append(f"Fitted to the score{of}{outcome}{people}.")
-    if "propcal" in about:
-        when = f", first saved {about['created']}" if "created" in about else ""
-        told.append(f"Made with propcal {about['propcal']}{when}.")
-    if correction.is_shared:
-        told.append("It was prepared for sharing.")
-    told.append(f"ID: {correction.model_id}.")
-    for name, note in about.get("user", {}).items():
-        text = note if isinstance(note, str) else json.dumps(note, ensure_ascii=False)
-        told.append(f"Note: {plain(name, LONGEST_NOTE)}: {plain(text, LONGEST_NOTE)}")
-    return told
-
-
-def _band(low: int, high: int | None) -> str:
-    if high is None:
-        return f"at least {low:,}"
-    return f"{low:,} to {high:,}" if low else f"fewer than {high + 1:,}"
+    user = correction.about.get("user", {}).items()
+    texts = [
+        (name, note if isinstance(note, str) else json.dumps(note, ensure_ascii=False)) for name, note in user
+    ]
+    notes = [[plain(text, LONGEST_NOTE) for text in pair] for pair in texts]
+    return sentences("fit", "provenance", correction, correction.about, notes)
 
 
 def effects(correction: Correction) -> list[dict[str, Any]]:

@@ -21,7 +21,6 @@ from propcal.numbers import (
 )
 from propcal.protect.discoveries import protected_discovery
 
-
 NOBODY = (
     "No group described by the searched columns was found for whom the score is wrong by more than chance "
     "explains."

@@ -10,8 +10,8 @@ from typing import Any
 from propcal.auditing.audit import Audit
 from propcal.auditing.claims import Note
 from propcal.documents.blocks import At, Block, Details, Items, Paragraphs, Section
-from propcal.documents.words import all_words, table, words
-from propcal.numbers import IN_SENTENCE, ON_PAGE, plural
+from propcal.documents.words import all_words, sentence, sentences, table, words
+from propcal.numbers import ON_PAGE
 from propcal.plain_text import plain
 
 LIBRARIES = ("numpy", "scipy", "pandas")
@@ -37,56 +37,22 @@ def methods_section(audit: Audit, notes: Sequence[str], suppress: int) -> Sectio
 
 def lead(audit: Audit) -> str:
     """How many people, and how many of them had the outcome."""
-    who = audit.identity
-    outcome = f"the outcome ({who.outcome})" if who.outcome else "the outcome"
-    people, positives = audit.settings["people"], audit.settings["positives"]
-    return (
-        f"An audit of {who.count(people)} whose score and outcome are known; "
-        f"{IN_SENTENCE.count(positives)} had {outcome}."
-    )
+    return sentence("methods", "lead", audit.settings, audit.identity)
 
 
 def paragraphs(audit: Audit) -> list[str]:
     """What was done, in sentences for a methods section."""
-    s, unit = audit.settings, audit.identity.unit
-    values = s | {"unit": unit, "random_state": _seed(s)}
-    names = ["gap", "chance", *([] if s["soft_labels"] else ["tests"]), "intervals"]
-    told = [words("audit_methods", name, **values) for name in names]
-    weights = words("audit_methods", "frequency" if s["weights"] == "frequency" else "survey")
-    weights += words("audit_methods", "clusters", **s) if s["buckets"] else ""
-    return [_who(audit), _categories(audit), *told, weights]
+    kept, s = audit.groups["kept"].astype(bool), audit.settings
+    counts = int(kept.sum()) - 1, int((~kept).sum())
+    return sentences("methods", "methods", s, audit.identity, _attributes(s), _seed(s), *counts)
+
+
+def _attributes(settings: dict[str, Any]) -> str:
+    return ", ".join(map(plain, settings["attributes"])) or "none"
 
 
 def _seed(settings: dict[str, Any]) -> Any:
     return settings["random_state"] if settings["random_state"] is not None else "not recorded"
-
-
-def _who(audit: Audit) -> str:
-    s, who = audit.settings, audit.identity
-    events = f"{IN_SENTENCE.count(s['positives'])} events"
-    attributes = ", ".join(map(plain, s["attributes"])) or "none"
-    some = who.count(s["people"])
-    missing = {
-        "level": "A missing value forms a group of its own.",
-        "exclude": f"{who.unit.capitalize()} with a missing value are in no group of that attribute.",
-        "error": "No value is missing.",
-    }.get(s["missing"], "")
-    return (
-        f"The audit covers {some} with {events} and was made with propcal {s['version']}. Groups are defined "
-        f"by: {attributes} (intersections: {s['intersections']}). {missing}"
-    )
-
-
-def _categories(audit: Audit) -> str:
-    s, unit = audit.settings, audit.identity.unit
-    kept, left_out = int(audit.groups["kept"].sum()) - 1, int((~audit.groups["kept"].astype(bool)).sum())
-    return (
-        f"A group was tested if it has at least {s['min_group']} {unit} and at least {s['min_events']} "
-        f"expected events and non-events: {plural(kept, 'group')} met this, {left_out:,} did not. Scores "
-        f"were divided into {len(s['edges']) - 1} risk ranges ({s['binning']}), for groups with at least "
-        f"{100 * s['gamma']:g} % of the {unit}. A cell, a group within a risk range, was judged if it has at "
-        f"least {s['min_people']} {unit} and {100 * s['min_share']:.2g} % of all."
-    )
 
 
 def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
@@ -98,7 +64,7 @@ def facts(audit: Audit, suppress: int) -> list[tuple[str, str]]:
         ("Python", platform.python_version()),
         (audit.identity.unit, ON_PAGE.count(s["people"])),
         ("events", ON_PAGE.count(s["positives"])),
-        ("attributes", ", ".join(map(plain, s["attributes"])) or "none"),
+        ("attributes", _attributes(s)),
         ("intersections", str(s["intersections"])),
         ("missing values", str(s["missing"])),
         ("alpha, gamma, rho", f"{s['alpha']:g}, {s['gamma']:g}, {s['rho']:g}"),

@@ -23,7 +23,6 @@ from propcal.auditing.names import (
     UNTESTED,
 )
 from propcal.auditing.profile import FEWEST_EFFECTIVE
-from propcal.documents.audit_notes import reversed_sentence
 from propcal.documents.words import at_most, sentences
 from propcal.identity import Identity
 from propcal.numbers import IN_SENTENCE, Limit, known
@@ -57,7 +56,7 @@ def verdict_of(
     if untested:
         return Verdict(UNTESTED, (f"{identity.subject} was not tested: {untested}.",), tests)
     area = reversed_area(groups.iloc[0])
-    first = () if area is None else (reversed_sentence(*area, identity.subject, identity.unit),)
+    first = [] if area is None else sentences("notes", "reversed", area, identity)
     judged, told, shown = _judged(claims, groups, identity, too_small, conclusion, fitted=fitted)
     if within is not None and groups["finding"].iloc[0] != NOT_ENOUGH and not fitted:
         everywhere, shown = shown_within(groups, within)

@@ -22,7 +22,7 @@ from propcal import numbers
 from propcal.documents.blocks import At, Column, Table
 from propcal.plain_text import plain
 
-NEXT = "\ufdd0"  # between sentences; no text has it
+NEXT, VITAL = "\ufdd0", "\ufdd1"  # between sentences, and before those that nobody may miss; no text has them
 
 
 def _file(name: str) -> str:
@@ -55,8 +55,12 @@ def _environment() -> Environment:
     made.filters |= {
         name: getattr(numbers, name) for name in [*functions.split(), "risk_range", "rough_percent"]
     }
-    made.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain}
-    made.filters |= {"at_most": at_most, "inside": inside}
+    made.filters |= {"g": "{:g}".format, "comma": "{:,}".format, "plain": plain, "repr": repr}
+    made.filters |= {
+        "at_most": at_most,
+        "inside": inside,
+        "whole_percent": lambda share: f"{ceil(100 * share)} %",
+    }
     made.filters |= {
         "each": lambda items, macro, *more: [macro(item, *more) for item in items],
         "of": lambda claims, kind: [claim for claim in claims if claim.kind == kind],
@@ -69,7 +73,7 @@ def _environment() -> Environment:
         "exact": lambda value: numbers.known(value) and not isinstance(value, numbers.Limit),
         "rough": lambda value: isinstance(value, (numbers.About, numbers.Limit)),
     }
-    made.globals |= made.filters | {"in_text": numbers.IN_TEXT, "round": round}
+    made.globals |= made.filters | {"in_text": numbers.IN_TEXT, "round": round, "vital": VITAL}
     return made
 
 
@@ -106,8 +110,8 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
 def words(part: str, name: str, /, **values: Any) -> str:
     """A text, with these values filled in.
 
-    >>> words("notes", "survey")
-    'Survey weights were used; variances come from the squared weights.'
+    >>> words("pictures", "distribution", unit="patients")[:40]
+    'Distribution: share of the patients in ea'
     """
     return filled(all_words(part)[name], values)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,9 @@ from propcal.core.loss_bounds import are_coarse
 from propcal.core.patterns import SITE
 from propcal.core.reduction import by_key, without_clusters, without_keys
 from propcal.data.periods import days
+from propcal.documents.words import sentences
 from propcal.identity import Identity
-from propcal.numbers import listed, plural, risk_range
+from propcal.numbers import risk_range
 
 if TYPE_CHECKING:
     from propcal.core.atoms import Atoms
@@ -75,24 +76,14 @@ def _people(count: int, fewest: int, names: Identity) -> str:
     return f"{block * step + 1:,} to {(block + 1) * step:,} {names.unit}"
 
 
-def sharing_lines(exact: Correction, people: Atoms) -> Iterator[str]:
+def sharing_lines(exact: Correction, people: Atoms) -> list[str]:
     """What sharing a correction removed, and how much it changes scores in the fitting data."""
     shared, people = exact.shared(), without_clusters(people)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a level may have been left out for its size
         moved = np.abs(shared.apply_to_atoms(people) - exact.apply_to_atoms(people))
-    steps = f"{len(shared.updates):,} of {plural(len(exact.updates), 'adjustment')}, and "
-    yield (
-        "The file is prepared for sharing: its numbers are rounded, and it keeps "
-        f"{steps if len(exact.updates) else ''}{len(shared.patterns):,} of {len(exact.patterns):,} "
-        f"combinations of groups. This changes scores in the fitting data by "
-        f"{np.average(moved, weights=people.people):.4f} on average and by at most {moved.max():.4f}. Audit "
-        "the shared file itself before using it."
-    )
-    yield (
-        "Share one correction of these people only. A second one, fitted to nearly the same people, would "
-        "tell the outcome of a person who was added or removed."
-    )
+    mean = np.average(moved, weights=people.people)
+    return sentences("files", "sharing", exact, shared, mean, moved.max())
 
 
 def grid_words(bits: int) -> str:
@@ -106,56 +97,18 @@ def grid_words(bits: int) -> str:
 
 def atoms_lines(
     atoms: Atoms, written: str, folded: Mapping[str, Sequence[str]], *, counted: str
-) -> Iterator[str]:
+) -> list[str]:
     """What was written, and whether it is personal data; `folded` are the rare levels of each attribute."""
-    bare, n_sites = without_keys(atoms).patterns, len(by_key(atoms, SITE))
-    of = f" of {listed(list(bare.attributes))}" if bare.attributes else ""
-    at = f", at {plural(n_sites, 'site')}" if n_sites else ""
-    patterns = f"{plural(len(bare), 'combination')}{of}{at}"
-    yield f"{plural(len(atoms), 'atom')} of {atoms.n_people:,} people; {patterns}"
-    if left_out := LeftOutReport.of(atoms).sentence(FEWEST_SHOWN):
-        yield left_out
-    yield f"Written: {written}."
-    if atoms.shared is None:
-        yield f"Scores are {grid_words(atoms.resolution_bits)}: treat the file as personal data."
-        return
-    fewest = atoms.shared.fewest
-    for name, levels in folded.items():
-        yield f'{name}: folded into "other levels": {", ".join(levels)}'
-    yield (
-        f"Every cell has at least {fewest} {counted} with the outcome and {fewest} without it. This file "
-        "may be shared. Share the same people only once, and make pages that you hand on from this file."
-    )
-    if few := int(are_coarse(atoms).sum()):
-        yield (
-            f"{plural(few, 'cell')} with few different scores: mean scores are coarse, so that nobody can "
-            "work out how many people have each score."
-        )
-    if counted == "rows":
-        yield "If people have several rows, name their ID with --cluster, so that people are counted."
+    patterns, n_sites = without_keys(atoms).patterns, len(by_key(atoms, SITE))
+    left_out, grid = LeftOutReport.of(atoms).sentence(FEWEST_SHOWN), grid_words(atoms.resolution_bits)
+    few = 0 if atoms.shared is None else int(are_coarse(atoms).sum())
+    about = patterns, n_sites, left_out, written, grid, folded
+    return sentences("files", "atoms", atoms, *about, counted, few)
 
 
-def added_lines(added: Added, monitor: Monitor, *, read: bool) -> Iterator[str]:
+def added_lines(added: Added, monitor: Monitor, *, read: bool) -> list[str]:
     """Which periods were added to the state of a monitor; `read` says whether there were any files."""
-    who = monitor.identity
-    if added.new:
-        yield f"Added: {_some(added.new)}."
-    for period, (was, now) in added.replaced_people.items():
-        yield f"Replaced: {period} ({who.count(now)} instead of {was:,})."
-    if added.unchanged:
-        yield f"Unchanged, with the same {who.unit}: {_some(added.unchanged)}."
+    ready = None
     if added.held_back:
-        first = min(added.held_back)
-        ready = monitor.calendar.end(first) + timedelta(days=days(monitor.delay))
-        why = "their outcomes may not be known yet" if monitor.delay else "they are not over"
-        until = f"{first} can be added from {ready} on"
-        yield f"Held back, because {why}: {_some(added.held_back)}. {until}."
-    if read and not (added.changed or added.unchanged or added.held_back):
-        yield "Nothing was added: the files have nobody with a date."
-    if added.undated:
-        yield f"{who.count(added.undated)} without a date were left out."
-
-
-def _some(periods: Iterable[str]) -> str:
-    names = list(periods)
-    return listed(names) if len(names) <= 6 else f"{names[0]} to {names[-1]} ({len(names)} periods)"
+        ready = monitor.calendar.end(min(added.held_back)) + timedelta(days=days(monitor.delay))
+    return sentences("files", "added", added, monitor.identity, monitor.delay, ready, read)

@@ -26,7 +26,9 @@ def notes_of(found: Findings, identity: Identity, groups: pd.DataFrame) -> tuple
     """Everything that applies to these people; `groups` is the table of the audit."""
     everybody, left_out = groups.iloc[0], groups[~groups["kept"].astype(bool)]
     area = reversed_area(everybody) if found.untested else None  # else, the verdict says so
-    notes = [Note(text, vital=True) for text in sentences("notes", "of_data", found.people, area, identity)]
+    notes: list[str] = [
+        Note(text, vital=True) for text in sentences("notes", "of_data", found.people, area, identity)
+    ]
     if found.fitted_on_these is not None:
         notes.append(fitting_note(found.fitted_on_these, unit=identity.unit))
     covered = len(found.table.collection) if found.table.collection.left_out else 0
@@ -47,7 +49,7 @@ def _of_scores(found: Findings, unit: str) -> list[str]:
     return sentences("notes", "shared", found.shared.shared, bounds, losses, unsure, RATIO, unit)
 
 
-def fitting_note(fitted: bool, name: str = "The correction", *, unit: str = "people") -> Note:
+def fitting_note(fitted: bool, name: str = "The correction", *, unit: str = "people") -> str:
     """Whether a correction is judged by the people it was fitted to."""
     return Note(sentence("notes", "fitting", fitted, name, unit), vital=True, about=FITTING)
 

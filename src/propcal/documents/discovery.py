@@ -12,13 +12,7 @@ from propcal.documents.blocks import At, Block, Document, Items, Paragraphs, Sec
 from propcal.documents.charts import SIDES, Chart, Forest, ForestRow, ratio_axis
 from propcal.documents.words import sentence, sentences, table, words
 from propcal.identity import Identity
-from propcal.numbers import (
-    Limit,
-    capital,
-    known,
-    listed,
-    without_limits,
-)
+from propcal.numbers import Limit, capital, known, listed, without_limits
 from propcal.protect.discoveries import protected_discovery
 
 NOBODY = (

@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from propcal.auditing.audit_tables import row_dicts
-from propcal.auditing.names import (
-    CHANCE,
-    HEADLINES,
-    NONE_FOUND,
-    NOT_ENOUGH,
-    TOO_HIGH,
-    TOO_LOW,
-    UNTESTED,
-)
+from propcal.auditing.names import CHANCE, HEADLINES, NONE_FOUND, NOT_ENOUGH, TOO_HIGH, TOO_LOW, UNTESTED
 from propcal.documents.blocks import (
     RATIO,
     At,

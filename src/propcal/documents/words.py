@@ -110,8 +110,8 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
 def words(part: str, name: str, /, **values: Any) -> str:
     """A text, with these values filled in.
 
-    >>> words("pictures", "distribution", unit="patients")[:40]
-    'Distribution: share of the patients in ea'
+    >>> words("tables", "apart", floor="10 %")[-31:]
+    'Rates below 10 % count as 10 %.'
     """
     return filled(all_words(part)[name], values)
 

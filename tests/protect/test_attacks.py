@@ -117,7 +117,7 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
 
         def fewest(some, told=told, net=net, small=small, n=rest.shape[1]):
             low, high = told.bounds(some, n)
-            net.tighten(low, high)
+            net.tighten((low, high))
             return np.where(small, np.minimum(high - low + 1, WANTED)[:2], WANTED).min(axis=0)
 
         left = fewest(withheld)

@@ -88,18 +88,18 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
     withheld, near = np.zeros(n, dtype=np.bool_), np.empty(0, dtype=np.int64)
     if not small.any():
         return withheld
-    needed = np.where(small, WANTED, 0)
+    needed = np.where(small, WANTED, -np.inf)
     can_be = np.concatenate([[False], told.people[1:] > 0, np.zeros(rest.shape[1], np.bool_)])
     for step in range(MOST_STEPS + 1):
         now = told.bounds(withheld, rest.shape[1])
-        net.tighten(*now)
+        unsettled = net.tighten(now)
         width = (now[1] - now[0])[:2] + 1
         narrow = np.flatnonzero((width < needed).any(axis=0))
         if step == MOST_STEPS or not len(narrow):
             break
         near = net.around(near if len(near) else narrow)[2]
         withheld[near[can_be[near]]] = True
-    needed = np.where(small, np.where(small, np.minimum(width, WANTED), WANTED).min(axis=0), 0)
+    needed = np.where(small, np.where(small, np.minimum(width, WANTED), WANTED).min(axis=0), -np.inf)
     dearest = np.lexsort((count[PEOPLE, :n], np.isin(np.arange(n), np.setdiff1d(net.total, cheap))))[::-1]
     waiting = [dearest[withheld[dearest]]]
     while waiting:  # halves of what could not be shown again together
@@ -107,8 +107,9 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
         withheld[some] = False
         (low, high), (least, most) = told.bounds_of(some, withheld), (end.copy() for end in now)
         least[:, some], most[:, some] = np.maximum(low, least[:, some]), np.minimum(high, most[:, some])
-        if net.tighten(least, most, some, needed):
-            now = least, most
+        then = net.tighten((least, most), some, unsettled, needed)
+        if then is not None:
+            now, unsettled = (least, most), then
         else:
             withheld[some] = True
             waiting += [some[len(some) // 2 :], some[: len(some) // 2]] * (len(some) > 1)
@@ -165,26 +166,28 @@ class Net:
 
     def around(self, sets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The sums that some sets are part or total of: their entries, their numbers, and all their sets."""
-        by_sum, by_set = self.places
-        sums = np.flatnonzero(np.bincount(_columns(by_set, sets)))  # quicker than `np.unique`
-        entries = _columns(by_sum, sums)
+        sums = np.flatnonzero(np.bincount(_columns(self.places[1], sets)))  # quicker than `np.unique`
+        entries = _columns(self.places[0], sums)
         near = np.concatenate([sets, self.part[entries], self.total[sums]])
         return entries, sums, np.flatnonzero(np.bincount(near))
 
-    def tighten(self, low: FloatArray, high: FloatArray, changed: Any = None, needed: Any = None) -> bool:
+    def tighten(self, bounds: Bounds, changed: Any = None, unsettled: Any = None, needed: Any = None) -> Any:
         """Tighten bounds by others, until nothing changes; at first, only some may have `changed`.
 
-        Returns whether they leave as many values for events and others as `needed`, and ends early if not.
+        Returns the sets that are `unsettled` when it gives up: under weights, rounded counts may contradict
+        each other. Or it ends early and returns None, if fewer values than `needed` are left for events or
+        others.
         """
+        low, high = bounds
         changed = np.arange(self.n_sets) if changed is None else changed
         for _ in range(MOST_ROUNDS):
             entries, sums, near = self.around(changed)
+            near, unsettled = near if unsettled is None else np.union1d(near, unsettled), None
             before = low[:, near], high[:, near]
             part, own_total = self.part[entries], self.total[sums]
             sum_of, total = np.searchsorted(sums, self.sum_of[entries]), self.total[self.sum_of[entries]]
-            for least, most in zip(
-                low, high
-            ):  # parts bound their total; the total and other parts, each part
+            # parts bound their total; the total and the other parts bound each part
+            for least, most in zip(low, high):
                 added = [np.bincount(sum_of, weights=end[part], minlength=len(sums)) for end in (least, most)]
                 np.maximum.at(least, own_total, added[0])
                 np.minimum.at(most, own_total, added[1])
@@ -199,10 +202,10 @@ class Net:
             low[:, near], high[:, near] = least, most
             changed = near[((least != before[0]) | (most != before[1])).any(axis=0)]
             if needed is not None and np.any((most - least)[:2] + 1 < needed[:, near]):
-                return False
+                return None
             if not len(changed):
                 break
-        return True
+        return changed
 
 
 def _columns(matrix: Any, rows: IntArray) -> IntArray:

@@ -161,21 +161,10 @@ class Atoms:
             Column with the site (hospital) of each person, by which sites are compared; or the name of the
             one site that all people are from, if there is no such column.
         """
-        from propcal.data.source import (
-            NamedColumns,  # core itself does not handle frames
-            frame_source,
-        )
+        from propcal.data.source import NamedColumns, frame_source  # core itself does not handle frames
 
         columns = NamedColumns(
-            score,
-            outcome,
-            groups,
-            weight,
-            cluster,
-            resolution,
-            weight_kind,
-            positive=positive,
-            drop_missing=drop_missing,
+            score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing
         )
         return frame_source(frame).atoms(columns, site=site)
 
@@ -230,15 +219,7 @@ class Atoms:
         from propcal.data.source import NamedColumns
 
         columns = NamedColumns(
-            score,
-            outcome,
-            groups,
-            weight,
-            cluster,
-            resolution,
-            weight_kind,
-            positive=positive,
-            drop_missing=drop_missing,
+            score, outcome, groups, weight, cluster, resolution, weight_kind, positive, drop_missing
         )
         options: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "progress": progress}
         return FileSource(files, na=na, **options).atoms(columns, site=site)

@@ -44,9 +44,9 @@ class NamedColumns:
     cluster: str | None = None
     resolution: float | None = None
     weight_kind: str = "auto"
-    beside: Mapping[str, Recipe | str] = field(default_factory=dict)
     positive: Any = None
     drop_missing: bool = False
+    beside: Mapping[str, Recipe | str] = field(default_factory=dict)
     site: str | None = None
 
     def __post_init__(self) -> None:

@@ -82,19 +82,15 @@ class FitSummary:
     z : float
         A gap of less than z standard errors could be chance; 0 without a guard.
     n_people : int
-    n_updates : int
-        The number of adjustments; a smooth recalibration counts as one.
-    smooth : bool
-        Whether there is a smooth recalibration.
     why : str
         Why cells may still exceed the tolerance.
     calm : bool
         Whether a test found no miscalibration in the score.
     enough : bool
         Whether there were enough data for a test; without one, the guard against chance allows no change.
-    correction : Correction, optional
+    correction : Correction
         The correction itself.
-    patterns : Patterns, optional
+    patterns : Patterns
         The combinations of attributes in the fitting data; a correction reads only some of the attributes.
     raw_scores : tuple of int
         The lowest and the highest raw score, in units of the grid.
@@ -123,13 +119,11 @@ class FitSummary:
     standard_error: FloatArray
     z: float
     n_people: int
-    n_updates: int
-    smooth: bool
     why: str
     calm: bool
-    enough: bool = True
-    correction: Correction | None = field(default=None, repr=False)
-    patterns: Patterns | None = field(default=None, repr=False)
+    enough: bool
+    correction: Correction = field(repr=False)
+    patterns: Patterns = field(repr=False)
     raw_scores: tuple[int, int] = (0, UNIT)
     found: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -137,6 +131,16 @@ class FitSummary:
     unit: str = "people"
     level_labels: Labels = field(default_factory=dict, repr=False)
     gains: Gains | None = None
+
+    @property
+    def n_updates(self) -> int:
+        """The number of adjustments; a smooth recalibration counts as one."""
+        return self.correction.n_updates
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there is a smooth recalibration."""
+        return self.correction.start is not None
 
     @property
     def gap(self) -> FloatArray:
@@ -154,8 +158,6 @@ class FitSummary:
     @cached_property
     def labels(self) -> dict[str, str]:
         """What to call groups in sentences, by their names."""
-        if self.patterns is None:
-            return {}
         groups = [Group(()), *(size.group for size in (*self.collection.kept, *self.collection.left_out))]
         called = group_labels(groups, self.patterns, self.level_labels, everyone=f"all {self.unit}")
         return {group.name: label for group, label in zip(groups, called)}
@@ -163,16 +165,13 @@ class FitSummary:
     @cached_property
     def effects(self) -> dict[str, float]:
         """The largest difference that each attribute alone makes to a score; empty if nothing is changed."""
-        if self.correction is None or not self.n_updates:
-            return {}
-        return attribute_effects(self.correction, *self.raw_scores)
+        return attribute_effects(self.correction, *self.raw_scores) if self.n_updates else {}
 
     @property
     def without_effect(self) -> tuple[str, ...]:
         """Attributes for which no effect was found, so that the correction does not read them."""
-        if self.correction is None or self.patterns is None or not self.n_updates:
-            return ()
-        return tuple(name for name in self.patterns.attributes if name not in self.correction.attributes)
+        used = self.correction.attributes if self.n_updates else self.patterns.attributes
+        return tuple(name for name in self.patterns.attributes if name not in used)
 
     def count(self, status: str) -> int:
         """The number of cells with a status."""

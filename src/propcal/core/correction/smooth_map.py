@@ -50,6 +50,11 @@ def knots() -> IntArray:
     return np.concatenate([[0], inner, [UNIT]]).astype(np.int64)
 
 
+def knot_log_odds() -> FloatArray:
+    """The log-odds of the knots; scores of 0 and 1 count as one step further out."""
+    return (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
+
+
 @dataclass(frozen=True, eq=False)
 class SmoothStart:
     """A smooth recalibration, applied before the updates.
@@ -65,6 +70,14 @@ class SmoothStart:
 
     groups: tuple[Group, ...]
     shifts: IntArray
+
+    @classmethod
+    def of_shifts(cls, groups: tuple[Group, ...], shifts: FloatArray, *, with_ends: bool) -> SmoothStart:
+        """Terms with these shifts in log-odds at the knots; those without any shift are left out."""
+        most = MOST_WITH_ENDS if with_ends else MOST_SHIFT
+        units = np.clip(np.rint(shifts * SHIFT_UNIT), -most, most).astype(np.int64)
+        moved = np.flatnonzero(units.any(axis=1))
+        return cls(tuple(groups[t] for t in moved), units[moved])
 
     def values(self, patterns: Patterns) -> IntArray:
         """Corrected scores of each pattern at the knots, in units of the grid; they never decrease.

@@ -287,8 +287,6 @@ def _fit_summary(
         standard_error=standard_errors(weight, squares, outcome / UNIT, score / UNIT),
         z=rule.z,
         n_people=state.atoms.n_people,
-        n_updates=correction.n_updates,
-        smooth=correction.start is not None,
         why=why,
         calm=bool(settings.guard == "noise" and evidence.tested and not evidence.found)
         and correction.points is None,

@@ -23,14 +23,7 @@ from scipy import special
 
 from propcal.core.atoms import Atoms
 from propcal.core.compiled import compiled
-from propcal.core.correction.smooth_map import (
-    KNOTS_PER_UNIT,
-    MOST_SHIFT,
-    MOST_WITH_ENDS,
-    N_KNOTS,
-    SHIFT_UNIT,
-    SmoothStart,
-)
+from propcal.core.correction.smooth_map import SmoothStart, knot_log_odds
 from propcal.core.fit.additive_fit import penalised_inverse
 from propcal.core.fit.evidence import FoundErrors
 from propcal.core.fit.log_odds_cells import (
@@ -206,14 +199,12 @@ def _n_columns(basis: Basis, people: float, *, bumps: bool) -> int:
 
 def _tabulated(terms: tuple[Group, ...], effects: FloatArray, basis: Basis) -> SmoothStart | None:
     """The shifts in log-odds at the knots; None if all of them are zero."""
-    at = (np.arange(N_KNOTS) - N_KNOTS // 2) / KNOTS_PER_UNIT
+    at = knot_log_odds()
     shifts = _in_order(effects, basis) @ basis(at).T
     shifts[0] += basis.offset(at) - at
     shifts[:, ~np.isin(at, basis.ends) & (np.abs(at) == END)] = 0.0  # these stay 0 and 1
-    most = MOST_WITH_ENDS if len(basis.ends) else MOST_SHIFT
-    units = np.clip(np.rint(shifts * SHIFT_UNIT), -most, most).astype(np.int64)
-    moved = np.flatnonzero(units.any(axis=1))
-    return SmoothStart(tuple(terms[t] for t in moved), units[moved]) if len(moved) else None
+    start = SmoothStart.of_shifts(terms, shifts, with_ends=len(basis.ends) > 0)
+    return start if start.groups else None
 
 
 def _in_order(effects: FloatArray, basis: Basis) -> FloatArray:
@@ -253,36 +244,67 @@ class Effects:
     least: FloatArray
     prior: FloatArray
 
-    @property
-    def starts(self) -> IntArray:
-        """Effects ``starts[t]:starts[t + 1]`` belong to term t."""
-        return np.concatenate([[0], np.cumsum(self.n_columns)])
 
-    def table(self, effect: FloatArray, n_columns: int) -> FloatArray:
-        """Effects as an array of shape (n_terms, n_columns), zero where a term has none."""
-        found = np.zeros((len(self.n_columns), n_columns))
-        found[np.arange(n_columns) < self.n_columns[:, None]] = effect
-        return found
-
-
-@dataclass(frozen=True, eq=False)
 class FittedEffects:
-    """Effects of shape (n_terms, n_columns), and how many of them the data determine."""
+    """Effects at the current step of a fit, and the log-likelihood of the cells there.
 
-    table: FloatArray
-    free: float
-    problem: _Problem
+    `free` is how many effects the data determine.
+    """
+
+    def __init__(
+        self, cells: LogOddsCells, offset: FloatArray, columns: FloatArray, effects: Effects
+    ) -> None:
+        row, term = np.nonzero(cells.members)
+        term_starts = np.searchsorted(row, np.arange(len(cells.members) + 1))
+        self._n_columns, self._shape = effects.n_columns, (len(effects.n_columns), columns.shape[1])
+        self._effect_starts = np.concatenate([[0], np.cumsum(effects.n_columns)])
+        counts = (cells.starts, cells.n, cells.positives, offset, np.ascontiguousarray(columns))
+        self._data = (*counts, term_starts, term, self._effect_starts)
+        self.free = 0.0
+        self._at(np.zeros(len(effects.component)))
+
+    def _at(self, effect: FloatArray) -> None:
+        self.effect, self._derivatives = effect, _derivatives(self._data, effect)
+
+    @property
+    def table(self) -> FloatArray:
+        """Effects as an array of shape (n_terms, n_columns), zero where a term has none."""
+        found = np.zeros(self._shape)
+        found[np.arange(self._shape[1]) < self._n_columns[:, None]] = self.effect
+        return found
 
     @property
     def value(self) -> float:
         """The log-likelihood."""
-        return float(self.problem.derivatives[0])
+        return float(self._derivatives[0])
 
     def loss_without(self, terms: BoolArray) -> float:
         """How much lower the log-likelihood is if some terms are left out and the others stay as they are."""
-        effect_starts = self.problem.data[-1]
-        others = np.where(np.repeat(terms, np.diff(effect_starts)), 0.0, self.problem.effect)
-        return self.value - float(_derivatives(*self.problem.data, others)[0])
+        others = np.where(np.repeat(terms, np.diff(self._effect_starts)), 0.0, self.effect)
+        return self.value - float(_derivatives(self._data, others)[0])
+
+    def drop(self, effects: BoolArray) -> None:
+        """Set effects to zero permanently."""
+        if np.any(self.effect[effects]):
+            self._at(np.where(effects, 0.0, self.effect))
+
+    def newton(self, left: IntArray, penalty: FloatArray) -> tuple[float, FloatArray]:
+        """One step of the effects in `left`, with a ridge penalty; its length, and posterior variances.
+
+        The step is halved until the penalised likelihood, which is concave, does not fall.
+        """
+        value, gradient, information = self._derivatives
+        inverse = penalised_inverse(information[np.ix_(left, left)], penalty)
+        step = inverse @ (gradient[left] - penalty * self.effect[left])
+        value -= 0.5 * float(penalty @ self.effect[left] ** 2)
+        for halvings in range(40):
+            trial = self.effect.copy()
+            trial[left] += step * 0.5**halvings
+            found = _derivatives(self._data, trial)
+            if found[0] - 0.5 * float(penalty @ trial[left] ** 2) >= value - 1e-9 * abs(value):
+                self.effect, self._derivatives = trial, found
+                break
+        return float(np.abs(step).max()), np.diag(inverse)
 
 
 def fit_effects(
@@ -295,93 +317,37 @@ def fit_effects(
     variances are held fixed.
     """
     component, least = effects.component, effects.least
-    problem = _Problem(cells, offset, columns, effects)
+    fit = FittedEffects(cells, offset, columns, effects)
     variance = np.full(len(least), TYPICAL)
     left = np.arange(len(component))  # effects whose variance has not been dropped
-    largest, hold, total = np.inf, False, 0.0
+    largest, hold = np.inf, False
     for number in range(MOST_ROUNDS + LAST_ROUNDS):
         hold = hold or number >= MOST_ROUNDS
         penalty = 1 / variance[component[left]]
-        largest, spread = problem.newton(left, penalty)
-        total = float(np.sum(1 - spread * penalty))
+        largest, spread = fit.newton(left, penalty)
+        fit.free = float(np.sum(1 - spread * penalty))
         if hold and largest < 1e-6:
             break
         if hold or largest > 0.5:  # the effects must settle before the variances change
             continue
         free = np.bincount(component[left], 1 - spread * penalty, len(variance))
-        squares = np.bincount(component[left], problem.effect[left] ** 2, len(variance))
+        squares = np.bincount(component[left], fit.effect[left] ** 2, len(variance))
         found = np.minimum(squares / (np.maximum(free, 0.0) + effects.prior), LARGEST)
         before, variance = variance, np.maximum(found, least)
         alive = variance >= SMALLEST
         left = left[alive[component[left]]]
-        problem.drop(~alive[component])
+        fit.drop(~alive[component])
         if not len(left):
-            total = 0.0
+            fit.free = 0.0
             break
         hold = bool(np.all(np.abs(np.log(variance[alive] / before[alive])) < 0.02))
-    settled = not len(left) or largest < 1e-3
-    return FittedEffects(effects.table(problem.effect, columns.shape[1]), total, problem) if settled else None
-
-
-class _Problem:
-    """The log-likelihood of the cells at the current effects."""
-
-    def __init__(
-        self, cells: LogOddsCells, offset: FloatArray, columns: FloatArray, effects: Effects
-    ) -> None:
-        row, term = np.nonzero(cells.members)
-        term_starts = np.searchsorted(row, np.arange(len(cells.members) + 1))
-        self.data = (
-            cells.starts,
-            cells.n,
-            cells.positives,
-            offset,
-            np.ascontiguousarray(columns),
-            term_starts,
-            term,
-            effects.starts,
-        )
-        self.effect = np.zeros(len(effects.component))
-        self.derivatives = _derivatives(*self.data, self.effect)
-
-    def drop(self, effects: BoolArray) -> None:
-        """Set effects to zero permanently."""
-        if np.any(self.effect[effects]):
-            self.effect[effects] = 0.0
-            self.derivatives = _derivatives(*self.data, self.effect)
-
-    def newton(self, left: IntArray, penalty: FloatArray) -> tuple[float, FloatArray]:
-        """One step of the effects in `left`, with a ridge penalty; its length, and posterior variances.
-
-        The step is halved until the penalised likelihood, which is concave, does not fall.
-        """
-        value, gradient, information = self.derivatives
-        inverse = penalised_inverse(information[np.ix_(left, left)], penalty)
-        step = inverse @ (gradient[left] - penalty * self.effect[left])
-        value -= 0.5 * float(penalty @ self.effect[left] ** 2)
-        for halvings in range(40):
-            trial = self.effect.copy()
-            trial[left] += step * 0.5**halvings
-            found = _derivatives(*self.data, trial)
-            if found[0] - 0.5 * float(penalty @ trial[left] ** 2) >= value - 1e-9 * abs(value):
-                self.effect, self.derivatives = trial, found
-                break
-        return float(np.abs(step).max()), np.diag(inverse)
+    return fit if not len(left) or largest < 1e-3 else None
 
 
 @compiled
-def _derivatives(
-    starts: Any,
-    n: Any,
-    positives: Any,
-    offset: Any,
-    columns: Any,
-    term_starts: Any,
-    term: Any,
-    effect_starts: Any,
-    effect: Any,
-) -> tuple[float, Any, Any]:
+def _derivatives(data: Any, effect: Any) -> tuple[float, Any, Any]:
     """The log-likelihood, its gradient and its information matrix; each row of cells has only a few terms."""
+    starts, n, positives, offset, columns, term_starts, term, effect_starts = data
     n_columns, total = columns.shape[1], 0.0
     gradient = np.zeros(len(effect))
     information = np.zeros((len(effect), len(effect)))

@@ -264,6 +264,66 @@ def test_moved_counts_are_unbiased_and_depend_on_the_key_alone():
     assert np.array_equal(by, moved(keys[::-1], 0)[::-1])
 
 
+def is_number(x):
+    return known(x) and not isinstance(x, Limit)
+
+
+def tied_cells(seed):
+    """The cells of a page in which everybody has the same score: what is shown, and the truth."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"ward": rng.integers(0, 20, 4000).astype(str)})
+    score = np.where(rng.random(4000) < 0.4, 0.6, 0.2)
+    y = (rng.random(4000) < score).astype(int)
+    shown = protected_audit(audited(frame, score, y, n_bins=2), 11)
+    for bar in shown.distribution.itertuples():
+        if bar.group != "everybody" and all(map(is_number, (bar.people, bar.positives))):
+            tied = 0.6 if bar.score_from else 0.2
+            inside = (frame["ward"] == bar.group.removeprefix("ward=")) & (score == tied)
+            yield tied, (bar.people, bar.positives), (inside.sum(), y[inside].sum())
+
+
+def share_worked_out(seed):
+    """How often the counts before they were moved are the only ones that would be shown as they are."""
+    from propcal.core.atoms import person_key
+    from propcal.core.grid import to_grid
+    from propcal.protect.rule import moved
+
+    right = []
+    for tied, (people_shown, events_shown), truth in tied_cells(seed):
+        keys = [person_key(to_grid(np.array([tied])), outcome) for outcome in (0, 1)]
+        found = []
+        for n, e in np.ndindex(5, 5):
+            count, events = int(people_shown) - MOVED + n, int(events_shown) - MOVED + e
+            with pytest.MonkeyPatch.context() as attacker:  # who has propcal, and not the secret
+                attacker.delenv("PROPCAL_SECRET", raising=False)
+                key = keys[1] * np.uint64(events) + keys[0] * np.uint64(count - events)
+                told = count + moved(key, 0)[0], events + moved(key, 1)[0]
+            if told == (people_shown, events_shown):
+                found.append((count, events))
+        right.append(found == [truth])
+    return np.mean(right)
+
+
+def test_a_secret_keeps_others_from_working_out_how_counts_were_moved(monkeypatch):
+    monkeypatch.delenv("PROPCAL_SECRET", raising=False)
+    assert np.mean([share_worked_out(seed) for seed in range(3)]) > 0.25
+    monkeypatch.setenv("PROPCAL_SECRET", "a long text of this hospital")
+    assert np.mean([share_worked_out(seed) for seed in range(3)]) < 0.06
+
+
+def test_the_same_secret_gives_the_same_numbers_and_is_written_nowhere(monkeypatch):
+    frame, score, y = people(3000, 4, TWO)
+    a, pages = audited(frame, score, y), []
+    for secret in ("", "of the north", "of the north", "of the south", "\udce9 and more" * 20):
+        monkeypatch.setenv("PROPCAL_SECRET", secret)
+        pages.append(a.to_json(suppress=11))
+        assert secret == "" or "north" not in pages[-1] + a.to_html()
+    monkeypatch.delenv("PROPCAL_SECRET")
+    assert a.to_json(suppress=11) == pages[0]
+    assert pages[1] == pages[2]
+    assert len({*pages}) == 4
+
+
 def few_valued(seed):
     """565 people of a group with an alert of 0 or 1, among others; few in the group have an alert."""
     rng = np.random.default_rng(seed)

@@ -2,12 +2,15 @@
 
 How a count is moved depends on who is in the cell and on nothing else (Fraser and Wooton 2005; Marley and
 Leaver 2011): the same people give the same number on every page, and one person more draws anew, so that two
-pages cannot be subtracted from each other.
+pages cannot be subtracted from each other. A secret of the institution, in the environment variable
+PROPCAL_SECRET, keeps others from working out by how much; it is read here, and written nowhere.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from hashlib import blake2b, sha256
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ STAND_IN = 5.0  # for few people with one score
 MOST_UNSURE = 0.05  # relative error of a mean that hidden counts may cause
 FEW_SCORES = 40  # different ones, from which on a mean does not tell counts
 SATURATED = 4  # with so few different scores, two or three measures together tell every count
+SECRET = "PROPCAL_SECRET"
 P_BANDS, P_DIGITS = (0.001, 0.01, 0.05), 3
 
 
@@ -111,8 +115,20 @@ def tells_counts(values: ScoreValues) -> bool:
 
 def moved(key: Any, what: int) -> Any:
     """By how much a count is moved: `what` is 0 for all people of a cell, 1 for those with the outcome."""
-    key = np.asarray(key, dtype=np.uint64)
-    return TABLE[mix(mix(key) + np.uint64(what)) % np.uint64(len(TABLE))]
+    key = mix(np.asarray(key, dtype=np.uint64)) + np.uint64(what)
+    secret = os.environ.get(SECRET)
+    return TABLE[(_keyed(key, secret) if secret else mix(key)) % np.uint64(len(TABLE))]
+
+
+def _keyed(key: Any, secret: str) -> Any:
+    """A number for each key that nobody can tell without the secret (BLAKE2b)."""
+    start = blake2b(key=sha256(os.fsencode(secret)).digest(), digest_size=8)
+    found = []
+    for one in key.astype("<u8").ravel():
+        own = start.copy()
+        own.update(one.tobytes())
+        found.append(own.digest())
+    return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64).reshape(key.shape)
 
 
 def shown_p(p: float, large: Any = True) -> float:

@@ -96,29 +96,29 @@ def test_no_group_is_withheld_where_a_cell_or_a_smaller_group_would_do():
     from propcal.auditing.headcount import Headcount
     from propcal.protect.neighbours import WANTED, Net, Told, withheld_neighbours
     from propcal.protect.rule import Rule
-    from propcal.protect.shown_counts import ShownCounts, sums_by_range
+    from propcal.protect.shown_counts import Sets, ShownCounts
 
     checked = 0
     for seed in range(6):
         frame, score, y = people(500 + 150 * seed, seed, TWO)
         counts = audited(frame, score, y, n_bins=10)._source.counts
-        sums, above = sums_by_range([(counts.groups, len(counts.bins))])
-        sums = [(total, parts) for total, parts in sums if not {total, *parts} & {*above}]
+        sets = Sets()
+        sets.add_ranges(counts, sets.add(counts.totals))
+        sums = [(total, parts) for total, parts in sets.sums if not {total, *parts} & {*sets.cheap}]
         headcount = Headcount.joined([counts.totals, counts.ranges])
         exact = np.rint(np.array([*headcount.people, headcount.people.sum(axis=0)]))
         shown = ShownCounts.of(headcount, Rule(11))  # without sums, nothing is withheld
         told = Told(shown.people, shown.events, shown.small, shown.few, Rule(11))
         withheld = withheld_neighbours(told, exact, sums)
         rest, net = Net.of(sums).with_rests(exact)
-        small = (np.concatenate([exact, rest], axis=1)[:2] < FEWEST) & (
-            np.concatenate([exact, rest], axis=1)[2] > 0
-        )
+        both = np.concatenate([exact, rest], axis=1)
+        small = (both[:2] < FEWEST) & (both[2] > 0)
         small[:, : len(withheld)] &= shown.small
+        net, hidden = net.of_counts(both.shape[1]), np.flatnonzero(small)
 
-        def fewest(some, told=told, net=net, small=small, n=rest.shape[1]):
-            low, high = told.bounds(some, n)
-            net.tighten((low, high))
-            return np.where(small, np.minimum(high - low + 1, WANTED)[:2], WANTED).min(axis=0)
+        def fewest(some, told=told, net=net, hidden=hidden, n=rest.shape[1]):
+            low, minus_high = net.tightened(told.bounds(some, n))[:, hidden]
+            return np.minimum(1 - minus_high - low, WANTED)
 
         left = fewest(withheld)
         for i in np.flatnonzero(withheld):

@@ -16,7 +16,7 @@ from propcal.auditing.audit_tables import ENDS, categories_frame, stacked_column
 from propcal.auditing.bin_free import BinFree
 from propcal.auditing.claims import Claim, Verdict, labelled_claims
 from propcal.auditing.findings import AuditedPeople, Findings
-from propcal.auditing.headcount import Counts, Headcount, ScoreValues
+from propcal.auditing.headcount import Headcount, ScoreValues
 from propcal.auditing.hypothesis_tests import NOT_OF_GROUPS
 from propcal.auditing.loss_intervals import loss_places, loss_values, losses
 from propcal.auditing.measures import net_benefit_variance, threshold_columns
@@ -28,13 +28,13 @@ from propcal.protect.rule import P_DIGITS, SATURATED, VARIANCE, Rule, moved, sho
 from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import (
     CURVE_DIGITS,
+    Sets,
     ShownCounts,
     printed,
     shown_table,
-    sums_by_range,
 )
 
-NEAR = 1e-9  # edges and thresholds that are the same number
+MADE_OF_COUNTS = ("rate_low", "rate_high", "proportional_gap", "cutoff")  # of cells
 
 
 def protected_audit(audit: Audit, fewest: int | None) -> Audit:
@@ -49,42 +49,28 @@ def protected_audits(audits: Sequence[Audit], fewest: int | None) -> list[Audit]
         return [*audits]
     if are_shared(found[0].shared, rule.fewest):  # they were protected before
         return [*audits]
-    counts = [one.counts for one in found]
-    place = {group: g for g, group in enumerate(counts[0].groups)}  # scores differ in the order of groups
-    ranges_and_above = [each for one in counts for each in (one.ranges, _above_edges(one))]
-    headcount = Headcount.joined([counts[0].totals, *ranges_and_above])
-    sums, above = sums_by_range([(one.groups, len(one.bins)) for one in counts])
-    together = ShownCounts.of(headcount, rule, sums, cheap=above)
-    protected, start = [], len(place)
-    for audit, one in zip(audits, found):
-        ranges = np.arange(start, start + len(place) * len(one.counts.bins))
-        sets = np.concatenate([[place[group] for group in one.counts.groups], ranges])
-        start += len(ranges)
-        n_above = len(place) * (len(one.counts.bins) - 1)
-        hidden = np.isnan(together.people[start : start + n_above]).reshape(len(place), -1)
-        protected.append(_ProtectedAudit(audit, one, together, sets, hidden).audit())
-        start += n_above
-    return protected
-
-
-def _above_edges(counts: Counts) -> Headcount:
-    """The people of each group above each inner edge of the risk ranges, as thresholds near it tell them."""
-    near = np.searchsorted(counts.thresholds, from_grid(counts.bins.edges[1:-1]) + NEAR, side="right") - 1
-    above = counts.ranges.from_top().part(slice(1, None))
-    return replace(above, key=counts.flagged.key[:, np.maximum(near, 0)])
+    sets, groups = Sets(), found[0].counts.groups
+    totals = sets.add(found[0].counts.totals)
+    whole = [totals[[groups.index(group) for group in one.counts.groups]] for one in found]  # in their order
+    places = [
+        np.concatenate([own, sets.add_ranges(one.counts, own)], axis=1) for own, one in zip(whole, found)
+    ]
+    shown = sets.shown(rule)
+    return [_ProtectedAudit(*each, shown).audit() for each in zip(audits, found, places)]
 
 
 class _ProtectedAudit:
     """The counts of an audit as they are shown, and everything that follows from them."""
 
-    def __init__(
-        self, audit: Audit, found: Findings, together: ShownCounts, sets: IntArray, hidden: BoolArray
-    ) -> None:
-        self.hidden_edges = hidden  # of risk ranges, by group: thresholds near them are not told
-        self.exact, self.found, self.rule, self.counts = audit, found, together.rule, found.counts
-        self.n = len(self.counts.groups)
+    def __init__(self, audit: Audit, found: Findings, places: IntArray, shown: ShownCounts) -> None:
+        """`places` are those of each group, of its risk ranges, and of its people above each edge."""
+        self.exact, self.found, self.rule, self.counts = audit, found, shown.rule, found.counts
+        self.n, n_ranges = len(places), len(found.counts.bins)
+        # thresholds near edges that are hidden are not told
+        self.hidden_edges = np.isnan(shown.people[places[:, 1 + n_ranges :]])
         headcount = Headcount.joined([self.counts.totals, self.counts.ranges])
-        self.shown = ShownCounts.part_of(together, sets, headcount, self._values())
+        own = np.concatenate([places[:, 0], places[:, 1 : 1 + n_ranges].ravel()])
+        self.shown = ShownCounts.part_of(shown, own, headcount, self._values())
         self.large = self.shown.large[: self.n] & ~self._saturated()
         self.names = [group.name for group in self.counts.groups]
 
@@ -171,29 +157,25 @@ class _ProtectedAudit:
         return (rate if clear else Limit(printed_rate(mean), ratio.side)), ratio
 
     def _categories(self) -> pd.DataFrame:
-        """The table of cells, by the code of the audit; findings are the audit's."""
-        found, exact = self.found, self.exact.categories
-        places, shown = self._places[found.table.people > 0].tolist(), self.shown
+        """The table of cells: numbers by the code of the audit, findings are the audit's."""
+        exact, shown, places = self.exact.categories, self.shown, self._places[self.found.table.people > 0]
         cells = categories_frame(self._cells, self.exact.identity.unit)
-        for name in ("finding", "eligible", "reason"):
-            cells[name] = exact[name].to_numpy()
-        cells["detectable_gap"] = exact["detectable_gap"].round(CURVE_DIGITS)
-        cells[["low", "high"]] = cells[["low", "high"]].round(CURVE_DIGITS)
-        low, high, finding = cells["low"], cells["high"], cells["finding"]
+        low, high = (cells[end].to_numpy().round(CURVE_DIGITS) for end in ("low", "high"))
+        finding = exact["finding"].to_numpy()
         agree = np.select(
             [finding == TOO_LOW, finding == TOO_HIGH, finding == CHANCE],
             [low > 0, high < 0, (low <= 0) & (high >= 0)],
             True,
         ).astype(bool)
-        cells.loc[~agree, ["low", "high"]] = np.nan
         rates, gaps = cells["outcome_rate"].tolist(), cells["gap"].tolist()
-        small = np.asarray(shown.small.any(axis=0))
-        for row, i in enumerate(places):
-            if small[i]:
-                rates[row], _ = self._limits(i, finding.iloc[row], 1.0)
-                known = isinstance(rates[row], Limit)
-                gaps[row] = Limit(rates[row] - shown.mean[i], rates[row].side) if known else np.nan
-        return shown_table(cells, shown, places, outcome_rate=rates, gap=gaps)
+        for row in np.flatnonzero(shown.small[:, places].any(axis=0)).tolist():
+            rates[row] = rate = self._limits(places[row], finding[row], 1.0)[0]
+            known = isinstance(rate, Limit)
+            gaps[row] = Limit(rate - shown.mean[places[row]], rate.side) if known else np.nan
+        numbers = {name: cells[name].to_numpy() for name in MADE_OF_COUNTS}
+        numbers |= {"low": np.where(agree, low, np.nan), "high": np.where(agree, high, np.nan)}
+        numbers["detectable_gap"] = exact["detectable_gap"].to_numpy().round(CURVE_DIGITS)
+        return shown_table(exact, shown, places, outcome_rate=rates, gap=gaps, **numbers)
 
     @cached_property
     def _places(self) -> Any:
@@ -218,7 +200,10 @@ class _ProtectedAudit:
             added = VARIANCE * (1 + rate**2) / people + shown.mean_variance[places] * people
             effective = people / (effect + added / (rate * (1 - rate)))
         sums = {"weight": people, "positives": events, "score_sum": mean * people, "gap": rate - mean}
-        table, noise = replace(found.table, **sums), replace(found.noise, effective=effective)
+        table, noise = (
+            replace(found.table, **sums),
+            replace(found.noise, effective=effective, rates=found.noise.rates[:0]),
+        )
         return replace(found, table=table, noise=noise)
 
     def _losses(self) -> pd.DataFrame:
@@ -230,18 +215,16 @@ class _ProtectedAudit:
         exact, cells, rho = self.exact.losses, self._cells, self.found.rule.rho
         known = np.isfinite(cells.table.gap) & (self.found.table.people > 0)
         table = replace(cells.table, eligible=cells.table.eligible & known)
-        rows = losses(table, cells.noise, rho)
-        rows["where"] = exact["where"]
+        rows, value = losses(table, cells.noise, rho), {}
         for name, places in loss_places(self.found.table, rho).items():
             chosen = np.zeros(known.shape, dtype=np.bool_)
             chosen.flat[list(places)] = True
             own = loss_values(table.outcome_rate, table.mean_score, chosen, rho) if places else [np.nan] * 3
-            rows.loc[name, "value"] = own[LOSSES.index(name)] if known[chosen].all() else np.nan
+            value[name] = own[LOSSES.index(name)] if known[chosen].all() else np.nan
+        rows = rows.assign(value=pd.Series(value), **exact[["where", "floor_median", "floor_95", "p_value"]])
         rows.loc[rows["value"].isna(), ["low", "high"]] = np.nan
         if (self.found.table.eligible & ~known).any():
             rows["high"] = np.nan
-        for name in ("floor_median", "floor_95", "p_value"):
-            rows[name] = exact[name]
         return rows.round(P_DIGITS)
 
     def _of_many(self, groups: pd.Series) -> pd.Series:

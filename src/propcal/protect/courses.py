@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -46,30 +46,30 @@ class _ProtectedCourse:
         assert course._source is not None
         self.exact, self.rule, self.source = course, rule, course._source
         self.names = course.settings["periods"]
-        self.groups = {group.name: g for g, group in enumerate(course.watched)}
-        atoms, sets, of_groups = self.source.atoms, Sets(), sums_of_groups(course.watched)
-        (whole,) = sets.add(Headcount.of(atoms, everybody), None)
-        self.periods = [
+        self.groups = [group.name for group in course.watched]
+        atoms, sets = self.source.atoms, Sets()
+        whole, parts = sets.add(Headcount.of(atoms, everybody)), by_key(atoms, PERIOD)
+        places = [
             sets.add(Headcount.of(part, self._members), score_values(part, self._members(part.patterns)))
-            for part in map(by_key(atoms, PERIOD).__getitem__, self.names)
+            for part in map(parts.__getitem__, self.names)
         ]
-        sets.sums.append((whole, [places[0] for places in self.periods]))
-        for places in self.periods:
-            sets.sums += [(places[total], [places[g] for g in parts]) for total, parts in of_groups]
+        self.periods = np.concatenate(places, axis=1)  # of each group, in each period
+        sets.add_sums(whole, self.periods[:1].T)
+        for total, of_group in sums_of_groups(course.watched):
+            sets.add_sums(self.periods[total], self.periods[of_group])
         self.of_alarm: dict[tuple[str, str, bool], int] = {}
         for alarm in course.alarms:
             for past in (False, True)[: 1 + bool(course.settings["reference"])]:
                 periods = self._periods_of(alarm, past)
-                (place,) = sets.add(*self._people_of(alarm, periods))
+                ((place,),) = sets.add(*self._people_of(alarm, periods))
                 self.of_alarm[alarm.group, alarm.test, past] = place
                 if not alarm.where:
-                    g, at = self.groups[alarm.group], [self.names.index(name) for name in periods]
-                    sets.sums.append((place, [self.periods[t][g] for t in at]))
+                    of_group = self.periods[self.groups.index(alarm.group)]
+                    sets.add_sums(place, of_group[np.isin(self.names, periods)][:, None])
         self.shown = sets.shown(rule)
-        people = self.shown.headcount.people[:, self.periods].sum(axis=1)
+        people = self.shown.headcount.people[:, self.periods].sum(axis=2)
         large = (people.sum(axis=0) >= FEWEST_MEASURED) & ~rule.small(people).any(axis=0)
-        # groups whose evidence rests on many people
-        self.large = {group.name: bool(one) for group, one in zip(course.watched, large)}
+        self.large = dict(zip(self.groups, large.tolist()))  # groups whose evidence rests on many people
 
     def _members(self, patterns: Patterns) -> BoolArray:
         return membership(self.exact.watched, patterns)
@@ -84,7 +84,7 @@ class _ProtectedCourse:
 
     def _people_of(self, alarm: Alarm, periods: Sequence[str]) -> tuple[Headcount, list[ScoreValues]]:
         """The people of an alarm in some periods, and their scores if many have the same one."""
-        atoms, bins, group = self.source.atoms, self.source.bins, self.groups[alarm.group]
+        atoms, bins, group = self.source.atoms, self.source.bins, self.groups.index(alarm.group)
         ranges = [j for j in range(len(bins)) if alarm.where in ("", risk_range(bins.label(j)))]
 
         def members(patterns: Patterns) -> BoolArray:
@@ -103,7 +103,7 @@ class _ProtectedCourse:
     def course(self) -> Course:
         """The course with everything replaced that counts give away."""
         exact, source = self.exact, self.source
-        periods = shown_table(exact.periods, self.shown, [*chain(*self.periods)])
+        periods = shown_table(exact.periods, self.shown, self.periods.T.ravel())
         alarms = tuple(self._alarm(alarm) for alarm in exact.alarms)
         claims = tuple(_shown_claim(claim, alarms) for claim in exact.claims)
         groups, identity = self._groups(periods, alarms), exact.identity

@@ -32,7 +32,7 @@ def protected_discovery(found: Discovery, fewest: int | None) -> Discovery:
     counted, sets = [*found._source, *(found.protection._source if found.protection else ())], Sets()
     for people, scores in counted:
         sets.add(people, [scores])
-    sets.sums += [(0, [i]) for i in range(1, len(counted))]
+    sets.add_sums([0] * (len(counted) - 1), [range(1, len(counted))])
     shown = sets.shown(rule)
     overall = {
         "found": found.overall["found"],

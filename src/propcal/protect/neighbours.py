@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from propcal.core.grid import BoolArray, FloatArray, IntArray
 from propcal.protect.rule import MOVED, Rule
 
 WANTED = 5  # values that bounds leave for a small count; integer programming over a whole page can leave 3
-MOST_ROUNDS, MOST_STEPS = 50, 3
+ENOUGH = 4  # where otherwise a large group would be withheld
+LARGE = 100  # people
+MOST_ROUNDS = 50
 ENDLESS = 1e9
 EVENTS, OTHERS, PEOPLE = 0, 1, 2
 
 Sums = Sequence[tuple[int, Sequence[int]]]  # a set, and sets without common people that are part of it
-Bounds = tuple[FloatArray, FloatArray]  # the least and the most events, others and people of each set
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,27 +46,22 @@ class Told:
     few: BoolArray
     rule: Rule
 
-    def bounds(self, withheld: BoolArray, n_rests: int) -> Bounds:
-        """What follows for events, others and people of each set, and of rests, of which nothing is told."""
-        n = len(self.people)
-        low, high = np.zeros((3, n + n_rests)), np.full((3, n + n_rests), ENDLESS)
-        low[:, :n], high[:, :n] = self.bounds_of(slice(None), withheld)
-        return low, high
+    def bounds(self, withheld: BoolArray, n_rests: int) -> FloatArray:
+        """What follows for events, others and people of each set, and of rests, of which nothing is told.
 
-    def bounds_of(self, sets: Any, withheld: BoolArray) -> Bounds:
-        """`bounds` of some sets."""
-        people, small, withheld = self.people[sets], self.small[:, sets], withheld[sets]
-        low, high = np.zeros((3, len(people))), np.full((3, len(people)), ENDLESS)
-        for kind, shown in ((PEOPLE, people), (EVENTS, self.events[sets])):
-            known = np.isfinite(shown) & ~withheld
-            low[kind] = np.where(known, np.maximum(shown - MOVED, 0), 0)
-            high[kind] = np.where(known, np.where(people == 0, 0, shown + MOVED), ENDLESS)
-        unknown = withheld & ~small.any(axis=0)  # of small sets it is told that they are small
-        for kind in (EVENTS, OTHERS):
-            high[kind] = np.where(small[kind] & self.few[kind, sets], self.rule.fewest - 1, high[kind])
-            large = ~small[kind] & ~unknown & ~(people <= 0)
-            low[kind] = np.maximum(low[kind], np.where(large, self.rule.fewest, 0))
-        return low, high
+        The first row has the least of each, the second has minus the most.
+        """
+        shown = np.array([self.events, np.full(len(self.events), np.nan), self.people])
+        shown[:, withheld] = np.nan
+        low = np.nan_to_num(np.maximum(shown - MOVED, 0))
+        high = np.where(np.isnan(shown), ENDLESS, np.where(self.people == 0, 0, shown + MOVED))
+        high[:2][self.small & self.few] = self.rule.fewest - 1
+        told_small = self.small.any(axis=0) | ~withheld  # of small sets it is told that they are small
+        large = ~self.small & told_small & (self.people != 0)
+        low[:2][large] = np.maximum(low[:2][large], self.rule.fewest)
+        ends = (low, 0.0), (-high, -ENDLESS)
+        rows = [np.pad(x, ((0, 0), (0, n_rests)), constant_values=of_rest).ravel() for x, of_rest in ends]
+        return np.array(rows)
 
 
 def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequence[int] = ()) -> BoolArray:
@@ -76,43 +69,47 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
 
     Everybody, who are the first set, are always shown.
 
-    All neighbours are withheld at first. Then they are shown again, the dearest first, as long as bounds
-    leave as many values. Parts, and sums that are `cheap`, are cheaper than other sums, and few people are
-    cheaper than many.
+    If bounds leave too few values, parts and sums that are `cheap` are withheld at first, and all others
+    only if that does not suffice. Then they are shown again, the dearest first, as long as enough values are
+    left: large groups, then others, with more people before fewer.
     """
     n = count.shape[1]
     rest, net = Net.of(sums).with_rests(count)
-    count = np.concatenate([count, rest], axis=1)
-    small = (count[:2] < told.rule.fewest) & (count[PEOPLE] > 0)
+    exact = np.concatenate([count, rest], axis=1)
+    small = (exact[:2] < told.rule.fewest) & (exact[PEOPLE] > 0)
     small[:, :n] &= told.small
-    withheld, near = np.zeros(n, dtype=np.bool_), np.empty(0, dtype=np.int64)
-    if not small.any():
-        return withheld
-    needed = np.where(small, WANTED, -np.inf)
-    can_be = np.concatenate([[False], told.people[1:] > 0, np.zeros(rest.shape[1], np.bool_)])
-    for step in range(MOST_STEPS + 1):
-        now = told.bounds(withheld, rest.shape[1])
-        unsettled = net.tighten(now)
-        width = (now[1] - now[0])[:2] + 1
-        narrow = np.flatnonzero((width < needed).any(axis=0))
-        if step == MOST_STEPS or not len(narrow):
+    withheld, net = np.zeros(n, dtype=np.bool_), net.of_counts(exact.shape[1])
+    can_be = np.isfinite(told.people) & (told.people > 0)
+    can_be[:1] = False
+    dear = np.isin(np.arange(n), np.setdiff1d([total for total, _ in sums], cheap))
+    hidden, owner = np.flatnonzero(small), np.tile(np.arange(exact.shape[1]), 3)
+
+    def values(bounds: FloatArray) -> FloatArray:
+        """How many values are possible for each small count; more than wanted do not matter."""
+        return np.asarray(np.minimum(1 - bounds[:, hidden].sum(axis=0), WANTED))
+
+    shown = told.bounds(withheld, rest.shape[1])
+    now = net.tightened(shown.copy())
+    for allowed, steps in ((~dear, 1), (~dear, 2), (True, 1), (True, 2), (True, 3)):
+        near = np.isin(owner, owner[hidden[values(now) < WANTED]])
+        if not near.any():
             break
-        near = net.around(near if len(near) else narrow)[2]
-        withheld[near[can_be[near]]] = True
-    needed = np.where(small, np.where(small, np.minimum(width, WANTED), WANTED).min(axis=0), -np.inf)
-    dearest = np.lexsort((count[PEOPLE, :n], np.isin(np.arange(n), np.setdiff1d(net.total, cheap))))[::-1]
-    waiting = [dearest[withheld[dearest]]]
+        for _ in range(steps):
+            near = net.beside(near)
+        withheld |= near[:n] & can_be & allowed
+        now = net.tightened(told.bounds(withheld, rest.shape[1]))
+    wanted, large = values(now), dear & (count[PEOPLE] >= LARGE)
+    order = np.lexsort((count[PEOPLE], dear))[::-1]
+    waiting = [order[withheld[order] & (large[order] == which)] for which in (False, True)]
     while waiting:  # halves of what could not be shown again together
-        some = waiting.pop()
-        withheld[some] = False
-        (low, high), (least, most) = told.bounds_of(some, withheld), (end.copy() for end in now)
-        least[:, some], most[:, some] = np.maximum(low, least[:, some]), np.minimum(high, most[:, some])
-        then = net.tighten((least, most), some, unsettled, needed)
-        if then is not None:
-            now, unsettled = (least, most), then
-        else:
-            withheld[some] = True
-            waiting += [some[len(some) // 2 :], some[: len(some) // 2]] * (len(some) > 1)
+        again = waiting.pop()
+        changed = np.isin(owner, again)
+        then = np.where(changed, np.maximum(now, shown), now)
+        enough = ENOUGH if large[again].any() else WANTED
+        if (values(net.tightened(then, changed)) >= np.minimum(wanted, enough)).all():
+            withheld[again], now, wanted = False, then, np.minimum(wanted, values(then))
+        elif len(again) > 1:
+            waiting += [again[len(again) // 2 :], again[: len(again) // 2]]
     return withheld
 
 
@@ -123,15 +120,16 @@ class Net:
     part: IntArray
     sum_of: IntArray
     total: IntArray
-    n_sets: int = 0
 
     @classmethod
     def of(cls, sums: Sums) -> Net:
         """From pairs of a total and its parts."""
         parts = [np.array(own, dtype=np.int64) for _, own in sums]
-        part = np.concatenate([np.empty(0, dtype=np.int64), *parts])
-        sum_of = np.repeat(np.arange(len(sums)), [len(own) for own in parts])
-        return cls(part, sum_of, np.array([total for total, _ in sums], dtype=np.int64))
+        return cls(
+            np.concatenate([np.empty(0, dtype=np.int64), *parts]),
+            np.repeat(np.arange(len(sums)), [len(own) for own in parts]),
+            np.array([total for total, _ in sums], dtype=np.int64),
+        )
 
     def bound_by_totals(self, people: FloatArray, events: FloatArray, count: FloatArray) -> None:
         """Make no part larger than the whole, with the outcome or without it, by moves of at most 2."""
@@ -153,63 +151,46 @@ class Net:
         added = [np.bincount(self.sum_of, weights=own[self.part], minlength=n_sums) for own in count]
         rest = np.maximum(count[:, self.total] - np.array(added).reshape(3, -1), 0)
         some = np.flatnonzero(rest[PEOPLE] > 0.5)
-        part, sum_of = np.append(self.part, n + np.arange(len(some))), np.append(self.sum_of, some)
-        return rest[:, some], Net(part, sum_of, self.total, n + len(some))
+        part = np.concatenate([self.part, n + np.arange(len(some))])
+        return rest[:, some], Net(part, np.concatenate([self.sum_of, some]), self.total)
 
-    @cached_property
-    def places(self) -> tuple[Any, Any]:
-        """The entries of each sum, and the sums of each set, as rows of two sparse matrices."""
-        n_sums, n = len(self.total), len(self.part)
-        entries = csr_array((np.ones(n), (self.sum_of, np.arange(n))), shape=(n_sums, n))
-        sets = np.concatenate([self.part, self.total]), np.concatenate([self.sum_of, np.arange(n_sums)])
-        return entries, csr_array((np.ones(n + n_sums), sets), shape=(self.n_sets, n_sums))
+    def of_counts(self, n: int) -> Net:
+        """Sums of the events, others and people of `n` sets, and events and others of each as its people."""
+        kinds, sets, n_sums = np.arange(3)[:, None], np.arange(n), len(self.total)
+        return Net(
+            np.concatenate([(self.part + n * kinds).ravel(), sets, sets + n]),
+            np.concatenate([(self.sum_of + n_sums * kinds).ravel(), *[3 * n_sums + sets] * 2]),
+            np.concatenate([(self.total + n * kinds).ravel(), sets + 2 * n]),
+        )
 
-    def around(self, sets: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """The sums that some sets are part or total of: their entries, their numbers, and all their sets."""
-        sums = np.flatnonzero(np.bincount(_columns(self.places[1], sets)))  # quicker than `np.unique`
-        entries = _columns(self.places[0], sums)
-        near = np.concatenate([sets, self.part[entries], self.total[sums]])
-        return entries, sums, np.flatnonzero(np.bincount(near))
+    def beside(self, some: BoolArray) -> BoolArray:
+        """These, and those in a sum with one of them."""
+        sums, near = self._sums_with(some), some.copy()
+        near[self.part[sums[self.sum_of]]] = near[self.total[sums]] = True
+        return near
 
-    def tighten(self, bounds: Bounds, changed: Any = None, unsettled: Any = None, needed: Any = None) -> Any:
-        """Tighten bounds by others, until nothing changes; at first, only some may have `changed`.
+    def _sums_with(self, some: BoolArray) -> BoolArray:
+        sums = some[self.total]
+        sums[self.sum_of[some[self.part]]] = True
+        return sums
 
-        Returns the sets that are `unsettled` when it gives up: under weights, rounded counts may contradict
-        each other. Or it ends early and returns None, if fewer values than `needed` are left for events or
-        others.
+    def tightened(self, bounds: FloatArray, changed: BoolArray | None = None) -> FloatArray:
+        """Bounds (in place) that follow from others, until nothing changes; at first, some have `changed`.
+
+        Parts bound their total, and the total and the other parts bound each part.
         """
-        low, high = bounds
-        changed = np.arange(self.n_sets) if changed is None else changed
+        changed = np.ones(bounds.shape[1], dtype=np.bool_) if changed is None else changed
         for _ in range(MOST_ROUNDS):
-            entries, sums, near = self.around(changed)
-            near, unsettled = near if unsettled is None else np.union1d(near, unsettled), None
-            before = low[:, near], high[:, near]
-            part, own_total = self.part[entries], self.total[sums]
-            sum_of, total = np.searchsorted(sums, self.sum_of[entries]), self.total[self.sum_of[entries]]
-            # parts bound their total; the total and the other parts bound each part
-            for least, most in zip(low, high):
-                added = [np.bincount(sum_of, weights=end[part], minlength=len(sums)) for end in (least, most)]
-                np.maximum.at(least, own_total, added[0])
-                np.minimum.at(most, own_total, added[1])
-                np.maximum.at(least, part, least[total] - (added[1][sum_of] - most[part]))
-                np.minimum.at(most, part, most[total] - (added[0][sum_of] - least[part]))
-            least, most = low[:, near], high[:, near]
-            for own, other in ((EVENTS, OTHERS), (OTHERS, EVENTS)):
-                np.maximum(least[own], least[PEOPLE] - most[other], out=least[own])
-                np.minimum(most[own], most[PEOPLE] - least[other], out=most[own])
-            np.maximum(least[PEOPLE], least[EVENTS] + least[OTHERS], out=least[PEOPLE])
-            np.minimum(most[PEOPLE], most[EVENTS] + most[OTHERS], out=most[PEOPLE])
-            low[:, near], high[:, near] = least, most
-            changed = near[((least != before[0]) | (most != before[1])).any(axis=0)]
-            if needed is not None and np.any((most - least)[:2] + 1 < needed[:, near]):
-                return None
-            if not len(changed):
+            sums = self._sums_with(changed)
+            entries = np.flatnonzero(sums[self.sum_of])
+            part, sum_of, own_total = self.part[entries], self.sum_of[entries], self.total[sums]
+            total, before = self.total[sum_of], bounds.copy()
+            added = [np.bincount(sum_of, weights=end[part], minlength=len(sums)) for end in bounds]
+            for own, other in ((0, 1), (1, 0)):
+                np.maximum.at(bounds[own], own_total, added[own][sums])
+                follows = bounds[own][total] + added[other][sum_of] - bounds[other][part]
+                np.maximum.at(bounds[own], part, follows)
+            changed = (bounds != before).any(axis=0)
+            if not changed.any():
                 break
-        return changed
-
-
-def _columns(matrix: Any, rows: IntArray) -> IntArray:
-    """The columns of the entries of some rows of a sparse matrix."""
-    begin, length = matrix.indptr[rows], np.diff(matrix.indptr)[rows]
-    at = np.repeat(begin - np.cumsum(length) + length, length) + np.arange(length.sum())
-    return np.asarray(matrix.indices[at])
+        return bounds

@@ -10,10 +10,12 @@ people are counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from math import log
+from operator import add, or_
 from typing import Any
 
 import numpy as np
@@ -52,12 +54,14 @@ def are_shared(atoms: Atoms | None, fewest: int) -> bool:
 class _People:
     """Atoms to be shared, and the different people behind each of them, with the outcome and without it.
 
-    `behind` has, for either outcome and each atom, the set of patients if there are repeat visits, or else a
-    whole number of people.
+    `behind` has two whole numbers for each atom: of people or, if there are repeat visits, with a bit for
+    each patient. Those of several atoms are joined in one number, of which `size` gives the people.
     """
 
     atoms: Atoms
-    behind: tuple[list[Any], list[Any]]
+    behind: list[list[int]]
+    join: Callable[[int, int], int]
+    size: Callable[[int], int]
 
     @classmethod
     def of(cls, atoms: Atoms) -> _People:
@@ -68,45 +72,31 @@ class _People:
             either = np.array([bare.positives, bare.weight - bare.positives])
             if 0 < atoms.weighted_rows < atoms.n_people:  # a row that counts several times may be one person
                 either = np.minimum(either, 1)
-            return cls(bare, (either[0].tolist(), either[1].tolist()))
+            return cls(bare, either.T.tolist(), add, int)
         patients = atoms.patterns.table[atoms.pattern_index(), atoms.patterns.attributes.index(CLUSTER)]
         _, code = fewer_attributes(atoms, names)
         place = np.searchsorted(
             bare.pattern_index().astype(np.int64) * (2 * UNIT) + bare.score,
             code.astype(np.int64) * (2 * UNIT) + atoms.score,
         )
-        made = cls(bare, ([set() for _ in range(len(bare))], [set() for _ in range(len(bare))]))
-        for sets, column in zip(made.behind, (atoms.positives, atoms.weight - atoms.positives)):
+        behind = [[0, 0] for _ in range(len(bare))]
+        for outcome, column in enumerate((atoms.positives, atoms.weight - atoms.positives)):
             for i in np.flatnonzero(column > 0).tolist():
-                sets[place[i]].add(patients[i])
-        return made
+                behind[place[i]][outcome] |= 1 << int(patients[i])
+        return cls(bare, behind, or_, int.bit_count)
 
-    def nobody(self) -> list[Any]:
-        """No people with the outcome, and none without it."""
-        return [set(), set()] if isinstance(self.behind[0][0], set) else [0, 0]
+    def joined(self, people: Sequence[int], i: int) -> list[int]:
+        """These people, and those of an atom."""
+        return [*map(self.join, people, self.behind[i])]
 
-    def add(self, people: list[Any], i: int) -> None:
-        """Add those of an atom."""
-        for outcome, behind in enumerate(self.behind):
-            if isinstance(behind[i], set):
-                people[outcome] |= behind[i]
-            else:
-                people[outcome] += behind[i]
+    def fewer(self, people: Sequence[int]) -> int:
+        """People with the outcome or without it, whichever are fewer."""
+        return min(map(self.size, people))
 
     def of_patterns(self) -> Any:
         """Different people with the outcome or without it, whichever are fewer, of each pattern."""
-        found = []
-        for run in pairwise(self.atoms.starts.tolist()):
-            people = self.nobody()
-            for i in range(*run):
-                self.add(people, i)
-            found.append(fewer(people))
-        return np.array(found)
-
-
-def fewer(people: Sequence[Any]) -> int:
-    """People with the outcome or without it, whichever are fewer."""
-    return int(min(len(each) if isinstance(each, set) else each for each in people))
+        runs = pairwise(self.atoms.starts.tolist())
+        return np.array([self.fewer(reduce(self.joined, range(*run), [0, 0])) for run in runs])
 
 
 def share_atoms(atoms: Atoms, fewest: int = FEWEST) -> tuple[Atoms, dict[str, list[str]]]:
@@ -207,25 +197,24 @@ def _merged(who: _People, low: int, high: int, bin_of: IntArray, least: int) -> 
     begins the next cell. What is left over at the very end joins the last cell.
     """
     cells: list[list[int]] = []  # first and last score, and range of the last, of finished cells
-    first, last, there = low, high - 1, who.nobody()
+    first, last, there = low, high - 1, [0, 0]
     for i in range(low, high):
-        who.add(there, i)
+        there = who.joined(there, i)
         end_of_bin = i == last or bin_of[i + 1] != bin_of[i]
-        if fewer(there) >= least:
+        if who.fewer(there) >= least:
             cells.append([first, i, int(bin_of[i])])
-            first, there = i + 1, who.nobody()
         elif end_of_bin and cells and (cells[-1][2] == bin_of[i] or i == last) and first <= i:
             cells[-1][1] = i
-            first, there = i + 1, who.nobody()
+        else:
+            continue
+        first, there = i + 1, [0, 0]
     assert cells, "a pattern has enough people"
     if len(cells) > 1 and _few_scores(who.atoms.people[low:high]):
         begin, end, _ = cells[-1]
         if _tells_rest(who.atoms.people[begin : end + 1], bin_of[begin - 1 : end + 1], least):
             cells[-2:] = [[cells[-2][0], end, 0]]
-    number = np.empty(high - low, dtype=np.int64)
-    for k, (begin, end, _) in enumerate(cells):
-        number[begin - low : end - low + 1] = k
-    return number
+    ends = [end for _, end, _ in cells]
+    return np.searchsorted(ends, np.arange(low, high))
 
 
 def _few_scores(people: IntArray) -> bool:

@@ -181,14 +181,8 @@ def _common_patterns(patterns: Patterns, common: BoolArray, groups: tuple[Group,
         a = patterns.attributes.index(name)
         if all(row[a] != level for row in rows):
             rows.append((*base[:a], level, *base[a + 1 :]))
-    return _patterns_of_rows(patterns, rows)
-
-
-def _patterns_of_rows(patterns: Patterns, rows: list[tuple[Level, ...]]) -> Patterns:
-    """Patterns with only these combinations."""
     levels = tuple(sort_levels([*{row[a] for row in rows}]) for a in range(len(patterns.attributes)))
-    places = [{level: i for i, level in enumerate(known)} for known in levels]
-    codes = [np.array([place[row[a]] for row in rows]) for a, place in enumerate(places)]
+    codes = [np.array([known.index(row[a]) for row in rows]) for a, known in enumerate(levels)]
     return patterns_of(patterns.attributes, levels, codes, len(rows), patterns.derived)[0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import Any
 
@@ -11,16 +11,17 @@ import numpy as np
 import pandas as pd
 
 from propcal.auditing.audit_tables import ENDS
-from propcal.auditing.headcount import Headcount, ScoreValues
+from propcal.auditing.headcount import Counts, Headcount, ScoreValues
 from propcal.auditing.intervals import CONFIDENCE, normal_quantile
 from propcal.auditing.names import MEASURE_NAMES
-from propcal.core.grid import BoolArray, FloatArray
+from propcal.core.grid import BoolArray, FloatArray, IntArray, from_grid
 from propcal.core.groups.collection import Group
 from propcal.numbers import RATIO_DIGITS, About, Limit, beside_one, excludes_one, printed_rate
 from propcal.protect.neighbours import EVENTS, PEOPLE, Net, Sums, Told, withheld_neighbours
 from propcal.protect.rule import FEWEST_MEASURED, MOVED, VARIANCE, Rule, moved, shown_p, tells_counts
 
 CURVE_DIGITS, SHARE_DIGITS = 4, 3
+NEAR = 1e-9  # edges and thresholds that are the same number
 APART = 0.0051  # from 1, where an interval that excludes it ends
 
 Ratio = tuple[FloatArray, FloatArray, FloatArray]  # O/E ratios and the ends of their intervals
@@ -37,37 +38,6 @@ def sums_of_groups(groups: Sequence[Group]) -> list[tuple[int, list[int]]]:
             if parent is not None:
                 found.setdefault((parent, condition[0]), []).append(i)
     return [(total, parts) for (total, _), parts in found.items()]
-
-
-def sums_by_range(
-    scores: Sequence[tuple[Sequence[Group], int]],
-) -> tuple[list[tuple[int, list[int]]], list[int]]:
-    """The sums of groups, of each group over its ranges, and of groups within each range; and other places.
-
-    Each score of the same people has its groups, which may be in another order, and a number of ranges. Whole
-    groups come first, in the order of the first score; then the ranges of its first group, and so on; then
-    its people above each inner edge, the other places; then those of the next score.
-    """
-    groups = scores[0][0]
-    place, sums = {group: g for g, group in enumerate(groups)}, sums_of_groups(groups)
-    start = len(groups)
-    others: list[int] = []
-    for own, n in scores:
-        cells = start + np.arange(len(own) * n).reshape(len(own), n)
-        above = start + cells.size + np.arange(len(own) * (n - 1)).reshape(len(own), n - 1)
-        whole = np.array([[place[group]] for group in own])
-        both = np.concatenate([whole, above], axis=1)  # above the lower edge of each range
-        for g in range(len(own)):
-            sums.append((int(whole[g, 0]), cells[g].tolist()))
-            sums += [
-                (int(both[g, j]), [int(cells[g, j]), *both[g, j + 1 : j + 2].tolist()]) for j in range(n)
-            ]
-        for total, parts in sums_of_groups(own):
-            for kind in (cells, above):
-                sums += [(int(kind[total, j]), kind[parts, j].tolist()) for j in range(kind.shape[1])]
-        others += above.ravel().tolist()
-        start += cells.size + above.size
-    return sums, others
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,27 +154,59 @@ class ShownCounts(Told):
 
 
 class Sets:
-    """Sets of people one after the other, and sums of them, from which shown counts are made."""
+    """Sets of people one after the other, and sums of them, from which shown counts are made.
+
+    Sums that are `cheap` are withheld before other sums.
+    """
 
     def __init__(self) -> None:
         self.headcounts: list[Headcount] = []
         self.values: list[tuple[int, ScoreValues]] = []
         self.sums: list[tuple[int, Sequence[int]]] = []
+        self.cheap: list[int] = []
 
-    def add(self, headcount: Headcount, scores: Sequence[ScoreValues | None] | None) -> list[int]:
+    def add(self, headcount: Headcount, scores: Sequence[ScoreValues | None] | None = None) -> IntArray:
         """Add sets, with their scores if many people have the same one; returns their places."""
         first = sum(each.key.size for each in self.headcounts)
         self.headcounts.append(headcount)
         self.values += [(first + i, own) for i, own in enumerate(scores or ()) if own is not None]
-        return list(range(first, first + headcount.key.size))
+        return np.arange(first, first + headcount.key.size).reshape(headcount.key.shape)
+
+    def add_sums(self, total: Any, parts: Any) -> None:
+        """Add a sum for each total, whose parts are in the same column."""
+        self.sums += zip(np.ravel(total).tolist(), np.transpose(parts).tolist())
+
+    def add_ranges(self, counts: Counts, whole: IntArray) -> IntArray:
+        """The groups of a score by risk range, and above each edge; returns the places of both, in a row.
+
+        Sums are those of each group (whose places are `whole`) over its ranges, of the people above each
+        edge, and of groups, whole, within each range and above each edge.
+        """
+        cells, above = self.add(counts.ranges), self.add(_above_edges(counts))
+        upwards = np.concatenate([whole, above], axis=1)  # above the lower edge of each range
+        self.add_sums(whole, cells.T)
+        self.add_sums(upwards[:, :-1], [cells[:, :-1].ravel(), upwards[:, 1:].ravel()])
+        self.add_sums(upwards[:, -1], [cells[:, -1]])
+        for total, parts in sums_of_groups(counts.groups):
+            for kind in (cells, upwards):
+                self.add_sums(kind[total], kind[parts])
+        self.cheap += above.ravel().tolist()
+        return np.concatenate([cells, above], axis=1)
 
     def shown(self, rule: Rule) -> ShownCounts:
         """What may be shown of them."""
-        return ShownCounts.of(Headcount.joined(self.headcounts), rule, self.sums, self.values)
+        return ShownCounts.of(Headcount.joined(self.headcounts), rule, self.sums, self.values, self.cheap)
+
+
+def _above_edges(counts: Counts) -> Headcount:
+    """The people of each group above each inner edge of the risk ranges, as thresholds near it tell them."""
+    near = np.searchsorted(counts.thresholds, from_grid(counts.bins.edges[1:-1]) + NEAR, side="right") - 1
+    above = counts.ranges.from_top().part(slice(1, None))
+    return replace(above, key=counts.flagged.key[:, np.maximum(near, 0)])
 
 
 def shown_table(
-    table: pd.DataFrame, shown: ShownCounts, sets: Sequence[int], large: Any = None, **others: Sequence[Any]
+    table: pd.DataFrame, shown: ShownCounts, sets: Iterable[int], large: Any = None, **others: Sequence[Any]
 ) -> pd.DataFrame:
     """A table of sets with everything replaced that counts give away.
 
@@ -241,7 +243,11 @@ def shown_table(
     for i, limits in enumerate(columns.pop("limits", ())):
         if limits is not None:
             columns["outcome_rate"][i], columns["observed_expected"][i] = limits
-    replaced = {name: pd.Series(values, dtype=object) for name, values in columns.items() if name in table}
+    replaced = {
+        name: values if isinstance(values, np.ndarray) else pd.Series(values, dtype=object)
+        for name, values in columns.items()
+        if name in table
+    }
     return table.reset_index(drop=True).assign(**replaced)
 
 

@@ -10,7 +10,8 @@ compared with the exact ones:
 - measures of everybody (slope, intercept, AUROC, Brier score, log loss, typical gap) at their printed digits;
 - signs of all differences before and after; findings of groups and cells, and the conclusion;
 - O/E ratios of groups with at least 20 events, and whether the exact one is in the printed interval;
-- the time of a page, in times of one without protection.
+- how many groups of at least 100 people, 11 with the outcome and 11 without it, are withheld;
+- the processor time of a page, in times of one without protection.
 
 `--attack` also counts how many values integer programming over a whole page leaves for each small count.
 """
@@ -38,7 +39,7 @@ SIZES = (300, 1000, 3000, 10_000, 30_000, 100_000)
 RATES = (0.01, 0.04, 0.3)
 KINDS = ("plain", "many groups", "tied", "certain", "repeat visits")
 EVERYBODY = ("slope", "intercept", "auroc", "brier", "log_loss")
-FEWEST_EVENTS = 20
+FEWEST_EVENTS, LARGE = 20, 100
 
 
 def people(n: int, rate: float, kind: str, seed: int) -> dict[str, Any]:
@@ -91,6 +92,9 @@ class Found:
             self.counts["findings unlike"] += int(unlike.sum())
         for (_, a), (_, b) in zip(exact.groups.iterrows(), shown.groups.iterrows()):
             self._ratio(a, b)
+            if a["people"] >= LARGE and min(a["positives"], a["people"] - a["positives"]) >= 11:
+                self.counts["large groups"] += 1
+                self.counts["large groups withheld"] += not known(b["people"])
 
     def _same(self, kind: str, exact: float, shown: Any, digits: int) -> None:
         if not known(exact):
@@ -127,9 +131,9 @@ class Found:
         for suppress in (0, 11):
             runs = []
             for _ in range(3):
-                begin = time.perf_counter()
+                begin = time.process_time()
                 result.to_html(suppress=suppress)
-                runs.append(time.perf_counter() - begin)
+                runs.append(time.process_time() - begin)
             seconds[suppress] = min(runs)
         self.times.append(seconds[11] / seconds[0])
 

@@ -18,7 +18,7 @@ from propcal.protect.rule import MOVED, Rule
 WANTED = 5  # values that bounds leave for a small count; integer programming over a whole page can leave 3
 ENOUGH = 4  # where otherwise a large group would be withheld
 LARGE = 100  # people
-MOST_ROUNDS = 50
+MOST_ROUNDS, STEPS = 50, 4
 ENDLESS = 1e9
 EVENTS, OTHERS, PEOPLE = 0, 1, 2
 
@@ -69,48 +69,54 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
 
     Everybody, who are the first set, are always shown.
 
-    If bounds leave too few values, parts and sums that are `cheap` are withheld at first, and all others
-    only if that does not suffice. Then they are shown again, the dearest first, as long as enough values are
-    left: large groups, then others, with more people before fewer.
+    Where bounds leave too few values, the cheapest set is withheld in each sum that they come from, until
+    enough are left: parts and sums that are `cheap` before others, fewer people before more, and large groups
+    only if nothing else will do. Then those that are not needed are shown again, the dearest first.
     """
     n = count.shape[1]
     rest, net = Net.of(sums).with_rests(count)
     exact = np.concatenate([count, rest], axis=1)
+    size, n_rests = exact.shape[1], rest.shape[1]
     small = (exact[:2] < told.rule.fewest) & (exact[PEOPLE] > 0)
     small[:, :n] &= told.small
-    withheld, net = np.zeros(n, dtype=np.bool_), net.of_counts(exact.shape[1])
-    can_be = np.isfinite(told.people) & (told.people > 0)
-    can_be[:1] = False
-    dear = np.isin(np.arange(n), np.setdiff1d([total for total, _ in sums], cheap))
-    hidden, owner = np.flatnonzero(small), np.tile(np.arange(exact.shape[1]), 3)
+    hidden, owner, net = np.flatnonzero(small), np.tile(np.arange(size), 3), net.of_counts(size)
+    withheld, can_be = np.zeros((2, size), dtype=np.bool_)
+    can_be[1:n] = told.people[1:] > 0
+    shown, unknown = (told.bounds(some[:n], n_rests) for some in (withheld, can_be))
+    dear = np.isin(np.arange(size), np.setdiff1d([total for total, _ in sums], cheap))
+    large = dear & (exact[PEOPLE] >= LARGE)
+    order = np.lexsort((exact[PEOPLE], dear))
+    price = np.where((shown != unknown).any(axis=0), np.argsort(order)[owner], size)
 
     def values(bounds: FloatArray) -> FloatArray:
         """How many values are possible for each small count; more than wanted do not matter."""
         return np.asarray(np.minimum(1 - bounds[:, hidden].sum(axis=0), WANTED))
 
-    shown = told.bounds(withheld, rest.shape[1])
-    now = net.tightened(shown.copy())
-    for allowed, steps in ((~dear, 1), (~dear, 2), (True, 1), (True, 2), (True, 3)):
-        near = np.isin(owner, owner[hidden[values(now) < WANTED]])
-        if not near.any():
-            break
-        for _ in range(steps):
-            near = net.beside(near)
-        withheld |= near[:n] & can_be & allowed
-        now = net.tightened(told.bounds(withheld, rest.shape[1]))
-    wanted, large = values(now), dear & (count[PEOPLE] >= LARGE)
-    order = np.lexsort((count[PEOPLE], dear))[::-1]
-    waiting = [order[withheld[order] & (large[order] == which)] for which in (False, True)]
+    raw, now = shown, net.tightened(shown.copy())
+    for allowed in (~large, large | True):
+        for _ in range(MOST_ROUNDS):
+            blamed, before = np.isin(np.arange(3 * size), hidden[values(now) < WANTED]), withheld.sum()
+            for _ in range(STEPS):  # where a sum has nothing to withhold, what bounds its members is to blame
+                lowest = net.lowest(np.where((allowed & ~withheld)[owner], price, size))
+                binding = net.binding(now, raw, blamed)
+                withheld[order[lowest[binding & (lowest < size)]]] = True
+                blamed = net.members(binding & (lowest == size), 3 * size)
+            if withheld.sum() == before:
+                break
+            raw = np.where(withheld[owner], unknown, shown)
+            now = net.tightened(raw.copy())
+    wanted, dearest = values(now), order[withheld[order]][::-1]
+    waiting = [dearest[large[dearest] == which] for which in (False, True)]
     while waiting:  # halves of what could not be shown again together
         again = waiting.pop()
         changed = np.isin(owner, again)
-        then = np.where(changed, np.maximum(now, shown), now)
+        then = net.tightened(np.where(changed, np.maximum(now, shown), now), changed)
         enough = ENOUGH if large[again].any() else WANTED
-        if (values(net.tightened(then, changed)) >= np.minimum(wanted, enough)).all():
+        if (values(then) >= np.minimum(wanted, enough)).all():
             withheld[again], now, wanted = False, then, np.minimum(wanted, values(then))
         elif len(again) > 1:
             waiting += [again[len(again) // 2 :], again[: len(again) // 2]]
-    return withheld
+    return withheld[:n]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,25 +169,39 @@ class Net:
             np.concatenate([(self.total + n * kinds).ravel(), sets + 2 * n]),
         )
 
-    def beside(self, some: BoolArray) -> BoolArray:
-        """These, and those in a sum with one of them."""
-        sums, near = self._sums_with(some), some.copy()
-        near[self.part[sums[self.sum_of]]] = near[self.total[sums]] = True
-        return near
+    def binding(self, bounds: FloatArray, raw: FloatArray, some: BoolArray) -> BoolArray:
+        """The sums from which the bounds of some counts come, unless they were told."""
+        found, total = np.zeros(len(self.total), dtype=np.bool_), self.total[self.sum_of]
+        added = [np.bincount(self.sum_of, weights=end[self.part], minlength=len(found)) for end in bounds]
+        for own, other in ((0, 1), (1, 0)):
+            closer = some & (bounds[own] > raw[own])
+            found |= closer[self.total] & (added[own] >= bounds[own][self.total])
+            follows = bounds[own][total] + added[other][self.sum_of] - bounds[other][self.part]
+            found[self.sum_of[closer[self.part] & (follows >= bounds[own][self.part])]] = True
+        return found
 
-    def _sums_with(self, some: BoolArray) -> BoolArray:
-        sums = some[self.total]
-        sums[self.sum_of[some[self.part]]] = True
-        return sums
+    def lowest(self, price: IntArray) -> IntArray:
+        """The lowest price in each sum."""
+        found = price[self.total]
+        np.minimum.at(found, self.sum_of, price[self.part])
+        return found
+
+    def members(self, sums: BoolArray, n: int) -> BoolArray:
+        """Which of `n` are in some sums."""
+        found = np.zeros(n, dtype=np.bool_)
+        found[self.part[sums[self.sum_of]]] = found[self.total[sums]] = True
+        return found
 
     def tightened(self, bounds: FloatArray, changed: BoolArray | None = None) -> FloatArray:
         """Bounds (in place) that follow from others, until nothing changes; at first, some have `changed`.
 
         Parts bound their total, and the total and the other parts bound each part.
         """
-        changed = np.ones(bounds.shape[1], dtype=np.bool_) if changed is None else changed
+        sums = np.ones(len(self.total), dtype=np.bool_)
         for _ in range(MOST_ROUNDS):
-            sums = self._sums_with(changed)
+            if changed is not None:
+                sums = changed[self.total]
+                sums[self.sum_of[changed[self.part]]] = True
             entries = np.flatnonzero(sums[self.sum_of])
             part, sum_of, own_total = self.part[entries], self.sum_of[entries], self.total[sums]
             total, before = self.total[sum_of], bounds.copy()

@@ -206,7 +206,7 @@ def _above_edges(counts: Counts) -> Headcount:
 
 
 def shown_table(
-    table: pd.DataFrame, shown: ShownCounts, sets: Iterable[int], large: Any = None, **others: Sequence[Any]
+    table: pd.DataFrame, shown: ShownCounts, sets: Iterable[int], large: Any = None, **others: Any
 ) -> pd.DataFrame:
     """A table of sets with everything replaced that counts give away.
 

@@ -7,7 +7,7 @@ the same sums are withheld: the cheapest that will do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,8 +79,10 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
     size, n_rests = exact.shape[1], rest.shape[1]
     small = (exact[:2] < told.rule.fewest) & (exact[PEOPLE] > 0)
     small[:, :n] &= told.small
-    hidden, owner, net = np.flatnonzero(small), np.tile(np.arange(size), 3), net.of_counts(size)
     withheld, can_be = np.zeros((2, size), dtype=np.bool_)
+    if not small.any():
+        return withheld[:n]
+    hidden, owner, net = np.flatnonzero(small), np.tile(np.arange(size), 3), net.of_counts(size)
     can_be[1:n] = told.people[1:] > 0
     shown, unknown = (told.bounds(some[:n], n_rests) for some in (withheld, can_be))
     dear = np.isin(np.arange(size), np.setdiff1d([total for total, _ in sums], cheap))
@@ -110,9 +112,13 @@ def withheld_neighbours(told: Told, count: FloatArray, sums: Sums, cheap: Sequen
     while waiting:  # halves of what could not be shown again together
         again = waiting.pop()
         changed = np.isin(owner, again)
-        then = net.tightened(np.where(changed, np.maximum(now, shown), now), changed)
-        enough = ENOUGH if large[again].any() else WANTED
-        if (values(then) >= np.minimum(wanted, enough)).all():
+        needed = np.minimum(wanted, ENOUGH if large[again].any() else WANTED)
+
+        def too_few(bounds: FloatArray, needed: FloatArray = needed) -> bool:
+            return bool((values(bounds) < needed).any())
+
+        then = net.tightened(np.where(changed, np.maximum(now, shown), now), changed, too_few)
+        if not too_few(then):
             withheld[again], now, wanted = False, then, np.minimum(wanted, values(then))
         elif len(again) > 1:
             waiting += [again[len(again) // 2 :], again[: len(again) // 2]]
@@ -192,7 +198,12 @@ class Net:
         found[self.part[sums[self.sum_of]]] = found[self.total[sums]] = True
         return found
 
-    def tightened(self, bounds: FloatArray, changed: BoolArray | None = None) -> FloatArray:
+    def tightened(
+        self,
+        bounds: FloatArray,
+        changed: BoolArray | None = None,
+        ended: Callable[[FloatArray], bool] = lambda _: False,
+    ) -> FloatArray:
         """Bounds (in place) that follow from others, until nothing changes; at first, some have `changed`.
 
         Parts bound their total, and the total and the other parts bound each part.
@@ -211,6 +222,6 @@ class Net:
                 follows = bounds[own][total] + added[other][sum_of] - bounds[other][part]
                 np.maximum.at(bounds[own], part, follows)
             changed = (bounds != before).any(axis=0)
-            if not changed.any():
+            if not changed.any() or ended(bounds):
                 break
         return bounds

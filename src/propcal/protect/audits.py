@@ -26,13 +26,7 @@ from propcal.core.left_out import LeftOutReport
 from propcal.numbers import RATIO_DIGITS, Limit, printed_rate
 from propcal.protect.rule import P_DIGITS, SATURATED, VARIANCE, Rule, moved, shown_p
 from propcal.protect.shared_atoms import are_shared
-from propcal.protect.shown_counts import (
-    CURVE_DIGITS,
-    Sets,
-    ShownCounts,
-    printed,
-    shown_table,
-)
+from propcal.protect.shown_counts import CURVE_DIGITS, Sets, ShownCounts, printed, shown_table
 
 MADE_OF_COUNTS = ("rate_low", "rate_high", "proportional_gap", "cutoff")  # of cells
 

@@ -58,12 +58,7 @@ class ShownCounts(Told):
 
     @classmethod
     def of(
-        cls,
-        headcount: Headcount,
-        rule: Rule,
-        sums: Sums = (),
-        values: Values = (),
-        cheap: Sequence[int] = (),
+        cls, headcount: Headcount, rule: Rule, sums: Sums = (), values: Values = (), cheap: Sequence[int] = ()
     ) -> ShownCounts:
         """Move, compare and withhold; `values` are the scores of sets in which many have the same one.
 

@@ -76,7 +76,7 @@ RESULTS = {
     "discovery.protected_groups",
     "monitoring.course",
     "monitoring.held_out",
-    "sites.site_measures",
+    "sites.compare_sites",
 }
 # Modules of one layer of which each needs the other, one of them when it is called.
 INSIDE = {

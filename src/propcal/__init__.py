@@ -30,7 +30,7 @@ _PLACES = {  # where public names are, below propcal
     "metrics": " ".join([*(f"{key}_loss" for key in METHODS), "dc_loss loss_scorer smallest_alpha"]),
     "monitoring.course": "Course",
     "monitoring.monitor": "Monitor",
-    "sites.site_measures": "Sites compare_sites",
+    "sites.compare_sites": "Sites compare_sites",
     "sql.export": "SqlExport",
 }
 _HOME = {name: f"propcal.{place}" for place, names in _PLACES.items() for name in names.split()}
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from propcal.metrics import *  # noqa: F403
     from propcal.monitoring.course import Course as Course
     from propcal.monitoring.monitor import Monitor as Monitor
-    from propcal.sites.site_measures import Sites as Sites
-    from propcal.sites.site_measures import compare_sites as compare_sites
+    from propcal.sites.compare_sites import Sites as Sites
+    from propcal.sites.compare_sites import compare_sites as compare_sites
     from propcal.sql.export import SqlExport as SqlExport
 
 

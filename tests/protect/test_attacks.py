@@ -244,9 +244,9 @@ def test_the_same_people_have_the_same_numbers_in_any_order_and_on_any_page():
     order = np.random.default_rng(1).permutation(len(y))
     one = protected_audit(audited(frame, score, y), 11).groups.set_index("group")["people"]
     two = protected_audit(audited(frame.iloc[order], score[order], y[order]), 11).groups.set_index("group")
-    assert one.to_dict() == two["people"].to_dict()
+    assert one.astype(str).to_dict() == two["people"].astype(str).to_dict()
     alone = protected_audit(audited(frame[["attribute0"]], score, y, n_bins=7), 11).groups.set_index("group")
-    common = alone["people"].to_dict()
+    common = {group: count for group, count in alone["people"].to_dict().items() if known(count)}
     assert {group: one[group] for group in common} == common
 
 

@@ -23,7 +23,7 @@ from propcal.options import METHOD, OUTPUT, AuditRule, Given, Reading, Roles, gi
 if TYPE_CHECKING:
     from propcal import Atoms
     from propcal.documents.blocks import Document
-    from propcal.sites.site_measures import Sites
+    from propcal.sites.compare_sites import Sites
 
 TRAVEL = METHOD.flag(
     "With sites: fit a correction on all other sites and test it at each site (leave-one-site-out)."
@@ -178,7 +178,7 @@ def sites(
 
       propcal sites north.atoms south.atoms east.atoms --travel -o sites.json
     """
-    from propcal.sites.site_measures import compare_sites
+    from propcal.sites.compare_sites import compare_sites
 
     out.check(files)
     with warnings_as_lines():
@@ -212,7 +212,7 @@ def _site_names(people: Atoms) -> list[str]:
 
 def _sites_of(people: Atoms, travel: bool, names: Identity, update: Any, *, corrected: bool) -> Sites | None:
     """The sites of an audit, compared, if there are several."""
-    from propcal.sites.site_measures import compare_sites
+    from propcal.sites.compare_sites import compare_sites
 
     known = _site_names(people)
     if len(known) < 2:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from propcal.auditing.compare import Comparison
     from propcal.discovery.discovery import Discovery
     from propcal.monitoring.course import Course
-    from propcal.sites.site_measures import Sites
+    from propcal.sites.compare_sites import Sites
 
 VERSIONS = {"audit": 3, "comparison": 3, "course": 1, "sites": 2, "discovery": 1}
 

@@ -36,8 +36,7 @@ from propcal.documents.charts import (
 from propcal.documents.words import sentence, sentences, table, words
 from propcal.monitoring.held_out import BETTER, FURTHER, NEARER, NONE, WORSE, Travel
 from propcal.numbers import ON_PAGE, excludes_one, known, without_limits
-from propcal.sites.site_claims import TOO_SMALL
-from propcal.sites.site_measures import ALL_SITES, SCALES, Sites
+from propcal.sites.compare_sites import ALL_SITES, SCALES, TOO_SMALL, Sites
 
 PREDICTION = ["prediction_low", "prediction_high"]
 UNCLEAR = "neither better nor worse is shown"

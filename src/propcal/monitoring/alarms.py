@@ -24,17 +24,8 @@ TOO_EXTREME, TOO_NARROW = "too extreme", "not extreme enough"  # predicted risks
 RISEN, FALLEN = "has risen", "has fallen"  # the O/E ratio since the reference
 KINDS: dict[str, Kind] = {"level": "group", "slope": "shape", "cells": "cell"}  # of claims
 # what a claim takes from its alarm as it is
-ALIKE = (
-    "label",
-    "low",
-    "high",
-    "test",
-    "people",
-    "events",
-    "predicted",
-    "since",
-    "raised",
-)  # alarm and claim
+ALIKE = ("label", "low", "high", "test", "people", "events", "predicted", "since", "raised")
+Names = tuple[Sequence[str], Bins, Sequence[str]]  # labels of groups, bins, periods of the reference
 LARGEST = 690.0  # logarithm of the largest evidence that is printed
 
 
@@ -178,21 +169,12 @@ def alarms_of(
     sums: PeriodCounts, found: CourseEvidence, labels: Sequence[str], bins: Bins, reference: Sequence[str]
 ) -> tuple[Alarm, ...]:
     """The alarms of each test and group, the one with the most evidence first."""
-    highest = found.adjusted.max(axis=0)
-    made = [
-        _alarm(sums, found, k, g, (labels, bins, reference))
-        for k, g in np.argwhere(highest >= np.log(ALARM)).tolist()
-    ]
+    raised = np.argwhere(found.adjusted.max(axis=0) >= np.log(ALARM)).tolist()
+    made = [_alarm(sums, found, k, g, (labels, bins, reference)) for k, g in raised]
     return tuple(sorted(made, key=lambda alarm: (-alarm.evidence, alarm.group)))
 
 
-def _alarm(
-    sums: PeriodCounts,
-    found: CourseEvidence,
-    test: int,
-    group: int,
-    names: tuple[Sequence[str], Bins, Sequence[str]],
-) -> Alarm:
+def _alarm(sums: PeriodCounts, found: CourseEvidence, test: int, group: int, names: Names) -> Alarm:
     """The alarm of one test of one group; `names` are labels, bins and the reference."""
     labels, bins, reference = names
     periods, kind, course = sums.periods, found.kinds[test], found.adjusted[:, test, group]
@@ -221,7 +203,7 @@ def _alarm(
     if reference:
         then = float(events[past].sum() / expected[past].sum()) if expected[past].sum() > 0 else NAN
         direction = FALLEN if size.value < then else RISEN
-    since = slice(span.place, None)
+    n, n_events, n_expected = (float(part[span.place :].sum()) for part in (people, events, expected))
     return Alarm(
         group=sums.groups[group].name,
         label=labels[group],
@@ -235,9 +217,9 @@ def _alarm(
         low=size.low,
         high=size.high,
         direction=direction,
-        people=float(people[since].sum()),
-        events=float(events[since].sum()),
-        predicted=float(expected[since].sum() / people[since].sum()),
+        people=n,
+        events=n_events,
+        predicted=n_expected / n,
         where=where,
         since=periods[onset.place] if onset.shown else "",
         reference_value=then,
@@ -263,11 +245,11 @@ def claims_of(alarms: Sequence[Alarm], bins: Bins) -> tuple[CourseClaim, ...]:
     for alarm in alarms:
         if not alarm.explained_by:
             own.setdefault(alarm.group, []).append(alarm)
-    order = [*KINDS]
-    return tuple(
-        _claim(min(found, key=lambda a: (not _has_direction(a), a.raised, order.index(a.test))), bins)
-        for found in own.values()
-    )
+
+    def order(alarm: Alarm) -> tuple[bool, str, int]:
+        return not _has_direction(alarm), alarm.raised, [*KINDS].index(alarm.test)
+
+    return tuple(_claim(min(found, key=order), bins) for found in own.values())
 
 
 def _has_direction(alarm: Alarm) -> bool:

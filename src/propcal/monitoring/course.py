@@ -28,7 +28,7 @@ from propcal.monitoring.alarms import (
     ratio_since,
 )
 from propcal.monitoring.e_processes import ALARM, CourseEvidence, evidence_over_time, true_events
-from propcal.monitoring.explained_alarms import Left, with_explanations
+from propcal.monitoring.explained_alarms import ExplainedAlarms, Left
 from propcal.monitoring.watched_groups import PeriodCounts, WatchedGroup, stakes_of
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def course_of(
 
     from propcal.documents.audit_notes import alike_notes
 
-    alarms = with_explanations(raised, atoms, groups, bins, left_of)
+    alarms = ExplainedAlarms(raised, atoms, groups, bins, left_of).told() if raised else ()
     periods, people = _periods(sums, labels), int(sums.people[:, 0].sum())
     alike = alike_notes(float(sums.positives[:, 0].sum()), people)
     more = {"reference": list(reference), "periods": list(sums.periods), "alarm": ALARM}

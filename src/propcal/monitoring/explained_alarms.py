@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,46 +46,19 @@ class Left(NamedTuple):
     left_events: float = NAN
 
 
-def with_explanations(
-    alarms: Sequence[Alarm],
-    atoms: Atoms,
-    groups: Sequence[Group],
-    bins: Bins,
-    left_of: Callable[[Atoms, str, BoolArray], Left],
-) -> tuple[Alarm, ...]:
-    """The alarms, those of groups to name first; the others say in `explained_by` whose errors explain them.
-
-    Within each part, the order is that of a group's first alarm. `left_of` judges a group (by its name) with
-    other scores and some of its patterns.
-    """
-    if not alarms:
-        return ()
-    errors = _Alarms(alarms, atoms, groups, bins, left_of)
-    named = errors_to_name(errors, len(errors.of_group))
-    told = [alarm for name in errors.of_group if name in named for alarm in errors.of_group[name]]
-    for name, own in errors.of_group.items():
-        if name not in named:
-            found = errors.left(name, named)
-            cause = listed([errors.of_group[other][0].label for other in errors.overlapping(name, named)])
-            rest = {field: getattr(found, field) for field in Left._fields[1:]}
-            told += [replace(alarm, explained_by=cause, **rest) for alarm in own]
-    return tuple(told)
+Judge = Callable[[Atoms, str, BoolArray], Left]
 
 
-class _Alarms:
+class ExplainedAlarms:
     """Groups with alarms as errors to name, by their names; the first alarm comes first.
 
-    An alarm counts as still there if it has the same direction: a group may be too low only because the
-    correction of others was too much.
+    `left_of` judges a group (by its name) with other scores and some of its patterns. An alarm counts as
+    still there if it has the same direction: a group may be too low only because the correction of others was
+    too much.
     """
 
     def __init__(
-        self,
-        alarms: Sequence[Alarm],
-        atoms: Atoms,
-        groups: Sequence[Group],
-        bins: Bins,
-        left_of: Callable[[Atoms, str, BoolArray], Left],
+        self, alarms: Sequence[Alarm], atoms: Atoms, groups: Sequence[Group], bins: Bins, left_of: Judge
     ) -> None:
         found: dict[str, list[Alarm]] = {}
         for alarm in alarms:
@@ -97,6 +70,21 @@ class _Alarms:
         parts = {name: (self.inside[name], own) for name, own in self.of_group.items()}
         self.corrected = cache(_Errors(atoms, bins, parts).corrected)
         self.known: dict[tuple[str, ...], Left] = {}
+
+    def told(self) -> tuple[Alarm, ...]:
+        """The alarms of groups to name, then others, which say in `explained_by` whose errors explain them.
+
+        Within each part, the order is that of a group's first alarm.
+        """
+        named = errors_to_name(self, len(self.of_group))
+        told = [alarm for name in self.of_group if name in named for alarm in self.of_group[name]]
+        for name, own in self.of_group.items():
+            if name not in named:
+                _, *rest = self.left(name, named)
+                cause = listed([self.of_group[other][0].label for other in self.overlapping(name, named)])
+                more: dict[str, Any] = dict(zip(Left._fields[1:], rest))
+                told += [replace(alarm, explained_by=cause, **more) for alarm in own]
+        return tuple(told)
 
     def overlapping(self, name: str, others: Iterable[str]) -> list[str]:
         """Those of the others that share people with a group."""
@@ -130,14 +118,10 @@ class _Alarms:
             if whole in others or not beyond.any() or (self.inside[part] & ~inside).any():
                 continue
             apart = [other for other in others if (self.inside[other] & ~inside).any()]
-            if self._alike(whole, part) and not self._error_left(part, [*apart, whole]):
+            directions = [{alarm.direction for alarm in self.of_group[name]} for name in (whole, part)]
+            if directions[0] & directions[1] and not self._error_left(part, [*apart, whole]):
                 return whole
         return None
-
-    def _alike(self, one: str, other: str) -> bool:
-        """Whether two groups have alarms of one direction."""
-        directions = [{alarm.direction for alarm in self.of_group[name]} for name in (one, other)]
-        return bool(directions[0] & directions[1])
 
     def _error_left(self, name: str, others: Sequence[str]) -> bool:
         """Whether there is still an alarm, or an O/E ratio other than 1."""

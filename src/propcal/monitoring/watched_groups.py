@@ -69,11 +69,8 @@ def stakes_of(watched: Sequence[WatchedGroup]) -> FloatArray:
     [0.9, 0.05]
     """
     founders = sum(one.later == 0 for one in watched)
-    later = [
-        FOUNDERS / founders if not one.later else (1 - FOUNDERS) / (one.later * (one.later + 1))
-        for one in watched
-    ]
-    return np.array(later)
+    of_later = [(1 - FOUNDERS) / (one.later * (one.later + 1)) if one.later else 0.0 for one in watched]
+    return np.array([share or FOUNDERS / founders for share in of_later])
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,7 @@ from propcal.protect.comparisons import protected_comparison
 from propcal.protect.rule import Rule
 from propcal.protect.shared_atoms import are_shared
 from propcal.protect.shown_counts import Sets, ShownCounts, printed, shown_table
-from propcal.sites.site_claims import EVERYBODY
-from propcal.sites.site_measures import SCALES, Sites
+from propcal.sites.compare_sites import EVERYBODY, SCALES, Sites
 
 OTHER_DIGITS = {"tau2": 4, "i2": 2}  # of the summary
 

@@ -1,8 +1,8 @@
-"""Measures of each site, and over all sites: O/E ratio, calibration intercept and slope, AUROC."""
+"""Sites: how a score does at each, what is claimed of them, and what to expect at a new one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from propcal.auditing.claims import Claim
+from propcal.auditing import hypothesis_tests as ht
+from propcal.auditing import names
+from propcal.auditing.claims import NAN, Claim, Kind
 from propcal.auditing.decision import MIN_PEOPLE
 from propcal.auditing.logistic_calibration import calibration
 from propcal.auditing.measures import UNKNOWN, Estimate, auroc, observed_expected
-from propcal.auditing.names import MEASURE_NAMES, NOT_ENOUGH
+from propcal.auditing.profile import MIN_EVENTS, MIN_GROUP, JudgedGroups
 from propcal.auditing.sample import Sample
 from propcal.core.atoms import Atoms
 from propcal.core.draws import Draws
@@ -27,11 +29,14 @@ from propcal.errors import InputError
 from propcal.identity import Identity
 from propcal.monitoring.held_out import Travel, leave_one_site_out
 from propcal.numbers import known
-from propcal.sites.between_sites import SiteCounts, random_effects, ratio_effects
-from propcal.sites.site_claims import judged_sites, site_claims, site_conclusion, site_findings
+from propcal.sites.between_sites import SiteCounts, random_effects, ratio_effects, site_differences
 
 ENDS = ("mean", "low", "high", "prediction_low", "prediction_high")
-ALL_SITES, SMALL_SITES = "all sites", "small sites"
+ALL_SITES, SMALL_SITES, EVERYBODY = "all sites", "small sites", "everybody"
+MOST_COMPARED = 4
+NEXT = ht.SIGNIFICANCE * ht.TOGETHER * ht.SHARES[ht.SHAPE]  # at which sites that are left still differ
+EVENTS = "number of events"
+TOO_SMALL = f"fewer than {MIN_GROUP} people, or fewer than {MIN_EVENTS} expected events or non-events"
 
 
 def _as_it_is(value: Any) -> Any:
@@ -56,7 +61,7 @@ SCALES = {
     "observed_expected": Scale("O/E ratio", 1.0),
     "intercept": Scale("Calibration intercept", 0.0),
     "slope": Scale("Calibration slope", 1.0),
-    "auroc": Scale("AUROC", 0.5, special.logit, special.expit, MEASURE_NAMES["auroc"].digits),
+    "auroc": Scale("AUROC", 0.5, special.logit, special.expit, names.MEASURE_NAMES["auroc"].digits),
 }
 
 
@@ -119,7 +124,7 @@ class Sites:
     @property
     def small(self) -> BoolArray:
         """Which sites tables show in one line: those without enough data, if there are several."""
-        few = (self.sites["finding"] == NOT_ENOUGH).to_numpy()
+        few = (self.sites["finding"] == names.NOT_ENOUGH).to_numpy()
         return few if few.sum() > 1 else np.zeros(len(few), dtype=np.bool_)
 
     def to_json(self, suppress: int | None = None) -> str:
@@ -188,22 +193,25 @@ def compare_sites(
     place = atoms.patterns.attributes.index(SITE)
     site = [atoms.patterns.levels[place][code] for code in atoms.patterns.table[:, place]]
 
-    def people_at(names: Collection[str]) -> Sample:
-        return Sample.of(atoms, [i for i, name in enumerate(site) if name in names])
+    def people_at(some: Collection[str]) -> Sample:
+        return Sample.of(atoms, [i for i, name in enumerate(site) if name in some])
 
     everybody = people_at(samples)
     named = identity or Identity()
     if not named.unit:
         named = replace(named, unit="visits" if everybody.n_clusters else "people")
     counts = SiteCounts.of(list(samples.values()), everybody)
-    judged = judged_sites(samples, everybody)
+    rule = JudgedGroups(MIN_GROUP, MIN_EVENTS, everybody.observed / everybody.total)
+    judged = [name for name, one in samples.items() if not one.soft and not rule.too_few(one)]
     claims = site_claims(samples, judged, everybody, counts.effect, people_at)
     table = pd.DataFrame(
         [{"site": name, **people_row(one, site_estimates(one))} for name, one in samples.items()]
     )
     table["observed_expected_error"] = np.where(table["observed_expected"].notna(), counts.error, np.nan)
-    table["finding"] = site_findings(list(samples), judged, claims)
-    few = table["site"][table["finding"] == NOT_ENOUGH].tolist()
+    own_claim = {claim.who: claim.direction for claim in claims or () if claim.kind == "group"}
+    tested = {} if claims is None else dict.fromkeys(judged, names.CHANCE)
+    table["finding"] = [(tested | own_claim).get(name, names.NOT_ENOUGH) for name in samples]
+    few = table["site"][table["finding"] == names.NOT_ENOUGH].tolist()
     some = 1 < len(few) < len(samples)
     together = {ALL_SITES: everybody} | ({SMALL_SITES: people_at({*few})} if some else {})
     pooled = [people_row(one, {"observed_expected": observed_expected(one)}) for one in together.values()]
@@ -212,7 +220,7 @@ def compare_sites(
         pd.DataFrame(pooled, index=list(together)).drop(columns="observed_expected_error"),
         table,
         site_summary(table, counts, soft=everybody.soft),
-        site_conclusion(claims),
+        names.NOT_ENOUGH if claims is None else names.MISCALIBRATED if claims else names.NONE_FOUND,
         leave_one_site_out(parts, **settings) if travel else None,
         tuple(shared_site_notes(parts, table["auroc"])),
         named,
@@ -245,7 +253,7 @@ def site_summary(table: pd.DataFrame, counts: SiteCounts, *, soft: bool) -> pd.D
     rows = {}
     if not soft and counts.observed.sum() > 0:
         rows["observed_expected"] = ratio_effects(counts)
-    judged = table[table["finding"] != NOT_ENOUGH]
+    judged = table[table["finding"] != names.NOT_ENOUGH]
     for name, scale in SCALES.items():
         value: FloatArray = np.asarray(scale.there(judged[name].to_numpy(dtype=np.float64)))
         variance = judged[f"{name}_error"].to_numpy(dtype=np.float64) ** 2
@@ -257,3 +265,106 @@ def site_summary(table: pd.DataFrame, counts: SiteCounts, *, soft: bool) -> pd.D
     shown = {name: found for name, found in rows.items() if known(found.low)}
     summary = pd.DataFrame.from_dict({name: asdict(found) for name, found in shown.items()}, orient="index")
     return summary.drop(columns="error", errors="ignore")
+
+
+def site_claims(
+    samples: Mapping[str, Sample],
+    judged: Sequence[str],
+    everybody: Sample,
+    effect: FloatArray,
+    people_at: Callable[[Collection[str]], Sample],
+) -> tuple[Claim, ...] | None:
+    """What is claimed, in the order in which it is told; None if there are not enough data for any test.
+
+    The level and slope of everybody, the differences between sites, and the level of each site are one family
+    of tests at 5 %. Single sites are compared with the others only if the sites differ. `effect` is that of
+    weights and repeat visits at each site, and `people_at` gives the people of some sites.
+    """
+    if everybody.soft or JudgedGroups(MIN_GROUP, MIN_EVENTS, 0.0).too_few(everybody):
+        return None
+    level = ht.events_p_value(everybody)
+    if not np.isfinite(level[1]):
+        return None
+    differences = site_differences(list(samples.values()), effect)
+    between = [(ht.SITE_DIFFERENCES, (differences.statistic, differences.p_value))] if differences else []
+    families = {
+        ht.OVERALL: [(EVERYBODY, level), (ht.SLOPE, ht.slope_test(everybody))],
+        ht.GROUPS: [(f"site {name}", ht.events_p_value(samples[name])) for name in judged],
+        ht.SHAPE: between,
+    }
+    tests = {family: [t for t in own if np.isfinite(t[1][1])] for family, own in families.items()}
+    found = {test.test: test for test in ht.adjust(tests) if test.rejected}
+
+    def claimed(kind: Kind, who: str, sample: Sample, test: str) -> list[Claim]:
+        own = found.get(test)
+        return [] if own is None else [_claim(kind, who, sample, own.statistic, own.adjusted_p)]
+
+    overall = claimed("overall", EVERYBODY, everybody, EVERYBODY)
+    group = [one for name in judged for one in claimed("group", name, samples[name], f"site {name}")]
+    shape, beyond = [], []
+    if ht.SLOPE in found:  # without scores of exactly 0 or 1, which have no log-odds
+        inside = everybody.where((everybody.score > 0) & (everybody.score < 1))
+        slope = calibration(inside, Draws(0)).slope
+        shape.append(_claim("shape", EVERYBODY, everybody, 0.0, found[ht.SLOPE].adjusted_p, ht.SLOPE, slope))
+    if ht.SITE_DIFFERENCES in found:
+        p = found[ht.SITE_DIFFERENCES].adjusted_p
+        beyond.append(Claim("beyond", "", "", "", test=ht.SITE_DIFFERENCES, p_value=p))
+        apart = differing_sites(samples, judged, effect) if overall else {}
+        others = observed_expected(people_at({*samples} - {*apart}))
+        for name, (z, own) in apart.items():
+            beyond.append(
+                _claim("beyond", name, samples[name], z, max(own, p), ht.SITE_DIFFERENCES, None, others)
+            )
+    return (*overall, *shape, *beyond, *group) if overall else (*group, *shape, *beyond)
+
+
+def differing_sites(
+    samples: Mapping[str, Sample], judged: Sequence[str], effect: FloatArray
+) -> dict[str, tuple[float, float]]:
+    """Sites that differ from the others: the clearest, and then of those that are left, if they differ.
+
+    Returns the excess of events of each in standard errors, and its adjusted p-value.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    left = dict(zip(samples, effect))
+    while len(left) > 2 and len(found) < MOST_COMPARED:
+        test = site_differences([samples[name] for name in left], np.array(list(left.values())))
+        if test is None or (found and test.p_value > NEXT):
+            break
+        own = {
+            name: (z, p * len(left)) for name, z, p in zip(left, test.excess, test.p_values) if name in judged
+        }
+        name = min(own, key=lambda name: np.nan_to_num(own[name][1], nan=np.inf), default="")
+        if not name or not own[name][1] <= ht.SIGNIFICANCE:
+            break
+        found[name] = own[name]
+        del left[name]
+    return found
+
+
+def _claim(
+    kind: Kind,
+    who: str,
+    sample: Sample,
+    excess: float,
+    p_value: float,
+    test: str = EVENTS,
+    estimate: Estimate | None = None,
+    others: Estimate = UNKNOWN,
+) -> Claim:
+    """A claim of some people; it is about their O/E ratio, unless there is another estimate."""
+    direction = names.TOO_HIGH if excess < 0 else names.TOO_LOW if excess > 0 else ""
+    return Claim(
+        kind,
+        who,
+        who,
+        names.AS_COMPARED[direction] if kind == "beyond" else direction,
+        *(estimate or observed_expected(sample)),
+        test,
+        float(p_value),
+        sample.n_people,
+        sample.observed,
+        NAN,
+        sample.expected / sample.total,
+        *others,
+    )

@@ -102,52 +102,45 @@ class _ProtectedCourse:
 
     def course(self) -> Course:
         """The course with everything replaced that counts give away."""
-        exact, source = self.exact, self.source
+        exact, source, identity = self.exact, self.source, self.exact.identity
         periods = shown_table(exact.periods, self.shown, self.periods.T.ravel())
         alarms = tuple(self._alarm(alarm) for alarm in exact.alarms)
-        claims = tuple(_shown_claim(claim, alarms) for claim in exact.claims)
-        groups, identity = self._groups(periods, alarms), exact.identity
         left_out = left_out_notes(self.rule.alone(source.left_out), identity)
-        # of few people, the lower ends of bands
-        strengths = [
-            x if not isinstance(x, Limit) or x.side != "below" else 0.0
-            for x in self._strengths(exact.evidence, "evidence")
-        ]
+        evidence = self._strengths(exact.evidence, "evidence")
+        strengths = [0.0 if getattr(x, "side", "") == "below" else x for x in evidence]
         again = exact.recalibration
         if again is not None:
             again = replace(again, comparison=protected_comparison(again.comparison, self.rule.fewest))
         return replace(
             exact,
             alarms=alarms,
-            claims=claims,
+            claims=tuple(_shown_claim(claim, alarms) for claim in exact.claims),
             periods=periods,
+            # of few people, the lower ends of bands
             evidence=exact.evidence.assign(evidence=np.array(strengths, dtype=np.float64)),
-            groups=groups,
+            groups=self._groups(periods, alarms),
             people=self.shown.people_at(0),
             notes=(*source.notes, *left_out, protection_note(self.rule, identity.unit)),
             recalibration=again,
             _source=None,
         )
 
-    def _strengths(self, table: pd.DataFrame, column: str) -> list[float]:
+    def _strength(self, evidence: float, group: str) -> float:
         """Evidence as it is shown: with two digits, or its band if it rests on few people."""
-        return [
-            float(f"{evidence:.2g}") if self.large[group] else band(evidence)
-            for evidence, group in zip(table[column], table["group"])
-        ]
+        return float(f"{evidence:.2g}") if self.large[group] else band(evidence)
+
+    def _strengths(self, table: pd.DataFrame, column: str) -> list[float]:
+        return [*map(self._strength, table[column], table["group"])]
 
     def _groups(self, periods: pd.DataFrame, alarms: Sequence[Alarm]) -> pd.DataFrame:
         """The table of groups: the last period and the one before are those of the table of periods."""
         table, of_group = self.exact.groups.loc[:, : LIMITS[-1]].copy(), {a.group: a for a in alarms}
-        many = np.array([self.large[group] for group in table["group"]])
         for name in ("evidence", "highest"):
             table[name] = pd.Series(self._strengths(table, name), dtype=object)
         for name in LEFT:
-            table[name] = [
-                getattr(of_group[group], name) if group in of_group else NAN for group in table["group"]
-            ]
+            table[name] = [getattr(of_group.get(group), name, NAN) for group in table["group"]]
         for name, outwards in zip(LIMITS, (np.floor, np.ceil)):
-            table[name] = (outwards(100 * table[name]) / 100).where(many)
+            table[name] = (outwards(100 * table[name]) / 100).where(table["group"].map(self.large))
         return with_last_periods(table, periods)
 
     def _alarm(self, alarm: Alarm) -> Alarm:
@@ -155,28 +148,24 @@ class _ProtectedCourse:
 
         What is left of an error once others are taken out is an estimate of a model, as the evidence is.
         """
-        place = self.of_alarm[alarm.group, alarm.test, False]
         exact = (alarm.value, alarm.low, alarm.high)
-        value, low, high = (float(x[0]) for x in self.shown.ratios([place], [[x] for x in exact]))
+        value, low, high = self.shown.ratio(self.of_alarm[alarm.group, alarm.test, False], exact)
         then, past = NAN, self.of_alarm.get((alarm.group, alarm.test, True))
         if past is not None:
-            exact_then = alarm.reference_value
-            then = float(self.shown.ratios([past], [[exact_then]] * 3)[0][0])
-            then = then if (value > then) == (alarm.value > exact_then) else NAN
-        few = (
-            alarm.left_people < FEWEST_MEASURED
-            or self.rule.small(np.array([alarm.left_events, alarm.left_people - alarm.left_events])).any()
-        )
-        left: Any = zip(LEFT, printed([getattr(alarm, name) for name in LEFT], RATIO_DIGITS, repeat(not few)))
+            then, *_ = self.shown.ratio(past, [alarm.reference_value] * 3)
+            then = then if (value > then) == (alarm.value > alarm.reference_value) else NAN
+        left = np.array([alarm.left_events, alarm.left_people - alarm.left_events])
+        few = alarm.left_people < FEWEST_MEASURED or self.rule.small(left).any()
+        rest: Any = zip(LEFT, printed([getattr(alarm, name) for name in LEFT], RATIO_DIGITS, repeat(not few)))
         unknown: Any = dict.fromkeys(("people", "events", "predicted", "left_people", "left_events"), NAN)
         return replace(
             alarm,
-            evidence=float(f"{alarm.evidence:.2g}") if self.large[alarm.group] else band(alarm.evidence),
+            evidence=self._strength(alarm.evidence, alarm.group),
             value=value,
             low=low,
             high=high,
             reference_value=then,
-            **dict(left),
+            **dict(rest),
             **unknown,
         )
 

@@ -62,8 +62,8 @@ def _group(shown: ShownCounts, i: int, group: FoundGroup) -> FoundGroup:
     low, high, raw = group.low, group.high, group.raw_value
     after = printed_rate(group.predicted_after * mean / group.predicted)
     if group.measure == RATIO:
-        value, low, high = (float(x[0]) for x in shown.ratios([i], [[value], [low], [high]], [after]))
-        raw = float(shown.ratios([i], [[raw]] * 3)[0][0])
+        value, low, high = shown.ratio(i, (value, low, high), after)
+        raw, *_ = shown.ratio(i, [raw] * 3)
     elif not shown.large[i]:
         value = low = high = raw = NAN
     if (value > 1) != (group.value > 1):

@@ -136,12 +136,16 @@ class ShownCounts(Told):
         shown = (self.people[sets], self.events[sets], mean, self.mean_variance[sets])
         return moved_ratios(exact, self.headcount.people[:, sets], shown)
 
+    def ratio(self, i: int, exact: Sequence[float], mean: float | None = None) -> list[float]:
+        """The O/E ratio of one set, with its interval."""
+        found = self.ratios([i], [[x] for x in exact], None if mean is None else [mean])
+        return [float(x[0]) for x in found]
+
     def ratio_of_others(self, i: int, exact: Sequence[float]) -> list[float]:
         """The O/E ratio, with its interval, of everybody (the first set) who is not in this set."""
         counts = (self.headcount.people[:, 0] - self.headcount.people[:, i])[:, None]
-        people, events, expected = (
-            (of[[0]] - of[[i]]) for of in (self.people, self.events, self.people * self.mean)
-        )
+        sums = (self.people, self.events, self.people * self.mean)
+        people, events, expected = (of[[0]] - of[[i]] for of in sums)
         if self.rule.small(counts).any() or not expected > 0:
             return [float("nan")] * len(exact)
         shown = (people, events, expected / people, self.mean_variance[[0]])

@@ -251,9 +251,8 @@ class _ProtectedAudit:
                 continue
             people, events = self.shown.people[g], self.shown.events[g]
             both, key = np.rint(flagged.people[:, g]), flagged.key[g]
-            few = self.rule.small(flagged.different[:, g]).any(axis=0) | near[self.hidden_edges[g]].any(
-                axis=0
-            )
+            few = self.rule.small(flagged.different[:, g]).any(axis=0)
+            few |= near[self.hidden_edges[g]].any(axis=0)
             right = np.minimum.accumulate(np.minimum(both[0] + moved(key, 1), events))
             all_of = np.minimum.accumulate(np.minimum(both.sum(axis=0) + moved(key, 0), people))
             wrong = np.minimum.accumulate(np.clip(all_of - right, 0.0, people - events))
@@ -264,15 +263,12 @@ class _ProtectedAudit:
 
     def _distribution(self) -> pd.DataFrame:
         """Histograms in the risk ranges of the audit."""
-        edges, found = from_grid(self.counts.bins.edges), {}
-        for g in self._measured:
-            cells = range(self.n + g * (len(edges) - 1), self.n + (g + 1) * (len(edges) - 1))
-            found[self.names[g]] = {
-                "score_from": edges[:-1],
-                "score_to": edges[1:],
-                "people": np.array([self.shown.people_at(i) for i in cells], dtype=object),
-                "positives": np.array([self.shown.events_at(i) for i in cells], dtype=object),
-            }
+        edges, n = from_grid(self.counts.bins.edges), len(self.counts.bins)
+        told = self.shown.told[:, self.n :].reshape(2, -1, n)
+        ends = {"score_from": edges[:-1], "score_to": edges[1:]}
+        found = {
+            self.names[g]: ends | {"people": told[0, g], "positives": told[1, g]} for g in self._measured
+        }
         return stacked_columns(found)
 
     def _bin_free(self) -> BinFree | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import repeat
 from typing import Any
 
@@ -124,6 +125,12 @@ class ShownCounts(Told):
             return Limit(max(self.people[i] - MOVED - self.rule.fewest, 0.0), "above")
         return float("nan") if np.isnan(self.events[i]) else About(self.events[i])
 
+    @cached_property
+    def told(self) -> Any:
+        """People, and people with the outcome, of all sets."""
+        sets = range(len(self.people))
+        return np.array([[at(i) for i in sets] for at in (self.people_at, self.events_at)], dtype=object)
+
     def numbers_at(self, i: int) -> dict[str, Any]:
         """Counts and rates of a set, as a claim has them."""
         rates = {"observed": self.rate_at(i), "predicted": printed_rate(self.mean[i])}
@@ -216,8 +223,8 @@ def shown_table(
     sets = list(sets)
     large = shown.large[sets] if large is None else large
     columns: dict[str, Any] = {
-        "people": [shown.people_at(i) for i in sets],
-        "positives": [shown.events_at(i) for i in sets],
+        "people": shown.told[0, sets],
+        "positives": shown.told[1, sets],
         "share": printed(shown.people[sets] / shown.people[0], SHARE_DIGITS),
         "outcome_rate": [shown.rate_at(i) for i in sets],
         "mean_score": [printed_rate(shown.mean[i]) for i in sets],

@@ -22,7 +22,7 @@ from propcal.core.fit.evidence import FoundErrors, repeat_effect, repeat_note, w
 from propcal.core.fit.smooth_fit import Learned, learn_start
 from propcal.core.fit.state import BoostingState, UpdateRule
 from propcal.core.grid import UNIT, FloatArray, IntArray, check_choice, check_number, from_grid, to_grid
-from propcal.core.groups.collection import EVERYBODY, Collection, Group
+from propcal.core.groups.collection import EVERYBODY, Collection, Group, membership
 from propcal.core.groups.groups import Groups, definition
 from propcal.core.left_out import LeftOutReport
 from propcal.core.outcome_as_group import check_outcome_groups, outcome_alike
@@ -199,29 +199,49 @@ def boost(
         if rule.z < LEAST_Z:
             break
     made = np.concatenate([np.empty((0, 4), dtype=np.int64), *batches])
-    used = _attributes_used(collection, learned, made)
-    rows, groups, made = _only_used(data.rows, collection, made, used)
-    patterns, _ = fewer_attributes(atoms, [name for name in atoms.patterns.attributes if name in used])
-    correction = Correction(
-        patterns=patterns,
-        groups=groups,
-        bins=bins,
-        updates=np.ascontiguousarray(made[:, :3]),
-        start=learned.start,
-        unseen=settings.unseen,
-        about=_about(settings, atoms, patterns, rule.z),
-        sharing=sharing_of(rows, groups, bins, learned.start, made),
-        monotone=settings.monotone,
-        folded=tuple(name for name in patterns.attributes if name in rare),
-        points=None if points is None else points.table,
-    )
-    if settings.monotone and len(made):
+    while True:
+        used = _attributes_used(collection, learned, made)
+        rows, groups, updates = _only_used(data.rows, collection, made, used)
+        patterns, _ = fewer_attributes(atoms, [name for name in atoms.patterns.attributes if name in used])
+        correction = Correction(
+            patterns=patterns,
+            groups=groups,
+            bins=bins,
+            updates=np.ascontiguousarray(updates[:, :3]),
+            start=learned.start,
+            unseen=settings.unseen,
+            about=_about(settings, atoms, patterns, rule.z),
+            sharing=sharing_of(rows, groups, bins, learned.start, updates),
+            monotone=settings.monotone,
+            folded=tuple(name for name in patterns.attributes if name in rare),
+            points=None if points is None else points.table,
+        )
+        if not (settings.monotone and len(made)):
+            break
         after = replace(correction.maps, smooth=correction.maps.smooth[:, :0])
         code = fewer_attributes(started, list(patterns.attributes))[1]
-        corrected = to_grid(after.apply(from_grid(started.score), code))
-        state = BoostingState(replace(started, score=corrected), bins, collection)
+        corrected = replace(started, score=to_grid(after.apply(from_grid(started.score), code)))
+        state = BoostingState(corrected, bins, collection)
+        harmed = _harmed(started, corrected, collection, np.unique(made[:, 0]))
+        if settings.guard != "noise" or not len(harmed):
+            break
+        made = made[~np.isin(made[:, 0], harmed)]
+        state = BoostingState(started, bins, collection)  # without updates, unless others are left
     fit_summary = _fit_summary(state, settings, rule, data, correction, learned, evidence)
     return BoostResult(correction, collection, fit_summary, len(batches), converged)
+
+
+def _harmed(before: Atoms, after: Atoms, collection: Collection, groups: IntArray) -> IntArray:
+    """The groups whose squared error rose, though every update lowers it: scores in order may be higher.
+
+    A map that is its own running maximum lifts everybody above a cell with that cell.
+    """
+    worse = np.zeros(len(before.patterns))
+    for atoms, sign in ((before, -1.0), (after, 1.0)):
+        score = from_grid(atoms.score)
+        worse += sign * atoms.pattern_sums(atoms.weight * score**2 - 2 * score * atoms.positives)
+    inside = membership([collection.groups[g] for g in groups], before.patterns)
+    return groups[inside @ worse > 0]
 
 
 def _attributes_used(collection: Collection, learned: Learned, updates: IntArray) -> set[str]:

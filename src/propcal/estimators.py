@@ -43,7 +43,7 @@ from propcal.core.reduction import without_keys
 from propcal.data.by_name import method_takes_frame
 from propcal.data.frames import attribute_columns
 from propcal.data.rows_to_atoms import checked_rows, wanted_columns, warn_of_unused_ids
-from propcal.discovery.out_of_fold import confirmed_groups, with_found
+from propcal.discovery.out_of_fold import confirmed_groups, weakened, with_found
 from propcal.discovery.points_of_rows import LearnedPoints, learn_points, without_features
 from propcal.errors import Argument, InputError, Message
 from propcal.identity import Identity
@@ -200,7 +200,7 @@ class Boost(BaseEstimator):
         names = self.__dict__.pop("_column_names", {})
         roles = {"score": score, "y": y, "sample_weight": sample_weight, "cluster": cluster}
         rules: dict[str, Any] = {"positive": positive, "drop_missing": drop_missing}
-        features = self._listed("features")
+        features, shares = self._listed("features"), dict[str, float]()
         if features:
             self._refuse_roles(features, names)
             columns = attribute_columns(sensitive_features)
@@ -208,7 +208,7 @@ class Boost(BaseEstimator):
             settings = replace(settings, groups=groups, intersections="all", missing="level")
         if self.discover is not None:
             columns, searched = attribute_columns(sensitive_features), self._listed("discover")
-            self.discovered_ = confirmed_groups(roles, columns, searched, **rules)
+            self.discovered_, shares = confirmed_groups(roles, columns, searched, **rules)
             groups = with_found(settings.definition(), list(columns), searched, self.discovered_)
             settings = replace(settings, groups=groups, intersections="all", missing="level")
         rows = checked_rows(
@@ -224,7 +224,7 @@ class Boost(BaseEstimator):
             warn_of_unused_ids(sensitive_features, settings.definition())
         learn = partial(learn_points, rows, roles, columns, features, **rules) if features else None
         about = {"score": names.get("score"), "outcome": names.get("y")}
-        self._fit(rows.atoms(), settings, about, called, learn, stacklevel=4)
+        self._fit(rows.atoms(), settings, about, called, learn, shares, stacklevel=4)
         if features:
             self._columns_in_fit = tuple(columns)
         return self
@@ -317,6 +317,7 @@ class Boost(BaseEstimator):
         about: Mapping[str, str | None],
         called: Identity,
         learn: Callable[..., LearnedPoints] | None = None,
+        shares: Mapping[str, float] | None = None,
         stacklevel: int = 3,
     ) -> Self:
         atoms = without_keys(atoms)
@@ -325,8 +326,10 @@ class Boost(BaseEstimator):
         data = FittingData.of(atoms, settings)
         evidence = errors_found_in(data, settings) if settings.needs_evidence else None
         learned, points = None, None
-        if learn is not None and settings.max_updates > 0:
+        if (learn is not None or shares) and settings.max_updates > 0:
             learned = learn_curve(data, settings, evidence or FoundErrors(tested=False))
+            learned = replace(learned, start=weakened(learned.start, shares or {}))
+        if learn is not None and learned is not None:
             points = learn(learned.start, effect=data.effect)
             learned = replace(learned, start=points.start)
         added = None if points is None else points.added

@@ -11,11 +11,13 @@ import pytest
 
 import propcal
 from propcal import MulticalibratedClassifier, PMCBoost, audit, compare, discover
+from propcal.auditing.named_errors import errors_to_name
 from propcal.data.source import Table
 from propcal.discovery.binned_features import bin_features
 from propcal.discovery.box_kernels import LEVEL
 from propcal.discovery.box_search import Data, Space, scan
 from propcal.discovery.people import People
+from propcal.discovery.search_rounds import Boxes, Found
 from propcal.documents.discovery import finding
 from propcal.errors import InputError
 
@@ -364,7 +366,65 @@ def test_the_best_box_of_a_pair_is_the_best_of_all_boxes():
         assert scanned.best[k, LEVEL, 0] == pytest.approx(best, rel=1e-4)
 
 
+# one rule of naming, for searches and audits
+
+
+def wards(world, n=20_000, seed=1):
+    """Four wards; ward B, some ages of it, or two groups that overlap are wrong."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["F", "M"], n)
+    frame = pd.DataFrame({"age": rng.integers(18, 95, n), "ward": rng.choice(list("ABCD"), n), "sex": sex})
+    b, old, young = frame.ward == "B", frame.age >= 70, frame.age < 35
+    effect = {
+        "a part that is worse": 0.3 * b + 0.5 * (b & old),
+        "two parts": 0.7 * (b & (old | young)),
+        "all of it": 0.5 * b,
+        "two that overlap": 0.5 * b - 0.4 * (sex == "F"),
+    }[world]
+    x = rng.normal(-1.2, 1, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-x - effect))).astype(int)
+    return frame, 1 / (1 + np.exp(-x)), y, {"B": b, "B, old": b & old, "B, young": b & young}
+
+
+@pytest.mark.parametrize("world", ["a part that is worse", "two parts", "all of it", "two that overlap"])
+def test_an_audit_of_the_groups_found_names_the_same_groups(world):
+    frame, score, y, _ = wards(world)
+    found = discover(y, score, features=frame, **FAST)
+    again = audit(y, score, sensitive_features=frame, groups=found.groups)
+    named = {claim.who: claim.direction for claim in again.verdict.errors if claim.kind == "group"}
+    assert named == {group.name: group.error for group in found.found}
+
+
+@pytest.mark.parametrize(
+    ("world", "found", "named"),
+    [
+        ("two parts", ["B", "B, old", "B, young"], ["B, old", "B, young"]),
+        ("all of it", ["B, old", "B"], ["B"]),
+        ("a part that is worse", ["B", "B, old"], ["B", "B, old"]),
+    ],
+)
+def test_of_a_whole_and_its_parts_those_are_named_in_whom_an_error_remains(world, found, named):
+    _, score, y, members = wards(world, n=50_000)
+    given = [Found(name, LEVEL, np.flatnonzero(members[name])) for name in found]
+    boxes = Boxes(People(score, y, np.ones(len(y)), survey=False), whole=False)
+    boxes.clearest = lambda _: given.pop(0) if given else None
+    assert [one.box for one in errors_to_name(boxes, 10)] == named
+
+
 # groups found while fitting
+
+
+def test_a_group_that_could_nearly_be_found_by_chance_is_corrected_by_a_part_of_its_error():
+    removed = {}
+    for n in (4000, 60_000):
+        frame, score, y, wrong = cohort(n=n, seed=4, shift=0.12)
+        own = frame[["age", "ward"]]
+        model = PMCBoost(discover=["age", "ward"]).fit(score, y, sensitive_features=own)
+        assert list(model.discovered_.values()) == ["age >= 70 and ward = 'B'"]
+        corrected = model.predict(score, sensitive_features=own)
+        removed[n] = (corrected - score)[wrong].mean() / (y - score)[wrong].mean()
+    assert 0.3 < removed[4000] < 0.85
+    assert 0.95 < removed[60_000] < 1.01
 
 
 def test_a_fit_can_find_its_own_groups(people):

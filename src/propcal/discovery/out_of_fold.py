@@ -9,42 +9,46 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from propcal.auditing.named_errors import errors_to_name
+from propcal.core.correction.smooth_map import SmoothStart
 from propcal.core.grid import IntArray
 from propcal.core.groups.groups import Groups
 from propcal.data.frames import Columns, require
 from propcal.data.source import Table
-from propcal.discovery.binned_features import Box, FeatureTable, name_and_condition
+from propcal.discovery.binned_features import FeatureTable, name_and_condition
 from propcal.discovery.box_search import Candidate, Data, Search, Space
 from propcal.discovery.input_rows import in_own_order, read_people, read_table
 from propcal.discovery.people import OWN_STREAM, People, correct_for
-from propcal.discovery.search_rounds import SMALLEST, Found, describe, mostly_same, search_rounds
+from propcal.discovery.search_rounds import LEFT, SMALLEST, Boxes, Found, describe, mostly_same, search_rounds
 from propcal.errors import Argument, InputError
 
 CONFIRMED = 0.05  # the level of the confirmation, divided by the number of groups
 MOST_GROUPS = 10
+BY_SEARCH = 3.0  # standard errors of an effect that are put down to the search (chosen on seeds below 100)
 ANY_SIZE = 1e-3  # variance of a group, as small as can be, where a size has been tested already
-LEFT = 3.0  # standard errors of an error that stronger groups must leave
 
 
 def confirmed_groups(
     roles: Mapping[str, Any], columns: Columns, names: Sequence[str], *, positive: Any, drop_missing: bool
-) -> dict[str, str]:
+) -> tuple[dict[str, str], dict[str, float]]:
     """Find groups in each half of the people by the named columns, and confirm them in the other half.
 
-    `roles` has the score, y, sample_weight and cluster. Returns the condition of each group by its name.
+    `roles` has the score, y, sample_weight and cluster. Returns the condition of each group by its name, and
+    the share of its effect that is not put down to the search.
     """
     require(list(columns), names)
     how: dict[str, Any] = {"weight_kind": "auto", "positive": positive, "drop_missing": drop_missing}
     people, rows = read_people(roles, Table.of({name: columns[name] for name in names}), **how)
     table, people, _ = in_own_order(read_table(rows, people), people)
     found: dict[str, str] = {}
-    for box in _confirmed(table, people):
-        name, condition = name_and_condition(table.features, box, {}, [*columns, *found])
-        found[name] = condition
-    return found
+    shares: dict[str, float] = {}
+    for one in _confirmed(table, people):
+        name, condition = name_and_condition(table.features, one.box, {}, [*columns, *found])
+        found[name], shares[name] = condition, max(1 - (BY_SEARCH / one.statistic) ** 2, 0.0)
+    return found, shares
 
 
-def _confirmed(table: FeatureTable, people: People) -> list[Box]:
+def _confirmed(table: FeatureTable, people: People) -> list[Found]:
     """The boxes that hold in the half they were not found in, described with all people."""
     half = _halves(people)
     if min(np.bincount(half, minlength=2)) < 2:
@@ -64,7 +68,8 @@ def _confirmed(table: FeatureTable, people: People) -> list[Box]:
             if _holds(held, group, CONFIRMED / len(found))
         ]
     strongest_first = sorted(candidates, key=lambda one: -one.evidence)
-    return _described(everybody, people, strongest_first, whole=whole)
+    boxes = _Confirmed(people, everybody, strongest_first, whole=whole)
+    return errors_to_name(boxes, MOST_GROUPS)
 
 
 def _halves(people: People) -> IntArray:
@@ -89,29 +94,45 @@ def _holds(held: Data, group: Found, level: float) -> bool:
     return bool(statistic * np.sign(group.statistic) > -special.ndtri(level))
 
 
-def _described(data: Data, people: People, candidates: Sequence[Candidate], *, whole: bool) -> list[Box]:
-    """Describe each with the ones before it corrected for, without the same people twice."""
-    chosen: dict[Box, IntArray] = {}
+class _Confirmed(Boxes):
+    """Boxes that were confirmed, each described with those before it corrected for."""
 
-    def is_new(rows: IntArray) -> bool:
-        return not any(mostly_same(rows, others) for others in chosen.values())
+    def __init__(self, people: People, data: Data, candidates: list[Candidate], *, whole: bool) -> None:
+        super().__init__(people, whole=whole)
+        self.data, self.candidates = data, candidates
 
-    for start in candidates:
-        smallest = max(Search().min_share * people.information, SMALLEST)
-        data = Data(data.space, data.codes, people.sums(), smallest)
-        candidate, rows = data.candidate(start.box, start.kind), data.rows_in(start.box)
-        if abs(data.statistic(rows, start.kind)) < LEFT or not is_new(rows):
-            continue  # found in the other half as well, or explained by stronger groups
-        simple = describe(data, [candidate], candidate).box
-        same = mostly_same(rows, data.rows_in(simple))
-        box, rows = (simple, data.rows_in(simple)) if same else (start.box, rows)
-        if not is_new(rows):
-            continue
-        chosen[box] = rows
-        if len(chosen) == MOST_GROUPS:
-            break
-        _, people.score = correct_for(people, list(chosen.values()), whole=whole)
-    return list(chosen)
+    def clearest(self, named: Sequence[Found]) -> Found | None:
+        """The strongest that is left, of people who are not named yet."""
+        if named:
+            self.people.score = self.corrected(named)
+        smallest = max(Search().min_share * self.people.information, SMALLEST)
+        data = Data(self.data.space, self.data.codes, self.people.sums(), smallest)
+        while self.candidates:
+            start = self.candidates.pop(0)
+            candidate, rows = data.candidate(start.box, start.kind), data.rows_in(start.box)
+            if abs(data.statistic(rows, start.kind)) < LEFT or _among(rows, named):
+                continue  # found in the other half as well, or explained by stronger groups
+            simple = describe(data, [candidate], candidate).box
+            same = mostly_same(rows, data.rows_in(simple))
+            box, rows = (simple, data.rows_in(simple)) if same else (start.box, rows)
+            if not _among(rows, named):
+                return Found(box, start.kind, rows, data.statistic(rows, start.kind))
+        return None
+
+
+def _among(rows: IntArray, named: Sequence[Found]) -> bool:
+    return any(mostly_same(rows, one.rows) for one in named)
+
+
+def weakened(start: SmoothStart | None, shares: Mapping[str, float]) -> SmoothStart | None:
+    """A recalibration with only a share of the effect of each group found: the search overstates it."""
+    if start is None:
+        return None
+    of = [min((shares.get(name, 1.0) for name, _ in group.conditions), default=1.0) for group in start.groups]
+    shifts = np.rint(start.shifts * np.array(of)[:, None]).astype(np.int64)
+    kept = shifts.any(axis=1)
+    groups = tuple(group for group, keep in zip(start.groups, kept) if keep)
+    return SmoothStart(groups, shifts[kept]) if groups else None
 
 
 def with_found(base: Groups, passed: Sequence[str], names: Sequence[str], found: Mapping[str, str]) -> Groups:

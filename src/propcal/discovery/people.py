@@ -59,9 +59,9 @@ class People:
     def __len__(self) -> int:
         return len(self.raw)
 
-    def sums(self, rows: IntArray | slice = slice(None)) -> Any:
+    def sums(self, rows: IntArray | slice = slice(None), score: FloatArray | None = None) -> Any:
         """The six sums of each row (see `box_kernels`)."""
-        p, w, x = self.score[rows], self.weight[rows], self.x[rows]
+        p, w, x = (self.score if score is None else score)[rows], self.weight[rows], self.x[rows]
         variance = p * (1 - p)
         third = variance * (1 - 2 * p) * (w**3 if self.survey else w)
         variance *= w * w if self.survey else w

@@ -11,11 +11,12 @@ points become round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 
+from propcal.auditing.named_errors import errors_to_name
 from propcal.core.compiled import say_if_compiling
 from propcal.core.grid import FloatArray, IntArray
 from propcal.discovery import box_kernels as kernels
@@ -47,10 +48,11 @@ END = 4.0  # and that the second end of a range must add
 MUCH = 1000.0  # with this much evidence, both are doubled
 ROUNDING = 4.0  # evidence that a round cut point may cost
 ENOUGH = 0.7  # share of the tested evidence that a description must have
+LEFT = 3.0  # standard errors of an error that the other groups named must leave
 STARTS = 3  # sets of features of each depth from which a description may start
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Found:
     """One finding: the rows of a box, which statistic, and how sure.
 
@@ -58,13 +60,13 @@ class Found:
     ----------
     box : tuple of Condition
     kind : LEVEL or SLOPE
+    rows : array
     statistic : float
         Standardised; positive if there are more events than predicted, or the slope is too flat.
     limit : float
         The smallest statistic that would have been significant.
     p_value : float
         Adjusted for the whole search.
-    rows : array
     predicted : float
         Expected events by the score after correction for earlier findings.
     corrected_for : "", WHOLE or ERRORS_ABOVE
@@ -79,16 +81,16 @@ class Found:
 
     box: Box
     kind: int
-    statistic: float
-    limit: float
-    p_value: float
     rows: IntArray
-    predicted: float
-    corrected_for: str
-    slopes: tuple[tuple[float, float], tuple[float, float]] | None
-    again: float
-    added: float
-    also: tuple[Box, ...] = ()
+    statistic: float = 0.0
+    limit: float = 0.0
+    p_value: float = 1.0
+    predicted: float = 0.0
+    corrected_for: str = ""
+    slopes: tuple[tuple[float, float], tuple[float, float]] | None = None
+    again: float = 0.0
+    added: float = 0.0
+    also: list[Box] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -104,6 +106,35 @@ class Outcome:
 Chooser = Callable[[Data, Sequence[Candidate], ChanceMaximum, FloatArray], Candidate | None]
 
 
+class Boxes:
+    """What the rule for naming groups (`propcal.auditing.named_errors`) asks of boxes.
+
+    Those named are corrected for together, and the score as a `whole` if it is wrong.
+    """
+
+    def __init__(self, people: People, *, whole: bool) -> None:
+        self.people, self.whole = people, whole
+
+    def corrected(self, named: Sequence[Found]) -> FloatArray:
+        """The score with the boxes named corrected for."""
+        if not (named or self.whole):
+            return self.people.raw
+        return correct_for(self.people, [one.rows for one in named], whole=self.whole)[1]
+
+    def whole_of(self, part: Found, others: Sequence[Found]) -> None:
+        """None: `describe` drops conditions without which a box is nearly as wrong."""
+
+    def remains(self, one: Found, others: Sequence[Found]) -> bool:
+        """Whether an error of several standard errors is left once the others are corrected for."""
+        sums = self.people.sums(one.rows, self.corrected(others)).sum(axis=0, dtype=np.float64)
+        limit = LEFT * np.sqrt(self.people.inflation())
+        return bool(abs(kernels.box_statistic(sums, 0.0, one.kind)) >= limit)
+
+    def size(self, one: Found) -> float:
+        """Its people."""
+        return float(self.people.weight[one.rows].sum())
+
+
 def search_rounds(
     table: FeatureTable,
     people: People,
@@ -117,102 +148,124 @@ def search_rounds(
     that the groups found so far leave, without the curve for everybody.
     """
     say_if_compiling(kernels.scan_pairs)
-    result = Outcome()
-    result.whole_p, better = correct_for(people, [], whole=True)
-    if result.whole_p < how.whole_level:
-        result.whole_found, people.score = True, better
+    whole_p, better = correct_for(people, [], whole=True)
+    if whole := whole_p < how.whole_level:
+        people.score = better
     smallest = max(how.min_share * people.information, SMALLEST)
     if smallest > people.information / 2:
-        return result
+        return Outcome(whole_p, whole)
     rng = np.random.default_rng([OWN_STREAM, how.random_state])
     data = Data(Space(table), table.codes, people.sums(), smallest)
     chance = simulate_searches(data, people, how, rng, lambda done: progress(0.8 * done))
-    result.chance = chance
-    searched = _Sampled(data, people, rng)
-    corrected: list[Found] = []
-    apart = people.raw  # the score corrected for groups alone
-    for _ in range(MOST_ROUNDS * how.max_groups):
-        if len(result.groups) >= how.max_groups:
-            break
-        progress(0.8 + 0.2 * len(result.groups) / how.max_groups)
-        candidates = searched.candidates(how.depth)
-        significant = [c for c in candidates if chance.p_value(c) <= how.group_level]
-        best = max(significant, key=chance.beyond, default=None)
-        if choose is not None:
-            best = choose(data, significant, chance, people.weight * (people.outcome - apart))
-        if best is None:
-            break
-        similar = [c for c in candidates if choose is None or c is best]
-        before = ERRORS_ABOVE if corrected else WHOLE
-        limit = chance.limit(how.group_level, best)
-        found = _finding(data, people, best, similar, chance, limit, before)
-        if any(found.box == earlier.box and found.kind == earlier.kind for earlier in corrected):
-            break  # what is left of it is within rounding
-        corrected.append(found)
-        _record(result.groups, found)
-        groups = [f.rows for f in corrected]
-        _, apart = correct_for(people, groups, whole=False)
-        score = apart
-        if result.whole_found:
-            result.whole_p, score = correct_for(people, groups, whole=True)
-            if result.whole_p >= how.whole_level:  # the groups explain it
-                result.whole_found, score = False, apart
-        changed = np.flatnonzero(np.abs(score - people.score) > UNCHANGED)
-        people.score[changed] = score[changed]
-        data.update(changed, people.sums(changed))
-    progress(1.0)
-    return result
+    rounds = _Rounds(people, data, Outcome(whole_p, whole, [], chance), how, rng)
+    rounds.choose, rounds.progress = choose, progress
+    return rounds.outcome()
 
 
-class _Sampled:
-    """Data to be searched; of very many rows, third conditions are looked for in a sample."""
+class _Rounds(Boxes):
+    """Rounds of a search: each finds the strongest box of what is left, and corrects for it."""
 
-    def __init__(self, data: Data, people: People, rng: np.random.Generator) -> None:
-        self.data, n = data, len(people)
+    choose: Chooser | None
+    progress: Callable[[float], None]
+
+    def __init__(
+        self, people: People, data: Data, result: Outcome, how: Search, rng: np.random.Generator
+    ) -> None:
+        super().__init__(people, whole=result.whole_found)
+        assert result.chance is not None
+        self.data, self.result, self.chance, self.how = data, result, result.chance, how
+        self.left, self.apart = MOST_ROUNDS * how.max_groups, people.raw  # rounds; corrected for groups alone
+        self.found: list[Found] = []  # other descriptions of the same people included
+        # of very many rows, third conditions are looked for in a sample
+        n = len(people)
         self.rows = np.sort(rng.choice(n, MOST_ROWS, replace=False)) if n > MOST_ROWS else None
         self.sample = data if self.rows is None else data.part(self.rows, people.information)
 
-    def candidates(self, depth: int) -> list[Candidate]:
+    def outcome(self) -> Outcome:
+        """Search, and name what was found; each group is measured with those above it corrected for."""
+        named = errors_to_name(self, self.how.max_groups)
+        if named != self.result.groups:
+            for place, one in enumerate(named):
+                self.people.score = self.corrected(named[:place])
+                self.data.sums[:] = self.people.sums()
+                self._measure(one, ERRORS_ABOVE if place else WHOLE)
+        self.progress(1.0)
+        self.result.groups, self.result.whole_found = named, self.whole
+        return self.result
+
+    def clearest(self, named: Sequence[Found]) -> Found | None:
+        """The strongest box of what is left, of people who are not named yet."""
+        while self.left:
+            self.left -= 1
+            self.progress(0.8 + 0.2 * len(named) / self.how.max_groups)
+            found = self._strongest()
+            if found is None:
+                return None
+            self._correct_for(found)
+            same = next((one for one in named if mostly_same(one.rows, found.rows)), None)
+            if same is None:
+                self.result.groups.append(found)
+                return found
+            same.also.append(found.box)
+        return None
+
+    def _strongest(self) -> Found | None:
+        data, chance = self.data, self.chance
+        candidates = self._candidates(self.how.depth)
+        significant = [c for c in candidates if chance.p_value(c) <= self.how.group_level]
+        best = max(significant, key=chance.beyond, default=None)
+        if self.choose is not None:
+            best = self.choose(
+                data, significant, chance, self.people.weight * (self.people.outcome - self.apart)
+            )
+            candidates = [] if best is None else [best]
+        if best is None:
+            return None
+        simple = describe(data, candidates, best)
+        found = Found(simple.box, best.kind, data.rows_in(simple.box), p_value=chance.p_value(best))
+        if any(found.box == earlier.box and found.kind == earlier.kind for earlier in self.found):
+            return None  # what is left of it is within rounding
+        limit = chance.limit(self.how.group_level, best)
+        size = 2 * np.log(data.totals(data.rows_in(best.box))[kernels.VARIANCE] / data.smallest)
+        found.limit = float(np.sqrt(max(limit**2 - size, 1.0)))
+        found.again, found.added = _resampled(data, candidates, simple, chance, limit)
+        self._measure(found, ERRORS_ABOVE if self.found else WHOLE)
+        return found
+
+    def _candidates(self, depth: int) -> list[Candidate]:
         """The strongest boxes of this round."""
         if self.rows is None:
             return deepen(self.data, scan(self.data), depth=depth)
         self.sample.sums[:] = self.data.sums[self.rows]
         sampled = deepen(self.sample, scan(self.data), depth=depth)
         kept: list[Candidate] = []
-        for kind in (LEVEL, SLOPE):
-            for size in range(1, depth + 1):
-                boxes = [c.box for c in sampled if c.kind == kind and c.depth == size]
-                kept += [self.data.candidate(box, kind) for box in boxes[:MEASURED]]
+        for kind, size in product((LEVEL, SLOPE), range(1, depth + 1)):
+            boxes = [c.box for c in sampled if c.kind == kind and c.depth == size]
+            kept += [self.data.candidate(box, kind) for box in boxes[:MEASURED]]
         return kept
 
+    def _measure(self, found: Found, before: str) -> None:
+        """Measure a group by the score as corrected so far."""
+        rows, people = found.rows, self.people
+        score, raw = people.score[rows], people.raw[rows]
+        found.statistic = self.data.statistic(rows, found.kind)
+        found.predicted = float(np.sum(people.weight[rows] * score))
+        found.corrected_for = before if np.any(np.abs(score - raw) > UNCHANGED) else ""
+        if found.kind == SLOPE:
+            found.slopes = people.slope(rows, score), people.slope(rows, raw)
 
-def _finding(
-    data: Data,
-    people: People,
-    best: Candidate,
-    candidates: Sequence[Candidate],
-    chance: ChanceMaximum,
-    limit: float,
-    before: str,
-) -> Found:
-    simple = describe(data, candidates, best)
-    rows = data.rows_in(simple.box)
-    size = 2 * np.log(data.totals(data.rows_in(best.box))[kernels.VARIANCE] / data.smallest)
-    score, raw = people.score[rows], people.raw[rows]
-    again, added = _resampled(data, candidates, simple, chance, limit)
-    return Found(
-        box=simple.box,
-        kind=best.kind,
-        statistic=data.statistic(rows, best.kind),
-        limit=float(np.sqrt(max(limit**2 - size, 1.0))),
-        p_value=chance.p_value(best),
-        rows=rows,
-        predicted=float(np.sum(people.weight[rows] * score)),
-        corrected_for=before if np.any(np.abs(score - raw) > UNCHANGED) else "",
-        slopes=None if best.kind == LEVEL else (people.slope(rows, score), people.slope(rows, raw)),
-        again=again,
-        added=added,
-    )
+    def _correct_for(self, found: Found) -> None:
+        """Correct for everything found, and for the whole score unless the groups explain its error."""
+        self.found.append(found)
+        groups = [one.rows for one in self.found]
+        score = self.apart = correct_for(self.people, groups, whole=False)[1]
+        if self.whole:
+            self.result.whole_p, score = correct_for(self.people, groups, whole=True)
+            if self.result.whole_p >= self.how.whole_level:
+                self.whole, score = False, self.apart
+        changed = np.flatnonzero(np.abs(score - self.people.score) > UNCHANGED)
+        self.people.score[changed] = score[changed]
+        self.data.update(changed, self.people.sums(changed))
 
 
 def _resampled(
@@ -266,15 +319,6 @@ def mostly_same(rows: IntArray, others: IntArray) -> bool:
     """Whether two groups, given by their rows, are mostly of the same people."""
     both = len(np.intersect1d(rows, others, assume_unique=True))
     return both >= SAME_PEOPLE * (len(rows) + len(others) - both)
-
-
-def _record(groups: list[Found], found: Found) -> None:
-    """Add a finding, or note it as another description of people who were found already."""
-    for place, earlier in enumerate(groups):
-        if mostly_same(earlier.rows, found.rows):
-            groups[place] = replace(earlier, also=(*earlier.also, found.box))
-            return
-    groups.append(found)
 
 
 def describe(data: Data, candidates: Sequence[Candidate], tested: Candidate) -> Candidate:
